@@ -46,7 +46,7 @@ use crate::telemetry;
 const PLUGIN_WORKERS: usize = 4;
 /// Time between removals of data that no Plugin uses.
 const TIDY: Duration = Duration::from_hours(1);
-/// Time for running reconciles to end after SIGTERM; Kubernetes kills the process after 30 s.
+/// Time for running reconciles to end after SIGTERM; Kubernetes kills the process after 45 s (manifests/deployment).
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Settings of a host.

@@ -119,14 +119,16 @@ pub async fn serve(listener: TcpListener, readiness: Readiness, stop: Cancellati
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => connections.add(tokio::spawn(response(stream, app.clone(), HEADER_TIME)).abort_handle()),
+            Ok((stream, _)) => {
+                connections.add(tokio::spawn(serve_connection(stream, app.clone(), HEADER_TIME)).abort_handle());
+            }
             Err(error) => rest_after(&error).await,
         }
     }
 }
 
-/// Serves one request of a connection.
-async fn response(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, header_time: Duration) {
+/// Serves a connection: one request, then the connection is closed.
+async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, header_time: Duration) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_time)
@@ -259,7 +261,7 @@ mod tests {
     async fn s10_connection_that_sends_no_request_times_out() {
         let began = tokio::time::Instant::now();
         let (mut client, server) = tokio::io::duplex(64);
-        let serving = tokio::spawn(response(server, Router::new(), HEADER_TIME));
+        let serving = tokio::spawn(serve_connection(server, Router::new(), HEADER_TIME));
         client.write_all(b"GET /heal").await.expect("sent");
         serving.await.expect("ended");
         // The test's clock advances when all tasks wait.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::contract::Limits;
 use windlass_core::former_kinds::KnownChildKinds;
 use windlass_core::grant::{ChildGrant, RelatedGrant, SpecGrants};
-use windlass_core::guard::Record;
+use windlass_core::guard::RolloutRecord;
 use windlass_core::ids::Gvk;
 
 use super::quantity::ByteQuantity;
@@ -78,8 +78,8 @@ pub struct PluginSpec {
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
     /// Kinds that the plugin may own as children and read as related objects. Default: the child kinds that the
-    /// component declares, except kinds that affect the whole cluster, and the namespaced related kinds that the
-    /// component declares, in the parent's namespace (for a cluster-scoped parent: in all namespaces).
+    /// component declares, except kinds that can extend permissions or affect the whole cluster, and the namespaced
+    /// related kinds that the component declares, in the parent's namespace (for a cluster-scoped parent: in all namespaces).
     #[serde(default, skip_serializing_if = "GrantsSpec::is_empty")]
     pub grants: GrantsSpec,
     /// Label selector of the namespaces in which the plugin has parents. If the labels of a namespace change so that it
@@ -188,17 +188,19 @@ impl GrantsSpec {
 }
 
 /// Thresholds above which deletions are blocked until a user allows them: too many of a parent's children would be
-/// deleted although no user asked for it. After a change of the component, its config or its grants, the thresholds
-/// also apply to the children of all parents together.
+/// deleted although no user asked for it. The thresholds also apply to the children of all parents together after a
+/// change of the component, its config, grants, limits or selectors, and to those of one namespace when the Plugin no
+/// longer selects it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionGuard {
-    /// Largest share of a parent's children that may be deleted at once although no user asked for it, in percent, 0 to
-    /// 100. With 100 no deletion is blocked. Default: 50.
+    /// Largest share of the children that may be deleted at once although no user asked for it, in percent, 0 to 100.
+    /// With 100 no deletion is blocked. Default: 50.
     #[serde(default = "default_max_percent")]
     #[schemars(range(min = 0, max = 100))]
     pub max_percent: i32,
-    /// Smallest number of children that the guard protects: a parent with fewer children never has deletions blocked.
+    /// Smallest number of children that the guard protects: deletions are never blocked for a parent, or for a group of
+    /// parents, with fewer children.
     /// Default: 4.
     #[serde(default = "default_min_children")]
     #[schemars(range(min = 0))]
@@ -362,9 +364,9 @@ pub struct ChildRef {
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Option<Vec<String>>,
     /// Whether the plugin may own Secrets of the types `kubernetes.io/service-account-token` and
-    /// `bootstrap.kubernetes.io/token`; for kind Secret only.
-    /// The control plane fills such a Secret with the token of a ServiceAccount in its namespace, so the plugin can act
-    /// as any of these ServiceAccounts. Default: false.
+    /// `bootstrap.kubernetes.io/token`; for kind Secret only. The control plane fills a Secret of the first type with
+    /// the token of a ServiceAccount in its namespace, and a Secret of the second type is itself a credential for
+    /// joining nodes, so the plugin can act as these accounts. Default: false.
     #[serde(default)]
     pub service_account_tokens: bool,
 }
@@ -597,8 +599,8 @@ pub struct PluginStatus {
     /// Number of parents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parents: Option<i64>,
-    /// Number of parents that were `Reconciling` or `Stalled` after their last reconcile. Written at most every ten
-    /// seconds.
+    /// Number of parents whose last reconcile did not end as desired: `Reconciling` or `Stalled`, where the kind has
+    /// these conditions, or a rejected write of their status. Written at most every ten seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing: Option<i64>,
     /// Newest failure of a parent. Written at most every ten seconds.
@@ -650,10 +652,10 @@ pub struct PluginRollout {
 
 impl PluginRollout {
     /// The rollout as the deletion guard reads it.
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> RolloutRecord {
         let children = self.children.and_then(|children| usize::try_from(children).ok());
         let since = self.since.as_ref().and_then(|since| since.parse().ok());
-        Record { hash: self.hash.clone(), is_decided: self.decided, began: children.zip(since) }
+        RolloutRecord { hash: self.hash.clone(), is_decided: self.decided, began: children.zip(since) }
     }
 }
 

@@ -103,14 +103,13 @@ impl Breaker {
         let tripped = self.tripped.get_mut(&subject).filter(|tripped| !tripped.is_quiet(now));
         let was_tripped = tripped.is_some();
         if let Some(tripped) = tripped {
-            let desired_status =
-                desired_status().map(|desired_status| self.hasher.hash_one(Value::from(desired_status).to_string()));
-            if desired_status.is_some() && desired_status == tripped.desired_status {
+            let desired_hash = desired_status().map(|status| self.hasher.hash_one(Value::from(status).to_string()));
+            if desired_hash.is_some() && desired_hash == tripped.desired_status {
                 // Check again at least once a minute: a flipping status that is checked only at the end of the quiet
                 // period could match by chance.
                 return StatusPass::Wait(PACE.min(tripped.quiet_in(now)));
             }
-            tripped.desired_status = desired_status;
+            tripped.desired_status = desired_hash;
         }
         match (self.admit_subject(subject, now), was_tripped) {
             (Ok(()), false) => StatusPass::Write,
@@ -170,9 +169,8 @@ impl Breaker {
         waiting
     }
 
-    /// Drops expired entries. [`admit`](Self::admit) and [`admit_plan`](Self::admit_plan) do so too; call this when
-    /// there are no writes.
-    pub fn expire(&mut self, now: Instant) {
+    /// Drops expired entries.
+    fn expire(&mut self, now: Instant) {
         let age = now.saturating_duration_since(*self.since.get_or_insert(now));
         if age >= WINDOW {
             self.begin_window(now);

@@ -1,5 +1,5 @@
-//! Decisions of the Windlass host, without I/O: how to interpret a plugin's response, what to write, and what to
-//! report. This crate does no I/O and reads no clock or environment. The host, `windlass render` and the tests all run
+//! Decisions of the Windlass host: how to interpret a plugin's response, what to write, and what to report. This crate
+//! does no I/O and reads no clock or environment. The host, `windlass render` and the tests all run
 //! the same code.
 
 pub mod backoff;

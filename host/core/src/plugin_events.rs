@@ -140,6 +140,15 @@ mod tests {
     }
 
     #[test]
+    fn reason_that_a_user_must_act_on_causes_an_event_and_one_that_passes_causes_none() {
+        let reported_elsewhere =
+            [PluginReason::RolledBack, PluginReason::Succeeded, PluginReason::Suspended, PluginReason::Blocked];
+        for reason in PluginReason::ALL.iter().copied().filter(|reason| !reported_elsewhere.contains(reason)) {
+            assert_eq!(event_of(reason).is_none(), reason.is_transient(), "{reason:?}");
+        }
+    }
+
+    #[test]
     fn activation_of_a_component_emits_one_event() {
         let live = |digest| status(Some(digest), ("True", "Succeeded", "live"), &[]);
         assert_eq!(

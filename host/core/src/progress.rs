@@ -24,8 +24,8 @@ const RESTART_MAX: Duration = Duration::from_mins(5);
 /// The progress of a watch.
 #[derive(Debug)]
 pub struct Progress {
-    /// Time of the last event, bookmark or clean end of a list or watch; initially, and after a rejection,
-    /// the start.
+    /// Time of the last event, bookmark or clean end of a list or watch. Initially the start of the watch; after a
+    /// rejection, the time at which the watch was accepted again.
     last: Instant,
     state: State,
     /// Number of panics since a list was last handled completely.

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_plugin_is_reconciling_until_its_component_was_called_for_every_parent() {
+    fn ready_plugin_is_reconciling_until_every_parent_was_reconciled_with_its_component() {
         let result = readiness(Found { unreconciled: 3, ..found(Some(NEW), None) });
         assert!(result.ready.is_true, "{result:?}");
         let reconciling = result.reconciling.expect("reconciling");

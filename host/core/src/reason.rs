@@ -74,7 +74,8 @@ pub enum PluginReason {
     Suspended,
     /// Too many calls of the component failed in a row, for several parents: calls are reduced to single probes.
     Quarantined,
-    /// A new component would delete so many children that deletions are blocked until a user allows them.
+    /// So many children would be deleted, by a new component or because a namespace is no longer selected, that
+    /// deletions are blocked until a user allows them.
     DeletionBlocked,
     /// A user rolled back to the previous component (`windlass.dev/rollback`).
     RolledBack,
@@ -128,7 +129,7 @@ pub enum ParentReason {
     /// The API server could not be reached, or asked the host to retry later.
     #[strum(serialize = "APIError")]
     ApiError,
-    /// A child or the parent changed while it was written; the host tries again at once.
+    /// A child or the parent changed while it was written; the host tries again after about a second.
     Outdated,
     /// The host's watches have not shown its own last writes, so no child is written.
     CacheBehind,
@@ -150,7 +151,7 @@ pub enum ParentReason {
     /// Too many calls of the plugin failed in a row, for this parent or for several parents: calls are reduced to
     /// single probes.
     Quarantined,
-    /// The parent or its Plugin is suspended: nothing is written.
+    /// The parent or its Plugin is suspended: no child is written.
     Suspended,
     /// A child cannot be created, because its namespace is being deleted.
     NamespaceTerminating,

@@ -66,7 +66,7 @@ impl Facts {
         let read = std::fs::read(&path).and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from));
         let known = read.unwrap_or_else(|error| {
             if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(path = %path.display(), %error, "file ignored, because it is unreadable: components are fetched again");
+                tracing::warn!(path = %path.display(), %error, "unreadable file of facts ignored: components are fetched and their signatures verified again");
             }
             Known::default()
         });
@@ -132,7 +132,7 @@ impl File {
         let written = bytes.map_err(io::Error::from).and_then(|bytes| self.write(&bytes));
         *is_behind = written.is_err();
         if let Err(error) = written {
-            tracing::warn!(path = %self.path.display(), %error, "file not written: the next start may fetch components again");
+            tracing::warn!(path = %self.path.display(), %error, "file of facts not written: the next start may fetch components and verify their signatures again");
         }
     }
 

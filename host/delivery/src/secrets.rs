@@ -12,9 +12,9 @@ use crate::in_time;
 
 /// The value of a Secret's key; an error if the Secret is a plugin's child, or does not have the key.
 fn value_of(name: &str, mut secret: Secret, key: &str) -> Result<Vec<u8>, String> {
-    if let Some(plugin) = child_mark(&secret.metadata) {
+    if let Some(mark) = child_mark(&secret.metadata) {
         return Err(format!(
-            "Secret {name} is a child of plugin {plugin}, and children of plugins cannot be keys or credentials; name another \
+            "Secret {name} has the mark of a plugin's child ({mark}), and no child can be a key or credentials; name another \
              Secret"
         ));
     }
@@ -101,7 +101,9 @@ mod tests {
             ..Secret::default()
         };
         assert_eq!(value_of("signer", secret("app"), "key"), Ok(b"value".to_vec()));
-        let message = value_of("signer", secret("windlass.dev/plugin"), "key").expect_err("refused");
-        assert!(message.contains("Secret signer is a child of plugin guard"), "{message}");
+        for mark in ["windlass.dev/plugin", "windlass.dev/parent-uid"] {
+            let message = value_of("signer", secret(mark), "key").expect_err("refused");
+            assert!(message.contains("Secret signer has the mark of a plugin's child (guard)"), "{mark}: {message}");
+        }
     }
 }

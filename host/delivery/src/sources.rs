@@ -61,7 +61,7 @@ pub struct Sources {
 
 /// Dependencies of [`Sources`].
 pub struct Needs<'a> {
-    /// Folder for the file of `facts.json` and for downloads; no other user may have write access to it.
+    /// Folder of `facts.json` and of downloads; no other user may have write access to it.
     pub cache_dir: &'a Path,
     /// The host's namespace, whose Secrets contain registry credentials and public keys.
     pub namespace: &'a str,
@@ -174,9 +174,9 @@ impl Sources {
         self.forget_config_map(plugin);
     }
 
-    /// The last result for a Plugin's artifact in a registry; the artifact is followed from now on.
-    pub fn resolve(&self, plugin: &PluginName, wanted: &Wanted) -> Resolution {
-        self.remotes.resolve(plugin, wanted)
+    /// Takes the last result for a Plugin's artifact in a registry; its bytes are in one result only. The artifact is followed from now on.
+    pub fn take_resolution(&self, plugin: &PluginName, wanted: &Wanted) -> Resolution {
+        self.remotes.take_resolution(plugin, wanted)
     }
 
     /// Digests of the components of all followed artifacts.
@@ -189,7 +189,7 @@ impl Sources {
         self.remotes.fetch(plugin);
     }
 
-    /// Stops following the Plugin's artifact, until [`Self::resolve`] is called again.
+    /// Stops following the Plugin's artifact, until [`Self::take_resolution`] is called again.
     pub fn forget_artifact(&self, plugin: &PluginName) {
         self.remotes.forget(plugin);
     }

@@ -44,7 +44,7 @@ const PERMITTED: Duration = Duration::from_mins(1);
 /// How long a denial is cached; short, because a user may wait for a permission that was granted meanwhile.
 const DENIED: Duration = Duration::from_secs(5);
 /// Largest number of cached outcomes, some 300 bytes each. An evicted one is reviewed again.
-const MAX_ANSWERS: usize = 8192;
+const MAX_CACHED: usize = 8192;
 
 /// One permission to review.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -95,7 +95,7 @@ pub fn by_api_server(client: Client) -> Ask {
                 kube::Error::Api(status) => status.message.clone(),
                 other => other.to_string(),
             })?;
-            let status = reviewed.status.ok_or("the API server gave no review")?;
+            let status = reviewed.status.ok_or("the API server's response has no status")?;
             let why = [status.reason, status.evaluation_error].into_iter().flatten().filter(|why| !why.is_empty());
             Ok(ReviewResult { allowed: status.allowed, why: why.collect::<Vec<_>>().join("; ") })
         })
@@ -107,8 +107,8 @@ pub fn own_user(client: Client) -> AskOwn {
     Box::new(move || {
         let api: Api<SelfSubjectReview> = Api::all(client.clone());
         Box::pin(async move {
-            let asked = in_time(api.create(&PostParams::default(), &SelfSubjectReview::default())).await;
-            let review = asked.map_err(|error| error.to_string())?;
+            let cached_review = in_time(api.create(&PostParams::default(), &SelfSubjectReview::default())).await;
+            let review = cached_review.map_err(|error| error.to_string())?;
             let user = review.status.and_then(|status| status.user_info?.username);
             user.ok_or_else(|| "it gives no name".to_owned())
         })
@@ -140,19 +140,19 @@ fn review(question: &Question) -> SubjectAccessReview {
 /// Access reviews and their cached outcomes.
 pub struct Reviews {
     ask: Ask,
-    answers: Mutex<Answers>,
+    cached: Mutex<CachedReviews>,
 }
 
 #[derive(Default)]
-struct Answers {
-    of: HashMap<Question, Asked>,
+struct CachedReviews {
+    of: HashMap<Question, CachedReview>,
     /// The cached questions, the oldest first; the oldest is evicted first.
     order: VecDeque<(Instant, Question)>,
 }
 
 /// A question, and its outcome as soon as it is known.
 #[derive(Clone)]
-struct Asked {
+struct CachedReview {
     at: Instant,
     response: Arc<OnceCell<ReviewResult>>,
 }
@@ -160,7 +160,7 @@ struct Asked {
 impl Reviews {
     /// An empty cache.
     pub fn new(ask: Ask) -> Self {
-        Self { ask, answers: Mutex::default() }
+        Self { ask, cached: Mutex::default() }
     }
 
     /// Finds whether an account has a permission, from the cache or by reviews. `spend` takes the tokens for a review.
@@ -211,11 +211,11 @@ impl Reviews {
     }
 
     fn known(&self, question: &Question, now: Instant) -> Option<ReviewResult> {
-        let answers = self.answers.lock();
-        let asked = answers.of.get(question)?;
-        let review = asked.response.get()?;
+        let cached = self.cached.lock();
+        let cached_review = cached.of.get(question)?;
+        let review = cached_review.response.get()?;
         let holds = if review.allowed { PERMITTED } else { DENIED };
-        (now.saturating_duration_since(asked.at) < holds).then(|| review.clone())
+        (now.saturating_duration_since(cached_review.at) < holds).then(|| review.clone())
     }
 
     /// The outcome for a question. Of several concurrent callers with the same question, one sends the review, and all
@@ -224,31 +224,31 @@ impl Reviews {
     /// # Errors
     /// Why the API server gave no outcome. Errors are not cached.
     pub async fn review(&self, question: Question, now: Instant) -> Result<ReviewResult, String> {
-        let response = self.answers.lock().of(&question, now);
+        let response = self.cached.lock().of(&question, now);
         response.get_or_try_init(|| (self.ask)(question)).await.cloned()
     }
 }
 
-impl Answers {
+impl CachedReviews {
     /// The cell for the outcome of a question: the cached one, or a new one.
     fn of(&mut self, question: &Question, now: Instant) -> Arc<OnceCell<ReviewResult>> {
-        let age = |asked: Instant| now.saturating_duration_since(asked);
-        while self.order.front().is_some_and(|(asked, _)| age(*asked) >= PERMITTED) {
+        let age = |cached_review: Instant| now.saturating_duration_since(cached_review);
+        while self.order.front().is_some_and(|(cached_review, _)| age(*cached_review) >= PERMITTED) {
             self.drop_oldest();
         }
-        if let Some(asked) = self.of.get_mut(question) {
-            if asked.response.get().is_some_and(|review| !review.allowed) && age(asked.at) >= DENIED {
-                *asked = Asked { at: now, response: Arc::default() };
+        if let Some(cached_review) = self.of.get_mut(question) {
+            if cached_review.response.get().is_some_and(|review| !review.allowed) && age(cached_review.at) >= DENIED {
+                *cached_review = CachedReview { at: now, response: Arc::default() };
             }
-            return asked.response.clone();
+            return cached_review.response.clone();
         }
-        if self.order.len() >= MAX_ANSWERS {
+        if self.order.len() >= MAX_CACHED {
             self.drop_oldest();
         }
-        let asked = Asked { at: now, response: Arc::default() };
-        self.of.insert(question.clone(), asked.clone());
+        let cached_review = CachedReview { at: now, response: Arc::default() };
+        self.of.insert(question.clone(), cached_review.clone());
         self.order.push_back((now, question.clone()));
-        asked.response
+        cached_review.response
     }
 
     fn drop_oldest(&mut self) {
@@ -388,11 +388,11 @@ mod tests {
             (0, 2),
             "one review of all objects, and one of this object"
         );
-        let cached = reviews.answers.lock().of.len();
+        let cached = reviews.cached.lock().of.len();
         let limited = reviews.find(question("fresh"), now, spend).await;
         assert_eq!(limited, Err(ReviewError::Limited(Duration::from_secs(7))));
         assert!(reviews.find(question("db"), now, spend).await.is_ok());
-        assert_eq!((requests.load(Ordering::SeqCst), reviews.answers.lock().of.len()), (2, cached));
+        assert_eq!((requests.load(Ordering::SeqCst), reviews.cached.lock().of.len()), (2, cached));
     }
 
     #[tokio::test]
@@ -407,20 +407,20 @@ mod tests {
 
     #[test]
     fn cached_outcomes_are_evicted_when_they_expire_or_are_too_many() {
-        let mut answers = Answers::default();
+        let mut cached = CachedReviews::default();
         let start = Instant::now();
-        for at in 0..MAX_ANSWERS * 2 {
-            answers.of(&question(&at.to_string()), start);
+        for at in 0..MAX_CACHED * 2 {
+            cached.of(&question(&at.to_string()), start);
         }
-        assert_eq!((answers.of.len(), answers.order.len()), (MAX_ANSWERS, MAX_ANSWERS));
-        answers.of(&question(&MAX_ANSWERS.to_string()), start);
-        assert!(answers.of.contains_key(&question(&MAX_ANSWERS.to_string())), "a cached review evicts nothing");
+        assert_eq!((cached.of.len(), cached.order.len()), (MAX_CACHED, MAX_CACHED));
+        cached.of(&question(&MAX_CACHED.to_string()), start);
+        assert!(cached.of.contains_key(&question(&MAX_CACHED.to_string())), "a cached review evicts nothing");
         assert!(
-            answers.of.contains_key(&question(&(MAX_ANSWERS * 2 - 1).to_string())),
+            cached.of.contains_key(&question(&(MAX_CACHED * 2 - 1).to_string())),
             "the oldest outcomes are evicted first"
         );
-        answers.of(&question("db"), start + PERMITTED);
-        assert_eq!((answers.of.len(), answers.order.len()), (1, 1));
+        cached.of(&question("db"), start + PERMITTED);
+        assert_eq!((cached.of.len(), cached.order.len()), (1, 1));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use windlass_core::bucket::{Bucket, Rate};
 use windlass_core::contract::CallFailure;
 use windlass_core::digest::Digest;
 use windlass_core::guard::{
-    self, BlockedDeletions, Cause, DeletionGuard, Fleet, Leavers, ParentDeletions, Record, Rollout, Stop,
+    self, BlockedDeletions, Cause, DeletionGuard, Fleet, Leavers, ParentDeletions, Rollout, RolloutRecord, Stop,
 };
 use windlass_core::ids::ObjectKey;
 use windlass_core::object::Object;
@@ -55,16 +55,14 @@ impl Unreconciled {
         Self { parents: Mutex::new(parents), count }
     }
 
-    /// Removes the parents for which `is_unasked` is false. Returns whether they were the last ones.
-    fn retain(&self, is_unreconciled: impl Fn(&ObjectKey) -> bool) -> bool {
+    /// Removes the parents that no longer exist.
+    fn retain(&self, exists: impl Fn(&ObjectKey) -> bool) {
         if self.count.load(Ordering::Relaxed) == 0 {
-            return false;
+            return;
         }
         let mut parents = self.parents.lock();
-        let before = parents.len();
-        parents.retain(|parent| is_unreconciled(parent));
+        parents.retain(|parent| exists(parent));
         self.count.store(parents.len(), Ordering::Relaxed);
-        before > 0 && parents.is_empty()
     }
 
     fn take(&self, parent: &ObjectKey) -> bool {
@@ -90,7 +88,7 @@ pub struct Consequences {
 impl ComponentState {
     /// The state of a component that goes live. `before` is the record of the previous rollout, and `was_blocked` the
     /// result of its [`blocked_hash`](Self::blocked_hash).
-    pub fn begin(live: &Live, before: Option<&Record>, was_blocked: Option<&str>) -> Self {
+    pub fn begin(live: &Live, before: Option<&RolloutRecord>, was_blocked: Option<&str>) -> Self {
         // Retained children have no controller and are never deleted. Children of parents that are gone are deleted by
         // the garbage collector; if they counted, the other deletions would be a smaller share.
         let mut uids = live.parents.store.pick(|parent| Some(parent.uid.clone()));
@@ -141,8 +139,8 @@ impl ComponentState {
         self.with_fleet(|fleet| fleet.unplanned(parent)).1
     }
 
-    /// Forgets a parent that is gone or being deleted.
-    pub fn forget(&self, parent: &ObjectKey) -> Consequences {
+    /// Forgets the deletions of a parent that is gone or being deleted.
+    pub fn forget_deletions(&self, parent: &ObjectKey) -> Consequences {
         self.with_fleet(|fleet| fleet.forget(parent)).1
     }
 
@@ -159,17 +157,17 @@ impl ComponentState {
     fn with_fleet<T>(&self, change: impl FnOnce(&mut Fleet) -> T) -> (T, Consequences) {
         let mut fleet = self.fleet.lock();
         // The facts of the Plugin's status that a decision can change.
-        let said = |fleet: &Fleet| {
+        let reported = |fleet: &Fleet| {
             let rollout = fleet.rollout();
             (
-                fleet.blocked().map(|held| held.hash.clone()),
+                fleet.blocked().map(|blocked| blocked.hash.clone()),
                 fleet.blocked_hash().map(str::to_owned),
                 rollout.is_complete(),
             )
         };
-        let before = said(&fleet);
+        let before = reported(&fleet);
         let result = change(&mut fleet);
-        let plugin = before != said(&fleet);
+        let plugin = before != reported(&fleet);
         (result, Consequences { parents: fleet.take_to_queue(), plugin })
     }
 
@@ -185,7 +183,7 @@ impl ComponentState {
     }
 
     /// The record of the component's rollout, for the Plugin's status.
-    pub fn record_of_rollout(&self) -> Record {
+    pub fn record_of_rollout(&self) -> RolloutRecord {
         self.fleet.lock().rollout().record()
     }
 
@@ -199,9 +197,9 @@ impl ComponentState {
         self.unreconciled.take(parent)
     }
 
-    /// Forgets the parents that no longer exist. Returns whether they were the last ones that were not reconciled.
-    pub fn forget_unreconciled(&self, exists: impl Fn(&ObjectKey) -> bool) -> bool {
-        self.unreconciled.retain(exists)
+    /// Forgets the parents that no longer exist: the Plugin's status does not wait for them.
+    pub fn forget_unreconciled(&self, exists: impl Fn(&ObjectKey) -> bool) {
+        self.unreconciled.retain(exists);
     }
 
     /// Number of parents that were not reconciled since the component went live.
@@ -226,7 +224,7 @@ impl ComponentState {
     }
 
     /// Records the result of an admitted call. Returns the change if the component enters or leaves quarantine.
-    pub fn record<T>(
+    pub fn note_call<T>(
         &self,
         parent: &Object,
         admission: Admission,
@@ -250,10 +248,10 @@ impl ComponentState {
         log.take_dropped(Timestamp::now())
     }
 
-    /// Forgets a parent that is gone.
-    pub fn gone(&self, parent: &ObjectKey) -> Consequences {
+    /// Forgets a parent that is gone: its deletions, and its failures in quarantine.
+    pub fn forget(&self, parent: &ObjectKey) -> Consequences {
         self.quarantine.lock().forget(parent);
-        self.forget(parent)
+        self.forget_deletions(parent)
     }
 
     /// Whether the component is in quarantine: it failed so often, for parents of several namespaces, that it is rarely
@@ -315,9 +313,10 @@ mod tests {
                 && !component.note_reconciled(&key("a"))
                 && !component.note_reconciled(&key("new"))
         );
-        assert!(!component.forget_unreconciled(|parent| *parent != key("gone")));
+        component.forget_unreconciled(|parent| *parent != key("gone"));
+        assert_eq!(component.unreconciled(), 1);
         assert!(component.note_reconciled(&key("b")) && component.unreconciled() == 0);
-        assert!(!component.note_reconciled(&key("b")) && !component.forget_unreconciled(|_| false), "reported before");
+        assert!(!component.note_reconciled(&key("b")), "reported before");
     }
 
     #[test]
@@ -328,11 +327,11 @@ mod tests {
         let bad = Object::from_api(&kind, bad).expect("an object");
         for _ in 0..5 {
             assert_eq!(component.admit(&bad), Admission::Call);
-            component.record(&bad, Admission::Call, &Err::<(), _>(CallFailure::StackOverflow));
+            component.note_call(&bad, Admission::Call, &Err::<(), _>(CallFailure::StackOverflow));
         }
-        component.forget(&bad.key);
+        component.forget_deletions(&bad.key);
         assert!(matches!(component.admit(&bad), Admission::Denied(_)));
-        component.gone(&bad.key);
+        component.forget(&bad.key);
         assert_eq!(component.admit(&bad), Admission::Call, "a new parent of the same name");
     }
 
@@ -354,7 +353,7 @@ mod tests {
         component.unplanned(&key("failed"));
         let deleted = || component.awaited_in_vain(|parent| *parent == key("there"));
         assert_eq!(deleted(), [key("gone")], "a parent whose call failed does not delay the rollout");
-        component.forget(&key("gone"));
+        component.forget_deletions(&key("gone"));
         assert!(deleted().is_empty());
     }
 }

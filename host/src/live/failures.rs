@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// How long the first write after a quiet time waits for further changes: many parents often change together.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// The newest failure of a parent that did not fail before, or failed for another reason.
+/// The newest failure of a parent that did not fail before, or failed with another reason or message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastFailure {
     /// Reason of the parent's condition.
@@ -23,7 +23,7 @@ pub struct LastFailure {
     pub object: String,
     /// Message of the parent's condition, even if the host does not write the parent's status.
     pub message: String,
-    /// When the parent began to fail with this reason.
+    /// When the parent began to fail with this reason and message.
     pub time: Timestamp,
 }
 
@@ -32,7 +32,7 @@ pub struct LastFailure {
 pub struct Sums {
     /// Number of failing parents.
     pub failing: u64,
-    /// The newest failure; none if no parent failed since the host started.
+    /// The newest failure; none if no parent failed since these records began: at the start of the host, or when the Plugin was created.
     pub last: Option<LastFailure>,
 }
 
@@ -44,7 +44,7 @@ pub struct Failures {
     written: Option<Instant>,
     /// Whether a write is scheduled.
     is_due: bool,
-    /// When the status was first written since the host started.
+    /// When the status was first written since then.
     since: Option<Instant>,
 }
 

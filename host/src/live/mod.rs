@@ -97,7 +97,7 @@ pub struct Live {
     pub call_slots: Arc<Semaphore>,
     /// The rate of requests that the plugin may cause. All components of the Plugin share it.
     pub budget: Arc<Mutex<Budget>>,
-    /// Number of deletions from which on the host blocks them until a user releases them (rule R9).
+    /// Thresholds above which deletions are blocked until a user allows them (rule R9).
     pub guard: DeletionGuard,
     /// State of the component, which stays while only the Plugin's settings change.
     pub state: Arc<ComponentState>,

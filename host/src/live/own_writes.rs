@@ -12,6 +12,9 @@ use windlass_core::outcome::{LOOK_AGAIN, PATIENCE};
 use crate::cluster::watch::Store;
 use crate::cluster::writer::{Subject, Written};
 
+/// A parent that waits for its own writes is reconciled every few seconds. One that was not for this long is gone.
+pub(super) const FORGOTTEN: Duration = Duration::from_mins(10);
+
 /// What a parent waits for before its next plan.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -37,6 +40,8 @@ pub struct OwnWrites(Option<Pending>);
 #[derive(Debug)]
 struct Pending {
     since: Instant,
+    /// When the parent last wrote, or asked whether it still waits.
+    last: Instant,
     is_reported: bool,
     /// Each write, with a time after its execution.
     writes: Vec<(Written, Instant)>,
@@ -58,16 +63,18 @@ impl OwnWrites {
         self.0.is_none()
     }
 
-    /// Whether the first of the writes was sent less than this time ago.
-    pub fn is_younger(&self, than: Duration, now: Instant) -> bool {
-        self.0.as_ref().is_some_and(|pending| now.saturating_duration_since(pending.since) < than)
+    /// Whether there are writes that the parent waited for lately.
+    pub fn is_recent(&self, now: Instant) -> bool {
+        self.0.as_ref().is_some_and(|pending| now.saturating_duration_since(pending.last) < FORGOTTEN)
     }
 
     /// Records writes for the parent.
     pub fn add(&mut self, writes: impl IntoIterator<Item = Written>, now: Instant) {
         for write in writes {
-            let begin = || Pending { since: now, is_reported: false, writes: Vec::new() };
-            let known = &mut self.0.get_or_insert_with(begin).writes;
+            let begin = || Pending { since: now, last: now, is_reported: false, writes: Vec::new() };
+            let pending = self.0.get_or_insert_with(begin);
+            pending.last = now;
+            let known = &mut pending.writes;
             let is_repeated = matches!(write, Written::Unknown(_)) && known.iter().any(|(known, _)| *known == write);
             if !is_repeated {
                 known.push((write, now));
@@ -78,6 +85,7 @@ impl OwnWrites {
     /// What the parent waits for.
     pub fn wait(&mut self, caches: &impl Caches, parent: &ObjectKey, now: Instant) -> Wait {
         let Some(pending) = &mut self.0 else { return Wait::Over };
+        pending.last = now;
         pending.writes.retain(|(write, at)| !is_seen(caches, parent, write, *at));
         if pending.writes.is_empty() {
             self.0 = None;
@@ -335,6 +343,19 @@ mod tests {
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
         fixture.secrets.remove(&object("Secret", "a", 4));
         assert_eq!(fixture.wait(), Wait::Over);
+    }
+
+    #[test]
+    fn writes_that_a_parent_still_waits_for_are_recent_whenever_they_were_sent() {
+        let mut fixture = Fixture::new();
+        fixture.add(vec![child("Secret", 7)]);
+        for _ in 0..3 {
+            fixture.now += FORGOTTEN / 2;
+            fixture.wait();
+        }
+        assert!(fixture.writes.is_recent(fixture.now));
+        assert!(!fixture.writes.is_recent(fixture.now + FORGOTTEN));
+        assert!(!OwnWrites::default().is_recent(fixture.now));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the host remembers of the parents of one Plugin: one record for each parent, behind one lock. All components of the Plugin share
 //! the records, because a new component must not forget what was written or blocked under the last one.
 //!
-//! A parent in steady state has two hashes and two times in its record; everything else is rare and boxed. A parent of which nothing
+//! A parent in steady state has only two hashes and two times in its record; everything else is rare and boxed. A parent of which nothing
 //! is to be remembered has no record.
 
 use std::hash::{BuildHasher, RandomState};
@@ -17,9 +17,6 @@ use windlass_core::reason::ParentReason;
 use super::failures::{Failures, Sums};
 use super::own_writes::OwnWrites;
 use super::steady::Steady;
-
-/// A parent that waits for its own writes is reconciled every few seconds. One that was not for this long is gone.
-const FORGOTTEN: Duration = Duration::from_mins(10);
 
 /// The records of a Plugin's parents.
 pub struct Records {
@@ -76,9 +73,16 @@ impl Record {
         self.rare.as_ref().is_some_and(|rare| !rare.own_writes.is_empty())
     }
 
-    /// The blocked and allowed deletions of the parent's children (rule R9).
-    pub fn deletions(&mut self) -> &mut ParentDeletions {
-        &mut self.rare().deletions
+    /// Takes the blocked and allowed deletions of the parent's children (rule R9) out of the record.
+    pub fn take_deletions(&mut self) -> ParentDeletions {
+        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.deletions)).unwrap_or_default()
+    }
+
+    /// Puts them back.
+    pub fn put_deletions(&mut self, deletions: ParentDeletions) {
+        if !deletions.is_empty() {
+            self.rare().deletions = deletions;
+        }
     }
 
     /// Whether the API server refused a child of this parent, because its namespace is being deleted.
@@ -110,8 +114,8 @@ impl Record {
     }
 
     /// Whether writes were sent so lately that a parent which the caches do not show may still be there.
-    fn has_writes_since(&self, now: Instant) -> bool {
-        self.rare.as_ref().is_some_and(|rare| !rare.own_writes.is_empty() && rare.own_writes.is_younger(FORGOTTEN, now))
+    fn has_recent_writes(&self, now: Instant) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.own_writes.is_recent(now))
     }
 
     fn tidy(&mut self) {
@@ -164,19 +168,32 @@ impl Records {
     }
 
     /// Forgets the parents that no longer exist. They may have been deleted while no component of the Plugin was live. Writes for a
-    /// parent that the cache does not show are remembered for some time: it may have left the label selector.
-    pub fn forget_unless(&self, exists: impl Fn(&ObjectKey) -> bool, now: Instant) {
-        self.all.lock().parents.retain(|parent, record| exists(parent) || record.has_writes_since(now));
+    /// parent that the cache does not show are remembered for some time: it may have left the label selector. Returns these parents.
+    pub fn forget_unless(&self, exists: impl Fn(&ObjectKey) -> bool, now: Instant) -> Vec<ObjectKey> {
+        let mut unshown = Vec::new();
+        self.all.lock().parents.retain(|parent, record| {
+            if exists(parent) {
+                return true;
+            }
+            let is_kept = record.has_recent_writes(now);
+            if is_kept {
+                unshown.push(parent.clone());
+            }
+            is_kept
+        });
+        unshown
     }
 
     /// Forgets everything but the host's own writes: the Plugin is gone, and may come back before the caches show them.
     pub fn forget_all_but_writes(&self, now: Instant) {
-        self.all.lock().parents.retain(|_, record| {
+        let mut all = self.all.lock();
+        all.failures = Failures::default();
+        all.parents.retain(|_, record| {
             record.steady = Steady::default();
-            record.rare.as_mut().is_some_and(|rare| {
+            if let Some(rare) = &mut record.rare {
                 (rare.deletions, rare.namespace_terminating, rare.failure) = (ParentDeletions::default(), None, None);
-                !rare.own_writes.is_empty() && rare.own_writes.is_younger(FORGOTTEN, now)
-            })
+            }
+            record.has_recent_writes(now)
         });
     }
 
@@ -193,6 +210,13 @@ impl Records {
             all.failures.note(parent, failure, Timestamp::now());
             self.changed(all);
         }
+    }
+
+    /// Records the end of a reconcile after which the parent is not in steady state: the next reconcile must not be skipped (rule R17),
+    /// because its failure would stay counted.
+    pub fn note_unsteady(&self, parent: &ObjectKey, failure: Option<(ParentReason, &str)>) {
+        self.with(parent, |record| record.steady.end());
+        self.note_result(parent, failure);
     }
 
     /// Schedules a write of the Plugin's status, because the number of parents changed.
@@ -221,19 +245,23 @@ impl Records {
         all.parents.iter().filter(|(_, record)| record.is_failing()).map(|(parent, _)| parent.clone()).collect()
     }
 
-    /// The counts for a status that is written now. `before` is the count in the Plugin's status, perhaps by an earlier process: after a
+    /// The counts for a status that is written now; ends the scheduled write. `before` is the count in the Plugin's status, perhaps by an earlier process: after a
     /// start, it is reported until every parent could be reconciled once. Forgets failing parents that no longer exist: a parent may have
     /// gone while its last reconcile ran, or while no component was live.
-    pub fn sums(&self, before: Option<u64>, exists: impl Fn(&ObjectKey) -> bool) -> Sums {
+    pub fn begin_report(&self, before: Option<u64>, exists: impl Fn(&ObjectKey) -> bool) -> Sums {
         let mut all = self.all.lock();
+        let mut failing = 0;
         all.parents.retain(|parent, record| {
-            if record.is_failing() && !exists(parent) {
-                record.note_result(None);
-                record.tidy();
+            if record.is_failing() {
+                if exists(parent) {
+                    failing += 1;
+                } else {
+                    record.note_result(None);
+                    record.tidy();
+                }
             }
             !record.is_empty()
         });
-        let failing = all.parents.values().filter(|record| record.is_failing()).count() as u64;
         let (sums, wait) = all.failures.read(failing, before, Instant::now());
         drop(all);
         if let Some(wait) = wait {
@@ -251,6 +279,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::writer::Written;
+    use crate::live::own_writes::FORGOTTEN;
     use crate::live::steady::Inputs;
 
     const CONFLICT: Option<(ParentReason, &str)> = Some((ParentReason::Conflict, "taken"));
@@ -281,7 +310,7 @@ mod tests {
             !records
                 .with(&key("a"), |record| record.has_own_writes() || record.is_namespace_terminating(&Uid::from("1")))
         );
-        records.with(&key("a"), |record| record.own_writes().is_empty() && record.deletions().is_empty());
+        records.with(&key("a"), |record| record.own_writes().is_empty() && record.take_deletions().is_empty());
         assert_eq!(known(&records), 0);
         records.with(&key("a"), keep_steady);
         records.note_result(&key("b"), CONFLICT);
@@ -310,11 +339,11 @@ mod tests {
             records.with(&key(name), keep_steady);
         }
         records.with(&key("unselected"), |record| write(record, now));
-        records.forget_unless(|parent| *parent == key("there"), now);
+        assert_eq!(records.forget_unless(|parent| *parent == key("there"), now), [key("unselected")]);
         let is_steady = |name: &str| records.with(&key(name), |record| !record.steady.is_empty());
         assert_eq!((is_steady("gone"), is_steady("there")), (false, true));
         assert!(records.with(&key("unselected"), |record| record.has_own_writes()), "its children may still be coming");
-        records.forget_unless(|parent| *parent == key("there"), now + FORGOTTEN);
+        assert_eq!(records.forget_unless(|parent| *parent == key("there"), now + FORGOTTEN), []);
         assert_eq!(known(&records), 1);
     }
 
@@ -330,6 +359,7 @@ mod tests {
         records.note_result(&key("c"), CONFLICT);
         records.forget_all_but_writes(now);
         assert_eq!((known(&records), records.failing()), (1, Vec::new()));
+        assert_eq!(records.begin_report(None, |_| true).last, None, "the failure was one of the deleted Plugin");
         assert!(records.with(&key("c"), |record| record.has_own_writes() && record.steady.is_empty()));
         records.forget_all_but_writes(now + FORGOTTEN);
         assert!(records.is_empty());
@@ -340,10 +370,10 @@ mod tests {
         let (records, _) = records();
         records.with(&key("a"), |record| write(record, Instant::now()));
         records.note_result(&key("a"), CONFLICT);
-        assert_eq!(records.sums(None, |_| false).failing, 0);
+        assert_eq!(records.begin_report(None, |_| false).failing, 0);
         assert!(records.with(&key("a"), |record| record.has_own_writes()) && records.failing().is_empty());
         records.note_result(&key("b"), CONFLICT);
-        records.sums(None, |_| false);
+        records.begin_report(None, |_| false);
         assert_eq!(known(&records), 1, "nothing is left of a parent without writes");
     }
 
@@ -364,7 +394,7 @@ mod tests {
         let (records, woken) = records();
         let read = || {
             woken.lock().clear();
-            records.sums(None, |_| true)
+            records.begin_report(None, |_| true)
         };
         records.note_result(&key("a"), None);
         assert!(woken.lock().is_empty(), "a parent that does not fail changes nothing");
@@ -388,14 +418,15 @@ mod tests {
         records.note_result(&key("a"), CONFLICT);
         records.removed(&key("a"));
         assert_eq!(woken.lock().len(), 1, "one write covers both");
-        assert_eq!(records.sums(None, |_| true).failing, 0);
+        assert_eq!(records.begin_report(None, |_| true).failing, 0);
         records.note_result(&key("b"), None);
         assert_eq!(woken.lock().len(), 1);
         // Its last reconcile ends after it is gone.
         records.note_result(&key("a"), CONFLICT);
         records.note_result(&key("b"), CONFLICT);
-        assert_eq!(records.sums(None, |parent| *parent == key("b")).failing, 1);
+        assert_eq!(records.begin_report(None, |_| true).failing, 2);
+        woken.lock().clear();
         records.forget(&key("a"));
-        assert_eq!(records.failing(), [key("b")]);
+        assert_eq!((woken.lock().len(), records.failing()), (1, vec![key("b")]));
     }
 }

@@ -1,7 +1,7 @@
 //! Remembers that a parent is in steady state: an equal snapshot needs no call, and an equal response about the same
 //! objects needs no more than the call (rule R17).
 //!
-//! Two hashes and a time are kept for each such parent. The hashes cover everything that the decision depended on, so
+//! Two hashes and two times are kept for each such parent. The hashes cover everything that the decision depended on, so
 //! they also match with another component or config only if the decision would be the same.
 
 use std::time::{Duration, Instant};
@@ -56,13 +56,13 @@ impl Steady {
 
     /// When to reconcile again, if this snapshot needed no write with this component state; otherwise none. `compares`:
     /// the values of the children must have been compared as well.
-    pub fn after_call(&self, state: u64, snapshot: Digest, compares: bool) -> Option<Requeue> {
+    pub fn before_call(&self, state: u64, snapshot: Digest, compares: bool) -> Option<Requeue> {
         self.find(compares, |settled| settled.call == Some((state, short(snapshot))))
     }
 
     /// When to reconcile again, if this response about these objects needed no write; otherwise none. `compares`: the
     /// values of the children must have been compared as well.
-    pub fn after_response(&self, response: Digest, compares: bool) -> Option<Requeue> {
+    pub fn before_plan(&self, response: Digest, compares: bool) -> Option<Requeue> {
         self.find(compares, |settled| settled.response == Some(short(response)))
     }
 
@@ -117,19 +117,19 @@ mod tests {
     fn r17_call_is_skipped_only_for_the_snapshot_that_needed_no_write() {
         let mut web = Steady::default();
         let (old, new) = (Digest::of(b"old"), Digest::of(b"new"));
-        assert_eq!(web.after_call(1, old, false), None);
+        assert_eq!(web.before_call(1, old, false), None);
         let soon = Requeue::Settled(Some(Duration::from_secs(5)));
         web.keep(call(b"old"), Some(Duration::from_secs(5)));
-        assert_eq!((web.after_call(1, old, false), web.after_call(1, new, false)), (Some(soon), None));
+        assert_eq!((web.before_call(1, old, false), web.before_call(1, new, false)), (Some(soon), None));
         web.keep(call(b"new"), None);
-        assert_eq!((web.after_call(1, old, false), web.after_call(1, new, false)), (None, Some(AT_RESYNC)));
+        assert_eq!((web.before_call(1, old, false), web.before_call(1, new, false)), (None, Some(AT_RESYNC)));
         assert_eq!(
-            web.after_call(2, new, false),
+            web.before_call(2, new, false),
             None,
             "a new component state needs a call, because other parents may wait for it"
         );
         web.end();
-        assert_eq!(web.after_call(1, new, false), None);
+        assert_eq!(web.before_call(1, new, false), None);
     }
 
     #[test]
@@ -155,21 +155,21 @@ mod tests {
         let (mut web, call, response) = (Steady::default(), Digest::of(b"call"), Digest::of(b"response"));
         let inputs = Inputs { call: Some((1, call)), response: Some(response), is_compared: false };
         web.keep(inputs, None);
-        assert_eq!((web.after_call(1, call, false), web.after_call(1, call, true)), (Some(AT_RESYNC), None));
-        assert_eq!((web.after_response(response, false), web.after_response(response, true)), (Some(AT_RESYNC), None));
+        assert_eq!((web.before_call(1, call, false), web.before_call(1, call, true)), (Some(AT_RESYNC), None));
+        assert_eq!((web.before_plan(response, false), web.before_plan(response, true)), (Some(AT_RESYNC), None));
         web.keep(Inputs { is_compared: true, ..inputs }, None);
-        assert_eq!(web.after_call(1, call, true), Some(AT_RESYNC));
+        assert_eq!(web.before_call(1, call, true), Some(AT_RESYNC));
         let again = Digest::of(b"again");
         web.keep_after_call(Inputs { call: Some((1, again)), ..inputs });
-        assert_eq!(web.after_call(1, again, true), Some(AT_RESYNC), "these objects were compared before");
+        assert_eq!(web.before_call(1, again, true), Some(AT_RESYNC), "these objects were compared before");
     }
 
     #[test]
     fn r17_response_that_needed_no_write_needs_none_again_whatever_the_call_was() {
         let (mut web, response) = (Steady::default(), Digest::of(b"response"));
         web.keep(Inputs { response: Some(response), ..Inputs::default() }, None);
-        assert_eq!(web.after_response(response, false), Some(AT_RESYNC), "also for an impure call");
-        assert_eq!((web.after_response(Digest::of(b"other"), false), web.after_call(1, response, false)), (None, None));
+        assert_eq!(web.before_plan(response, false), Some(AT_RESYNC), "also for an impure call");
+        assert_eq!((web.before_plan(Digest::of(b"other"), false), web.before_call(1, response, false)), (None, None));
     }
 
     #[test]

@@ -159,8 +159,8 @@ impl Plugins {
             Some(live) => live.parents.store.size() > 0,
             None => status.and_then(|status| status.parents).is_some_and(|parents| parents > 0),
         };
-        let said = || status.and_then(|status| status.parent_kind.as_ref()?.parse().ok());
-        let before = live.map(|live| Gvk::clone(&live.parents.id.kind)).or_else(said);
+        let in_status = || status.and_then(|status| status.parent_kind.as_ref()?.parse().ok());
+        let before = live.map(|live| Gvk::clone(&live.parents.id.kind)).or_else(in_status);
         match before.filter(|before| has_parents && before.group_kind() != wanted.group_kind()) {
             Some(before) => {
                 let message = format!(

@@ -238,7 +238,7 @@ impl Plugins {
     /// before.
     async fn of_registry(&self, name: &PluginName, wanted: &Wanted) -> Result<Arc<Component>, Problem> {
         let reference = &wanted.source.reference;
-        match self.sources.resolve(name, wanted) {
+        match self.sources.take_resolution(name, wanted) {
             Resolution::Pending => Err(Problem::pending(format!("{reference} is being looked up"))),
             // The task retries, and queues the Plugin when it has a new result.
             Resolution::Failed(error) => Err(Problem { requeue: Requeue::Settled(None), ..error.into() }),

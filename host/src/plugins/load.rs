@@ -12,7 +12,7 @@ use windlass_core::budget::Budget;
 use windlass_core::contract::{Descriptor, Limits, LoadFailure};
 use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::digest::Digest;
-use windlass_core::guard::Record;
+use windlass_core::guard::RolloutRecord;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::mark::MarkKey;
 use windlass_core::names::LABEL_PLUGIN;
@@ -327,7 +327,7 @@ pub(super) fn was_blocked(plugin: &Plugin) -> Option<&str> {
 }
 
 /// The rollout that an earlier process recorded.
-fn rollout_before(plugin: &Plugin) -> Option<Record> {
+fn rollout_before(plugin: &Plugin) -> Option<RolloutRecord> {
     plugin.status.as_ref()?.rollout.as_ref().map(PluginRollout::record)
 }
 

@@ -287,10 +287,10 @@ impl Plugins {
     /// plugin runs, it may use an earlier component and create such a child.
     async fn find_former_children(&self, name: &PluginName, object: &Object) -> bool {
         let Some(live) = self.registry.get(name) else { return false };
-        let lost = {
+        let former = {
             let mut known = self.known.lock();
-            let lost = &mut known.entry(name.clone()).or_default().former_kinds;
-            let had = lost.had.get_or_insert_with(|| {
+            let kinds = &mut known.entry(name.clone()).or_default().former_kinds;
+            let had = kinds.had.get_or_insert_with(|| {
                 let status = parse(object).ok().and_then(|plugin| plugin.status);
                 status.unwrap_or_default().had()
             });
@@ -299,7 +299,7 @@ impl Plugins {
         };
         let is_running = self.parents.is_running(name);
         let (mut left, mut is_unsettled) = (Vec::new(), false);
-        for kind in lost {
+        for kind in former {
             match self.leftovers(name).has_no_children(&kind, &live.parents.id.kind).await {
                 Ok(true) if is_running => is_unsettled = true,
                 Ok(true) => {

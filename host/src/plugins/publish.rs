@@ -46,7 +46,10 @@ impl Plugins {
         // Parents that left the selector since the preparation were reported to the previous component only.
         live.unselected.search(&live.parents.store, live.children.values());
         let parents = self.enqueue_parents(&live, Trigger::Sweep);
-        live.records.forget_unless(|parent| live.knows(parent), Instant::now());
+        // A reconcile of a parent that is gone forgets its last writes, as soon as the caches show them.
+        for gone in live.records.forget_unless(|parent| live.knows(parent), Instant::now()) {
+            self.parents.add(&name, &gone, Trigger::Sweep);
+        }
         // Parents that were deleted since the preparation were reported to the previous component. A reconcile of their
         // own finds them gone.
         for gone in live.state.awaited_in_vain(|parent| live.knows(parent)) {
@@ -116,14 +119,17 @@ impl Plugins {
 
     /// Forgets a Plugin, but not what was written for its parents: it may come back before the caches show that.
     fn forget(&self, name: &PluginName) {
-        self.known.lock().remove(name);
-        let mut records = self.records.lock();
+        let mut known = self.known.lock();
+        known.remove(name);
         let now = Instant::now();
-        if let Some(records) = records.get(name) {
-            records.forget_all_but_writes(now);
-        }
-        // Those of Plugins that are gone remain only while they have writes, or a reconcile still runs.
-        records.retain(|_, records| Arc::strong_count(records) > 1 || !records.is_empty());
+        // The records of Plugins that are gone remain only while they have writes, or a reconcile still runs. Such a reconcile may have
+        // added to them after its Plugin was forgotten, so those of earlier Plugins are cleared as well.
+        self.records.lock().retain(|plugin, records| {
+            if !known.contains_key(plugin) {
+                records.forget_all_but_writes(now);
+            }
+            Arc::strong_count(records) > 1 || !records.is_empty()
+        });
     }
 
     /// Queues the parents of all other plugins of custom kinds after a Plugin is gone: they may adopt its children.

@@ -6,7 +6,7 @@ use kube::core::ApiResource;
 use windlass_core::budget::Cost;
 use windlass_core::conditions::{condition, stamp};
 use windlass_core::events::Note;
-use windlass_core::guard::Record;
+use windlass_core::guard::RolloutRecord;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::json::{Map, Value};
 use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK, plugin_condition as condition_type};
@@ -38,7 +38,8 @@ pub(super) async fn write(
     standing: Standing<'_>,
 ) -> anyhow::Result<Vec<Note>> {
     let before = observed(object);
-    let sums = standing.live.map(|live| live.records.sums(before.count("failing"), |parent| live.knows(parent)));
+    let sums =
+        standing.live.map(|live| live.records.begin_report(before.count("failing"), |parent| live.knows(parent)));
     let next = next(object, &before, standing, sums, jiff::Timestamp::now());
     if next == before {
         return Ok(Vec::new());
@@ -66,7 +67,7 @@ pub(super) async fn record_rollout(
     client: &Client,
     resource: &ApiResource,
     object: &Object,
-    record: &Record,
+    record: &RolloutRecord,
 ) -> Result<(), Problem> {
     let mut next = observed(object);
     let rollout = rollout(record);
@@ -91,7 +92,7 @@ fn of_plugin(request: Request<Vec<u8>>, object: &Object) -> Request<Vec<u8>> {
     }
 }
 
-fn rollout(record: &Record) -> Value {
+fn rollout(record: &RolloutRecord) -> Value {
     let mut rollout = Map::from([("decided", record.is_decided.into()), ("hash", Value::from(record.hash.as_str()))]);
     if let Some((children, since)) = record.began {
         rollout.insert("children", whole(children as u64));
@@ -271,7 +272,7 @@ fn conditions(
 ) -> Vec<Map> {
     let Standing { live, former_kinds, result } = standing;
     // Components control parts of some messages, and a status that is too large could not be written.
-    let say = |kind: &str, status: &str, reason: PluginReason, message: &str| {
+    let write = |kind: &str, status: &str, reason: PluginReason, message: &str| {
         condition(kind, status, reason.as_str(), &bounded(one_line(message).into_owned()), generation)
     };
     let granted = result.as_ref().map(|findings| granted(findings, live, former_kinds));
@@ -282,7 +283,7 @@ fn conditions(
         .filter(|(step, _)| *step != Step::Verified || wants_signatures || is_refused)
         .map(|(step, kind)| {
             let (status, reason, message) = step_condition(step, result, &granted);
-            say(kind, status, reason, &message)
+            write(kind, status, reason, &message)
         });
     let whole = as_a_whole(unreconciled, live, result, &granted);
     let whole = [
@@ -291,9 +292,9 @@ fn conditions(
         (condition_type::RECONCILING, whole.reconciling),
         (condition_type::STALLED, whole.stalled),
     ];
-    let whole = whole.into_iter().filter_map(|(kind, said)| {
-        let said = said?;
-        Some(say(kind, if said.is_true { "True" } else { "False" }, said.reason, &said.message))
+    let whole = whole.into_iter().filter_map(|(kind, found)| {
+        let found = found?;
+        Some(write(kind, if found.is_true { "True" } else { "False" }, found.reason, &found.message))
     });
     steps.chain(whole).collect()
 }
@@ -372,8 +373,8 @@ fn obstacle(live: &Live) -> Option<(PluginReason, String)> {
     if !live.is_followed() {
         return Some((PluginReason::ApiError, "a kind of the plugin cannot be watched".to_owned()));
     }
-    if let Some(held) = live.state.blocked_of_all() {
-        return Some((PluginReason::DeletionBlocked, held.message_for_plugin(&live.name)));
+    if let Some(blocked) = live.state.blocked_of_all() {
+        return Some((PluginReason::DeletionBlocked, blocked.message_for_plugin(&live.name)));
     }
     if let Some(cost) = live.budget.lock().empty(jiff::Timestamp::now()) {
         return Some((PluginReason::RateLimited, over_rate(cost)));

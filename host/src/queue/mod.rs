@@ -24,9 +24,10 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::ids::PluginName;
 use windlass_core::outcome::Requeue;
 
+use self::state::{End, State};
+use self::wake::{Inner, TimeKeeper};
+
 pub use state::{Busy, Job, Trigger};
-use state::{End, State};
-use wake::{Inner, TimeKeeper};
 
 /// Number of runs without waiting after which a worker yields its thread. tokio would force it to yield later, in the
 /// middle of a run.

@@ -17,14 +17,14 @@ const CROWDS: u32 = 64;
 /// Longest time between two batches.
 const CROWDS_APART_MAX: Duration = Duration::from_millis(250);
 
-/// The backoff of one of `waiting` keys whose last run failed because of the API server. `chance` (0 to 1) selects the
+/// The backoff of one of `waiting` keys whose last run failed because of the API server. `random` (0 to 1) selects the
 /// jitter.
 pub(super) fn backoff_of_unavailable(failures: u32, waiting: usize, random: f64) -> Duration {
     let apart = UNAVAILABLE_APART.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
     backoff_between(backoff::FIRST, apart.clamp(UNAVAILABLE_MAX, backoff::LONGEST), failures, random)
 }
 
-/// The time of the batch that `chance` (0 to 1) selects from a span, not before the span begins. Batches are counted
+/// The time of the batch that `random` (0 to 1) selects from a span, not before the span begins. Batches are counted
 /// from `origin`.
 pub(super) fn moment(origin: Instant, begin: Instant, span: Duration, random: f64) -> Instant {
     let after_begin = span.mul_f64(random);

@@ -98,7 +98,7 @@ impl Caller {
             tokio::task::yield_now().await;
         }
         spans::record_call(&span, (live, &snapshot.parent.key), &result, &report);
-        if let Some(change) = live.state.record(&snapshot.parent, admission, &result) {
+        if let Some(change) = live.state.note_call(&snapshot.parent, admission, &result) {
             (self.quarantine_changed)(live, change);
         }
         let result: PluginResult = result.map_err(Problem::Call)?;

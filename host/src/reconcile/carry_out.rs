@@ -23,6 +23,7 @@ use super::ending::Attempt;
 use super::spans;
 use crate::live::Live;
 use crate::live::component_state::Consequences;
+use crate::live::record::Record;
 use crate::queue::Trigger;
 use crate::telemetry::TRACE;
 
@@ -122,9 +123,12 @@ impl Reconciler {
             _ => Cause::LeftNamespaces,
         };
         let leavers = || live.with_children_in(parent.key.namespace.as_deref());
-        let (stop, consequences) = live.records.with(&parent.key, |record| {
-            live.state.guard_plan((record.deletions(), live.guard), snapshot, cause, leavers, plan)
-        });
+        // The guard may read much: the records of other parents stay accessible meanwhile. No other reconcile of this parent runs.
+        let mut own = live.records.with(&parent.key, Record::take_deletions);
+        let (stop, consequences) = live.state.guard_plan((&mut own, live.guard), snapshot, cause, leavers, plan);
+        if !own.is_empty() {
+            live.records.with(&parent.key, |record| record.put_deletions(own));
+        }
         self.queue_consequences(live, consequences);
         stop.map(|stop| match stop {
             Stop::PutOff => Problem::PutOff,

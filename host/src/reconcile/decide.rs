@@ -42,7 +42,7 @@ impl Reconciler {
             // managedFields show changes by other managers; a change under the host's own field manager shows in the values alone.
             let is_due = || record.steady.is_comparison_due(live.resync, Instant::now());
             let compares = phase == Phase::Sync && (trigger == Trigger::Resync || is_due());
-            (compares, record.steady.after_call(live.state.id, call_hash, compares))
+            (compares, record.steady.before_call(live.state.id, call_hash, compares))
         });
         if let Some(requeue) = unchanged {
             return Ending::Unchanged(None, requeue);
@@ -55,7 +55,7 @@ impl Reconciler {
         let response = may_repeat.then(|| snapshot.hash_response(&live.rules, phase, &result.response));
         let call = result.is_pure.then_some((live.state.id, call_hash));
         let inputs = Inputs { call, response, is_compared: compares };
-        let same = |response| live.records.with(&key, |record| record.steady.after_response(response, compares));
+        let same = |response| live.records.with(&key, |record| record.steady.before_plan(response, compares));
         if let Some(requeue) = response.and_then(same) {
             // The deletions of other parents may wait for this response.
             self.guard(live, &snapshot, (Phase::Sync, true), &mut Plan::default());
@@ -107,10 +107,11 @@ impl Reconciler {
 fn no_response(snapshot: Snapshot, is_sweep: bool, problem: &Problem) -> Ending {
     let silent = is_omitted_from_status(problem) && is_observed(&snapshot);
     let attempt = Attempt { silent, ..Attempt::from(problem) };
-    Ending::outcome(snapshot, attempt).in_sweep(is_sweep)
+    Ending::Report(Box::new(Report { is_sweep, ..Report::new(snapshot, attempt) }))
 }
 
-/// Why the finalizer of a parent is removed after this attempt, if it is.
+/// Why the finalizer of a parent is removed after this attempt, if it is. Records a rejection because of a terminating namespace, since the
+/// finalizer is removed only if they last.
 fn finalizer_end(live: &Live, snapshot: &Snapshot, phase: Phase, attempt: &Attempt) -> Option<FinalizerEnd> {
     let parent = &snapshot.parent;
     let is_namespace_terminating =

@@ -12,15 +12,19 @@ use windlass_core::snapshot::Snapshot;
 use super::apply::Applied;
 use crate::cluster::writer::Written;
 use crate::live::steady::Inputs;
-use crate::live::unselected::GOOD_FOR;
 
 /// How one reconcile ended.
 pub(super) enum Ending {
-    /// The parent does not exist, or is no parent any more and has no children: everything about it is forgotten.
+    /// No watch shows the parent, and it has no children that the host must delete: everything about it is forgotten. It does not exist, or
+    /// an event will queue it.
     Gone,
     /// The host has nothing to do for the parent until something changes, and reports nothing on it.
-    NothingToDo(NothingToDo, Requeue),
-    /// The reconcile waits for a cache, or for the result of an earlier write. The deletions of other parents still wait for it.
+    NothingToDo {
+        why: NothingToDo,
+        /// Whether no watch shows the parent, because it has left the label selector.
+        is_unshown: bool,
+    },
+    /// The reconcile waits for a cache. The deletions of other parents still wait for it.
     Waits {
         /// What it waits for, for the span.
         outcome: &'static str,
@@ -28,7 +32,7 @@ pub(super) enum Ending {
         failure: Option<(ParentReason, &'static str)>,
         requeue: Requeue,
     },
-    /// The reconcile failed, and the parent's status cannot report it.
+    /// The reconcile failed before its plan, and the parent's status cannot report it. The deletions of other parents no longer wait for it.
     Unreported {
         /// For the span.
         outcome: &'static str,
@@ -116,7 +120,7 @@ impl From<&Problem> for Attempt {
 }
 
 impl Report {
-    /// Nothing is remembered of it; the next reconcile is not skipped.
+    /// No inputs are remembered, so the next reconcile is not skipped.
     pub fn new(snapshot: Snapshot, attempt: Attempt) -> Self {
         let (is_sweep, is_long_wait, is_unshown) = (false, false, false);
         Self { snapshot, is_sweep, attempt, inputs: Inputs::default(), is_long_wait, is_unshown }
@@ -124,6 +128,11 @@ impl Report {
 }
 
 impl Ending {
+    /// The host has nothing to do until something changes.
+    pub fn nothing_to_do(why: NothingToDo) -> Self {
+        Self::NothingToDo { why, is_unshown: false }
+    }
+
     /// The reconcile goes on later.
     pub fn waits(outcome: &'static str, requeue: Requeue) -> Self {
         Self::Waits { outcome, failure: None, requeue }
@@ -139,18 +148,10 @@ impl Ending {
         Self::outcome(snapshot, Attempt::from(problem))
     }
 
-    /// The end of a reconcile in which all parents of the plugin are reconciled, or this one alone.
-    pub fn in_sweep(mut self, is_sweep: bool) -> Self {
-        if let Self::Report(report) = &mut self {
-            report.is_sweep = is_sweep;
-        }
-        self
-    }
-
     /// Limits the time until the next reconcile: no watch shows this parent, so no event will queue it.
     pub fn of_unshown(mut self) -> Self {
         match &mut self {
-            Self::NothingToDo(_, requeue) => *requeue = at_the_latest(*requeue, GOOD_FOR),
+            Self::NothingToDo { is_unshown, .. } => *is_unshown = true,
             Self::Report(report) => report.is_unshown = true,
             Self::Gone
             | Self::Waits { .. }

@@ -8,6 +8,7 @@ use windlass_core::events::FinalizerEnd;
 use windlass_core::ids::ObjectKey;
 use windlass_core::json::Map;
 use windlass_core::outcome::{BACKOFF, Outcome, Problem, Progress, Requeue, WriteProblem};
+use windlass_core::reason::ParentReason;
 use windlass_core::snapshot::Snapshot;
 
 use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest};
@@ -25,29 +26,25 @@ impl Reconciler {
             Ending::Gone => {
                 set_span_outcome("gone");
                 live.records.forget(key);
-                self.queue_consequences(live, live.state.gone(key));
+                self.queue_consequences(live, live.state.forget(key));
                 Requeue::Gone
             }
-            Ending::NothingToDo(why, requeue) => {
+            Ending::NothingToDo { why, is_unshown } => {
                 self.finish_nothing_to_do(live, key, why);
-                requeue
+                if is_unshown { Requeue::After(GOOD_FOR) } else { Requeue::WhenChanged }
             }
             Ending::Waits { outcome, failure, requeue } => {
                 set_span_outcome(outcome);
                 if failure.is_some() {
-                    live.records.note_result(key, failure);
-                    // End the steady state: otherwise rule R17 would skip the next reconcile, and the failure would stay counted.
-                    live.records.with(key, |record| record.steady.end());
+                    live.records.note_unsteady(key, failure);
                 }
                 requeue
             }
             Ending::Unreported { outcome, reason, message, requeue } => {
                 set_span_outcome(outcome);
                 self.queue_consequences(live, live.state.unplanned(key));
-                let message = telemetry::one_line(&message);
-                tracing::warn!(plugin = %live.name, object = %key, %reason, %message, "reconcile failed");
-                live.records.note_result(key, Some((reason, &message)));
-                live.records.with(key, |record| record.steady.end());
+                log_failure(live, key, reason, &message);
+                live.records.note_unsteady(key, Some((reason, &message)));
                 requeue
             }
             Ending::Unchanged(inputs, requeue) => {
@@ -65,14 +62,13 @@ impl Reconciler {
 
     fn finish_nothing_to_do(&self, live: &Live, key: &ObjectKey, why: NothingToDo) {
         let (outcome, consequences) = match why {
-            NothingToDo::Deleting => ("deleting", Some(live.state.forget(key))),
+            NothingToDo::Deleting => ("deleting", Some(live.state.forget_deletions(key))),
             NothingToDo::DeselectedWhileSuspended => ("suspended", Some(live.state.unplanned(key))),
             NothingToDo::PluginSuspended => ("suspended", None),
             NothingToDo::InHostNamespace => ("host_namespace", None),
             NothingToDo::NotSelected => {
-                live.records.note_result(key, None);
-                live.records.with(key, |record| record.steady.end());
-                ("not_selected", Some(live.state.forget(key)))
+                live.records.note_unsteady(key, None);
+                ("not_selected", Some(live.state.forget_deletions(key)))
             }
         };
         set_span_outcome(outcome);
@@ -110,8 +106,8 @@ impl Reconciler {
             outcome = outcome.while_finalizing();
         }
         set_span_outcome(outcome.reason.as_str());
-        if !silent {
-            log(live, &snapshot, &outcome);
+        if !silent && is_failing(&outcome) {
+            log_failure(live, &snapshot.parent_ref, outcome.reason, &outcome.message);
         }
         let is_applied = outcome.progress == Progress::Applied;
         let reported =
@@ -130,16 +126,16 @@ impl Reconciler {
             },
         );
         self.queue_plugin(live, part.is_some());
-        let failure = (!silent).then(|| failure(live, &snapshot, &outcome, &reported));
+        if !silent {
+            let failure = failure(live, &snapshot, &outcome, &reported);
+            live.records.note_result(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
+        }
         let is_reported = !silent && reported.failed.is_none() && reported.again.is_none();
         let written: Vec<_> = applied.written.into_iter().chain(reported.written).collect();
         let requeue = match reported.failed {
             None => reported.again.map_or(outcome.requeue, Requeue::After),
             Some(problem) => status_not_written(&snapshot, problem),
         };
-        if let Some(failure) = failure {
-            live.records.note_result(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
-        }
         live.records.with(key, |record| {
             let now = Instant::now();
             match requeue {
@@ -192,16 +188,9 @@ fn set_span_outcome(outcome: &'static str) {
     Span::current().record("windlass.outcome", outcome);
 }
 
-fn log(live: &Live, snapshot: &Snapshot, outcome: &Outcome) {
-    if is_failing(outcome) {
-        tracing::warn!(
-            plugin = %live.name,
-            object = %snapshot.parent_ref,
-            reason = outcome.reason.as_str(),
-            message = %telemetry::one_line(&outcome.message),
-            "reconcile failed"
-        );
-    }
+fn log_failure(live: &Live, parent: &impl std::fmt::Display, reason: ParentReason, message: &str) {
+    let message = telemetry::one_line(message);
+    tracing::warn!(plugin = %live.name, object = %parent, %reason, %message, "reconcile failed");
 }
 
 /// Whether a parent does not have its desired state, and no user asked for that.

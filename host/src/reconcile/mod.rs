@@ -140,7 +140,7 @@ impl Reconciler {
         span.record("windlass.parent.generation", snapshot.parent.generation);
         if snapshot.parent.deleting {
             live.records.with(&job.key, |record| record.steady.end());
-            self.queue_consequences(live, live.state.forget(&job.key));
+            self.queue_consequences(live, live.state.forget_deletions(&job.key));
         }
         if let Some(host_namespace) = live.account.host_namespace_of(&snapshot.parent) {
             return self.in_host_namespace(live, snapshot, host_namespace).await;
@@ -174,7 +174,7 @@ impl Reconciler {
             NextStep::RemoveFinalizer => {
                 return self.remove_finalizer(live, snapshot, FinalizerEnd::Skipped, Vec::new()).await;
             }
-            NextStep::Leave => return Ending::NothingToDo(NothingToDo::InHostNamespace, Requeue::WhenChanged),
+            NextStep::Leave => return Ending::nothing_to_do(NothingToDo::InHostNamespace),
             NextStep::Call(_) | NextStep::AddFinalizer | NextStep::Suspended | NextStep::DeleteChildren => {}
         }
         // Objects of a kind that exists without the plugin have other owners: the host reports nothing on them.
@@ -186,10 +186,7 @@ impl Reconciler {
 /// Ends the reconcile of a parent that needs nothing: it is being deleted without the plugin's finalizer, or it was deselected while it or
 /// its Plugin is suspended. The rollout does not wait for it; in the second case its blocked deletions stay in the rollout.
 fn leave(parent: &Object) -> Ending {
-    Ending::NothingToDo(
-        if parent.deleting { NothingToDo::Deleting } else { NothingToDo::DeselectedWhileSuspended },
-        Requeue::WhenChanged,
-    )
+    Ending::nothing_to_do(if parent.deleting { NothingToDo::Deleting } else { NothingToDo::DeselectedWhileSuspended })
 }
 
 /// Reports `Suspended` in the parent's status. If the whole Plugin is suspended, the Plugin's status says so, and only parents that are
@@ -197,7 +194,7 @@ fn leave(parent: &Object) -> Ending {
 fn suspended(snapshot: Snapshot) -> Ending {
     let by = if snapshot.parent.marks.is_true(ANNOTATION_SUSPEND) { SuspendedBy::Parent } else { SuspendedBy::Plugin };
     if by == SuspendedBy::Plugin && !snapshot.parent.deleting {
-        return Ending::NothingToDo(NothingToDo::PluginSuspended, Requeue::WhenChanged);
+        return Ending::nothing_to_do(NothingToDo::PluginSuspended);
     }
     Ending::problem(snapshot, &Problem::Suspended(by))
 }

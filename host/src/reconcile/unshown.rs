@@ -21,7 +21,7 @@ use crate::live::unselected::GOOD_FOR;
 
 /// Why the watch does not show an object.
 enum Unshown {
-    /// It does not exist, or has no children of the plugin.
+    /// It does not exist, has no children of the plugin, is being deleted, or is selected again.
     Gone,
     /// It has left the label selector, and has children.
     Left(Arc<Object>),
@@ -37,7 +37,7 @@ impl Reconciler {
         match self.unshown(live, key).await {
             Ok(Unshown::Gone) => Ending::Gone,
             // When the Plugin is no longer suspended, all parents are queued.
-            Ok(Unshown::Suspended) => Ending::NothingToDo(NothingToDo::DeselectedWhileSuspended, Requeue::WhenChanged),
+            Ok(Unshown::Suspended) => Ending::nothing_to_do(NothingToDo::DeselectedWhileSuspended),
             Ok(Unshown::Left(parent)) => {
                 let snapshot = around(live, parent);
                 let uid = tracing::field::display(&snapshot.parent.uid);
@@ -80,14 +80,14 @@ impl Reconciler {
         if !snapshot.children.iter().any(|child| child.controller.is_some()) {
             // The object may be a parent of another plugin: the host reports nothing on it, and does not wait for its
             // deletions.
-            return Ending::NothingToDo(NothingToDo::NotSelected, Requeue::WhenChanged);
+            return Ending::nothing_to_do(NothingToDo::NotSelected);
         }
         let how = How { phase: Phase::Sync, is_selected: false, compares: false };
         let mut attempt = self.carry_out(live, &snapshot, how, Desired::default()).await;
         if attempt.outcome.progress == Progress::Applied {
             attempt.outcome = Outcome::from(&Problem::Released(live.name.clone()));
         }
-        // The host keeps no record of the object, because it may become a parent again.
+        // The next reconcile is not skipped, because the object may become a parent again.
         Ending::outcome(snapshot, attempt)
     }
 }

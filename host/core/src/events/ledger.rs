@@ -181,13 +181,13 @@ impl Ledger {
         if outcome.progress == Progress::Applied {
             return self.failing.pop(&key).map_or_else(unknown, |(reason, _)| Before::Other(Some(reason)));
         }
-        let said = (outcome.reason, self.hasher.hash_one(&outcome.message));
-        let before = self.failing.put(key, said);
+        let now = (outcome.reason, self.hasher.hash_one(&outcome.message));
+        let before = self.failing.put(key, now);
         if self.failing.len() > FAILING {
             self.failing.pop_lru();
         }
         match before {
-            Some(before) if before == said => Before::Same,
+            Some(before) if before == now => Before::Same,
             Some((reason, _)) => Before::Other(Some(reason)),
             None => unknown(),
         }
@@ -207,7 +207,7 @@ impl Ledger {
 
 fn bucket_of<'a>(buckets: &'a mut HashMap<PluginName, Bucket>, plugin: &PluginName, now: Timestamp) -> &'a mut Bucket {
     if !buckets.contains_key(plugin) {
-        // Plugins come and go. An idle bucket equals a new one, so it can be dropped.
+        // Plugins come and go. An idle bucket can be replaced by a new one, so it is dropped.
         buckets.retain(|_, bucket| !bucket.is_idle(now));
     }
     buckets.entry(plugin.clone()).or_insert_with(|| Bucket::new(RATE, now))

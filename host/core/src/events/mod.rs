@@ -45,7 +45,8 @@ pub struct Note {
     pub source: Source,
     /// Normal or Warning.
     pub event_type: EventType,
-    /// CamelCase, at most 128 bytes; the host's own reasons are in [`crate::names`].
+    /// CamelCase, at most 128 bytes; the host's own reasons are in [`crate::names`] and
+    /// [`crate::reason`].
     pub reason: Cow<'static, str>,
     /// One of [`crate::names::event_action`].
     pub action: &'static str,
@@ -337,8 +338,8 @@ fn scaled(snapshot: &Snapshot, changes: &Changes) -> Option<String> {
 }
 
 /// Lists children by kind, in install order: `ConfigMap web, Pods web-0, web-1 and 3 more`. The children are sorted,
-/// because writes end in any order and the same changes must yield the same text. `parent_namespace` is the parent's namespace,
-/// which is omitted from the names.
+/// because writes end in any order and the same changes must yield the same text. The parent's own namespace is omitted
+/// from the names.
 fn list(text: &mut String, children: &[ChildId], parent_namespace: Option<&str>) {
     let mut children: Vec<_> = children.iter().collect();
     children.sort_unstable_by(|a, b| {

@@ -68,7 +68,7 @@ impl Fleet {
         let decision = self.rollout.evaluated(parent, deletions, is_asked);
         let left = parent.namespace.as_ref().filter(|_| cause == Cause::LeftNamespaces);
         match left {
-            // For other rulings the rollout of the version decides: put-off and blocked deletions are not carried out,
+            // For other decisions the rollout of the version decides: put-off and blocked deletions are not carried out,
             // and allowed deletions are.
             Some(namespace) if decision == RolloutDecision::Delete => {
                 if deletions.is_empty() && has_children {

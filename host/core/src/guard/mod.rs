@@ -28,7 +28,7 @@ use crate::reason::ParentReason;
 use crate::snapshot::Snapshot;
 
 pub use fleet::{Fleet, Leavers};
-pub use rollout::{Record, Rollout, RolloutDecision};
+pub use rollout::{Rollout, RolloutDecision, RolloutRecord};
 
 /// The limits above which deletions are blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,7 +311,7 @@ pub enum Stop {
     PutOff,
     /// Deletions are blocked for this parent.
     AtParent(BlockedDeletions),
-    /// Deletions are blocked for all parents of the plugin.
+    /// Deletions are blocked at the Plugin: for this parent, together with those of other parents.
     AtPlugin(BlockedDeletions),
 }
 

@@ -48,7 +48,7 @@ pub struct Rollout {
 /// The state of a rollout that is persisted before the rollout begins. A later rollout, by another process or of
 /// another version, reads it to exclude the children that this rollout created from its baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct RolloutRecord {
     /// Hash that identifies the version.
     pub hash: String,
     /// Whether all parents were evaluated and nothing is blocked.
@@ -122,13 +122,13 @@ impl Rollout {
     /// this version. If the record is undecided, children created since the recorded time do not count towards the
     /// baseline.
     #[must_use]
-    pub fn after(mut self, before: Option<&Record>, now: Timestamp) -> Self {
+    pub fn after(mut self, before: Option<&RolloutRecord>, now: Timestamp) -> Self {
         self.since = now;
         match before {
-            Some(Record { hash, is_decided: true, .. }) if *hash == self.version.short() => {
+            Some(RolloutRecord { hash, is_decided: true, .. }) if *hash == self.version.short() => {
                 (self.is_new, self.because) = (false, BlockReason::Inputs);
             }
-            Some(Record { is_decided: false, began: Some((children, since)), .. }) => {
+            Some(RolloutRecord { is_decided: false, began: Some((children, since)), .. }) => {
                 self.baseline = self.owned.min(*children);
                 self.since = now.min(*since);
                 self.is_resumed = true;
@@ -139,10 +139,10 @@ impl Rollout {
     }
 
     /// The state to persist.
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> RolloutRecord {
         let is_decided = !self.is_new || self.is_complete();
         let matters = !is_decided && (self.parents.count_untried() > 0 || self.blocked().is_some());
-        Record { hash: self.version.short(), is_decided, began: matters.then_some((self.baseline, self.since)) }
+        RolloutRecord { hash: self.version.short(), is_decided, began: matters.then_some((self.baseline, self.since)) }
     }
 
     /// The time since which a version whose deletions are undecided may have created children of the parent; such

@@ -823,7 +823,7 @@ fn r09_children_created_during_an_undecided_rollout_do_not_count_after_a_restart
     // The same holds for each parent on its own in a large fleet.
     let mut fleet = Fleet::new(
         Rollout::begin(guard, Digest::of(b"first"), parents, 2400, None)
-            .after(Some(&Record { began: Some((1200, begun)), ..record }), later),
+            .after(Some(&RolloutRecord { began: Some((1200, begun)), ..record }), later),
     );
     fleet.forget(&key("b"));
     let mut snapshot = fleet_parent("a", 6, &status(UNCHANGED), "");

@@ -16,11 +16,11 @@ use std::hash::Hash;
 use std::sync::OnceLock;
 
 use compact_str::CompactString;
-use finder::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
+use self::finder::Finder;
 use crate::ids::Uid;
 use crate::json::{self, Map, Value};
 use crate::names::FIELD_MANAGER;

@@ -68,6 +68,32 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// The reason of `Stalled` or `Reconciling`; `reason` is that of `Ready`.
+    fn cause(&self, reason: ParentReason) -> ParentReason {
+        match self {
+            Self::DeletionsBlocked(blocked) => blocked.because.reason(),
+            Self::DeletionsBlockedAtPlugin(_) => ParentReason::BlockedAtPlugin,
+            Self::Call(_)
+            | Self::Plugin(_)
+            | Self::Refused(_)
+            | Self::Reads(_)
+            | Self::WritesLimited(_)
+            | Self::Writes(_)
+            | Self::CacheBehind(_)
+            | Self::StatusRejected(_)
+            | Self::LeftOut { .. }
+            | Self::Terminating(_)
+            | Self::Rolling(_)
+            | Self::PutOff
+            | Self::Thrashing(_)
+            | Self::Quarantined(_)
+            | Self::Suspended(_)
+            | Self::HostNamespace(_)
+            | Self::Released(_)
+            | Self::Finalizing(_) => reason,
+        }
+    }
+
     /// How far a parent with this problem has come.
     fn progress(&self) -> Progress {
         match self {
@@ -226,8 +252,8 @@ pub struct Outcome {
     pub progress: Progress,
     /// The reason of `Ready`.
     pub reason: ParentReason,
-    /// The reason of `Stalled` or `Reconciling`, if present. It differs from `reason` only while the parent's own
-    /// deletions are blocked: then `cause` is the reason of the block, which a later process reads back.
+    /// The reason of `Stalled` or `Reconciling`, if present. It differs from `reason` only while deletions are blocked,
+    /// at the parent or at its Plugin: then `cause` is the reason of the block, which a later process reads back.
     pub cause: ParentReason,
     /// The message of the conditions.
     pub message: String,
@@ -395,14 +421,7 @@ impl From<&Problem> for Outcome {
                 Requeue::After(asked.unwrap_or(FINALIZE_AGAIN)),
             ),
         };
-        let cause = if let Problem::DeletionsBlocked(blocked) = problem {
-            blocked.because.reason()
-        } else if let Problem::DeletionsBlockedAtPlugin(_) = problem {
-            ParentReason::BlockedAtPlugin
-        } else {
-            reason
-        };
-        Self { progress: problem.progress(), reason, cause, message: bounded(message), requeue }
+        Self { progress: problem.progress(), reason, cause: problem.cause(reason), message: bounded(message), requeue }
     }
 }
 
@@ -546,9 +565,9 @@ fn of_thrashing(objects: &[(ChildId, Duration)]) -> (ParentReason, String, Reque
 fn suspended(by: SuspendedBy) -> String {
     match by {
         SuspendedBy::Parent => {
-            format!("Nothing is written while the annotation {} is \"true\"", crate::names::ANNOTATION_SUSPEND)
+            format!("No child is written while the annotation {} is \"true\"", crate::names::ANNOTATION_SUSPEND)
         }
-        SuspendedBy::Plugin => "Nothing is written while spec.suspend of the Plugin is true".to_owned(),
+        SuspendedBy::Plugin => "No child is written while spec.suspend of the Plugin is true".to_owned(),
     }
 }
 

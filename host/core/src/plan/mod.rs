@@ -6,8 +6,8 @@ mod rolling;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use rolling::Rolling;
 
+use self::rolling::Rolling;
 use crate::contract::UpdateStrategy;
 use crate::desired::{APPLIED_VERSION, Desired, DesiredChild};
 use crate::digest::Digest;
@@ -56,7 +56,7 @@ pub struct Target {
     pub uid: Uid,
     /// The resource version on which the plan is based.
     pub resource_version: u64,
-    /// How to convert the `managedFields` entry that the host's own POST left; `None` if there is no such entry.
+    /// What to do about the `managedFields` entry that the host's own POST left; `None` if there is no such entry.
     pub create_entry: Option<CreateEntry>,
     /// Hash of the live values, if the values alone are the reason for the change: according to `managedFields`, no
     /// manager changed the object.

@@ -16,14 +16,14 @@ use windlass_core::digest::Digest;
 use windlass_core::outcome::bounded;
 use windlass_core::reason::PluginReason;
 
+use self::manifest::Manifest;
+use self::spool::Spool;
 use super::MAX_SIGNATURE_BYTES;
 use super::trust::{self, Distrust, Trust};
 pub use credentials::{Credentials, DOCKER_CONFIG_KEY, of_docker_config};
 pub use manifest::Descriptor;
-use manifest::Manifest;
 pub use reference::{Reference, Version};
 pub use registry::{Http, Registry, RegistryError, Spooled};
-use spool::Spool;
 pub use upload::{NewArtifact, push};
 
 /// Maximum number of signatures that are checked per artifact and format.

@@ -159,9 +159,9 @@ impl Remotes {
         Self { lookup: Arc::new(lookup), followed: Arc::default(), changed }
     }
 
-    /// The last result for a Plugin's artifact. The first call, and every call with a changed `wanted`, starts a
+    /// Takes the last result for a Plugin's artifact; its bytes are in one result only. The first call, and every call with a changed `wanted`, starts a
     /// resolution.
-    pub fn resolve(&self, plugin: &PluginName, wanted: &Wanted) -> Resolution {
+    pub fn take_resolution(&self, plugin: &PluginName, wanted: &Wanted) -> Resolution {
         let mut followed = self.followed.lock();
         match followed.entry(plugin.clone()) {
             Entry::Occupied(mut entry) if entry.get().wanted == *wanted => match &mut entry.get_mut().found {

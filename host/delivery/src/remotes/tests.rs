@@ -93,14 +93,14 @@ async fn component_that_is_being_fetched_counts_as_in_use() {
     let (remotes, mut changes) = remotes(fixture.lookup());
     let (plugin, wanted) = (plugin(), fixture.wanted(None));
     let component = fixture.artifact.component;
-    assert!(matches!(remotes.resolve(&plugin, &wanted), Resolution::Pending) && remotes.found().is_empty());
+    assert!(matches!(remotes.take_resolution(&plugin, &wanted), Resolution::Pending) && remotes.found().is_empty());
     changes.recv().await.expect("found");
-    assert!(matches!(remotes.resolve(&plugin, &wanted), Resolution::Found(found, None) if found == component));
+    assert!(matches!(remotes.take_resolution(&plugin, &wanted), Resolution::Found(found, None) if found == component));
     remotes.fetch(&plugin);
-    assert!(matches!(remotes.resolve(&plugin, &wanted), Resolution::Pending));
+    assert!(matches!(remotes.take_resolution(&plugin, &wanted), Resolution::Pending));
     assert_eq!(remotes.found(), [component]);
     changes.recv().await.expect("fetched");
-    let Resolution::Found(found, Some(fetched)) = remotes.resolve(&plugin, &wanted) else { panic!("no bytes") };
+    let Resolution::Found(found, Some(fetched)) = remotes.take_resolution(&plugin, &wanted) else { panic!("no bytes") };
     assert_eq!((found, fetched.bytes.as_slice()), (component, COMPONENT));
     assert_eq!(remotes.found(), [component]);
 }
@@ -112,7 +112,7 @@ async fn fetched_bytes_that_no_plugin_takes_are_dropped_after_a_while() {
     let places = lookup.places.held.clone();
     let (remotes, mut changes) = remotes(lookup);
     let (plugin, wanted) = (plugin(), fixture.wanted(None));
-    remotes.resolve(&plugin, &wanted);
+    remotes.take_resolution(&plugin, &wanted);
     changes.recv().await.expect("found");
     remotes.fetch(&plugin);
     changes.recv().await.expect("fetched");
@@ -121,7 +121,7 @@ async fn fetched_bytes_that_no_plugin_takes_are_dropped_after_a_while() {
     tokio::time::sleep(UNTAKEN + Duration::from_secs(1)).await;
     assert_eq!(places.available_permits(), HELD);
     assert!(
-        matches!(remotes.resolve(&plugin, &wanted), Resolution::Found(_, None)),
+        matches!(remotes.take_resolution(&plugin, &wanted), Resolution::Found(_, None)),
         "the plugin can request them again"
     );
 }

@@ -321,10 +321,10 @@ impl<'a> Delivery<'a> {
             eprintln!("{note}");
         }
         let (kinds, set_finalizers) = (permissions.kinds, status.set_finalizers == Some(true));
-        let mut permissions = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers)];
-        permissions.extend(rbac::account_objects(name.as_str(), account, namespace, &kinds));
+        let mut roles = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers)];
+        roles.extend(rbac::account_objects(name.as_str(), account, namespace, &kinds));
         let kept = Kept::new(pushed.digest, existing, status);
-        for role in permissions.iter_mut().filter(|object| text(object, "/kind") == "ClusterRole") {
+        for role in roles.iter_mut().filter(|object| text(object, "/kind") == "ClusterRole") {
             let components = kept.add(role, found(&client, role).await?.as_ref());
             for component in components {
                 let role = text(role, "/metadata/name");
@@ -332,12 +332,12 @@ impl<'a> Delivery<'a> {
             }
         }
         if let Some(secret) = oci.and_then(|oci| oci.pull_secret_ref.as_ref()) {
-            permissions.extend(rbac::source_objects(name.as_str(), namespace, &secret.name));
+            roles.extend(rbac::source_objects(name.as_str(), namespace, &secret.name));
         }
         // An account that a user chose may serve several plugins, so it gets no label of this one.
         let is_own = account == plugin_account(name.as_str());
-        let label = |permission| if is_own { labelled(permission, name.as_str()) } else { permission };
-        Ok(permissions.into_iter().map(label).collect())
+        let label = |role| if is_own { labelled(role, name.as_str()) } else { role };
+        Ok(roles.into_iter().map(label).collect())
     }
 
     /// Writes all objects, and waits until the Plugin is Ready.
@@ -462,7 +462,7 @@ async fn follow(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow::R
             eprintln!("error: Plugin {name} is not Ready with {digest}: {message}");
             Ok(ExitCode::from(INPUT_REJECTED))
         }
-        Progress::HeldBack(message) => {
+        Progress::BlockedBySetting(message) => {
             eprintln!("error: {message}");
             Ok(ExitCode::from(BLOCKED_BY_SETTING))
         }

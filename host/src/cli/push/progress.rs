@@ -24,7 +24,7 @@ pub enum Progress {
     /// The host will not continue by itself: the reason.
     Rejected(String),
     /// A setting of the Plugin keeps the component from working: how to change it.
-    HeldBack(String),
+    BlockedBySetting(String),
     /// The Plugin was deleted.
     Gone,
 }
@@ -46,8 +46,8 @@ impl Push<'_> {
     pub fn judge(self, plugin: &Plugin) -> Progress {
         let Self { name, digest, at } = self;
         let status = plugin.status.clone().unwrap_or_default();
-        if let Some(message) = self.held_back(plugin, &status) {
-            return Progress::HeldBack(message);
+        if let Some(message) = self.blocked_by_setting(plugin, &status) {
+            return Progress::BlockedBySetting(message);
         }
         let is_live = status.active_digest.as_deref() == Some(digest);
         // Both are RFC 3339 times with equally many digits, so they compare as text. If the host has handled a later
@@ -60,7 +60,7 @@ impl Push<'_> {
         }
         let is_ready = is_true(&status, condition::READY);
         if is_live && is_ready && plugin.spec.suspend {
-            return Progress::HeldBack(format!(
+            return Progress::BlockedBySetting(format!(
                 "{digest} is live, but spec.suspend keeps Plugin {name} from reconciling. To go on: kubectl patch \
                  plugins.windlass.dev {name} --type=merge -p '{{\"spec\":{{\"suspend\":false}}}}'"
             ));
@@ -76,7 +76,7 @@ impl Push<'_> {
     }
 
     /// The user's setting that keeps this component from being live, if there is one.
-    fn held_back(self, plugin: &Plugin, status: &PluginStatus) -> Option<String> {
+    fn blocked_by_setting(self, plugin: &Plugin, status: &PluginStatus) -> Option<String> {
         let Self { name, digest, .. } = self;
         let annotations = plugin.metadata.annotations.as_ref();
         let rolls_back = annotations.and_then(|all| all.get(ANNOTATION_ROLLBACK)).is_some_and(|value| value == "true");
@@ -101,11 +101,11 @@ fn missing(status: &PluginStatus, digest: &str) -> Vec<String> {
     let not_true = conditions.iter().filter(|one| !is_kstatus(&one.type_) && one.status != "True");
     // The Plugin's overall conditions repeat the failure of a step; list each reason once.
     let mut lines: Vec<String> = Vec::new();
-    let mut said: Vec<&str> = Vec::new();
+    let mut listed: Vec<&str> = Vec::new();
     for one in not_true.filter(|one| one.reason != PluginReason::Blocked.as_str()) {
-        if !said.contains(&one.reason.as_str()) {
+        if !listed.contains(&one.reason.as_str()) {
             lines.push(format!("{}={} ({}): {}", one.type_, one.status, one.reason, one.message));
-            said.push(&one.reason);
+            listed.push(&one.reason);
         }
     }
     if lines.is_empty() {
@@ -276,7 +276,7 @@ mod tests {
             (json!({}), json!({"digest": OLD}), json!({}), "spec.digest pins Plugin echo to sha256:9f00"),
             (json!({}), json!({"suspend": true}), live(&ready), "spec.suspend keeps Plugin echo from reconciling"),
         ] {
-            let Progress::HeldBack(message) = judge(&annotations, spec, &status) else { panic!("{words}") };
+            let Progress::BlockedBySetting(message) = judge(&annotations, spec, &status) else { panic!("{words}") };
             assert!(message.contains(words) && message.contains("kubectl"), "{message}");
         }
         // A component that is newer than the one that was rolled back from goes live.

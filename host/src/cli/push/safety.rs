@@ -53,7 +53,7 @@ pub fn check_plugin(plugin: &Plugin, is_named: bool, overwrites: bool) -> anyhow
     let name = plugin.metadata.name.as_deref().unwrap_or_default();
     if !is_named {
         bail!(
-            "Plugin {name} exists, and only the component says that it is the one to overwrite; nothing was written. To \
+            "Plugin {name} exists, and its name comes from the component, not from --name; nothing was written. To \
              overwrite it, push again with --name {name}; to push the component as another Plugin, choose another name"
         );
     }

@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Whether a request is for the existing Lease, to read, acquire, renew or release it. A create has another path.
-pub fn is_renewal<B>(request: &Request<B>) -> bool {
+pub fn is_of_lease<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     let rest = path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/");
     rest.and_then(|rest| rest.split_once('/')).is_some_and(|(_, rest)| rest == format!("leases/{NAME}"))
@@ -291,7 +291,7 @@ impl HeldLease {
                 Err(Refusal::Outdated)
             }
             Ok(Err(error)) => Err(Refusal::Other(message_of(&error))),
-            Err(_) => Err(Refusal::Other(no_answer())),
+            Err(_) => Err(Refusal::Other(no_response())),
         }
     }
 }
@@ -324,11 +324,11 @@ fn read(lease: &Lease) -> Found {
 async fn in_time<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, String> {
     match tokio::time::timeout(TIMEOUT, request).await {
         Ok(response) => response.map_err(|error| message_of(&error)),
-        Err(_) => Err(no_answer()),
+        Err(_) => Err(no_response()),
     }
 }
 
-fn no_answer() -> String {
+fn no_response() -> String {
     format!("no response of the API server within {} s", TIMEOUT.as_secs())
 }
 

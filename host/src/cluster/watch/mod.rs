@@ -23,10 +23,10 @@ use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
 use windlass_core::selector::{Labels, Selector};
 
+use self::raw::Raw;
 use super::in_time;
 pub use config_maps::follow_config_maps;
 pub use progress::{AllProgress, Stalled, WatchProgress};
-use raw::Raw;
 pub use store::{Change, Index, Store};
 pub use stream::events;
 #[cfg(test)]

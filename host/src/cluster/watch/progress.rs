@@ -126,9 +126,9 @@ impl WatchProgress {
         } else {
             tracing::info!(%kind, "watch makes progress again");
         }
-        let mut told = self.stalled.lock();
+        let mut reported = self.stalled.lock();
         self.is_stalled.store(stalled.is_some(), Ordering::Relaxed);
-        *told = stalled;
+        *reported = stalled;
         true
     }
 

@@ -1,5 +1,5 @@
 //! The audit line: one log line for each write that the host sends, with the status of the response. A layer of the
-//! client writes it, so no write is sent without one.
+//! client writes it, so no write is sent without one, except those of the Lease.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,7 +12,7 @@ use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 
 use super::super::account::signer;
-use super::super::lease::is_renewal;
+use super::super::lease::is_of_lease;
 use super::request::is_read;
 use crate::telemetry::AUDIT;
 
@@ -61,10 +61,10 @@ struct Line {
 }
 
 impl Line {
-    /// The line for a write. None for a read, and for a renewal of the Lease: a line every few seconds would hide the
-    /// others.
+    /// The line for a write. None for a read, and for a write of the existing Lease: the line of a renewal every few
+    /// seconds would hide the others.
     fn of<B>(request: &Request<B>) -> Option<Self> {
-        if is_read(request) || is_renewal(request) {
+        if is_read(request) || is_of_lease(request) {
             return None;
         }
         Some(Self {

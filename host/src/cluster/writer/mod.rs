@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use http::Request;
 use kube::Client;
-use response::Ack;
 use windlass_core::ids::{Gvk, Uid};
 use windlass_core::plan::ChildId;
 
+use self::response::Ack;
 use super::in_time;
 
 /// A write that the API server acknowledged, or may have executed.

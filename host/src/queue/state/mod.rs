@@ -221,7 +221,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         self.add_place_at(place, trigger, at);
     }
 
-    /// A time within a span that begins now, selected by `chance` (0 to 1).
+    /// A time within a span that begins now, selected by `random` (0 to 1).
     pub(super) fn moment(&self, now: Instant, span: Duration, random: f64) -> Instant {
         moment(self.origin, now, span, random)
     }
