@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds what is measured, as it is released, and has the driver measure it.
+//! `cargo xtask bench`: builds the release of everything that is measured, and starts the driver.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use crate::venv;
 /// Flags.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Smaller numbers: some fifteen minutes on two cores, once all is built, instead of three quarters of an hour
+    /// Smaller amounts of work: about 15 minutes on two cores, once everything is built, instead of 45
     #[arg(long)]
     quick: bool,
     /// Also write the figures as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Measure only this goal and those that come with it: p1, p5, p6, p7, p10, p11 or r19; may be repeated
+    /// Measure only this goal and those that are measured with it: p1, p5, p6, p7, p10, p11 or r19; may be repeated
     #[arg(long, value_name = "GOAL")]
     only: Vec<String>,
 }
@@ -28,20 +28,21 @@ pub struct Args {
 /// Builds and measures.
 ///
 /// # Errors
-/// If Windlass, the driver or the control plane does not build. A peer that does not is left out, and the report says so.
+/// If Windlass, the driver or the control plane does not build. A peer that does not build is missing in the run, and
+/// the report names it.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let root = root()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let folder = root.join("target/bench");
     fs::create_dir_all(&folder)?;
 
-    // One after the other: each uses all cores by itself.
+    // One after the other: each build uses all cores by itself.
     tools::control_plane(&tools::stderr)?;
     let components = guests::build(guests::Options { plugins_only: true })?;
     let load = guests::build_load(&folder)?;
     tools::stderr("building Windlass and the driver as they are released, some 15 minutes on 2 cores the first time");
     for what in [
-        // Apart: together they would be built with the features of all of them.
+        // Separately: built together, each would get the features of all of them.
         ["--package", "windlass"].as_slice(),
         &["--package", "windlass-bench"],
         &["--package", "windlass-sandbox", "--example", "call-latency"],

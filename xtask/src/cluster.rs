@@ -1,4 +1,4 @@
-//! `cargo xtask cluster`: the local control plane alone.
+//! `cargo xtask cluster`: only the local control plane.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use windlass_testbed::Options;
 
 use crate::run::root;
 
-/// What to do with it.
+/// Subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Start a control plane that runs until `down`, and print its KUBECONFIG
@@ -15,7 +15,7 @@ pub enum Command {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
-    /// End the control plane and remove its folder
+    /// Stop the control plane and remove its folder
     Down {
         /// Its folder; default: target/cluster
         #[arg(long)]
@@ -23,7 +23,7 @@ pub enum Command {
     },
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub fn main(command: &Command) -> anyhow::Result<()> {
     let (Command::Up { dir } | Command::Down { dir }) = command;
     let dir = dir.clone().map_or_else(|| Ok::<_, anyhow::Error>(root()?.join("target/cluster")), Ok)?;
@@ -34,7 +34,7 @@ pub fn main(command: &Command) -> anyhow::Result<()> {
         }
         Command::Down { .. } => {
             let ran = windlass_testbed::down(&dir)?;
-            println!("{}", if ran { "the cluster is gone" } else { "no cluster ran" });
+            println!("{}", if ran { "the cluster was stopped and removed" } else { "no cluster was running" });
         }
     }
     Ok(())

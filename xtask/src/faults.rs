@@ -10,7 +10,7 @@ use crate::run::{cargo, root, run};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Prints the number of runs, each difference from a run without faults, and a table of faults and operators with the time to converge. \
-    It takes some 80 minutes on two cores; `cargo xtask test` runs a sample.
+    Takes about 80 minutes on two cores; `cargo xtask test` runs a sample.
 
 Examples:
   cargo xtask faults
@@ -24,7 +24,7 @@ pub struct Args {
     /// Only the operators (restart) or the faults (matrix) whose name contains one of these, separated by commas
     #[arg(long, value_name = "NAMES")]
     only: Option<String>,
-    /// Seed of everything random
+    /// Seed of all random draws
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

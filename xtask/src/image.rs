@@ -1,4 +1,4 @@
-//! `cargo xtask image`: the host's image, and a try of it as its Deployment runs it.
+//! `cargo xtask image`: builds the host's image, and tests it in a container as its Deployment runs it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,33 +13,33 @@ use crate::run::{cargo, output, root, run, windlass};
 /// Flags.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Takes root and Debian's packages buildah, debootstrap and runc, and installs what of them is missing.
+    after_help = "Needs root, and Debian's packages buildah, debootstrap and runc; installs those that are missing.
 
 Examples:
-  cargo xtask image                the image of a release, into buildah's own storage
-  cargo xtask image --dev --try    a quick build, run by runc against a control plane with the Deployment's memory limit"
+  cargo xtask image                a release image, in buildah's own storage
+  cargo xtask image --dev --try    a quick build, run by runc with the Deployment's memory limit against a control plane"
 )]
 pub struct Args {
     /// Name and tag of the image
     #[arg(long, default_value = "windlass:0.1.0")]
     tag: String,
-    /// Put the binary of a quick build into the image, instead of the release
+    /// Put a dev build into the image, which is quick, instead of a release build
     #[arg(long)]
     dev: bool,
-    /// Run the image as manifests/deployment says, and have it meet a component that takes all memory
+    /// Run the image as manifests/deployment does, with a component whose compilation needs more memory than there is
     #[arg(long = "try")]
     is_tried: bool,
 }
 
-/// What the Dockerfile starts from. Where it cannot be pulled, it is made of Debian's packages.
+/// The base image of the Dockerfile. If it cannot be pulled, it is built from Debian's packages.
 const BASE: &str = "debian:bookworm-slim";
-/// The same release, as debootstrap names it.
+/// The same Debian release, as debootstrap names it.
 const RELEASE: &str = "bookworm";
 
-/// Builds, and tries if that is asked for.
+/// Builds the image, and tests it if `--try` is set.
 ///
 /// # Errors
-/// If something does not build, or the host does not hold.
+/// If something does not build, or the test fails.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let root = root()?;
     install(&["buildah", "debootstrap", "runc"])?;
@@ -50,7 +50,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         root.join("target/release/windlass")
     };
     let work = root.join("target/image");
-    // Alone: buildah copies the whole folder.
+    // A folder with only the binary, because buildah copies the whole folder.
     let context = work.join("context");
     fs::create_dir_all(&context)?;
     fs::copy(&binary, context.join("windlass")).with_context(|| binary.display().to_string())?;
@@ -67,7 +67,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 fn try_out(root: &Path, buildah: &Buildah, tag: &str) -> anyhow::Result<()> {
     guests::build(guests::Options::default())?;
     tools::control_plane(&tools::stderr)?;
-    // For the end-to-end tests, which call it as a command, too.
+    // The end-to-end tests also run it as a command.
     windlass()?;
     let container = output(buildah.command().args(["from", "--pull-never", tag]))?;
     let rootfs = output(buildah.command().args(["mount", container.trim()]))?;
@@ -79,7 +79,7 @@ fn try_out(root: &Path, buildah: &Buildah, tag: &str) -> anyhow::Result<()> {
     tried
 }
 
-/// buildah with a storage of its own.
+/// buildah with its own storage.
 struct Buildah {
     storage: PathBuf,
 }
@@ -87,13 +87,13 @@ struct Buildah {
 impl Buildah {
     fn command(&self) -> Command {
         let mut buildah = Command::new("buildah");
-        // Works everywhere, also inside a container.
+        // This driver works everywhere, also inside a container.
         buildah.args(["--storage-driver", "vfs", "--root"]).arg(&self.storage);
         buildah.arg("--runroot").arg(self.storage.with_file_name("run"));
         buildah
     }
 
-    /// Makes sure that the base image is there.
+    /// Makes sure that the base image exists.
     fn make_base(&self, work: &Path) -> anyhow::Result<()> {
         let is_there = || {
             let known = self.command().args(["inspect", "--type", "image", BASE]).output();
@@ -105,7 +105,7 @@ impl Buildah {
         if self.command().args(["pull", "--quiet", BASE]).output()?.status.success() {
             return Ok(());
         }
-        tools::stderr(&format!("{BASE} cannot be pulled: making it of Debian's packages, some 2 minutes"));
+        tools::stderr(&format!("{BASE} cannot be pulled: building it from Debian's packages, some 2 minutes"));
         let tree = work.join("debian");
         if tree.exists() {
             fs::remove_dir_all(&tree)?;
@@ -123,7 +123,7 @@ impl Buildah {
     }
 }
 
-/// Installs Debian's packages, each of which has a program of its name, where one is missing.
+/// Installs the missing ones of these Debian packages, each of which has a program of the same name.
 fn install(packages: &[&str]) -> anyhow::Result<()> {
     let is_missing = |package: &&&str| {
         let found = Command::new(package).arg("--version").output();
@@ -134,7 +134,7 @@ fn install(packages: &[&str]) -> anyhow::Result<()> {
         return Ok(());
     }
     if !Path::new("/etc/debian_version").exists() {
-        bail!("not there: {missing:?}; install them with the package manager of this machine");
+        bail!("{missing:?} are missing; install them with the package manager of this machine");
     }
     tools::stderr(&format!("installing Debian's {missing:?}"));
     let mut apt = Command::new("apt-get");

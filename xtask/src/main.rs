@@ -19,22 +19,22 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Command {
-    /// Show Windlass at work: a real control plane, the host, a plugin from a ConfigMap, a hot swap, a trace
+    /// Run the demo: a real control plane, the host, a plugin from a ConfigMap, a hot swap, a trace
     Demo(demo::Args),
-    /// Run every test; sets up all they need first
+    /// Build what the tests need, then run them; of the fault tests only a sample
     Test(test::Args),
-    /// Build all components into target/guests
-    Guests,
-    /// Start or end a local control plane
+    /// Build the components into target/guests
+    Guests(guests::Options),
+    /// Start or stop a local control plane
     #[command(subcommand)]
     Cluster(cluster::Command),
     /// Write the generated files: CRDs, roles, command reference
     Codegen(codegen::Args),
-    /// Measure Windlass beside its limits and its peers
+    /// Compare Windlass with controller-runtime, kopf and a plain client
     Bench(bench::Args),
-    /// Disturb the operators' lives: kill the host at every write, inject every fault
+    /// Run every fault test: the host is killed at each of its writes, and each fault is injected
     Faults(faults::Args),
-    /// Build the image of the host, and try it as its Deployment runs it
+    /// Build the host's image; with --try, also run it as its Deployment does
     Image(image::Args),
 }
 
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Demo(args) => demo::main(&args),
         Command::Test(args) => test::main(&args),
-        Command::Guests => guests::build(guests::Options::default()).map(drop),
+        Command::Guests(options) => guests::build(options).map(drop),
         Command::Cluster(command) => cluster::main(&command),
         Command::Codegen(args) => codegen::main(&args),
         Command::Bench(args) => bench::main(&args),

@@ -1,4 +1,4 @@
-//! Running other programs, and where the repository is.
+//! Runs other programs, and finds the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,10 +11,10 @@ pub fn root() -> anyhow::Result<PathBuf> {
     Ok(here.parent().context("xtask has no parent folder")?.to_owned())
 }
 
-/// The cargo that runs us, as if it were called from a shell.
+/// The cargo that started xtask, with the environment of a shell.
 ///
-/// `cargo run` tells its program about xtask in variables, and build scripts such as ring's are run again when these
-/// change: half a minute of building whenever `cargo xtask` and plain `cargo` take turns.
+/// `cargo run` sets variables about xtask for its program, and build scripts such as ring's run again when these
+/// change: that would cost half a minute whenever `cargo xtask` and plain `cargo` alternate.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
@@ -38,7 +38,7 @@ pub fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a program to its end and returns what it printed.
+/// Runs a program to its end, and returns its output.
 ///
 /// # Errors
 /// If it does not start, ends with a failure, or prints something other than UTF-8.
@@ -53,8 +53,8 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Builds the `windlass` binary and returns its path. With the features of the whole workspace, as `cargo test` builds
-/// it: otherwise each would build wasmtime and kube again.
+/// Builds the `windlass` binary, and returns its path. It is built with the features of the whole workspace, as `cargo
+/// test` builds it: otherwise each of the two would build wasmtime and kube again.
 ///
 /// # Errors
 /// If it does not build.

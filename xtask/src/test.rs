@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all set-up, then every test.
+//! `cargo xtask test`: sets up everything, then runs the tests.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -16,23 +16,24 @@ use crate::run::{cargo, root, run};
 /// two cores busy.
 const AT_ONCE: usize = 3;
 
-/// The end-to-end test binary that runs by itself: it compiles components of all languages, for which the compiler has a time.
+/// The end-to-end test binary that runs alone: it compiles components of all languages, and the compiler has a time
+/// limit.
 const ALONE: &str = "operators";
 
 /// The others that take longest. They start first, so that none of them runs alone at the end.
-const LONGEST: [&str; 3] = ["rules", "faults", "rest"];
+const LONGEST: [&str; 3] = ["rules", "faults", "steady_state"];
 
 /// Flags.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only tests whose name holds this
+    /// Run only the tests whose name contains this
     filter: Option<String>,
 }
 
-/// Sets up and runs.
+/// Sets up everything, and runs the tests.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let root = root()?;
-    // One after the other: each uses all cores by itself.
+    // One after the other: each build uses all cores by itself.
     guests::build(guests::Options::default())?;
     windlass_testbed::tools::control_plane(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::collector(&windlass_testbed::tools::stderr)?;
@@ -69,7 +70,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs test binaries, [`AT_ONCE`] at a time, and prints what each of them printed once it has ended. Returns the names of
+/// Runs test binaries, [`AT_ONCE`] at a time, and prints the output of each one when it has ended. Returns the names of
 /// those that failed.
 fn run_side_by_side(binaries: Vec<Binary>, filter: &[String]) -> anyhow::Result<Vec<String>> {
     let waiting = Mutex::new(VecDeque::from(binaries));
@@ -114,8 +115,8 @@ struct Binary {
 }
 
 impl Binary {
-    /// Builds all test binaries of the workspace, and with them the `windlass` that the end-to-end tests start: a package
-    /// with integration tests gets its binary.
+    /// Builds all test binaries of the workspace, and with them the `windlass` that the end-to-end tests start: cargo
+    /// builds the binary of a package that has integration tests.
     fn build_all() -> anyhow::Result<Vec<Self>> {
         let built = cargo()
             .args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"])
@@ -132,7 +133,7 @@ impl Binary {
             .collect()
     }
 
-    /// The test binary that a message of cargo is about.
+    /// The test binary in a message of cargo, if there is one.
     fn of(message: &serde_json::Value) -> Option<Self> {
         let text = |pointer| message.pointer(pointer)?.as_str();
         if !message.pointer("/profile/test")?.as_bool()? {
@@ -146,7 +147,7 @@ impl Binary {
         self.package.ends_with("tests/e2e")
     }
 
-    /// The binary as cargo would run it.
+    /// Runs the binary as cargo would.
     fn command(&self, filter: &[String]) -> Command {
         let mut command = Command::new(&self.path);
         command.args(filter).current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);

@@ -9,17 +9,18 @@ use windlass_testbed::tools;
 
 use crate::run::run;
 
-/// A virtual environment in `home` with exactly what the requirements (the text of such a file) name; returns its folder of programs.
+/// A virtual environment in `home` with exactly the packages in the requirements (the text of such a file). Returns its
+/// folder of programs.
 ///
 /// # Errors
-/// If there is no Python 3 with its venv module, or the package index cannot be had.
+/// If there is no Python 3 with its venv module, or the package index cannot be reached.
 pub fn with(home: &Path, requirements: &str) -> anyhow::Result<PathBuf> {
     let (programs, stamp) = (home.join("bin"), home.join("requirements.txt"));
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == requirements) {
         return Ok(programs);
     }
     tools::stderr(&format!("installing from PyPI into {}", home.display()));
-    let needs = "this needs Python 3 with its venv module, and the package index";
+    let needs = "install Python 3 with its venv module; the Python package index must be reachable";
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(home)).context(needs)?;
     let mut pip = Command::new(programs.join("python3"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"]);

@@ -1,4 +1,4 @@
-//! Who is measured: each the same operator, started as its users would.
+//! The contestants: the same operator in several frameworks, started as users would start it.
 
 use std::process::Command;
 
@@ -8,12 +8,12 @@ use crate::process::Process;
 use crate::settings::{Paths, WORKERS};
 use crate::stage::{NAMESPACE, Stage};
 
-/// An operator, or the limit.
+/// An operator, or the raw client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Contestant {
     /// The host with `bench/guest`.
     Windlass,
-    /// The same requests by a client that decides nothing.
+    /// The limit: a client that sends the same requests and decides nothing.
     Raw,
     /// `bench/peers/controller-runtime`.
     ControllerRuntime,
@@ -21,19 +21,19 @@ pub enum Contestant {
     Kopf,
 }
 
-/// What the raw client is to do.
+/// A task of the raw client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Create all children of the parents that are there.
+    /// Create all children of the existing parents.
     Create,
-    /// The same for one parent alone.
+    /// Create one child of one parent.
     CreateOne,
-    /// Bring children up to date when a parent changes.
+    /// Update the children of each parent that changes.
     Follow,
 }
 
 impl Contestant {
-    /// Name in tables and in JSON.
+    /// Its name in tables and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Windlass => "windlass",
@@ -43,7 +43,7 @@ impl Contestant {
         }
     }
 
-    /// Those that were built.
+    /// The contestants that were built.
     pub fn all(paths: &Paths) -> Vec<Self> {
         let mut all = vec![Self::Windlass, Self::Raw];
         all.extend(paths.controller_runtime.is_some().then_some(Self::ControllerRuntime));
@@ -51,7 +51,7 @@ impl Contestant {
         all
     }
 
-    /// Starts it on a stage. An operator does what it always does; the raw client, its task.
+    /// Starts it on a stage. The task is only for the raw client: an operator always does the same.
     pub fn start(self, stage: &Stage, paths: &Paths, task: Task) -> anyhow::Result<Process> {
         let workers = WORKERS.to_string();
         let mut command;
@@ -81,7 +81,7 @@ impl Contestant {
                 command.arg(&stage.peer);
             }
         }
-        // Each of its own, so that a second start keeps what the first one said.
+        // Each start has its own log, so that a second start does not overwrite the first one's.
         let number = std::fs::read_dir(stage.dir())?.count();
         let log = stage.dir().join(format!("{}-{number}.log", self.name().replace(' ', "-")));
         Process::start(&mut command, &log)

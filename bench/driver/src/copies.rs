@@ -1,4 +1,4 @@
-//! Copies of the measured plugin, each with a group, and so with a kind and a binary, of its own.
+//! Copies of the measured plugin, each with its own API group, and so with its own kind and binary.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use anyhow::Context;
 
 use crate::stage::Stage;
 
-/// The API group of the measured plugin's kind. Its kind is short enough for a compiler to make numbers of it.
+/// The API group of the measured plugin's kind, which is replaced in the copies. The kind itself is so short that a
+/// compiler may turn it into numbers.
 const GROUP: &[u8; 13] = b"bench.example";
 
 /// The group of a copy's kind.
@@ -14,12 +15,12 @@ pub fn group(number: usize) -> String {
     format!("b{number:03}h.example")
 }
 
-/// Pushes so many, and answers with the names of their Plugins.
+/// Pushes this number of copies, and returns the names of their Plugins.
 pub fn push(stage: &Stage, load: &Path, count: usize) -> anyhow::Result<Vec<String>> {
     let original = std::fs::read(load).context("the measured component cannot be read")?;
     let copies = (0..count).map(|number| {
         let path = stage.dir().join(format!("copy-{number:03}.wasm"));
-        // Of the same length, so that everything in the binary stays where it is.
+        // The new group has the same length, so that all offsets in the binary stay valid.
         let copy = replaced(&original, GROUP, group(number).as_bytes());
         anyhow::ensure!(copy != original, "the group is not found in the measured component");
         std::fs::write(&path, copy)?;
@@ -32,7 +33,7 @@ pub fn push(stage: &Stage, load: &Path, count: usize) -> anyhow::Result<Vec<Stri
     Ok(copies.into_iter().map(|(name, _)| name).collect())
 }
 
-/// All occurrences replaced by something of the same length.
+/// Replaces all occurrences by text of the same length.
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let mut replaced = bytes.to_vec();
     let mut at = 0;

@@ -1,4 +1,5 @@
-//! Plain HTTP to an API server: kept-alive connections, bodies as bytes, and nothing that a limit should not pay for.
+//! Plain HTTP to an API server: kept-alive connections, bodies as bytes, and no other work, because the raw client is a
+//! limit.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,14 +16,14 @@ use kube::client::ConfigExt;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 
-/// Only the metadata of what was written comes back, as Windlass asks for it.
+/// The response has only the metadata of the written object. Windlass asks for the same.
 const METADATA_ONLY: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
 
-/// How often a write is sent that the API server puts off.
+/// The number of times that a write is sent if the API server asks to retry later.
 const TRIES: u32 = 10;
 
-/// `Content-Type` of what is sent.
+/// `Content-Type` of a body.
 pub const JSON: &str = "application/json";
 /// A JSON merge patch.
 pub const MERGE: &str = "application/merge-patch+json";
@@ -55,8 +56,8 @@ impl Http {
         })
     }
 
-    /// Sends a write; the answer is the metadata of what was written. Tries again where the API server asks for it: it
-    /// does while a new definition's storage is set up.
+    /// Sends a write, and returns the metadata of the written object. Retries if the API server asks for it, as it does
+    /// while the storage of a new CRD is set up.
     pub async fn write(&self, method: Method, path: &str, kind: &'static str, body: Bytes) -> anyhow::Result<Bytes> {
         let mut tries = 0;
         loop {
@@ -80,10 +81,10 @@ impl Http {
     /// Reads an object or a list.
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let bytes = self.get_bytes(path).await?;
-        serde_json::from_slice(&bytes).with_context(|| format!("{path} answers with no JSON"))
+        serde_json::from_slice(&bytes).with_context(|| format!("{path}: the response is not JSON"))
     }
 
-    /// [`Http::get`] as it comes.
+    /// The body of [`Http::get`], not parsed.
     pub async fn get_bytes(&self, path: &str) -> anyhow::Result<Bytes> {
         let request = self.request(Method::GET, path).body(Full::default())?;
         let (status, answer) = self.answer(request).await?;
@@ -93,7 +94,7 @@ impl Http {
         Ok(answer)
     }
 
-    /// Follows a watch: one line for each event.
+    /// Opens a watch: one line for each event.
     pub async fn watch(&self, path: &str) -> anyhow::Result<Lines> {
         let request = self.request(Method::GET, path).body(Full::default())?;
         let answer = self.client.request(request).await?;
@@ -117,7 +118,7 @@ impl Http {
     }
 }
 
-/// Lines of a body that does not end.
+/// The lines of a body that does not end.
 pub struct Lines {
     body: Incoming,
     rest: Vec<u8>,
@@ -125,7 +126,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The next line; nothing when the server ends the watch.
+    /// The next line; `None` when the server ends the watch.
     pub async fn next(&mut self) -> anyhow::Result<Option<Vec<u8>>> {
         loop {
             if let Some(end) = self.rest.iter().skip(self.at).position(|byte| *byte == b'\n') {

@@ -1,5 +1,5 @@
-//! The load driver: Windlass, its limits and its peers, measured in one run on one machine. `cargo xtask bench` builds
-//! all of it and starts this.
+//! The load driver: measures Windlass, its limits and its peers in one run on one machine. `cargo xtask bench` builds
+//! all of them and starts this.
 
 mod contestant;
 mod copies;
@@ -30,14 +30,14 @@ use crate::settings::{Amounts, Paths};
 #[derive(Parser)]
 #[command(name = "windlass-bench")]
 enum Command {
-    /// Measure all
+    /// Run the benchmark
     Run(Box<Run>),
-    /// Be the raw client
+    /// Run the raw client
     #[command(subcommand)]
     Raw(raw::Command),
-    /// Burn CPU until ended
+    /// Use CPU time until it is ended
     Burn {
-        /// How many cores' worth
+        /// Number of cores to keep busy
         #[arg(long)]
         cores: f64,
     },
@@ -47,7 +47,7 @@ enum Command {
 struct Run {
     #[command(flatten)]
     paths: Paths,
-    /// Smaller numbers
+    /// Smaller amounts of work
     #[arg(long)]
     quick: bool,
     /// Also write the figures as JSON
@@ -111,14 +111,14 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
         }
     }
     if wanted(&["p11"]) {
-        say("P11: work B beside a plugin that computes all the time");
+        say("P11: work B next to a plugin that computes all the time");
         match neighbours::measure(&run.paths, &amounts).await {
             Ok(pairs) => figures.beside = pairs,
             Err(error) => note(&mut figures, &say, format!("P11 is missing: {error:#}")),
         }
     }
     if wanted(&["r19"]) {
-        say("R19: work B before, beside and after plugins that mean no good");
+        say("R19: work B before, during and after the activity of hostile plugins");
         match neighbours::measure_hostile(&run.paths, &amounts, &say).await {
             Ok(rows) => figures.hostile = rows,
             Err(error) => note(&mut figures, &say, format!("R19 is missing: {error:#}")),
@@ -163,7 +163,7 @@ async fn works(run: &Run, amounts: &Amounts, figures: &mut Figures, say: &dyn Fn
             }
         }
         figures.rounds.push(round);
-        // No contestant is always first, or always after the same one.
+        // The order varies, so that no contestant is always first or always follows the same one.
         contestants.rotate_left(1);
     }
 }
@@ -173,7 +173,7 @@ fn note(figures: &mut Figures, say: &dyn Fn(&str), note: String) {
     figures.notes.push(note);
 }
 
-/// What a reader of the figures must know of the machine.
+/// The properties of the machine that a reader of the figures needs.
 fn machine() -> anyhow::Result<String> {
     let read = |path: &str| std::fs::read_to_string(path).with_context(|| format!("{path} cannot be read"));
     let (cpu, memory) = (read("/proc/cpuinfo")?, read("/proc/meminfo")?);

@@ -1,5 +1,5 @@
-//! Work B beside a plugin that computes all the time (goal P11), and before, beside and after plugins that mean no good
-//! (goal R19).
+//! Work B next to a plugin that computes all the time (goal P11), and before, during and after the activity of hostile
+//! plugins (goal R19).
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -18,58 +18,58 @@ use crate::stage::{NAMESPACE, Stage};
 use crate::stats::percentile;
 use crate::work::{PATIENCE, WorkB};
 
-/// Parents of the plugin beside. Each is changed about once a second, and asks for less than the deadline of that:
-/// it never fails, so that nothing but the host's fairness keeps it from its neighbours.
+/// Parents of the computing plugin. Each is changed about once a second, and its call takes less than the deadline: the
+/// call never fails, so only the host's fairness protects the measured plugin.
 const BUSY: usize = 4;
-/// Changes of these, one after the other.
+/// The time between two changes of these parents.
 const BETWEEN: Duration = Duration::from_millis(250);
-/// What each of them computes, as the measured plugin counts it: some 0.3 to 0.4 s.
+/// The amount of computation of each call, in units of the measured plugin: some 0.3 to 0.4 s.
 const ROUNDS: usize = 40;
 
-/// Less than this much of a core is no neighbour that computes all the time.
+/// A plugin that uses less than this share of a core does not compute all the time.
 const CORES_MIN: f64 = 0.6;
 
-/// Guests of tests/guests/hostile, and what they do while their parents' spec does not say `behave`.
+/// Guests of tests/guests/hostile, with what they do while the spec of their parents has no `behave: true`.
 const HOSTILE: [(&str, &str, &str); 7] = [
     ("endless-loop", "EndlessLoop", "loops up to its deadline"),
     ("trap", "Trap", "traps"),
     ("log-flood", "LogFlood", "logs 100 MB"),
-    ("memory-bomb", "MemoryBomb", "takes memory up to its limit"),
+    ("memory-bomb", "MemoryBomb", "allocates memory up to its limit"),
     ("too-many-children", "TooManyChildren", "returns 5000 children"),
     ("million-children", "MillionChildren", "returns a million children"),
-    ("huge-answer", "HugeAnswer", "returns an answer of 100 MB"),
+    ("huge-answer", "HugeAnswer", "returns a response of 100 MB"),
 ];
 
-/// Work B beside something that burns CPU.
+/// Work B next to a load on the CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Beside {
-    /// Beside a plugin.
+    /// Next to a plugin.
     pub neighbour: Latency,
-    /// Beside an outside process that burns as much.
+    /// Next to an outside process that uses as much CPU time.
     pub outside: Latency,
-    /// Cores that the host burnt for the plugin.
+    /// Cores that the host used for the plugin.
     pub cores: f64,
 }
 
-/// Work B and one plugin that means no good.
+/// Work B and one hostile plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct Hostile {
     /// What the plugin does.
     pub what: &'static str,
-    /// Before it has any parents.
+    /// Before the plugin has any parents.
     pub before: Latency,
     /// While its parents change all the time.
     pub beside: Beside,
-    /// After they are gone.
+    /// After its parents are deleted.
     pub after: Latency,
 }
 
-/// How long changes take, in milliseconds.
+/// Durations of changes, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Latency {
-    /// Half of them took less.
+    /// The median.
     pub p50: f64,
-    /// 99 of 100 took less.
+    /// The 99th percentile.
     pub p99: f64,
 }
 
@@ -80,7 +80,7 @@ impl Latency {
     }
 }
 
-/// Pairs of changes beside the one and beside the other.
+/// Measures pairs: next to the plugin, and next to the outside process.
 pub async fn measure(paths: &Paths, amounts: &Amounts) -> anyhow::Result<Vec<Beside>> {
     let stage = Stage::new(paths, false).await?;
     stage.push(&[("load", &paths.load)])?;
@@ -96,22 +96,22 @@ pub async fn measure(paths: &Paths, amounts: &Amounts) -> anyhow::Result<Vec<Bes
     observer.wait_settled(parents, parents * CHILDREN, &mut host, PATIENCE).await?;
     let mut work = WorkB::begin(&stage, &observer, parents, &mut host).await?;
 
-    // What the host burns for the changes themselves is no neighbour's.
+    // The CPU time that the host uses for the changes themselves does not count as the plugin's.
     let (_, own) = burnt(&mut work, &mut host, amounts.neighbour_changes).await?;
     let mut pairs = Vec::new();
     let computing = Parents { api_version: format!("{}/v1", copies::group(0)), kind: "Load", spec: computing };
     for _ in 0..amounts.neighbour_pairs {
         let pair = beside(&stage, &mut work, &mut host, &computing, (own, amounts.neighbour_changes)).await?;
-        // In quarantine, or on another machine done at once, it would be no neighbour to speak of.
+        // In quarantine, or on a much faster machine, the plugin would use too little CPU time.
         let cores = pair.cores;
-        anyhow::ensure!(cores >= CORES_MIN, "the plugin that should compute all the time burnt {cores:.2} cores");
+        anyhow::ensure!(cores >= CORES_MIN, "the plugin that should compute all the time used only {cores:.2} cores");
         pairs.push(pair);
     }
     host.stop()?;
     Ok(pairs)
 }
 
-/// Each hostile plugin in turn, all of them loaded into the one host.
+/// Activates each hostile plugin in turn; one host has loaded all of them.
 pub async fn measure_hostile(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> anyhow::Result<Vec<Hostile>> {
     let stage = Stage::new(paths, false).await?;
     let guests = HOSTILE.map(|(name, ..)| (name, paths.hostile.join(name).with_extension("wasm")));
@@ -146,8 +146,8 @@ pub async fn measure_hostile(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str
     Ok(rows)
 }
 
-/// Work B beside the plugin of these parents, and then beside an outside process that burns as much; `own` is what the host burns
-/// for so many changes alone.
+/// Measures work B next to the plugin of these parents, and then next to an outside process that uses as much CPU time.
+/// `own` is the CPU time that the host uses for this number of changes alone.
 async fn beside(
     stage: &Stage,
     work: &mut WorkB<'_>,
@@ -157,7 +157,7 @@ async fn beside(
 ) -> anyhow::Result<Beside> {
     let busy = Busy::start(stage, parents).await?;
     let (times, with) = burnt(work, host, changes).await?;
-    // One that is in quarantine burns nothing, and the figures vary.
+    // A plugin in quarantine uses no CPU time, and the figures vary.
     let cores = (with - own).max(0.0);
     busy.stop().await?;
 
@@ -169,26 +169,27 @@ async fn beside(
     Ok(Beside { neighbour: Latency::of(&times)?, outside: Latency::of(&outside)?, cores })
 }
 
-/// Makes changes; answers with their times, and with how many cores the host kept busy meanwhile.
+/// Makes changes; returns their durations, and the number of cores that the host kept busy meanwhile.
 async fn burnt(work: &mut WorkB<'_>, host: &mut Process, count: usize) -> anyhow::Result<(Vec<Duration>, f64)> {
     let (cpu, begun) = (host.cpu()?, Instant::now());
     let times = work.changes(host, count).await?;
     Ok((times, (host.cpu()? - cpu) / begun.elapsed().as_secs_f64()))
 }
 
-/// Whose parents are changed again and again, and what their specs say then.
+/// Parents that are changed again and again, and their next specs.
 struct Parents {
     api_version: String,
     kind: &'static str,
     spec: fn(u64) -> Value,
 }
 
-/// A spec that takes a while to reconcile.
+/// A spec whose reconcile takes a while.
 fn computing(round: u64) -> Value {
     json!({"children": 0, "payload": 0, "note": round.to_string(), "rounds": ROUNDS})
 }
 
-/// A hostile guest's spec. Now and then it behaves: else it would soon be in quarantine, and harm nobody.
+/// A hostile guest's spec. Every second spec makes the guest behave; otherwise it would soon be in quarantine, and
+/// affect nothing.
 fn now_and_then(round: u64) -> Value {
     json!({"behave": round % 2 == 1})
 }
@@ -200,10 +201,10 @@ impl Parents {
     }
 }
 
-/// Parents of a plugin that burdens the host, changed again and again.
+/// Parents of a plugin that keeps the host busy, changed again and again.
 struct Busy {
     admin: Http,
-    /// Where they are.
+    /// Their API paths.
     paths: Vec<String>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -226,13 +227,13 @@ impl Busy {
             for round in 1_u64.. {
                 for path in &places {
                     let body = json!({"spec": spec(round)}).to_string();
-                    // One that fails is made good by the next.
+                    // If a change fails, the next one replaces it.
                     let _ = changer.write(Method::PATCH, path, MERGE, body.into()).await;
                     tokio::time::sleep(BETWEEN).await;
                 }
             }
         });
-        // The first calls begin.
+        // Time for the first calls to begin.
         tokio::time::sleep(REST).await;
         Ok(Self { admin, paths, task })
     }
@@ -242,13 +243,14 @@ impl Busy {
         for path in &self.paths {
             self.admin.write(Method::DELETE, path, JSON, "".into()).await?;
         }
-        // The last calls end.
+        // Time for the last calls to end.
         tokio::time::sleep(REST).await;
         Ok(())
     }
 }
 
-/// Burns CPU until it is ended: so many cores' worth, by the CPU time of its threads, for others want the cores as well.
+/// Uses CPU time until it is ended, for this number of cores. It measures the CPU time of its threads, because other
+/// processes use the cores as well.
 pub fn burn(cores: f64) -> ! {
     const BREATH: Duration = Duration::from_millis(5);
     let whole = cores.max(0.0).ceil();
@@ -272,7 +274,7 @@ pub fn burn(cores: f64) -> ! {
         // It never ends by itself.
         let _ = thread.join();
     }
-    // Nor does it with nothing to burn.
+    // Neither does it without a core to keep busy.
     loop {
         std::thread::park();
     }

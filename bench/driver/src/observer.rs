@@ -1,4 +1,4 @@
-//! The clock of all contestants: what a watch of the API server shows, and when.
+//! The clock for all contestants: what a watch of the API server shows, and when.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use crate::http::{Http, Lines};
 use crate::process::Process;
 use crate::stage::{CONFIG_MAPS, LOADS};
 
-/// What the control plane itself puts into every namespace, sooner or later.
+/// Objects that the control plane itself creates in every namespace.
 const NOT_A_CHILD: &str = "kube-root-ca.crt";
 
 /// Watches parents and children until it is dropped.
@@ -41,7 +41,7 @@ struct Now {
     failed: Option<String>,
 }
 
-/// Children of one parent that are to show a note.
+/// The children of one parent that must show a note.
 struct Awaited {
     prefix: String,
     note: String,
@@ -89,7 +89,7 @@ struct Status {
 }
 
 impl Observer {
-    /// Begins to watch: from what is there now on.
+    /// Begins to watch: from the current state on.
     pub async fn start(admin: &Http) -> anyhow::Result<Self> {
         let seen = Arc::<Seen>::default();
         let loads = follow(admin.clone(), LOADS, seen.clone(), on_load).await?;
@@ -97,27 +97,27 @@ impl Observer {
         Ok(Self { seen, tasks: [loads, children] })
     }
 
-    /// When the first child appeared.
+    /// The time at which the first child appeared.
     pub fn first_child(&self) -> Option<Instant> {
         self.seen.now.lock().first_child
     }
 
-    /// When the last new status came.
+    /// The time at which the last new status arrived.
     pub fn last_status(&self) -> Option<Instant> {
         self.seen.now.lock().last_status
     }
 
-    /// Children that were created while it watched.
+    /// The number of children that were created during the watch.
     pub fn children(&self) -> usize {
         self.seen.now.lock().children.len()
     }
 
-    /// Waits until a child was created.
+    /// Waits until a child is created.
     pub async fn wait_first_child(&self, operator: &mut Process, patience: Duration) -> anyhow::Result<Instant> {
         self.wait("the first child", operator, patience, |now| now.first_child).await
     }
 
-    /// Waits until so many parents say that they are as their spec wants them, and so many children were created.
+    /// Waits until this number of parents have converged, and this number of children were created.
     pub async fn wait_settled(
         &self,
         parents: usize,
@@ -126,7 +126,7 @@ impl Observer {
         patience: Duration,
     ) -> anyhow::Result<()> {
         let settled = self.wait("all parents to settle", operator, patience, |now| {
-            // The two watches run side by side: the last children may be told of after the last status.
+            // The two watches are independent: the last children may arrive after the last status.
             (now.settled.len() >= parents && now.children.len() >= children).then_some(())
         });
         settled.await.with_context(|| {
@@ -139,13 +139,13 @@ impl Observer {
         })
     }
 
-    /// From now on the children of that parent are awaited with that note.
+    /// From now on, waits for the children of this parent to show this note.
     pub fn await_note(&self, parent: &str, note: &str, children: usize) {
         let awaited = Awaited { prefix: format!("{parent}-"), note: note.to_owned(), missing: children, done: None };
         self.seen.now.lock().awaited = Some(awaited);
     }
 
-    /// Waits until all of them have shown it.
+    /// Waits until all of these children have shown the note.
     pub async fn wait_note(&self, operator: &mut Process) -> anyhow::Result<Instant> {
         let patience = Duration::from_secs(30);
         self.wait("changed children", operator, patience, |now| now.awaited.as_ref()?.done).await
@@ -171,9 +171,9 @@ impl Observer {
                 }
             }
             if begun.elapsed() > patience {
-                bail!("waited {patience:?} in vain for {what}");
+                bail!("{what}: not observed within {patience:?}");
             }
-            // An end without a word is a contestant's failure, unless its last writes are still to be shown.
+            // A contestant that ends has failed, unless its last writes are still to arrive.
             if tokio::time::timeout(Duration::from_secs(1), changed).await.is_err() && !operator.lives() {
                 let late = condition(&self.seen.now.lock());
                 return late.with_context(|| format!("the contestant ended before {what}: {}", operator.said()));
@@ -188,7 +188,8 @@ impl Drop for Observer {
     }
 }
 
-/// Follows a path from what is there now on. The API server ends watches of a kind whose definition is new; then what is
+/// Follows a path from the current state on. The API server ends watches of a kind whose CRD is new; then existing
+/// objects count as new.
 /// there is news.
 async fn follow(
     admin: Http,
@@ -247,7 +248,7 @@ async fn read(
     Ok(())
 }
 
-/// Takes an event in; answers whether the watch goes on after it.
+/// Handles an event; returns whether the watch continues.
 fn tell(seen: &Seen, line: &[u8], on_event: fn(&mut Now, &Event<'_>, Instant) -> bool) -> anyhow::Result<bool> {
     let when = Instant::now();
     let event: Event<'_> = serde_json::from_slice(line)?;
@@ -260,7 +261,7 @@ fn tell(seen: &Seen, line: &[u8], on_event: fn(&mut Now, &Event<'_>, Instant) ->
     Ok(true)
 }
 
-/// Both say whether somebody may wait for this.
+/// Both handlers return whether the event may end a wait.
 fn on_load(now: &mut Now, event: &Event<'_>, when: Instant) -> bool {
     let object = &event.object;
     if event.kind == "DELETED" || object.status.observed_generation != object.metadata.generation {

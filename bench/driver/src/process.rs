@@ -1,4 +1,5 @@
-//! Processes of the bench: started with a log file, measured through `/proc`, ended by their id however the bench ends.
+//! Processes of the bench: started with a log file, measured through `/proc`, and ended by their id however the bench
+//! ends.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -10,38 +11,38 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use windlass_testbed::until;
 
-/// How long a contestant may take to end by itself.
+/// The time that a contestant may take to end by itself.
 const GRACE: Duration = Duration::from_secs(25);
 
-/// A running process of ours.
+/// A running process of the bench.
 pub struct Process {
     child: Child,
     watchdog: Child,
     log: PathBuf,
-    /// Right before it was started.
+    /// The time right before it was started.
     pub begun: Instant,
 }
 
-/// What a process takes of the memory, in bytes.
+/// The memory of a process, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory {
     /// All resident pages.
     pub rss: u64,
-    /// Resident pages, shared ones by their share.
+    /// Resident pages; a shared page counts by its share.
     pub pss: u64,
     /// Resident pages that no file backs.
     pub anonymous: u64,
-    /// Most resident pages so far.
+    /// The largest number of resident pages so far.
     pub peak: u64,
 }
 
-/// Ticks of `/proc` in a second, wherever Linux runs.
+/// Ticks of `/proc` in a second, on every Linux.
 const USER_HZ: f64 = 100.0;
 
-/// CPU time by a process' stat file, in seconds.
+/// The CPU time in a process' stat file, in seconds.
 fn cpu_of(stat: &Path) -> anyhow::Result<f64> {
     let stat = fs::read_to_string(stat)?;
-    // The name in parentheses may hold anything.
+    // The name in parentheses may contain anything.
     let fields: Vec<_> = stat.rsplit_once(')').context("an odd stat file")?.1.split_whitespace().collect();
     let ticks: u64 = (11..15).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum();
     Ok(seconds(ticks) / USER_HZ)
@@ -76,21 +77,21 @@ impl Process {
         lines.get(lines.len().saturating_sub(5)..).unwrap_or_default().join(" / ")
     }
 
-    /// CPU time of the process and of its ended children so far, in seconds; to a hundredth.
+    /// CPU time of the process and of its ended children so far, in seconds, to a hundredth.
     pub fn cpu(&self) -> anyhow::Result<f64> {
         cpu_of(self.proc("stat").as_ref())
     }
 
-    /// CPU time of everything on the machine but this process and the bench itself, in seconds since some moment.
+    /// CPU time of everything on the machine except this process and the bench itself, in seconds since some time.
     pub fn cpu_beside(&self) -> anyhow::Result<f64> {
         let stat = fs::read_to_string("/proc/stat")?;
         let fields: Vec<_> = stat.lines().next().context("an odd stat file")?.split_whitespace().collect();
-        // user, nice, system; idle and iowait are none; irq, softirq.
+        // user, nice and system count; idle and iowait do not; irq and softirq do.
         let ticks: u64 = [1, 2, 3, 6, 7].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum();
         Ok(seconds(ticks) / USER_HZ - self.cpu()? - cpu_of(Path::new("/proc/self/stat"))?)
     }
 
-    /// CPU time of the threads that live, in seconds; to a nanosecond. For what hardly works.
+    /// CPU time of the running threads, in seconds, to a nanosecond: for processes that are almost idle.
     pub fn fine_cpu(&self) -> anyhow::Result<f64> {
         let mut nanoseconds = 0;
         for thread in fs::read_dir(self.proc("task"))? {
@@ -100,7 +101,7 @@ impl Process {
         Ok(seconds(nanoseconds) / 1e9)
     }
 
-    /// What it takes of the memory now.
+    /// Its current memory.
     pub fn memory(&self) -> anyhow::Result<Memory> {
         let rollup = fs::read_to_string(self.proc("smaps_rollup"))?;
         let status = fs::read_to_string(self.proc("status"))?;
@@ -137,7 +138,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // First: it must not kill what may have got the id by then.
+        // Before the process: the watchdog must not kill another process that gets the id.
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();
         if self.lives() {
@@ -148,7 +149,7 @@ impl Drop for Process {
     }
 }
 
-/// Kills a process when this one is gone without having ended it: its standard input ends then.
+/// Kills a process when this one has ended without ending it: the watchdog's standard input ends then.
 fn watchdog(id: u32) -> anyhow::Result<Child> {
     let mut command = Command::new("sh");
     command.args(["-c", "read -r _; kill -9 \"$1\"", "sh", &id.to_string()]);
@@ -156,7 +157,7 @@ fn watchdog(id: u32) -> anyhow::Result<Child> {
     command.spawn().context("sh does not start")
 }
 
-/// A count as a number to calculate with.
+/// A count as a floating-point number.
 #[expect(clippy::cast_precision_loss, reason = "counts of a bench lie far below 2^52")]
 pub fn seconds(count: u64) -> f64 {
     count as f64

@@ -1,4 +1,4 @@
-//! The limit: the requests that an operator must make, by a client that decides nothing.
+//! The limit: sends the requests that an operator must send, and decides nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::stage::{CONFIG_MAPS, LOADS, NAMESPACE};
 
 const MANAGER: &str = "bench-raw";
 
-/// What it does.
+/// The task.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// POST the children and apply the status of all parents that are there
+    /// POST the children and apply the status of all existing parents
     Create(Args),
-    /// The same for the first parent alone, under other names
+    /// POST one child of the first parent, under another name
     CreateOne(Args),
-    /// Watch the parents and apply children and status of those that change
+    /// Watch the parents, and apply children and status of those that change
     Follow(Args),
 }
 
-/// With which.
+/// The connection.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The API server
@@ -75,14 +75,14 @@ struct Event {
     object: Value,
 }
 
-/// Does it.
+/// Runs the task.
 pub async fn main(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Create(args) => create(&args.kubeconfig, args.workers).await?,
         Command::CreateOne(args) => create_one(&args.kubeconfig).await?,
         Command::Follow(args) => follow(&args.kubeconfig).await?,
     }
-    // It is measured, and then ended.
+    // The driver measures the process, and then ends it.
     std::future::pending().await
 }
 
@@ -121,7 +121,7 @@ async fn follow(kubeconfig: &Path) -> anyhow::Result<()> {
             bail!("an odd event: {}", event.kind);
         }
         let load: Load = serde_json::from_value(event.object)?;
-        // A status of our own is no change.
+        // A status that this client wrote is not a change.
         if done.insert(load.metadata.uid.clone(), load.metadata.generation) == Some(load.metadata.generation) {
             continue;
         }

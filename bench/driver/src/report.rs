@@ -1,4 +1,4 @@
-//! Figures → the table for people and the JSON for scripts.
+//! Turns figures into the table for readers and the JSON for scripts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,10 +16,10 @@ use crate::work::Round;
 
 const MB: f64 = 1_000_000.0;
 
-/// Everything that a run measured; what is missing was not measured.
+/// All figures of a run; the missing ones were not measured.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// Works A and B: for each round, what each contestant did.
+    /// Works A and B: for each round, the figures of each contestant.
     pub rounds: Vec<BTreeMap<Contestant, Round>>,
     /// P11.
     pub beside: Vec<Beside>,
@@ -33,7 +33,7 @@ pub struct Figures {
     pub no_ops: Option<Resync>,
     /// P5: median and p99 of a call, in microseconds.
     pub call: Option<[f64; 2]>,
-    /// What else a reader must know: contestants that are missing, and why.
+    /// Further notes for the reader: the missing contestants, and why they are missing.
     pub notes: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ pub struct Line {
 }
 
 impl Figures {
-    /// The goals that were measured, in their order.
+    /// The measured goals, in order.
     pub fn lines(&self) -> Vec<Line> {
         let lines = [
             self.throughput(),
@@ -89,7 +89,7 @@ impl Figures {
     }
 
     fn operator_cpu(&self) -> Option<Line> {
-        // By the write, since not all do the same number of them.
+        // For each write, because the contestants write different numbers of objects.
         let cpu = |round: &Round| round.cpu / seconds(round.writes as u64) * 1e6;
         let ratio = self.ratio(Contestant::ControllerRuntime, cpu);
         Some(Line {
@@ -244,13 +244,13 @@ impl Figures {
         let cores = median(self.beside.iter().map(|pair| pair.cores))?;
         Some(Line {
             key: "p11",
-            measure: format!("work B's p99 beside a plugin that computes all the time ({cores:.2} cores burnt)"),
+            measure: format!("work B's p99 next to a plugin that computes all the time ({cores:.2} cores used)"),
             unit: "ms",
             windlass: median(self.beside.iter().map(|pair| pair.neighbour.p99))?,
             limit: median(self.beside.iter().map(|pair| pair.outside.p99)),
             peers: BTreeMap::new(),
             ratio: Some(ratio),
-            goal: "≤ 1.2 × p99 beside an outside process that burns as much",
+            goal: "≤ 1.2 × p99 next to an outside process that uses as much CPU time",
             met: ratio <= 1.2,
         })
     }
@@ -261,15 +261,15 @@ impl Figures {
         Some(Line {
             key: "r19",
             measure: format!(
-                "work B's p99 after a plugin that means no good, by the one before (while it does: {beside:.2} × beside \
-                 an outside process that burns as much)"
+                "work B's p99 after the activity of a hostile plugin, divided by that before it (during it: {beside:.2} × \
+                 next to an outside process that uses as much CPU time)"
             ),
             unit: "ms",
             windlass: median(self.hostile.iter().map(|row| row.after.p99))?,
             limit: median(self.hostile.iter().map(|row| row.before.p99)),
             peers: BTreeMap::new(),
             ratio: Some(ratio),
-            goal: "≤ 1.1 × before; meanwhile ≤ 1.2 × beside the outside process",
+            goal: "≤ 1.1 × before; during it ≤ 1.2 × next to the outside process",
             met: ratio <= 1.1 && beside <= 1.2,
         })
     }
@@ -282,7 +282,8 @@ impl Figures {
         median(self.of(contestant).map(figure))
     }
 
-    /// Windlass by another: the median of the rounds' ratios, since rounds differ more than contestants within one.
+    /// Windlass divided by another contestant: the median of the rounds' ratios, because rounds differ more than
+    /// contestants within one round.
     fn ratio(&self, other: Contestant, figure: impl Fn(&Round) -> f64) -> Option<f64> {
         let pairs =
             self.rounds.iter().filter_map(|round| Some((round.get(&Contestant::Windlass)?, round.get(&other)?)));
@@ -325,7 +326,7 @@ impl Figures {
         Value::Object(all)
     }
 
-    /// The same for people, in Markdown, with what lies behind it.
+    /// The report for readers, in Markdown, with the figures of every round.
     pub fn markdown(&self, machine: &str, date: &str) -> String {
         let mut text = format!("# Bench of {date}\n\nMachine: {machine}.\n\n");
         text += "| # | measure | unit | Windlass | limit | peers | ratio | goal | met |\n|---|---|---|---|---|---|---|---|---|\n";
@@ -390,7 +391,7 @@ impl Figures {
                 let objects = format!("objects of {:.1} MB", seconds(size.bytes) / MB);
                 (format!("windlass, {} parents with 1 child", size.parents), size.memory, objects)
             }));
-            rows.push(("windlass, started again with all settled".to_owned(), *restarted, String::new()));
+            rows.push(("windlass, restarted with all converged".to_owned(), *restarted, String::new()));
         }
         if let Some(starts) = &self.starts {
             rows.push((format!("windlass, {} plugins, idle", starts.plugins), starts.idle, String::new()));
@@ -398,7 +399,7 @@ impl Figures {
         if rows.is_empty() {
             return;
         }
-        *text += "\n## Idle, and parents that are just there\n\n| what | RSS MB | anonymous MB | peak MB | beside |\n|---|---|---|---|---|\n";
+        *text += "\n## Idle processes and converged parents\n\n| process | RSS MB | anonymous MB | peak MB | also |\n|---|---|---|---|---|\n";
         for (what, memory, beside) in rows {
             let mb = |bytes: u64| seconds(bytes) / MB;
             let (rss, anonymous, peak) = (mb(memory.rss), mb(memory.anonymous), mb(memory.peak));
@@ -410,7 +411,7 @@ impl Figures {
         if self.hostile.is_empty() {
             return;
         }
-        *text += "\n## Work B and plugins that mean no good, p50 / p99 in ms\n\n| beside a plugin that | cores burnt | before | meanwhile | beside an outside process that burns as much | after |\n|---|---|---|---|---|---|\n";
+        *text += "\n## Work B and hostile plugins, p50 / p99 in ms\n\n| a plugin that | cores used | before | meanwhile | next to an outside process that uses as much CPU time | after |\n|---|---|---|---|---|---|\n";
         for Hostile { what, before, beside, after } in &self.hostile {
             let of = |latency: &Latency| format!("{:.1} / {:.1}", latency.p50, latency.p99);
             let (before, after) = (of(before), of(after));
@@ -420,7 +421,7 @@ impl Figures {
     }
 }
 
-/// Four figures: more would be noise.
+/// Four digits: more would be noise.
 fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

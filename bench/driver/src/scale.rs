@@ -1,4 +1,4 @@
-//! What parents cost that are just there: the resync (goal P6), and memory (P7, P9).
+//! The cost of parents that exist and do not change: the resync (goal P6), and memory (P7, P9).
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,15 +14,15 @@ use crate::process::{Memory, Process, seconds};
 use crate::settings::{Amounts, CHILDREN, PAYLOAD, Paths, REST};
 use crate::stage::{NAMESPACE, Stage, WINDLASS_USER};
 
-/// Children of a parent whose memory is measured.
+/// The number of children of a parent whose memory is measured.
 const ONE_CHILD: usize = 1;
-/// How long one step may take.
+/// The time that one step may take.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// An idle process.
 #[derive(Debug, Clone, Copy)]
 pub struct Idle {
-    /// Whose.
+    /// The contestant.
     pub contestant: Contestant,
     /// Its memory.
     pub memory: Memory,
@@ -33,43 +33,43 @@ pub struct Idle {
 /// Memory at a number of parents.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
-    /// How many.
+    /// The number of parents.
     pub parents: usize,
     /// Bytes of all objects without `managedFields`.
     pub bytes: u64,
-    /// A moment after all were settled.
+    /// The memory a moment after all had converged.
     pub memory: Memory,
 }
 
-/// Reconciles of all parents, with nothing to do.
+/// Reconciles of all parents that change nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Resync {
-    /// How many parents, with [`CHILDREN`] each.
+    /// The number of parents, with [`CHILDREN`] each.
     pub parents: usize,
-    /// Microseconds of CPU for one after a start, the lists included.
+    /// CPU time for each parent after a start, including the lists, in microseconds.
     pub started: f64,
-    /// Microseconds of CPU for one under a new config: nothing is remembered, and the guest is called.
+    /// CPU time for each parent under a new config, in microseconds: the memo is empty, and the guest is called.
     pub called: f64,
-    /// Microseconds of CPU for one when all are queued again under the same config.
+    /// CPU time for each parent when all are queued again under the same config, in microseconds.
     pub remembered: f64,
-    /// Microseconds of CPU for one when its time has come, each by its own timer.
+    /// CPU time for each parent when its resync timer fires, in microseconds.
     pub timed: f64,
-    /// What Windlass asked of parents and children meanwhile.
+    /// The requests of Windlass for parents and children meanwhile.
     pub requests: usize,
 }
 
-/// What was measured.
+/// All figures.
 #[derive(Debug, Clone)]
 pub struct Scale {
     /// Idle processes.
     pub idle: Vec<Idle>,
     /// Windlass' memory.
     pub sizes: Vec<Size>,
-    /// Windlass' memory after a start with the last number of parents, all settled.
+    /// Windlass' memory after a start with the last number of parents, all of them converged.
     pub restarted: Memory,
 }
 
-/// Measures all of it on one cluster.
+/// Measures everything on one cluster.
 pub async fn measure(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> anyhow::Result<Scale> {
     let stage = Stage::new(paths, true).await?;
     let names: Vec<_> = paths
@@ -104,7 +104,7 @@ pub async fn measure(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> an
     Ok(Scale { idle, sizes, restarted })
 }
 
-/// Measures reconciles of parents that are as they should be, on a cluster of their own.
+/// Measures reconciles of converged parents, on a cluster of their own.
 pub async fn no_ops(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> anyhow::Result<Resync> {
     let parents = amounts.settled;
     say(&format!("P6: {parents} parents with {CHILDREN} children"));
@@ -125,7 +125,7 @@ pub async fn no_ops(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> any
     Ok(resync)
 }
 
-/// Those that only wait, all at once.
+/// Measures the idle operators, all at once.
 async fn idle(stage: &Stage, paths: &Paths, amounts: &Amounts) -> anyhow::Result<Vec<Idle>> {
     let all = Contestant::all(paths).into_iter().filter(|contestant| *contestant != Contestant::Raw);
     let running = all
@@ -149,10 +149,10 @@ async fn idle(stage: &Stage, paths: &Paths, amounts: &Amounts) -> anyhow::Result
     Ok(idle)
 }
 
-/// Has every parent reconciled four times, with nothing to do: after the start, and three times more.
+/// Has every parent reconciled four times without a change: after the start, and three times more.
 ///
-/// A changed Plugin is published anew, and that queues each parent once, within two seconds; from then on each comes
-/// again after the resync, give or take a tenth.
+/// A change of the Plugin is published, and queues each parent once, within two seconds. After that, each parent is
+/// reconciled again after the resync time, ± 10 %.
 async fn resync(stage: &Stage, host: &Process, parents: usize) -> anyhow::Result<Resync> {
     const EVERY: Duration = Duration::from_secs(40);
     let audit = stage.cluster().audit()?;
@@ -163,7 +163,8 @@ async fn resync(stage: &Stage, host: &Process, parents: usize) -> anyhow::Result
     let begun = Instant::now();
     let remembered = published(stage, host, &json!({"resync": format!("{}s", EVERY.as_secs())})).await?;
     anyhow::ensure!(begun.elapsed() < EVERY.mul_f64(0.6), "one pass lasts until the next: too many parents");
-    // The last come at 1.1 × and some; those that came first come a third time at 1.8 ×.
+    // The last parents come after a little more than 1.1 × the resync time; the first ones come a third time after 1.8
+    // ×.
     let before = host.cpu()?;
     tokio::time::sleep(EVERY.mul_f64(1.1) + REST).await;
     let timed = host.cpu()? - before;
@@ -183,7 +184,7 @@ async fn resync(stage: &Stage, host: &Process, parents: usize) -> anyhow::Result
     })
 }
 
-/// Changes the Plugin's spec; answers with the CPU until the host is at rest again.
+/// Changes the Plugin's spec; returns the CPU time until the host is idle again.
 async fn published(stage: &Stage, host: &Process, spec: &serde_json::Value) -> anyhow::Result<f64> {
     let before = host.cpu()?;
     let body = json!({ "spec": spec }).to_string();
@@ -192,12 +193,12 @@ async fn published(stage: &Stage, host: &Process, spec: &serde_json::Value) -> a
     Ok(host.cpu()? - before)
 }
 
-/// Waits until a process has had nothing to do for a while.
+/// Waits until a process has been idle for a while.
 async fn quiet(process: &Process) -> anyhow::Result<()> {
     let begun = Instant::now();
     let mut quiet = 0;
     let mut before = process.cpu()?;
-    // It must have begun: a start and a publication take a moment.
+    // A start and a publication take a moment to begin.
     tokio::time::sleep(Duration::from_secs(1)).await;
     while quiet < 4 {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -211,7 +212,8 @@ async fn quiet(process: &Process) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A call of the plugin with its encoding: the median in microseconds, as the sandbox's own example says it (P5).
+/// A call of the plugin with the encoding of its arguments: the median in microseconds, as the sandbox's example prints
+/// it (P5).
 pub fn call(paths: &Paths, amounts: &Amounts) -> anyhow::Result<Option<[f64; 2]>> {
     let Some(example) = &paths.call_latency else { return Ok(None) };
     let echo = paths.shipped.iter().find(|path| path.file_stem().is_some_and(|name| name == "echo"));

@@ -1,21 +1,21 @@
-//! How much is measured, and with which programs.
+//! The amounts of work, and the measured programs.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What `cargo xtask bench` has built.
+/// The programs that `cargo xtask bench` has built.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Paths {
-    /// The `windlass` binary, as it is released
+    /// The release build of `windlass`
     #[arg(long)]
     pub windlass: PathBuf,
-    /// The component that is measured
+    /// The measured component
     #[arg(long)]
     pub load: PathBuf,
     /// The shipped plugins
     #[arg(long)]
     pub shipped: Vec<PathBuf>,
-    /// Folder of the guests that mean no good
+    /// Folder of the hostile guests
     #[arg(long)]
     pub hostile: PathBuf,
     /// The example `call-latency` of windlass-sandbox
@@ -30,54 +30,54 @@ pub struct Paths {
     /// The peer on kopf
     #[arg(long)]
     pub kopf_operator: Option<PathBuf>,
-    /// Windlass' folder of compiled components: warm, as on a restart
+    /// Windlass' folder of compiled components: filled, as at a restart
     #[arg(long)]
     pub cache: PathBuf,
 }
 
-/// Parents that are reconciled at once, by every contestant.
+/// Parents that each contestant reconciles at once.
 pub const WORKERS: usize = 16;
 /// Children of a parent in works A and B.
 pub const CHILDREN: usize = 3;
 /// Bytes of padding in a child.
 pub const PAYLOAD: usize = 256;
 
-/// How long a process may do what is left to do before it is measured or the next one starts.
+/// The time that a process gets to finish its work before it is measured or the next one starts.
 pub const REST: Duration = Duration::from_secs(3);
 
-/// Numbers of a run.
+/// The amounts of work of a run.
 #[derive(Debug, Clone)]
 pub struct Amounts {
-    /// Rounds of works A and B; each contestant works once in each, on a cluster of its own.
+    /// Rounds of works A and B; in each, every contestant works once, on a cluster of its own.
     pub rounds: usize,
-    /// Rounds in which kopf, which takes far longer, takes part.
+    /// Rounds in which kopf takes part; it takes far longer.
     pub kopf_rounds: usize,
     /// Parents of works A and B.
     pub parents: usize,
-    /// kopf's share of them.
+    /// The number of kopf's parents.
     pub kopf_parents: usize,
     /// Changes of work B.
     pub changes: usize,
-    /// How long idle processes are watched.
+    /// The time for which idle processes are measured.
     pub idle: Duration,
-    /// Settled parents that are reconciled again.
+    /// The number of converged parents that are reconciled again.
     pub settled: usize,
-    /// Numbers of parents at which memory is measured.
+    /// The numbers of parents at which memory is measured.
     pub sizes: [usize; 3],
-    /// Plugins of a start.
+    /// The number of plugins at a start.
     pub plugins: usize,
-    /// Parents of one of these.
+    /// The number of parents of one of these.
     pub parents_of_one: usize,
-    /// Changes in each half of a pair beside a neighbour that computes, and beside an outside process that does.
+    /// Changes in each half of a pair: next to a plugin that computes, and next to an outside process that does.
     pub neighbour_changes: usize,
-    /// Such pairs.
+    /// The number of such pairs.
     pub neighbour_pairs: usize,
     /// Calls of a plugin.
     pub calls: usize,
 }
 
 impl Amounts {
-    /// Some fifteen minutes on two cores.
+    /// Takes about 15 minutes on two cores.
     pub fn quick() -> Self {
         Self {
             rounds: 2,
@@ -96,7 +96,7 @@ impl Amounts {
         }
     }
 
-    /// At most three quarters of an hour on two cores.
+    /// Takes at most 45 minutes on two cores.
     pub fn full() -> Self {
         Self {
             rounds: 5,

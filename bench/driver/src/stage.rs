@@ -1,4 +1,4 @@
-//! A fresh cluster for each contestant: the API server and etcd alone, with everything that all of them find there.
+//! A new cluster for each contestant: only the API server and etcd, with the same objects for all contestants.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,21 +13,21 @@ use windlass_testbed::{AuditLevel, Cluster, Options, until};
 use crate::http::{Http, JSON, MERGE};
 use crate::settings::Paths;
 
-/// Where parents and children live.
+/// The namespace of parents and children.
 pub const NAMESPACE: &str = "bench";
-/// Parents, by path.
+/// The API path of the parents.
 pub const LOADS: &str = "/apis/bench.example/v1/namespaces/bench/loads";
-/// Children, by path.
+/// The API path of the children.
 pub const CONFIG_MAPS: &str = "/api/v1/namespaces/bench/configmaps";
-/// The host, as the audit log names it.
+/// The host's user in the audit log.
 pub const WINDLASS_USER: &str = "system:serviceaccount:windlass-system:windlass";
 
 const SYSTEM_NAMESPACE: &str = "windlass-system";
 const SOON: Duration = Duration::from_mins(1);
-/// The driver's own requests that are under way at once.
+/// The number of the driver's own requests that run at once.
 pub const PARALLEL: usize = 16;
 
-/// Rights of the peers and of the raw client: what an operator of this kind needs.
+/// The permissions of the peers and of the raw client: those that an operator of this kind needs.
 const PEER: &str = "
 apiVersion: v1
 kind: Namespace
@@ -54,8 +54,8 @@ subjects:
 - {kind: ServiceAccount, name: peer, namespace: bench}
 ";
 
-/// The right that `windlass push` leaves to the administrator where a kind was there before its plugin, as here: to write the
-/// status of the parents (docs/permissions.md).
+/// The permission to write the status of the parents. `windlass push` leaves it to the cluster admin if a kind existed
+/// before its plugin, as here (docs/permissions.md).
 const STATUS: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -71,7 +71,7 @@ subjects:
 - {kind: Group, name: 'system:serviceaccounts:windlass-system', apiGroup: rbac.authorization.k8s.io}
 ";
 
-/// A cluster with Windlass' and the benchmark's definitions.
+/// A cluster with the CRDs of Windlass and of the benchmark.
 pub struct Stage {
     cluster: Cluster,
     paths: Paths,
@@ -84,7 +84,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts it. Only with `audit` is there an audit log, which every request pays for.
+    /// Starts it. The audit log is on only with `audit`, because it slows down every request.
     pub async fn new(paths: &Paths, audit: bool) -> anyhow::Result<Self> {
         let audit = if audit { AuditLevel::Metadata } else { AuditLevel::None };
         let cluster = Cluster::start(Options { nodes: 0, audit, ..Options::default() })?;
@@ -110,7 +110,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Defines the kinds of these components.
+    /// Installs the CRDs of these components.
     pub fn define<'a>(&self, components: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<()> {
         let definition = |component: &Path| self.windlass_says(&["crd", &component.to_string_lossy()]);
         let definitions = components.into_iter().map(definition).collect::<anyhow::Result<Vec<_>>>()?;
@@ -119,7 +119,7 @@ impl Stage {
         self.cluster.kubectl(&established).map(drop)
     }
 
-    /// Waits until the new kind can be listed: its storage is set up a moment after its definition is established.
+    /// Waits until the new kind can be listed: its storage is set up a moment after its CRD is established.
     async fn served(&self) -> anyhow::Result<()> {
         let begun = std::time::Instant::now();
         while let Err(error) = self.admin.get(LOADS).await {
@@ -141,7 +141,7 @@ impl Stage {
         &self.cluster
     }
 
-    /// Pushes components as Plugins with their permissions. The permissions are added up by the controller-manager.
+    /// Pushes components as Plugins with their permissions. The controller-manager aggregates the permissions.
     pub fn push(&self, plugins: &[(&str, &Path)]) -> anyhow::Result<()> {
         for (name, component) in plugins {
             let component = component.to_string_lossy();
@@ -165,13 +165,14 @@ impl Stage {
         })
     }
 
-    /// Leaves the API server and etcd alone on the machine: what controllers do for a change is no part of the measure.
+    /// Starts or stops the controllers, so that only the API server and etcd run: the controllers' work is not
+    /// measured.
     pub fn controllers(&self, run: bool) -> anyhow::Result<()> {
         const MANAGER: &str = "kube-controller-manager";
         if run { self.cluster.start_component(MANAGER) } else { self.cluster.stop_component(MANAGER) }
     }
 
-    /// Waits until the host says that a Plugin is live.
+    /// Waits until a component of the Plugin is live.
     pub async fn wait_ready(&self, plugin: &str) -> anyhow::Result<()> {
         let path = format!("/apis/windlass.dev/v1alpha1/plugins/{plugin}");
         let begun = std::time::Instant::now();
@@ -208,7 +209,7 @@ impl Stage {
         self.admin.write(Method::PATCH, &format!("{LOADS}/{parent}"), MERGE, body.into()).await.map(drop)
     }
 
-    /// Bytes of all parents and children as a cache would hold them: without `managedFields`.
+    /// The size of all parents and children as a cache would store them: without `managedFields`, in bytes.
     pub async fn trimmed_bytes(&self) -> anyhow::Result<u64> {
         let mut bytes = 0;
         for path in [LOADS, CONFIG_MAPS] {

@@ -1,4 +1,4 @@
-//! How soon a start comes to its first write, and what plugins cost that only wait (goal P10, and P8's figure).
+//! The time from a start to the first write, and the memory of idle plugins (goal P10, and P8's figure).
 
 use anyhow::Context;
 use http::Method;
@@ -14,29 +14,29 @@ use crate::stats::median;
 
 /// Children of a parent.
 const ONE_CHILD: usize = 1;
-/// Starts of each, taken in turns.
+/// Starts of each contestant, taken in turns.
 const STARTS: usize = 3;
-/// How long one step may take.
+/// The time that one step may take.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(5);
 
-/// What was measured: medians of several starts, in milliseconds from the process' start to its first child.
+/// The figures: medians of several starts, in milliseconds from the start of the process to its first child.
 #[derive(Debug, Clone, Copy)]
 pub struct Starts {
-    /// Plugins that are live, each of a kind of its own.
+    /// The number of live plugins, each with its own kind.
     pub plugins: usize,
-    /// Parents of one of them.
+    /// The number of parents of one of them.
     pub parents: usize,
-    /// Windlass with all of these.
+    /// Windlass with all plugins and parents.
     pub first_write: f64,
-    /// A client that lists the parents and writes.
+    /// The raw client, which lists the parents and writes.
     pub raw_first_write: f64,
     /// Windlass with one plugin and one parent.
     pub alone: f64,
-    /// Windlass with all plugins, before there are more parents than one.
+    /// The memory of Windlass with all plugins, while there is only one parent.
     pub idle: Memory,
 }
 
-/// Measures all of it on one cluster.
+/// Measures everything on one cluster.
 pub async fn measure(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> anyhow::Result<Starts> {
     let stage = Stage::new(paths, true).await?;
     stage.push(&[("load", &paths.load)])?;
@@ -83,9 +83,9 @@ pub async fn measure(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> an
     })
 }
 
-/// Starts a contestant and ends it after its first write.
+/// Starts a contestant, and ends it after its first write.
 async fn first_write(stage: &Stage, paths: &Paths, contestant: Contestant) -> anyhow::Result<f64> {
-    // What the one before it sent has arrived.
+    // By then, the last writes of the previous contestant have arrived.
     tokio::time::sleep(REST).await;
     let observer = Observer::start(&stage.admin).await?;
     let mut process: Process = contestant.start(stage, paths, Task::CreateOne)?;

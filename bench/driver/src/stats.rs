@@ -11,7 +11,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// Milliseconds below which this part (0.99) of the times lies.
+/// The duration below which this part (0.99) of the times lies, in milliseconds.
 pub fn percentile(times: &[Duration], part: f64) -> Option<f64> {
     let mut times = times.to_vec();
     times.sort_unstable();

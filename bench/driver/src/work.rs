@@ -11,35 +11,35 @@ use crate::settings::{Amounts, CHILDREN, PAYLOAD, Paths};
 use crate::stage::Stage;
 use crate::stats::percentile;
 
-/// How long one contestant may take for work A.
+/// The time that one contestant may take for work A.
 pub const PATIENCE: Duration = Duration::from_mins(3);
-/// After work, before what stays of it is measured.
+/// The time between the end of the work and the measurement of the memory.
 const REST: Duration = Duration::from_secs(2);
-/// Between changes, so that the status of one is written before the next begins.
+/// The time between two changes, so that the status of one is written before the next one begins.
 const GAP: Duration = Duration::from_millis(15);
-/// Changes that are made before those that count.
+/// The number of changes before those that are measured.
 const WARM_UP: usize = 10;
 
-/// What one contestant did in one round.
+/// The figures of one contestant in one round.
 #[derive(Debug, Clone, Copy)]
 pub struct Round {
-    /// Writes that the work needs, by the time from the first child to the last status.
+    /// Writes per second, from the first child to the last status.
     pub writes_per_second: f64,
-    /// Seconds of CPU from its start to the last status.
+    /// CPU time from its start to the last status, in seconds.
     pub cpu: f64,
-    /// Seconds of CPU of everything else meanwhile, the bench aside: of the API server and its etcd.
+    /// CPU time of everything else meanwhile, except the driver, in seconds: of the API server and etcd.
     pub server_cpu: f64,
-    /// Those writes.
+    /// The number of writes.
     pub writes: usize,
-    /// A moment after work A.
+    /// The memory a moment after work A.
     pub memory: Memory,
-    /// Milliseconds from its start to the first child.
+    /// The time from its start to the first child, in milliseconds.
     pub first_write: f64,
-    /// Work B: milliseconds, half of the changes took less.
+    /// Work B: the median duration of a change, in milliseconds.
     pub p50: f64,
-    /// Work B: milliseconds, 99 of 100 changes took less.
+    /// Work B: the 99th percentile, in milliseconds.
     pub p99: f64,
-    /// The p50 of changes of parents that had been changed before: the first one may pay for more.
+    /// The median for parents that had been changed before: the first change of a parent may cost more.
     pub again: f64,
 }
 
@@ -88,18 +88,18 @@ pub async fn round(contestant: Contestant, paths: &Paths, amounts: &Amounts) -> 
     })
 }
 
-/// Changes of parents at rest.
+/// Changes of converged parents.
 pub struct WorkB<'a> {
     stage: &'a Stage,
     observer: &'a Observer,
     parents: usize,
     made: usize,
-    /// Decides whose turn it is: a parent's comes again after all others'.
+    /// Chooses the next parent: each parent comes again after all others.
     turn: usize,
 }
 
 impl<'a> WorkB<'a> {
-    /// Makes changes that do not count yet.
+    /// Makes changes that are not measured.
     pub async fn begin(
         stage: &'a Stage,
         observer: &'a Observer,
@@ -111,7 +111,7 @@ impl<'a> WorkB<'a> {
         Ok(work)
     }
 
-    /// Changes one parent after the other; answers with the time from each change to the last changed child.
+    /// Changes one parent after the other; returns the time from each change to the last changed child.
     pub async fn changes(&mut self, operator: &mut Process, count: usize) -> anyhow::Result<Vec<Duration>> {
         let mut times = Vec::with_capacity(count);
         for _ in 0..count {

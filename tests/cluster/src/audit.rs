@@ -1,4 +1,4 @@
-//! The audit log: who asked what of the API server, as the API server itself says.
+//! The audit log of the API server: who sent which requests.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -10,14 +10,15 @@ use anyhow::{Context, Result};
 use crate::audit_events::{AuditEvents, Line};
 use crate::poll::until;
 
-/// A place in the audit log; [`Audit::since`] gives what came after it.
+/// A position in the audit log; [`Audit::since`] returns the requests after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(u64);
 
 /// Reads the audit log of one cluster.
 ///
-/// The line of a request is written when its handler ends. A short answer (up to some 4 KB) leaves the server after
-/// that; a long one may reach the client a moment sooner, so look for it with [`Audit::wait`].
+/// The API server writes the line of a request when the request's handler ends. A short response (up to some 4 KB)
+/// leaves the server after that; a long one may reach the client a moment earlier, so wait for its request with
+/// [`Audit::wait`].
 #[derive(Clone, Debug)]
 pub struct Audit {
     path: PathBuf,
@@ -28,9 +29,9 @@ impl Audit {
         Self { path }
     }
 
-    /// The end of the log as it is now.
+    /// The current end of the audit log.
     pub fn mark(&self) -> Result<Mark> {
-        // Long lines become visible in pieces: only a place that was itself seen to follow a line's end is one.
+        // A long line becomes visible in pieces, so only a position right after a line's end is used.
         until("a whole line in the audit log", Duration::from_secs(5), || {
             let end = self.len()?;
             let last = self.read(Mark(end.saturating_sub(1)))?;
@@ -57,7 +58,7 @@ impl Audit {
         Ok(AuditEvents(events.collect::<Result<_>>()?))
     }
 
-    /// Waits until the requests after a mark are such as `condition` wants them, and gives them back.
+    /// Waits until the requests after a mark satisfy `condition`, and returns them.
     pub fn wait(&self, mark: Mark, timeout: Duration, condition: impl Fn(&AuditEvents) -> bool) -> Result<AuditEvents> {
         until(format_args!("the audit log {}", self.path.display()), timeout, || {
             Ok(Some(self.since(mark)?).filter(|events| condition(events)))

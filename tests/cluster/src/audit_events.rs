@@ -1,48 +1,49 @@
-//! Requests as the audit log tells them, and the filters that tests ask them with.
+//! Requests as the audit log contains them, and filters for tests.
 
 use std::ops::Deref;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// One request, as the audit log holds it (audit.k8s.io/v1 `Event`).
+/// One request, as the audit log contains it (audit.k8s.io/v1 `Event`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuditEvent {
-    /// `ResponseComplete`, `Panic`, or `ResponseStarted` for a watch that goes on.
+    /// `ResponseComplete`, `Panic`, or `ResponseStarted` for a watch that has not ended.
     pub stage: String,
-    /// get, list, watch, create, update, patch, delete, deletecollection; or an HTTP method for what is no resource.
+    /// get, list, watch, create, update, patch, delete, deletecollection; or an HTTP method if the request is not about
+    /// a resource.
     pub verb: String,
-    /// Who sent the request.
+    /// The user who sent the request.
     pub user: String,
-    /// On whose behalf, when the request impersonated somebody.
+    /// The user whom the request impersonated, if any.
     pub impersonated: Option<String>,
-    /// What the client says it is.
+    /// The user agent that the client named.
     pub user_agent: String,
     /// The API group; empty for the core group.
     pub group: String,
-    /// The plural name, such as `configmaps`; empty for what is no resource.
+    /// The plural name, such as `configmaps`; empty if the request is not about a resource.
     pub resource: String,
     /// Such as `status`; empty for the object itself.
     pub subresource: String,
-    /// Empty for what is in no namespace.
+    /// Empty for cluster-scoped objects.
     pub namespace: String,
-    /// Empty for a list, and for a create that was refused before its object was read.
+    /// Empty for a list, and for a create that was rejected before its object was read.
     pub name: String,
-    /// The HTTP status code; 0 when the request ended without one.
+    /// The HTTP status code; 0 if the request ended without one.
     pub code: u16,
-    /// When the request came in, RFC 3339 with microseconds.
+    /// The time at which the request arrived, RFC 3339 with microseconds.
     pub timestamp: String,
     /// Path and query.
     pub uri: String,
-    /// What was sent, from `AuditLevel::Request` on.
+    /// The request's body, from `AuditLevel::Request` on.
     pub request_object: Option<Value>,
-    /// What was answered, with `AuditLevel::RequestResponse`.
+    /// The response's body, with `AuditLevel::RequestResponse`.
     pub response_object: Option<Value>,
 }
 
 impl AuditEvent {
-    /// Whether the request asked to change what is stored. Dry runs do not, nor do reviews and tokens, which are created
-    /// in name only.
+    /// Whether the request asked to change a stored object. Dry runs do not, nor do access reviews and token requests,
+    /// which are creates that store nothing.
     pub fn asks_to_write(&self) -> bool {
         let writes = ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str());
         let virtual_group = ["authentication.k8s.io", "authorization.k8s.io"].contains(&self.group.as_str());
@@ -50,7 +51,7 @@ impl AuditEvent {
         self.stage != "ResponseStarted" && writes && !virtual_group && !token && self.query("dryRun").is_none()
     }
 
-    /// Whether the request was granted: a status code below 400.
+    /// Whether the request succeeded: a status code below 400.
     pub fn succeeded(&self) -> bool {
         (100..400).contains(&self.code)
     }
@@ -71,56 +72,57 @@ impl AuditEvent {
 pub struct AuditEvents(pub Vec<AuditEvent>);
 
 impl AuditEvents {
-    /// Those for which `condition` holds.
+    /// The requests that satisfy `condition`.
     #[must_use]
     pub fn filter(mut self, condition: impl Fn(&AuditEvent) -> bool) -> Self {
         self.0.retain(|event| condition(event));
         self
     }
 
-    /// Those that this user sent, whomever it impersonated.
+    /// The requests that this user sent, whomever it impersonated.
     #[must_use]
     pub fn by_user(self, user: &str) -> Self {
         self.filter(|event| event.user == user)
     }
 
-    /// Requests that the API server authorized by this user's permissions: sent by it for itself, or by another user that impersonates it.
+    /// The requests that the API server authorized by this user's permissions: the user sent them for itself, or
+    /// another user impersonated it.
     #[must_use]
     pub fn on_behalf_of(self, user: &str) -> Self {
         self.filter(|event| event.impersonated.as_ref().unwrap_or(&event.user) == user)
     }
 
-    /// Writes that were done (see [`AuditEvent::asks_to_write`]); an apply that changed nothing is among them.
+    /// The writes that succeeded (see [`AuditEvent::asks_to_write`]), also applies that changed nothing.
     #[must_use]
     pub fn writes(self) -> Self {
         self.filter(|event| event.asks_to_write() && event.succeeded())
     }
 
-    /// Writes that were asked for, also those that were refused.
+    /// The writes that were tried, also those that failed.
     #[must_use]
     pub fn attempted_writes(self) -> Self {
         self.filter(AuditEvent::asks_to_write)
     }
 
-    /// Without the Leases of leader election and of nodes.
+    /// The requests that are not about Leases of leader election or of nodes.
     #[must_use]
     pub fn except_leases(self) -> Self {
         self.filter(|event| event.group != "coordination.k8s.io" || event.resource != "leases")
     }
 
-    /// Those about one kind of resource, by its plural name.
+    /// The requests for one resource, by its plural name.
     #[must_use]
     pub fn resource(self, plural: &str) -> Self {
         self.filter(|event| event.resource == plural)
     }
 
-    /// Those in one namespace.
+    /// The requests in one namespace.
     #[must_use]
     pub fn namespace(self, namespace: &str) -> Self {
         self.filter(|event| event.namespace == namespace)
     }
 
-    /// Those about objects of one name.
+    /// The requests for objects of one name.
     #[must_use]
     pub fn name(self, name: &str) -> Self {
         self.filter(|event| event.name == name)
@@ -167,7 +169,7 @@ impl From<Line> for AuditEvent {
     }
 }
 
-/// One line of the log, as far as it is read here.
+/// The fields of a line that this module reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Line {

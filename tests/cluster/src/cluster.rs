@@ -1,4 +1,4 @@
-//! One cluster: started for a test and gone with it, or the one that the user named.
+//! One cluster: started for a test and removed with it, or the one that the user named.
 
 use std::env;
 use std::ffi::OsStr;
@@ -19,32 +19,32 @@ const EXTERNAL: &str = "WINDLASS_TEST_KUBECONFIG";
 /// Keeps the folder (logs, audit log, data) of every cluster.
 const KEEP: &str = "WINDLASS_KEEP";
 
-/// How much of each request the audit log holds.
+/// The parts of each request that the audit log contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditLevel {
-    /// Nothing: no audit log, for who measures.
+    /// Nothing: no audit log, for benchmarks.
     None,
-    /// Who did what to which object, and with which result.
+    /// User, verb, object and result.
     #[default]
     Metadata,
-    /// Also what was sent.
+    /// Also the body of the request.
     Request,
-    /// Also what was answered.
+    /// Also the body of the response.
     RequestResponse,
 }
 
-/// How a cluster is made.
+/// The options of a cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many fake Nodes; each has room for 5000 Pods.
+    /// The number of fake Nodes; each has room for 5000 Pods.
     pub nodes: u32,
-    /// The folder to use, kept at the end; without one, a temporary folder that is removed at the end.
+    /// The folder to use, which is kept at the end; if unset, a temporary folder that is removed at the end.
     pub dir: Option<PathBuf>,
-    /// Keeps a temporary folder too; so do a panic and `WINDLASS_KEEP=1`.
+    /// Keeps a temporary folder, too. A panic and `WINDLASS_KEEP=1` do the same.
     pub keep: bool,
-    /// How much the audit log holds.
+    /// The content of the audit log.
     pub audit: AuditLevel,
-    /// More flags for kube-apiserver; they win over ours.
+    /// More flags of kube-apiserver; they take precedence over ours.
     pub apiserver_args: Vec<String>,
 }
 
@@ -54,8 +54,8 @@ impl Default for Options {
     }
 }
 
-/// A Kubernetes cluster. Dropping it ends what [`Cluster::start`] started; so does the end of this process, however it
-/// comes.
+/// A Kubernetes cluster. Dropping it ends the processes that [`Cluster::start`] started; so does any end of this
+/// process.
 pub struct Cluster {
     pub(crate) dir: PathBuf,
     pub(crate) kubeconfig: PathBuf,
@@ -64,16 +64,16 @@ pub struct Cluster {
 }
 
 enum Life {
-    /// Ends with this value.
+    /// Ends when this value is dropped.
     Owned { processes: Mutex<Supervised>, keep: bool, remove_dir: bool },
-    /// Started by [`crate::up`]; lives on.
+    /// Started by [`crate::up`]; outlives this process.
     Detached,
-    /// The user's; only the folder for our files is ours.
+    /// The user's cluster; only the folder for our files is ours.
     External,
 }
 
 impl Cluster {
-    /// A ready cluster of its own, or the one that `WINDLASS_TEST_KUBECONFIG` names.
+    /// A new cluster that is ready, or the one that `WINDLASS_TEST_KUBECONFIG` names.
     #[expect(clippy::needless_pass_by_value, reason = "callers write the options in place")]
     pub fn start(options: Options) -> Result<Self> {
         if let Some(kubeconfig) = env::var_os(EXTERNAL).filter(|value| !value.is_empty()) {
@@ -91,10 +91,10 @@ impl Cluster {
         }
     }
 
-    /// A cluster that exists, by the administrator's kubeconfig file; dropping it leaves the cluster as it is.
+    /// An existing cluster, by the administrator's kubeconfig file; dropping the value leaves the cluster unchanged.
     ///
     /// # Errors
-    /// When the file is not there, or kubectl is neither in PATH nor can be built.
+    /// If the file does not exist, or kubectl is neither in `PATH` nor can be built.
     pub fn connect(kubeconfig: &Path) -> Result<Self> {
         Self::external(kubeconfig.to_owned())
     }
@@ -113,7 +113,7 @@ impl Cluster {
             "{EXTERNAL} names {}, which is no file: correct or unset it",
             kubeconfig.display()
         );
-        // Who has a cluster has a kubectl that fits it.
+        // A user who has a cluster has a kubectl of a matching version.
         let kubectl = match find_in_path("kubectl") {
             Some(path) => path,
             None => tools::kubectl(&tools::stderr)?,
@@ -121,8 +121,8 @@ impl Cluster {
         Ok(Self { kubeconfig: fs::canonicalize(kubeconfig)?, dir: folder(None)?, kubectl, life: Life::External })
     }
 
-    /// The administrator's kubeconfig file (group `system:masters`, which no missing right can stop: give the host under
-    /// test [`Cluster::service_account_kubeconfig`] instead).
+    /// The administrator's kubeconfig file. Its user is in the group `system:masters`, which is never denied anything;
+    /// give the host under test [`Cluster::service_account_kubeconfig`] instead.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -137,10 +137,10 @@ impl Cluster {
         &self.kubectl
     }
 
-    /// What was asked of the API server, by whom.
+    /// The audit log: the requests that the API server received, with their users.
     ///
     /// # Errors
-    /// On a cluster of the user's, whose audit log is out of reach.
+    /// For a cluster of the user, whose audit log cannot be read.
     pub fn audit(&self) -> Result<Audit> {
         if matches!(self.life, Life::External) {
             bail!(
@@ -151,22 +151,22 @@ impl Cluster {
     }
 
     /// Kills one component (`etcd`, `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kwok`), as a crash
-    /// does. [`Cluster::start_component`] brings it back with the same ports and data.
+    /// does. [`Cluster::start_component`] starts it again with the same ports and data.
     pub fn stop_component(&self, name: &str) -> Result<()> {
         self.command("stop", name)
     }
 
-    /// Starts a component that was stopped. Comes back at once: the component needs some time to answer.
+    /// Starts a component that was stopped. Returns at once: the component needs some time until it responds.
     pub fn start_component(&self, name: &str) -> Result<()> {
         self.command("start", name)
     }
 
-    /// Stops a component from running (SIGSTOP): its connections stay open and silent, as on a dead network.
+    /// Pauses a component (SIGSTOP): its connections stay open and silent, as on a dead network.
     pub fn pause_component(&self, name: &str) -> Result<()> {
         self.command("pause", name)
     }
 
-    /// Lets a paused component go on.
+    /// Continues a paused component.
     pub fn resume_component(&self, name: &str) -> Result<()> {
         self.command("resume", name)
     }
@@ -190,7 +190,7 @@ impl Drop for Cluster {
                 if keep {
                     tools::stderr(&format!("logs of the cluster are kept in {}", self.dir.display()));
                 } else if *remove_dir {
-                    // The supervisor has done it unless it was killed.
+                    // The supervisor has done this, unless it was killed.
                     let _ = fs::remove_dir_all(&self.dir);
                 }
             }
@@ -202,7 +202,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Starts a control plane in `dir`; again with other ports if another process took one in the meantime.
+/// Starts a control plane in `dir`; retries with other ports if another process took one in the meantime.
 pub(crate) fn run(
     dir: &Path,
     tools: &tools::ControlPlane,
@@ -216,7 +216,7 @@ pub(crate) fn run(
         match Supervised::start(&tools.supervise, &plan) {
             Err(error) if tries < 3 && format!("{error:#}").contains("address already in use") => {
                 tries += 1;
-                // Its members are named by their ports.
+                // The names of etcd's members contain the ports.
                 let _ = fs::remove_dir_all(dir.join("etcd"));
             }
             result => return result,

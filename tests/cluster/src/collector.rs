@@ -1,4 +1,4 @@
-//! An OpenTelemetry Collector that writes what it receives to files, for tests of telemetry.
+//! An OpenTelemetry Collector that writes the received telemetry to files, for tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const TRACES: &str = "traces.jsonl";
 const METRICS: &str = "metrics.jsonl";
 const LOGS: &str = "logs.jsonl";
 
-/// A running collector. Dropping it ends it; so does the end of this process.
+/// A running collector. Dropping it ends it; so does any end of this process.
 pub struct Collector {
     dir: PathBuf,
     grpc: u16,
@@ -54,7 +54,7 @@ impl Collector {
                 Ok(processes) => {
                     return Ok(Self { dir, grpc, http, processes });
                 }
-                // Somebody else took a port in the meantime.
+                // Another process took a port in the meantime.
                 Err(error) if tries < 3 && format!("{error:#}").contains("address already in use") => {
                     tries += 1;
                 }
@@ -80,7 +80,7 @@ impl Collector {
         Ok(self.batches(TRACES)?.iter().flat_map(otlp::spans).collect())
     }
 
-    /// All metrics received so far: each export of an instrument is one more entry.
+    /// All metrics received so far: each export of an instrument is a separate entry.
     pub fn metrics(&self) -> Result<Vec<Metric>> {
         Ok(self.batches(METRICS)?.iter().flat_map(otlp::metrics).collect())
     }
@@ -90,7 +90,7 @@ impl Collector {
         self.batches(LOGS)
     }
 
-    /// Waits until the spans received so far are such as `condition` wants them, and gives them back.
+    /// Waits until the spans received so far satisfy `condition`, and returns them.
     pub fn wait_for_spans(&self, timeout: Duration, condition: impl Fn(&[Span]) -> bool) -> Result<Vec<Span>> {
         until(format_args!("spans in {}", self.dir.display()), timeout, || {
             Ok(Some(self.spans()?).filter(|spans| condition(spans)))
@@ -102,7 +102,7 @@ impl Collector {
         self.processes.command("stop otelcol")
     }
 
-    /// Starts a collector that was stopped. Comes back at once: it needs some time to accept connections.
+    /// Starts a collector that was stopped. Returns at once: it needs some time until it accepts connections.
     pub fn resume(&mut self) -> Result<()> {
         self.processes.command("start otelcol")
     }

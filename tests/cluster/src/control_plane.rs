@@ -1,4 +1,4 @@
-//! What each process of a control plane is told: the flags, and the files that they name.
+//! The flags of each process of a control plane, and the files that they name.
 
 use std::fs;
 use std::path::Path;
@@ -19,11 +19,11 @@ pub(crate) const AUDIT_LOG: &str = "audit.jsonl";
 const AUDIT_POLICY: &str = "audit-policy.yaml";
 const KWOK_CONFIG: &str = "kwok.yaml";
 
-/// How long a control plane may take. Three seconds are usual; a machine that builds something else on all its cores
-/// needs far more.
+/// The time that a control plane may take to start. Three seconds are usual; it takes far longer on a machine that
+/// builds something else on all its cores.
 const READY_SECONDS: u32 = 120;
 
-/// Writes all files of a new cluster into `dir` and says what to run there.
+/// Writes all files of a new cluster into `dir`, and returns the processes to run there.
 pub(crate) fn plan(
     dir: &Path,
     tools: &ControlPlane,
@@ -90,7 +90,7 @@ fn etcd_flags(dir: &Path, client: u16, peer: u16) -> Vec<String> {
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=default={peer}"),
-        // The data are thrown away: a crash of the machine may take them.
+        // The data is discarded at the end, so a crash of the machine may lose it.
         "--unsafe-no-fsync".into(),
         "--quota-backend-bytes=8589934592".into(),
         "--log-level=warn".into(),
@@ -103,7 +103,8 @@ fn api_server_flags(dir: &Path, port: u16, etcd: u16, options: &Options) -> Vec<
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
         format!("--secure-port={port}"),
         "--bind-address=127.0.0.1".into(),
-        // Loopback may not be advertised, and without a network there is no other address. Nobody asks for it.
+        // A loopback address cannot be advertised, and without a network there is no other one. No client uses this
+        // address.
         "--advertise-address=192.0.2.1".into(),
         "--endpoint-reconciler-type=none".into(),
         format!("--cert-dir={}", dir.display()),
@@ -117,9 +118,9 @@ fn api_server_flags(dir: &Path, port: u16, etcd: u16, options: &Options) -> Vec<
         "--service-cluster-ip-range=10.96.0.0/16".into(),
         format!("--audit-policy-file={}", file(AUDIT_POLICY)),
         format!("--audit-log-path={}", file(AUDIT_LOG)),
-        // A line is written before its request is over, not some time later.
+        // The line is written before its request ends, not some time later.
         "--audit-log-mode=blocking".into(),
-        // Megabytes. The log must not begin anew while a test looks at it.
+        // Megabytes. The log must not be rotated while a test reads it.
         "--audit-log-maxsize=1000000".into(),
     ];
     flags.extend(options.apiserver_args.iter().cloned());
@@ -132,11 +133,11 @@ fn controller_manager_flags(dir: &Path) -> Vec<String> {
         format!("--kubeconfig={}", config.display()),
         "--leader-elect=false".into(),
         "--secure-port=0".into(),
-        // Each controller under its own ServiceAccount, as clusters do it, so that the audit log tells them apart.
+        // Each controller uses its own ServiceAccount, as in other clusters, so that the audit log distinguishes them.
         "--use-service-account-credentials=true".into(),
         format!("--service-account-private-key-file={}", dir.join(credentials::SERVICE_ACCOUNT_KEY).display()),
         format!("--root-ca-file={}", dir.join(credentials::CA).display()),
-        // The defaults (20 and 30 a second) would be what a test of a thousand Deployments measures.
+        // A test of a thousand Deployments would measure the defaults (20 and 30 a second).
         "--kube-api-qps=1000".into(),
         "--kube-api-burst=2000".into(),
     ]

@@ -1,4 +1,4 @@
-//! Signatures as users make them: cosign with keys of its own, without Sigstore's public services.
+//! Signatures as users make them: with cosign and generated keys, without Sigstore's public services.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::tools;
 
-/// How cosign lays signatures out in a registry.
+/// How cosign stores signatures in a registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignatureLayout {
     /// A tag with simple signing payloads, as up to cosign 2.
@@ -23,7 +23,7 @@ pub struct Cosign {
 }
 
 impl Cosign {
-    /// Makes a pair of keys in `dir`, which the caller removes.
+    /// Generates a pair of keys in `dir`, which the caller removes.
     pub fn new(dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let cosign = Self { dir: std::path::absolute(dir)? };
@@ -36,7 +36,7 @@ impl Cosign {
         self.dir.join("cosign.pub")
     }
 
-    /// Signs an artifact, named by its digest, where it is.
+    /// Signs an artifact in its registry, named by its digest.
     pub fn sign(&self, reference: &str, layout: SignatureLayout) -> Result<()> {
         let bundle = format!("--new-bundle-format={}", layout == SignatureLayout::Bundle);
         self.run(&[
@@ -50,7 +50,7 @@ impl Cosign {
         ])
     }
 
-    /// Signs a file; answers with the file of the signature's bundle.
+    /// Signs a file, and returns the file with the signature's bundle.
     pub fn sign_blob(&self, file: &Path) -> Result<PathBuf> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let bundle = self.dir.join(format!("{name}.sigstore.json"));
@@ -69,7 +69,7 @@ impl Cosign {
 
     fn run(&self, args: &[&str]) -> Result<()> {
         let mut command = Command::new(tools::cosign(&tools::stderr)?);
-        // Nothing of the user's takes part, and nothing of it is left behind.
+        // cosign uses no files of the user, and leaves none behind.
         command.args(args).current_dir(&self.dir).env("HOME", &self.dir).env("DOCKER_CONFIG", &self.dir);
         command.env("COSIGN_PASSWORD", "");
         let output = command.output().context("cosign does not start")?;

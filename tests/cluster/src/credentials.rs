@@ -21,7 +21,7 @@ pub(crate) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
 pub(crate) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "service-account.pub";
 pub(crate) const TOKENS: &str = "tokens.csv";
 
-/// One server as a client sees it.
+/// A server, as a client's kubeconfig describes it.
 pub(crate) struct Server<'a> {
     /// `https://…`
     pub url: &'a str,
@@ -29,7 +29,7 @@ pub(crate) struct Server<'a> {
     pub ca_pem: &'a [u8],
 }
 
-/// A server's certificate, and what belongs to it, each as PEM.
+/// A server's certificate and its key, and the certificate that signed it, each as PEM.
 pub(crate) struct Issued {
     /// The certificate that signed the server's.
     pub ca: String,
@@ -37,7 +37,7 @@ pub(crate) struct Issued {
     pub key: String,
 }
 
-/// Makes a CA that signs one certificate: that of a server with these names or addresses.
+/// Creates a CA that signs one certificate: of a server with these names or addresses.
 pub(crate) fn issue(server: &str, names: &[&str]) -> Result<Issued> {
     let mut ca = CertificateParams::default();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -53,8 +53,8 @@ pub(crate) fn issue(server: &str, names: &[&str]) -> Result<Issued> {
     Ok(Issued { ca: ca.pem(), certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-/// Writes the CA, the API server's certificate, the key that signs `ServiceAccount` tokens and the administrator's token
-/// into `dir`; gives back that token.
+/// Writes the CA, the API server's certificate, the key that signs `ServiceAccount` tokens and the administrator's
+/// token into `dir`, and returns that token.
 pub(crate) fn write(dir: &Path) -> Result<String> {
     let names = ["127.0.0.1", "10.96.0.1", "localhost", "kubernetes.default.svc"];
     let server = issue("kube-apiserver", &names)?;
@@ -66,7 +66,8 @@ pub(crate) fn write(dir: &Path) -> Result<String> {
     private_file(&dir.join(SERVER_KEY), server.key.as_bytes())?;
     private_file(&dir.join(SERVICE_ACCOUNT_KEY), service_accounts.serialize_pem().as_bytes())?;
     private_file(&dir.join(SERVICE_ACCOUNT_PUBLIC_KEY), service_accounts.public_key_pem().as_bytes())?;
-    // Each control plane component is a user of its own, or the audit log could not tell its writes from a test's.
+    // Each component of the control plane is a user of its own, so that the audit log distinguishes its writes from a
+    // test's.
     private_file(&dir.join(TOKENS), tokens(&token).as_bytes())?;
     Ok(token)
 }

@@ -13,12 +13,13 @@ use crate::control_plane::KUBECONFIG;
 use crate::poll::until;
 use crate::tools;
 
-/// The supervisor holds a lock on this file, with its process id in it: no stale id can be taken for a living one.
+/// The supervisor holds a lock on this file, which contains its process id: so the id of an ended process is never
+/// taken for that of a running one.
 const LOCK: &str = "supervise.lock";
-/// Says that a folder is ours to remove, and that its cluster became ready.
+/// Shows that we may remove the folder, and that its cluster became ready.
 const STATE: &str = "cluster.json";
 
-/// Starts a cluster in `dir` that lives until [`down`], or finds the one that runs there.
+/// Starts a cluster in `dir` that runs until [`down`], or finds the one that runs there.
 pub fn up(dir: &Path, options: &Options) -> Result<Cluster> {
     let dir = std::path::absolute(dir)?;
     if running(&dir)?.is_some() {
@@ -26,14 +27,14 @@ pub fn up(dir: &Path, options: &Options) -> Result<Cluster> {
     }
     let stopped = dir.join(STATE).exists();
     if stopped {
-        // It ran until the machine went down, or was killed: nothing in there is of use without its processes.
+        // The cluster was killed, or the machine stopped: its files are useless without its processes.
         fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
     }
     let tools = tools::control_plane(&tools::stderr)?;
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let empty = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?.next().is_none();
     ensure!(empty, "{} is not empty: give the cluster a folder of its own", dir.display());
-    // Written first: `down` must be able to remove what did not become ready.
+    // Written first: `down` must be able to remove a cluster that did not become ready.
     fs::write(dir.join(STATE), "{\"ready\":false}\n").with_context(|| format!("cannot write to {}", dir.display()))?;
     let processes = run(&dir, &tools, options, false, true);
     let id = processes.with_context(|| format!("no cluster; its logs are in {}", dir.display()))?.detach();
@@ -45,7 +46,7 @@ pub fn up(dir: &Path, options: &Options) -> Result<Cluster> {
 /// The cluster that [`up`] started in `dir`.
 ///
 /// # Errors
-/// When none runs there.
+/// If none runs there.
 pub fn attach(dir: &Path) -> Result<Cluster> {
     let dir = std::path::absolute(dir)?;
     if running(&dir)?.is_none() {
@@ -59,7 +60,7 @@ pub fn attach(dir: &Path) -> Result<Cluster> {
     Ok(Cluster::detached(dir, kubectl))
 }
 
-/// Ends the cluster in `dir` and removes the folder; says whether one ran.
+/// Ends the cluster in `dir` and removes the folder; returns whether a cluster ran.
 pub fn down(dir: &Path) -> Result<bool> {
     let dir = std::path::absolute(dir)?;
     let Some(pid) = running(&dir)? else {
@@ -84,7 +85,7 @@ pub fn down(dir: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// The supervisor's process id, while it lives.
+/// The supervisor's process id, while it runs.
 fn running(dir: &Path) -> Result<Option<Pid>> {
     let path = dir.join(LOCK);
     let Ok(lock) = File::open(&path) else {

@@ -1,4 +1,4 @@
-//! What a cluster is asked through kubectl.
+//! Runs kubectl on a cluster.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,34 +14,34 @@ use crate::control_plane::KUBECONFIG;
 use crate::credentials::{self, Server};
 
 impl Cluster {
-    /// Runs kubectl as administrator and gives back what it prints.
+    /// Runs kubectl as the administrator, and returns its output.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         self.kubectl_as(&self.kubeconfig, args, "")
     }
 
-    /// [`Cluster::kubectl`] with something on standard input, for `-f -`.
+    /// [`Cluster::kubectl`] with standard input, for `-f -`.
     pub fn kubectl_with_input(&self, args: &[&str], input: &str) -> Result<String> {
         self.kubectl_as(&self.kubeconfig, args, input)
     }
 
-    /// Applies manifests (YAML or JSON) server-side as administrator.
+    /// Applies manifests (YAML or JSON) server-side as the administrator.
     pub fn apply(&self, manifests: &str) -> Result<String> {
         self.kubectl_with_input(&["apply", "--server-side", "-f", "-"], manifests)
     }
 
-    /// [`Cluster::kubectl_with_input`] under another kubeconfig file.
+    /// [`Cluster::kubectl_with_input`] with another kubeconfig file.
     ///
     /// # Errors
-    /// When kubectl fails, with all that it says.
+    /// If kubectl fails, with all its output.
     pub fn kubectl_as(&self, kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
         let mut command = Command::new(&self.kubectl);
         command.arg("--kubeconfig").arg(kubeconfig).arg("--cache-dir").arg(self.dir.join("kubectl-cache")).args(args);
-        // The user's own kubectl preferences must not change what a test sees.
+        // The user's own kubectl preferences must not change the output.
         command.env("KUBECTL_KUBERC", "false").env_remove("KUBECONFIG");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {}", self.kubectl.display()))?;
         let stdin = child.stdin.take();
-        // kubectl prints while it still reads: writing all before reading could block both for ever.
+        // kubectl writes output while it still reads: if we wrote all input before reading, both could block for ever.
         let (written, output) = std::thread::scope(|scope| {
             let write = move || stdin.map_or(Ok(()), |mut stdin| stdin.write_all(input.as_bytes()));
             let writer = scope.spawn(write);
@@ -59,7 +59,8 @@ impl Cluster {
         String::from_utf8(output.stdout).context("kubectl printed what is no UTF-8")
     }
 
-    /// A kubeconfig file for a `ServiceAccount` that exists, with a token of the `TokenRequest` API that is good for a day.
+    /// A kubeconfig file for an existing `ServiceAccount`, with a token of the `TokenRequest` API that is valid for a
+    /// day.
     pub fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
         let token = self.kubectl(&["create", "token", name, "--namespace", namespace, "--duration=24h"])?;
         let config = self.kubectl(&["config", "view", "--raw", "--minify", "--flatten", "--output=json"])?;

@@ -1,7 +1,7 @@
 //! A real Kubernetes control plane, an OpenTelemetry Collector and an OCI registry, as ordinary processes on loopback: for
 //! tests and for `cargo xtask`.
 //!
-//! Blocking and without a runtime, so that every kind of test can use it.
+//! It blocks and needs no async runtime, so that every kind of test can use it.
 //!
 //! ```no_run
 //! use windlass_testbed::{Cluster, Options};

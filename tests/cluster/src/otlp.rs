@@ -1,4 +1,4 @@
-//! OTLP's JSON (as the collector writes it) into plain values.
+//! Parses OTLP's JSON, as the collector writes it.
 
 use std::collections::BTreeMap;
 
@@ -24,17 +24,17 @@ pub struct Span {
     pub end: u64,
     /// The span's own attributes.
     pub attributes: Attributes,
-    /// Those of the program that sent it, such as `service.name`.
+    /// The attributes of the program that sent the span, such as `service.name`.
     pub resource: Attributes,
-    /// In the order in which they happened.
+    /// In the order of their time.
     pub events: Vec<SpanEvent>,
     /// Trace and span ids of the spans that this one links to.
     pub links: Vec<(String, String)>,
-    /// How it ended.
+    /// The span's status.
     pub status: Status,
 }
 
-/// Something that happened within a span.
+/// An event within a span.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpanEvent {
     /// Its name.
@@ -43,15 +43,15 @@ pub struct SpanEvent {
     pub attributes: Attributes,
 }
 
-/// How a span ended.
+/// The status of a span.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Status {
-    /// The program said nothing, which means well.
+    /// Unset: the program reported no failure.
     #[default]
     Unset,
-    /// Well.
+    /// Ok.
     Ok,
-    /// Badly, with a message.
+    /// Error, with a message.
     Error(String),
 }
 
@@ -62,7 +62,7 @@ pub struct Metric {
     pub name: String,
     /// The instrument's unit, such as `ms`.
     pub unit: String,
-    /// Those of the program that sent it.
+    /// The attributes of the program that sent it.
     pub resource: Attributes,
     /// Each point's attributes, and the point as OTLP JSON (`asInt`, `asDouble`, `count`, `sum`, `bucketCounts` …).
     pub points: Vec<(Attributes, Value)>,
@@ -107,7 +107,8 @@ pub(crate) fn metrics(batch: &Value) -> Vec<Metric> {
     metrics
 }
 
-/// The records of a batch, each with its resource's attributes: all of OTLP's signals are nested in the same three lists.
+/// The records of a batch, each with the attributes of its resource: all signals of OTLP are nested in the same three
+/// lists.
 fn records<'a>(batch: &'a Value, [resources, scopes, records]: [&str; 3]) -> Vec<(Attributes, &'a Value)> {
     let mut found = Vec::new();
     for part in list(batch, resources) {

@@ -1,4 +1,4 @@
-//! Waiting for a condition, bounded: what tests do instead of sleeping.
+//! Waits for a condition, with a timeout: tests use this instead of sleeping.
 
 use std::fmt::Display;
 use std::thread::sleep;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// Longest pause between two attempts. Most ask by kubectl, which keeps a core busy for a good part of this.
+/// Longest pause between two polls. Most conditions run kubectl, which keeps a core busy for a large part of this time.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// Asks `condition` again and again until it answers with a value.
+/// Polls `condition` until it returns a value.
 ///
 /// # Errors
-/// When `timeout` is over, with `what` was waited for and the last error that the condition gave. An error ends one
-/// attempt, not the waiting: what is not there yet often answers with one.
+/// If `timeout` ends, with `what` and the last error of the condition. An error ends one poll, not the wait: objects
+/// that do not exist yet often cause errors.
 pub fn until<T>(what: impl Display, timeout: Duration, mut condition: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(5);

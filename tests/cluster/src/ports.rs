@@ -7,12 +7,12 @@ use anyhow::{Result, bail};
 
 use crate::credentials::random_bytes;
 
-/// Below the range that the kernel takes for outgoing connections (32768 and up on Linux), or a client of some other
-/// test could be given the very port between this answer and its use.
+/// Below the range that the kernel uses for outgoing connections (32768 and up on Linux); otherwise a client of another
+/// test could get the port between this call and its use.
 const RANGE: std::ops::Range<u16> = 12_000..32_000;
 
-/// `N` different ports that nothing listens on now. Somebody may still come first: who starts a server on one must be
-/// ready to try again with others.
+/// `N` different ports on which nothing listens now. Another process may still take one of them first, so a caller must
+/// be ready to try again with other ports.
 pub(crate) fn free<const N: usize>() -> Result<[u16; N]> {
     let mut found = BTreeSet::new();
     let mut ports = [0; N];

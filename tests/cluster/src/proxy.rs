@@ -1,4 +1,4 @@
-//! A proxy for TLS, for tests of who goes through one.
+//! A proxy for TLS connections, for tests of clients that use one.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,22 +8,22 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-/// A proxy on a free loopback port. It knows the hosts that a test names, and leads to no others than those and to
-/// loopback. Dropping it ends it.
+/// A proxy on a free loopback port. It connects only to loopback and to the hosts that a test names. Dropping it ends
+/// it.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// What to connect to, by the host and port of the request.
+    /// The target of the connection, by the host and port in the request.
     hosts: Vec<(String, String)>,
     asked: Mutex<Vec<String>>,
     is_over: AtomicBool,
 }
 
 impl Proxy {
-    /// Starts one that knows these hosts: `("registry.test:443", "127.0.0.1:5000")`.
+    /// Starts a proxy for these hosts: `("registry.test:443", "127.0.0.1:5000")`.
     pub fn start(hosts: &[(&str, &str)]) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("no port for a proxy")?;
         let address = listener.local_addr()?;
@@ -36,19 +36,19 @@ impl Proxy {
                     break;
                 }
                 let shared = accepting.clone();
-                // A client that goes away in the middle is its own affair.
+                // A client may disconnect at any time.
                 thread::spawn(move || shared.serve(client).ok());
             }
         });
         Ok(Self { address, shared })
     }
 
-    /// As `HTTPS_PROXY` wants it.
+    /// The value of `HTTPS_PROXY` for this proxy.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The hosts and ports that were asked for since the last time, in order.
+    /// The hosts and ports that clients requested since the last call, in order.
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.shared.asked.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
@@ -57,7 +57,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Release);
-        // So that it looks up. If nobody accepts any more, it has ended.
+        // Wakes the task that accepts connections. If nothing accepts any more, it has ended.
         TcpStream::connect(self.address).ok();
     }
 }

@@ -1,4 +1,4 @@
-//! A registry for OCI artifacts, for tests of what is pushed and pulled.
+//! A registry for OCI artifacts, for tests of pushes and pulls.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -12,14 +12,14 @@ use crate::ports;
 use crate::supervised::{Plan, Process, Ready, Supervised};
 use crate::tools;
 
-/// The user whom a registry with accounts lets in.
+/// The user of a registry with authentication.
 pub const REGISTRY_USER: &str = "ann";
 /// That user's password.
 pub const REGISTRY_PASSWORD: &str = "open sesame";
-/// The same as bcrypt, as `htpasswd -B` writes it.
+/// The password as bcrypt, as `htpasswd -B` writes it.
 const REGISTRY_ACCOUNT: &str = "ann:$2b$04$abcdefghijklmnopqrstuu/LVz6MZlItEy42I2juLihZ66HnQx/cy\n";
 
-/// A running registry. Dropping it ends it; so does the end of this process.
+/// A running registry. Dropping it ends it; so does any end of this process.
 pub struct Registry {
     dir: PathBuf,
     address: String,
@@ -27,7 +27,7 @@ pub struct Registry {
     processes: Option<Supervised>,
 }
 
-/// How a registry lets callers in.
+/// How a registry authenticates clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doors {
     Open,
@@ -36,17 +36,18 @@ enum Doors {
 }
 
 impl Registry {
-    /// Starts a registry on a free loopback port that lets everybody in, with its files in `dir`, which the caller removes.
+    /// Starts a registry without authentication on a free loopback port, with its files in `dir`, which the caller
+    /// removes.
     pub fn start(dir: &Path) -> Result<Self> {
         Self::with(dir, Doors::Open)
     }
 
-    /// [`Registry::start`], for [`REGISTRY_USER`] alone.
+    /// [`Registry::start`] with authentication as [`REGISTRY_USER`].
     pub fn with_accounts(dir: &Path) -> Result<Self> {
         Self::with(dir, Doors::Accounts)
     }
 
-    /// [`Registry::start`], over TLS with a certificate for one name, which [`Registry::ca`] signed.
+    /// [`Registry::start`] over TLS, with a certificate for one name, which [`Registry::ca`] signed.
     pub fn with_tls(dir: &Path, name: &str) -> Result<Self> {
         let issued = issue("registry", &[name])?;
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -65,14 +66,14 @@ impl Registry {
             let mut registry = Self { dir: dir.clone(), address: format!("127.0.0.1:{port}"), doors, processes: None };
             match registry.restart() {
                 Ok(()) => return Ok(registry),
-                // Somebody else took the port in the meantime.
+                // Another process took the port in the meantime.
                 Err(error) if tries < 3 && format!("{error:#}").contains("address already in use") => tries += 1,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Starts it again where it was, with what it had.
+    /// Starts the registry again at the same address, with the same content.
     pub fn restart(&mut self) -> Result<()> {
         self.stop();
         let program = tools::registry(&tools::stderr)?;
@@ -94,29 +95,29 @@ impl Registry {
         Ok(())
     }
 
-    /// Ends it. What it has stays.
+    /// Ends the registry. Its content stays.
     pub fn stop(&mut self) {
         self.processes = None;
     }
 
-    /// Host and port, as references name it.
+    /// Host and port, as in references.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The file with the certificate that signed a registry's with TLS.
+    /// The file with the CA certificate of a registry with TLS.
     pub fn ca(&self) -> PathBuf {
         self.dir.join("ca.pem")
     }
 
-    /// The file that holds a blob, by its digest (`sha256:…`).
+    /// The file with a blob, by its digest (`sha256:…`).
     pub fn blob(&self, digest: &str) -> PathBuf {
         let hex = digest.trim_start_matches("sha256:");
         let folder = hex.get(..2).unwrap_or_default();
         self.dir.join("data/docker/registry/v2/blobs/sha256").join(folder).join(hex).join("data")
     }
 
-    /// Puts a manifest under a tag, whatever it says.
+    /// Stores any bytes as the manifest of a tag.
     pub fn put_manifest(&self, repository: &str, tag: &str, manifest: &str) -> Result<()> {
         let kind = serde_json::from_str::<serde_json::Value>(manifest)?;
         let kind = kind.get("mediaType").and_then(serde_json::Value::as_str).context("a manifest has a mediaType")?;
@@ -126,7 +127,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The manifest under a tag, if there is one.
+    /// The manifest of a tag, if there is one.
     pub fn manifest(&self, repository: &str, tag: &str) -> Result<Option<String>> {
         let kinds = "Accept: application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json";
         let (status, answer) = self.ask("GET", repository, tag, kinds, "")?;

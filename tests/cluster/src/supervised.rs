@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::credentials::private_file;
 use crate::poll::until;
 
-/// What to run; the fields are explained in supervise/main.go and supervise/ready.go.
+/// The processes to run; supervise/main.go and supervise/ready.go explain the fields.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Plan {
@@ -44,7 +44,7 @@ pub(crate) struct Ready {
     pub timeout_seconds: u32,
 }
 
-/// The supervisor's own messages, in the plan's folder.
+/// The supervisor's own log, in the plan's folder.
 const LOG: &str = "supervise.log";
 
 /// A running supervisor. Dropping it ends its processes.
@@ -56,13 +56,14 @@ pub(crate) struct Supervised {
 }
 
 impl Supervised {
-    /// Starts the plan's processes; comes back when they are ready.
+    /// Starts the plan's processes, and returns when they are ready.
     pub fn start(program: &Path, plan: &Plan) -> Result<Self> {
         let path = plan.dir.join("plan.json");
         private_file(&path, &serde_json::to_vec_pretty(plan)?)?;
         let log = fs::File::create(plan.dir.join(LOG)).context("cannot write the supervisor's log")?;
         let mut command = Command::new(program);
-        // A group of its own, so that a Ctrl-C in the terminal reaches only the process that decides about the end.
+        // A process group of its own, so that a Ctrl-C in the terminal reaches only the process that decides about the
+        // end.
         command.arg(&path).process_group(0).stdout(Stdio::piped()).stderr(log);
         command.stdin(if plan.detached { Stdio::null() } else { Stdio::piped() });
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
@@ -76,20 +77,20 @@ impl Supervised {
         Ok(supervised)
     }
 
-    /// Gives a command (see supervise/main.go) and waits until it is done.
+    /// Sends a command (see supervise/main.go) and waits until it is done.
     pub fn command(&mut self, command: &str) -> Result<()> {
         self.say(command).with_context(|| format!("cannot ask the supervisor to {command}"))?;
         self.answer(&format!("done {command}"))
     }
 
-    /// Ends all processes. `keep` leaves the folder, also where the plan wants it removed.
+    /// Ends all processes. `keep` keeps the folder, even if the plan removes it.
     pub fn end(&mut self, keep: bool) {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
-            // Its process id may be another's by now.
+            // Another process may have its id by now.
             return;
         }
         if keep {
-            // Fails when the supervisor has ended, and then there is nobody who would remove the folder.
+            // Fails if the supervisor has ended; then nothing else would remove the folder.
             let _ = self.say("keep");
         }
         if self.commands.take().is_none() {
@@ -102,17 +103,17 @@ impl Supervised {
         }
     }
 
-    /// Lets the processes of a detached plan live on.
+    /// Lets the processes of a detached plan continue to run.
     pub fn detach(self) -> u32 {
         let id = self.child.id();
-        // `Child` ends nothing when it is dropped, but `Supervised` does.
+        // Dropping a `Child` ends nothing, but dropping `Supervised` does.
         std::mem::forget(self);
         id
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // An error means that the group is gone, as wanted.
+            // An error means that the group has ended already.
             let _ = kill_process_group(pid, signal);
         }
     }
@@ -123,7 +124,7 @@ impl Supervised {
         Ok(writeln!(commands, "{command}")?)
     }
 
-    /// Reads what the supervisor says until it says `wanted`, or that something failed.
+    /// Reads the supervisor's output until it contains `wanted`, or a failure.
     fn answer(&mut self, wanted: &str) -> Result<()> {
         loop {
             let mut line = String::new();

@@ -97,7 +97,7 @@ fn r20_no_event_is_written_in_steady_state_or_after_a_restart() {
     assert_eq!(wait_event(&ns, "web", "Created"), "Created Pods web-0, web-1");
 
     let mark = env.mark();
-    // This is no synchronisation: the test shows that nothing happens for this time.
+    // Not a synchronization: the test shows that nothing happens for this time.
     sleep(OBSERVATION);
     assert!(host.terminate().success(), "SIGTERM ends the host with exit code 0");
     let _host = env.start_host();

@@ -15,15 +15,15 @@ use windlass_e2e::{
 enum Outcome {
     /// `Ready=False` for this reason (host/core/src/reason.rs), with these words in the message. The host tries no write.
     Fails(&'static str, &'static str),
-    /// The same, after the API server refused to create an object of this resource.
+    /// The same, after the API server rejected the create of an object of this resource.
     Rejected(&'static str, &'static str, &'static str),
     /// The response differs each time: it is written a few times, and then `Ready=False` with these words.
     Thrashes(&'static str),
     /// The response is valid and applied; other attempts of the guest have no effect.
-    Answers,
+    Succeeds,
 }
 
-use Outcome::{Answers, Fails, Rejected, Thrashes};
+use Outcome::{Fails, Rejected, Succeeds, Thrashes};
 
 /// One row for each file in tests/guests/hostile.
 const GUESTS: &[(&str, Outcome)] = &[
@@ -40,14 +40,14 @@ const GUESTS: &[(&str, Outcome)] = &[
     ("event-bomb", Fails("ResponseRejected", "10000 events")),
     ("exit", Fails("Trapped", "exit")),
     ("fat-answer", Fails("LimitExceeded", "response")),
-    ("files", Answers),
+    ("files", Succeeds),
     ("foreign-kind", Fails("ResponseRejected", "Secret")),
     ("foreign-namespace", Fails("ResponseRejected", "kube-system")),
     ("forged-annotation", Fails("ResponseRejected", "windlass.dev/applied")),
-    ("forged-conditions", Answers),
+    ("forged-conditions", Succeeds),
     ("forged-finalizer", Fails("ResponseRejected", "metadata.finalizers")),
     ("forged-label", Fails("ResponseRejected", "windlass.dev/plugin")),
-    ("forged-log", Answers),
+    ("forged-log", Succeeds),
     ("forged-owner", Fails("ResponseRejected", "ownerReferences")),
     ("garbage-json", Fails("MalformedResponse", "JSON")),
     ("generate-name", Fails("MalformedResponse", "generateName")),
@@ -57,11 +57,11 @@ const GUESTS: &[(&str, Outcome)] = &[
     ("huge-number", Rejected("ChildRejected", "huge", "pods")),
     ("invalid-utf8", Fails("MalformedResponse", "UTF-8")),
     ("large-status", Fails("StatusRejected", "too large")),
-    ("log-flood", Answers),
+    ("log-flood", Succeeds),
     ("long-failure", Fails("PluginFailed", "FORGED by a failure")),
     ("memory-bomb", Fails("MemoryLimit", "memory")),
     ("million-children", Fails("LimitExceeded", "response")),
-    ("name-at-limit", Answers),
+    ("name-at-limit", Succeeds),
     ("name-over-limit", Fails("MalformedResponse", "not a valid name")),
     ("name-thief", Rejected("Conflict", "somebody-elses", "configmaps")),
     ("own-child", Rejected("Conflict", "own-child", "ownchilds")),
@@ -81,13 +81,13 @@ const GUESTS: &[(&str, Outcome)] = &[
     ("subresource", Fails("ResponseRejected", "Pod/status")),
     ("too-many-children", Fails("ResponseRejected", "1000")),
     ("trap", Fails("Trapped", "unreachable")),
-    ("trap-in-finalize", Answers),
+    ("trap-in-finalize", Succeeds),
 ];
 
 /// The groups whose statuses the host writes.
 const STATUS_GROUPS: [&str; 3] = ["hostile.example", "my-operator.dev", "windlass.dev"];
 
-/// A restless object is written eleven times, then once a minute: more in all than any run of this test takes.
+/// The largest number of writes of a restless object in a run of this test: eleven at once, then one a minute.
 const RESTLESS_WRITES: usize = 40;
 
 /// The limits that bound the host's memory (docs/limits.md), with a plugin's defaults in MiB.
@@ -100,7 +100,8 @@ fn flags() -> Vec<String> {
     let others = [
         format!("--max-table-elements={MAX_TABLE_ELEMENTS}"),
         format!("--workers={WORKERS}"),
-        // Less than a Plugin may set.
+        // Lower than log-flood's spec.limits.deadline (1h), which is capped; higher than the default 10s, which the output of
+        // log-flood may exceed.
         "--max-deadline=1m".to_owned(),
     ];
     caps.chain(others).collect()
@@ -176,7 +177,7 @@ fn is_expected(write: &AuditEvent, namespace: &str) -> bool {
     let is = |plugin: &str, resource: &str| is_of(plugin, write, namespace) && write.resource == resource;
     let is_refused = |(guest, outcome): &(&str, Outcome)| match outcome {
         Rejected(_, _, resource) => is(guest, resource) && write.verb == "create" && !write.succeeded(),
-        Fails(..) | Thrashes(_) | Answers => false,
+        Fails(..) | Thrashes(_) | Succeeds => false,
     };
     // The status of a kind whose CRD no Plugin installed is written as the plugin's ServiceAccount.
     let is_own_child = || write.impersonated.as_deref() == Some(&account("own-child")) && write.name == "own-child";
@@ -290,7 +291,7 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
         let parents = wait_all(&ns, |outcome, ready| match outcome {
             Fails(..) | Rejected(..) => ready.status == "False",
             Thrashes(_) => ready.reason == "Thrashing",
-            Answers => ready.is_true(),
+            Succeeds => ready.is_true(),
         });
         neighbour.join().expect("the neighbour is reconciled");
         parents
@@ -305,7 +306,7 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
                 words
             }
             Thrashes(words) => words,
-            Answers => {
+            Succeeds => {
                 assert_eq!(*observed, 2, "{name}: {ready:?}");
                 ""
             }
@@ -380,7 +381,7 @@ fn assert_writes(ns: &Namespace, since: Mark) {
     assert_eq!(events.filter(|event| event.impersonated.is_some() || !is_in_place(event)).to_vec(), []);
 }
 
-/// The guests' log lines are in the host's log, bounded, and recognisable as the guests'.
+/// The guests' log lines are in the host's log, bounded, and recognizable as the guests'.
 #[track_caller]
 fn assert_log(log: &str) {
     assert!(log.contains("the plugin's log exceeds the limit"), "the log reports that it was cut");

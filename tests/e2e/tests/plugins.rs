@@ -384,7 +384,7 @@ fn push_waits_for_ready_or_names_the_obstacle_and_remove_deletes_what_push_wrote
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
 
-    // A Plugin that the API server refuses leaves no ConfigMap.
+    // A Plugin that the API server rejects leaves no ConfigMap.
     let long = "x".repeat(60);
     let refused = env.try_windlass(&["push", &guest("echo").to_string_lossy(), "--name", &long]).expect_err("too long");
     assert!(refused.starts_with("exit status: 3"), "{refused}");

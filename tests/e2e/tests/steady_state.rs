@@ -45,7 +45,7 @@ fn r07_hundred_converged_parents_cost_no_write_and_no_list_before_and_after_a_re
     let host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
     env.wait_live("echo", &guest("echo"));
-    let ns = env.namespace("rest");
+    let ns = env.namespace("steady-state");
     let manifests: Vec<_> =
         (0..ECHOES).map(|at| ns.echo_manifest(&format!("echo-{at}"), 2, "nginx:1").to_string()).collect();
     env.apply(&manifests.join("\n---\n"));
@@ -61,7 +61,7 @@ fn r07_hundred_converged_parents_cost_no_write_and_no_list_before_and_after_a_re
 
     let before = versions(&ns);
     let mark = env.mark();
-    // This is no synchronisation: the test shows that nothing happens for this time.
+    // Not a synchronization: the test shows that nothing happens for this time.
     sleep(OBSERVATION);
     assert_eq!(write_attempts(&env, mark).to_vec(), []);
     assert_eq!(lists(&env, mark).to_vec(), []);

@@ -1,4 +1,4 @@
-//! What a request asks of the API server.
+//! The verb and the object of a request to the API server.
 
 use http::{HeaderMap, Method, Uri, header};
 use serde_json::Value;
@@ -6,11 +6,11 @@ use serde_json::Value;
 /// The verb of a request. As in RBAC, except that server-side apply has a verb of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
-    /// One object is read.
+    /// Reads one object.
     Get,
-    /// Objects are listed.
+    /// Lists objects.
     List,
-    /// Events are streamed.
+    /// Streams events.
     Watch,
     /// `POST`
     Create,
@@ -20,16 +20,16 @@ pub enum Verb {
     Patch,
     /// Server-side apply.
     Apply,
-    /// One object or a collection is deleted.
+    /// Deletes one object or a collection.
     Delete,
-    /// A path that names no resource: discovery, `/version`, `/readyz`.
+    /// A path that is not a resource: discovery, `/version`, `/readyz`.
     Other,
 }
 
 /// A request, as rules and tests see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What is asked.
+    /// The verb.
     pub verb: Verb,
     /// The API group; empty for the core group.
     pub group: String,
@@ -44,7 +44,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Reads a request.
+    /// Parses a request.
     pub(crate) fn read(method: &Method, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Self {
         let mut parts = uri.path().trim_matches('/').split('/').filter(|part| !part.is_empty());
         let mut call = Self {
@@ -100,7 +100,7 @@ impl Call {
         mutates && !self.resource.ends_with("reviews")
     }
 
-    /// Whether this write may come at any time, whatever the host does: Events and Leases.
+    /// Whether the host may send this write at any time: an Event or a Lease.
     pub fn is_background(&self) -> bool {
         self.resource == "events" || self.resource == "leases"
     }

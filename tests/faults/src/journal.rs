@@ -1,4 +1,4 @@
-//! What passed the proxy.
+//! The requests that reached the proxy.
 
 use crate::Call;
 
@@ -7,19 +7,19 @@ use crate::Call;
 pub enum Outcome {
     /// The API server's reply with this status reached the host.
     Replied(u16),
-    /// The API server executed the request and answered with this status; the host never saw the reply.
+    /// The API server executed the request and responded with this status; the host never received the response.
     ReplyLost(u16),
-    /// The proxy answered with this status in the API server's place.
+    /// The proxy responded with this status instead of the API server.
     Injected(u16),
     /// The request never reached the API server.
     NotSent,
 }
 
-/// A request that came to the proxy.
+/// A request that reached the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// What was asked.
+    /// Its verb and object.
     pub call: Call,
-    /// How it ended.
+    /// Its end.
     pub outcome: Outcome,
 }

@@ -30,7 +30,7 @@ const SWAP_WAIT: Duration = Duration::from_millis(200);
 pub struct Faults {
     address: SocketAddr,
     shared: Arc<Shared>,
-    // The last: what runs on it uses the rest. An Option, because its end may not block.
+    // The last field: everything that runs on it uses the others. An Option, because its end may not block.
     runtime: Option<tokio::runtime::Runtime>,
 }
 
@@ -39,7 +39,7 @@ struct Shared {
     client: reqwest::Client,
     seed: u64,
     state: Mutex<State>,
-    /// Moves whenever rules change or watches are cut.
+    /// Changes whenever rules change or watches are cut.
     changed: watch::Sender<u64>,
 }
 
@@ -53,7 +53,7 @@ struct State {
 /// When a hook is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// Before the request is sent to the API server; it never is.
+    /// Before the request would be sent to the API server; the proxy does not send it.
     Before,
     /// After the API server has executed the request; the reply never reaches the host.
     After,
@@ -76,7 +76,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// The request at which the hook was called, once it was.
+    /// The request at which the hook was called, once it was called.
     pub fn hit(&self) -> Option<Call> {
         lock(&self.hit).clone()
     }
@@ -109,44 +109,44 @@ impl Faults {
         Ok(Self { address, shared, runtime: Some(runtime) })
     }
 
-    /// As a kubeconfig's `server`.
+    /// The value of a kubeconfig's `server`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The seed of its draws.
+    /// The seed of its random draws.
     pub fn seed(&self) -> u64 {
         self.shared.seed
     }
 
-    /// Sets a rule. Of several that match, the first that was set counts.
+    /// Adds a rule. If several match, the first one that was added counts.
     pub fn add(&self, rule: Rule) -> RuleId {
         let id = lock(&self.shared.state).rules.add(rule);
         self.shared.notify();
         id
     }
 
-    /// Ends a rule.
+    /// Removes a rule.
     pub fn remove(&self, id: RuleId) {
         lock(&self.shared.state).rules.remove(id);
         self.shared.notify();
     }
 
-    /// Ends all rules.
+    /// Removes all rules.
     pub fn clear(&self) {
         lock(&self.shared.state).rules.clear();
         self.shared.notify();
     }
 
-    /// Cuts the connections of the watches that are open now and match.
+    /// Cuts the connections of the open watches that match.
     pub fn cut(&self, which: Match) {
         let epoch = *self.shared.changed.borrow() + 1;
         lock(&self.shared.state).cuts.push((epoch, which));
         self.shared.notify();
     }
 
-    /// Calls `action` at the n-th request from now on (counted from 1) that matches. The host gets no reply to it: for
-    /// [`Moment::Before`] the request is not sent either.
+    /// Calls `action` at the n-th request from now on (counted from 1) that matches. The host gets no response to it;
+    /// for [`Moment::Before`] the request is not sent either.
     pub fn at_request(
         &self,
         which: Match,
@@ -160,22 +160,23 @@ impl Faults {
         Hook { hit }
     }
 
-    /// Forgets the hooks that were not called.
+    /// Removes the hooks that were not called.
     pub fn clear_hooks(&self) {
         lock(&self.shared.state).hooks.clear();
     }
 
-    /// What came to the proxy so far, in the order in which it ended. An open watch is there once it was opened.
+    /// The requests that reached the proxy so far, in the order in which they ended. An open watch is included once it
+    /// was opened.
     pub fn journal(&self) -> Vec<Passed> {
         lock(&self.shared.state).journal.clone()
     }
 
-    /// How many requests came to an end so far: [`Faults::since`] takes it.
+    /// The number of requests that ended so far: an argument of [`Faults::since`].
     pub fn mark(&self) -> usize {
         lock(&self.shared.state).journal.len()
     }
 
-    /// What came to an end since then.
+    /// The requests that ended since then.
     pub fn since(&self, mark: usize) -> Vec<Passed> {
         lock(&self.shared.state).journal.get(mark..).unwrap_or_default().to_vec()
     }
@@ -209,12 +210,12 @@ impl std::error::Error for Close {}
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
-        // Events are small: none may wait for the next.
+        // Events are small, and none may wait for the next one.
         let _ = stream.set_nodelay(true);
         let shared = shared.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| serve(shared.clone(), request));
-            // A client that goes away in the middle, or a connection that is to be closed.
+            // The client may disconnect at any time, or a rule closes the connection.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -259,7 +260,7 @@ async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply,
     let sent = shared.client.request(head.method, format!("{}{uri}", shared.upstream));
     let sent = sent.headers(passed_on(&head.headers)).body(body).send().await;
     let Ok(response) = sent else {
-        // The API server is not there: neither is this proxy, for the host.
+        // The API server is down: for the host, so is this proxy.
         shared.note(&call, Outcome::NotSent);
         return Err(Close);
     };
@@ -286,7 +287,7 @@ async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply,
 }
 
 impl State {
-    /// Counts this request, and takes the hook whose turn it is.
+    /// Counts this request, and returns the hook that is due.
     fn hook(&mut self, call: &Call) -> Option<Armed> {
         let mut due = None;
         for (at, hook) in self.hooks.iter_mut().enumerate() {
@@ -302,7 +303,7 @@ impl State {
 }
 
 impl Armed {
-    /// Calls it where blocking is allowed: it may wait for a process to end.
+    /// Calls the hook on a thread that may block: the hook may wait for a process to end.
     async fn call(self, call: &Call) {
         let Self { action, hit, .. } = self;
         let seen = call.clone();
@@ -323,7 +324,7 @@ impl Shared {
         lock(&self.state).journal.push(Passed { call: call.clone(), outcome });
     }
 
-    /// A get as an older API server answers it: what a list at that version holds under this name.
+    /// A get as an older API server would respond to it: the object of this name in a list at that version.
     async fn older_get(&self, call: &Call, uri: &Uri, headers: &HeaderMap, version: u64) -> Result<Reply, Close> {
         let path = uri.path();
         let parent = path.strip_suffix(&format!("/{}", call.name)).ok_or(Close)?;
@@ -379,7 +380,7 @@ struct Watch {
 
 /// Why a watch ends.
 enum End {
-    /// As the API server ended it, or with the client.
+    /// The API server ended it, or the client did.
     Over,
     /// The connection is closed in the middle.
     Cut,
@@ -411,7 +412,7 @@ impl Watch {
             };
             let Ok(chunk) = chunk else { return End::Cut };
             let Some(chunk) = chunk else {
-                // A silent connection does not show its end either.
+                // The end of a silent connection is not shown either.
                 let call = self.call.clone();
                 if let Some(end) = self.silence(&call).await {
                     return end;
@@ -444,7 +445,7 @@ impl Watch {
         }
     }
 
-    /// Comes back when this watch may deliver; or with the end of the watch.
+    /// Returns when this watch may deliver, or ends.
     async fn silence(&mut self, call: &Call) -> Option<End> {
         loop {
             if self.is_cut(call) {
@@ -469,7 +470,7 @@ impl Watch {
 /// The same list at an older version.
 fn at_version(uri: &Uri, version: u64, more: &str) -> String {
     if parameters(uri).any(|(name, _)| name == "continue") {
-        // The token says the version.
+        // The token contains the version.
         return uri.to_string();
     }
     let kept = parameters(uri).filter(|(name, _)| *name != "resourceVersion" && *name != "resourceVersionMatch");
@@ -488,7 +489,7 @@ fn passed_on(headers: &HeaderMap) -> HeaderMap {
         header::UPGRADE,
     ];
     let kept = headers.iter().filter(|(name, _)| !OWN.contains(name));
-    // A header may come more than once: `Impersonate-Group` does.
+    // A header may occur more than once: `Impersonate-Group` does.
     kept.fold(HeaderMap::new(), |mut kept, (name, value)| {
         kept.append(name.clone(), value.clone());
         kept
@@ -502,7 +503,7 @@ fn reply(status: StatusCode, headers: HeaderMap, body: Bytes) -> Reply {
     reply
 }
 
-/// A failure as the API server words it.
+/// A failure with the text that the API server uses.
 fn status(code: u16, retry_after: Option<u32>, seed: u64) -> Reply {
     let reason = match code {
         404 => "NotFound",

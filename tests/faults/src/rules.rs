@@ -1,12 +1,12 @@
-//! Which requests get which fault. Decisions depend on the seed and on how often the same path was asked, so they do not
-//! depend on the order in which different requests arrive.
+//! Which requests get which fault. Decisions depend on the seed and on the number of earlier requests to the same path,
+//! so they do not depend on the order in which different requests arrive.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::{Call, Verb};
 
-/// Which requests a rule is about. Everything that is not set matches.
+/// The requests that a rule applies to. Unset fields match everything.
 #[derive(Clone, Debug, Default)]
 pub struct Match {
     verbs: Vec<Verb>,
@@ -52,7 +52,8 @@ impl Match {
         self
     }
 
-    /// Only this namespace. Watches and lists across namespaces have none: for those, this applies to each event.
+    /// Only this namespace. Watches and lists across namespaces have none: for those, the field is compared with each
+    /// event.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
@@ -66,7 +67,7 @@ impl Match {
         self
     }
 
-    /// Whether a request is meant.
+    /// Whether the rule applies to a request.
     pub fn matches(&self, call: &Call) -> bool {
         let is = |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
         (self.verbs.is_empty() || self.verbs.contains(&call.verb))
@@ -81,8 +82,8 @@ impl Match {
 /// What happens to a request or to a watch event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// The proxy answers with this HTTP status and a `Status` object; the API server sees nothing. 410 on a watch is the
-    /// expired watch.
+    /// The proxy responds with this HTTP status and a `Status` object; the API server does not receive the request. 410
+    /// on a watch means that the watch is expired.
     Status {
         /// The HTTP status.
         code: u16,
@@ -93,14 +94,14 @@ pub enum Fault {
     CloseBefore,
     /// The API server executes the request; the connection is closed instead of the reply.
     CloseAfter,
-    /// The reply is held back for this long.
+    /// The response is delayed by this time.
     Delay(Duration),
-    /// Lists and gets are answered with the state at this resource version, as by an older API server.
+    /// Lists and gets return the state at this resource version, as from an older API server.
     ServeOlder(u64),
-    /// A watch delivers nothing: it is silenced after the proxy has read its next event, so no event slips through. When
-    /// the rule goes, the event that was read is delivered, and the stream goes on.
+    /// A watch delivers nothing. It is silenced after the proxy has read its next event, so no event slips through.
+    /// When the rule is removed, the proxy delivers that event, and the stream continues.
     Silence,
-    /// A watch event is left out. Nothing tells the client: it finds out when it lists again.
+    /// A watch event is dropped. Nothing reveals that: the client notices when it lists again.
     Drop,
     /// A watch event is delivered twice.
     Double,
@@ -123,7 +124,7 @@ impl Fault {
         Self::Status { code: 429, retry_after: Some(retry_after) }
     }
 
-    /// Whether this happens to events of a watch that is open, not to a request.
+    /// Whether this affects events of an open watch, not a request.
     fn is_of_events(&self) -> bool {
         match self {
             Self::Silence | Self::Drop | Self::Double | Self::SwapObjects | Self::SwapVersions | Self::Expire => true,
@@ -140,7 +141,7 @@ enum When {
     First(u64),
 }
 
-/// A fault, and which requests get it.
+/// A fault, and the requests that get it.
 #[derive(Clone, Debug)]
 pub struct Rule {
     which: Match,
@@ -191,7 +192,7 @@ struct Active {
     id: RuleId,
     rule: Rule,
     matched: u64,
-    /// How often each path was asked, for draws that do not depend on other paths.
+    /// The number of requests to each path, for draws that do not depend on other paths.
     asked: HashMap<String, u64>,
 }
 
@@ -215,7 +216,7 @@ impl Rules {
         self.active.clear();
     }
 
-    /// The fault of a request: the first rule that wants one.
+    /// The fault of a request: that of the first rule that applies.
     pub(crate) fn of_request(&mut self, call: &Call) -> Option<Fault> {
         self.decide(call, false)
     }
@@ -232,7 +233,7 @@ impl Rules {
         self.active.iter_mut().filter(applies).find_map(|active| active.draw(seed, call))
     }
 
-    /// Whether a watch is silent: without counting, because it is asked again and again.
+    /// Whether a watch is silent. The check does not count as a request, because it is repeated.
     pub(crate) fn is_silent(&self, call: &Call) -> bool {
         self.active.iter().any(|active| active.rule.fault == Fault::Silence && active.rule.which.matches(call))
     }

@@ -1,18 +1,18 @@
-//! The events of one watch: how they are cut out of the stream, and in which order they go on.
+//! The events of one watch: parses them from the stream, and orders them.
 
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 
 use crate::{Call, Fault};
 
-/// Cuts lines out of chunks.
+/// Splits chunks into lines.
 #[derive(Default)]
 pub(crate) struct Lines {
     rest: Vec<u8>,
 }
 
 impl Lines {
-    /// The lines that are complete now, each with its end.
+    /// The lines that are complete now, with their line breaks.
     pub(crate) fn push(&mut self, chunk: &[u8]) -> Vec<Bytes> {
         self.rest.extend_from_slice(chunk);
         let mut lines = Vec::new();
@@ -27,7 +27,7 @@ impl Lines {
 /// One event of a watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
-    /// As it came.
+    /// The bytes as received.
     pub line: Bytes,
     /// The watch, with the namespace and name of the event's object.
     pub call: Call,
@@ -35,7 +35,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// Reads an event of this watch.
+    /// Parses an event of this watch.
     pub(crate) fn read(watch: &Call, line: Bytes) -> Self {
         let event: Value = serde_json::from_slice(&line).unwrap_or_default();
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -48,7 +48,7 @@ impl Event {
         Self { line, call, is_about_an_object }
     }
 
-    /// Whether an event may be left out, doubled or moved: a bookmark says that all events before it were delivered.
+    /// Whether an event may be dropped, doubled or moved: a bookmark claims that all events before it were delivered.
     pub(crate) fn is_about_an_object(&self) -> bool {
         self.is_about_an_object
     }
@@ -67,7 +67,7 @@ pub(crate) fn expired() -> Bytes {
     format!("{}\n", json!({ "type": "ERROR", "object": status })).into()
 }
 
-/// The order in which events go on.
+/// Orders the events.
 #[derive(Default)]
 pub(crate) struct Order {
     held: Option<Held>,
@@ -79,14 +79,14 @@ struct Held {
 }
 
 impl Order {
-    /// What is delivered now that this event has come.
+    /// The events to deliver after this event has arrived.
     pub(crate) fn take(&mut self, event: Event, fault: Option<&Fault>) -> Vec<Bytes> {
         if !event.is_about_an_object() {
             return self.flush().into_iter().chain([event.line]).collect();
         }
         if let Some(held) = self.held.take() {
             return match (held.until_same, event.is_of(&held.event)) {
-                // Swapped: another object for `SwapObjects`, the same one for `SwapVersions`.
+                // Swapped with an event of another object for `SwapObjects`, of the same object for `SwapVersions`.
                 (false, false) | (true, true) => vec![event.line, held.event.line],
                 (false, true) => vec![held.event.line, event.line],
                 (true, false) => {
@@ -118,12 +118,12 @@ impl Order {
         Vec::new()
     }
 
-    /// Whether an event is held back.
+    /// Whether an event is held.
     pub(crate) fn is_holding(&self) -> bool {
         self.held.is_some()
     }
 
-    /// The event that is held back, when no other follows.
+    /// The held event, if no other follows.
     pub(crate) fn flush(&mut self) -> Option<Bytes> {
         self.held.take().map(|held| held.event.line)
     }

@@ -1,4 +1,4 @@
-//! What may happen to an input: to its bytes, or to the JSON that it is.
+//! Mutations of an input: of its bytes, or of its JSON.
 
 use std::sync::LazyLock;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::corpus::Whole;
 
-/// Changes must not grow an input without bound.
+/// Mutations must not grow an input without bound.
 const MAX_INPUT: usize = 64 * 1024;
 
-/// Bytes that have confused readers before.
+/// Bytes that have broken parsers before.
 const TOKENS: [&[u8]; 60] = [
     b"\0",
     b"\n",
@@ -70,14 +70,14 @@ const TOKENS: [&[u8]; 60] = [
     b"user:password@",
     b"localhost",
     b"application/wasm",
-    // Heads of gzip and Zstandard, and a frame that is to be skipped.
+    // Headers of gzip and Zstandard, and a skippable frame.
     b"\x1f\x8b\x08\0\0\0\0\0\0\xff",
     b"\x28\xb5\x2f\xfd",
     b"\x50\x2a\x4d\x18\x04\0\0\0skip",
     &[b'['; 200],
 ];
 
-/// JSON that has confused readers before.
+/// JSON that has broken parsers before.
 static VALUES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let deep = (0..100).fold(json!(1), |below, _| json!([below]));
     vec![
@@ -105,38 +105,38 @@ static VALUES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     ]
 });
 
-/// One of them.
+/// A mutation.
 #[derive(Debug, Clone, Copy)]
 pub enum Change {
-    /// Bits of one byte turn.
+    /// Bits of one byte are flipped.
     Flipped(Index, u8),
-    /// Bytes are missing.
+    /// Bytes are removed.
     Cut(Index, usize),
-    /// It ends early.
+    /// The input is truncated.
     Ended(Index),
-    /// A token comes in.
+    /// A token is inserted.
     Inserted(Index, Index),
-    /// A token comes in the place of bytes.
+    /// A token replaces bytes.
     Overwritten(Index, Index),
-    /// A piece comes again, and again.
+    /// A part is repeated.
     Repeated(Index, usize, usize),
-    /// Another input's end takes the place of its own.
+    /// The end is replaced by that of another input.
     Spliced(Index, Index, Index),
-    /// A value of its JSON is another one.
+    /// A value of its JSON is replaced by an odd one.
     Put(Index, Index),
-    /// A value of its JSON is one of another input.
+    /// A value of its JSON is replaced by one of another input.
     Grafted(Index, Index, Index),
-    /// A token comes into a text of its JSON.
+    /// A token is inserted into a string of its JSON.
     Spoiled(Index, Index, Index),
-    /// A number of its JSON is another one.
+    /// A number of its JSON is replaced.
     Counted(Index, i64),
-    /// An entry of its JSON is missing.
+    /// An entry of its JSON is removed.
     Dropped(Index),
-    /// A key of its JSON stands there twice.
+    /// A key of its JSON is duplicated.
     Twice(Index, Index),
 }
 
-/// One to three changes: of JSON more often than of bytes, most of which break it.
+/// One to three mutations: more often of JSON than of bytes, because most mutations of bytes break the JSON.
 pub fn changes() -> impl Strategy<Value = Vec<Change>> {
     use Change::{
         Counted, Cut, Dropped, Ended, Flipped, Grafted, Inserted, Overwritten, Put, Repeated, Spliced, Spoiled, Twice,
@@ -161,7 +161,8 @@ pub fn changes() -> impl Strategy<Value = Vec<Change>> {
 }
 
 impl Change {
-    /// The input after it. What does not fit, like a change of JSON to what is none, changes nothing.
+    /// The mutated input. A mutation that does not fit, such as one of JSON for an input that is not JSON, changes
+    /// nothing.
     pub fn apply(self, bytes: Vec<u8>, seeds: &[Whole]) -> Vec<u8> {
         let mut changed = match self.of_json(&bytes, seeds) {
             Some(changed) => changed,
@@ -258,7 +259,7 @@ fn token_of(token: Index) -> &'static [u8] {
     TOKENS[token.index(TOKENS.len())]
 }
 
-/// One of the values of a kind.
+/// One of the values for which `is_meant` is true.
 fn node_of(json: &mut Value, at: Index, is_meant: fn(&Value) -> bool) -> Option<&mut Value> {
     let mut found = Vec::new();
     collect(json, &mut String::new(), is_meant, &mut found);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// A corpus is read by people, and copied for every case.
+/// Users read the corpus, and every case copies it.
 const MAX_SEED: usize = 16 * 1024;
 
 /// One file.
@@ -28,7 +28,7 @@ impl Seed {
     }
 }
 
-/// A file in the forms that changes need.
+/// A file in the forms that mutations need.
 #[derive(Debug)]
 pub struct Whole {
     /// The content.
@@ -38,7 +38,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Of a file's bytes.
+    /// Parses a file's bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self { bytes: bytes.to_vec(), json: serde_json::from_slice(bytes).ok() }
     }

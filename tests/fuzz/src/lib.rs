@@ -52,7 +52,7 @@ pub fn as_others_read(bytes: &[u8]) -> Option<Value> {
     serde_json::from_slice(bytes).ok().filter(Value::is_object)
 }
 
-/// With fewer cases, a share of accepted inputs is not significant.
+/// With fewer cases, the share of accepted inputs is not significant.
 const ENOUGH: u32 = 1000;
 
 /// Code that reads untrusted input.
@@ -81,22 +81,22 @@ impl std::ops::Deref for Input {
 }
 
 impl Target {
-    /// The target of a folder of the corpus, with so many cases unless `PROPTEST_CASES` says another number.
+    /// The target of a folder of the corpus, with this number of cases, unless `PROPTEST_CASES` sets another number.
     pub fn new(name: &'static str, cases: u32) -> Self {
         assert!(TARGETS.contains(&name), "{name} is not a target; add it to TARGETS, and a folder to tests/corpus");
         Self { name, cases, seeds: corpus::read(name) }
     }
 
-    /// Adds a sample that lies elsewhere, named like a file of the corpus.
+    /// Adds a sample from another place, named like a file of the corpus.
     #[must_use]
     pub fn with(mut self, name: &str, bytes: &[u8]) -> Self {
         self.seeds.push(Seed::new(name, bytes.to_vec()));
         self
     }
 
-    /// Runs a test on every file of the corpus and on changes of them. The test returns whether the input was accepted: a
-    /// file named `good-…` must be, one named `bad-…` must not, and of the changed ones at least this share, so that the
-    /// changes also test the code behind the first checks.
+    /// Runs a test on every file of the corpus and on mutations of them. The test returns whether the input was
+    /// accepted. It must accept a file named `good-…` and reject one named `bad-…`, and accept at least this share of
+    /// the mutations, so that the mutations also test the code behind the first checks.
     pub fn attack(&self, share: f64, test: impl Fn(&[u8]) -> bool) {
         for seed in &self.seeds {
             let _on_panic = Named(&seed.name);
@@ -134,7 +134,7 @@ impl Target {
         );
     }
 
-    /// Inputs: a seed, every other time a good one, and one to three changes of it.
+    /// Inputs: a seed, in half of the cases a good one, and one to three mutations of it.
     pub fn inputs(&self) -> BoxedStrategy<Input> {
         let seeds: Arc<[Whole]> = self.seeds.iter().map(|seed| Whole::of(&seed.bytes)).collect();
         let good: Vec<_> = (0..seeds.len()).filter(|at| self.seeds[*at].is_good).collect();

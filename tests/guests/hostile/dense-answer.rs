@@ -1,14 +1,14 @@
-//! Answers with 4 MB of the smallest JSON values that there are, which take many times as much once they are read. The
-//! host stops reading where they take more than it allows for, and says so.
+//! Returns 4 MB of the smallest possible JSON values, which need many times as much memory once they are parsed. The
+//! host stops parsing at its memory limit, and the parent's condition reports it.
 
-use hostile_guests::{Answer, Hostile, Request, response};
+use hostile_guests::{Hostile, Outcome, Request, response};
 
 struct DenseAnswer;
 
 impl Hostile for DenseAnswer {
     const KIND: &str = "DenseAnswer";
 
-    fn attack(_request: &Request) -> Answer {
+    fn attack(_request: &Request) -> Outcome {
         let values = vec!["[0]"; 1_000_000].join(",");
         let child =
             format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"dense"}},"data":[{values}]}}"#);

@@ -1,13 +1,13 @@
-//! Returns a child with two kinds: which one counts depends on who reads it. The host calls the whole answer malformed.
+//! Returns a child with two kinds: which one counts depends on the reader. The whole response is malformed.
 
-use hostile_guests::{Answer, Hostile, Request, response};
+use hostile_guests::{Hostile, Outcome, Request, response};
 
 struct DuplicateKeys;
 
 impl Hostile for DuplicateKeys {
     const KIND: &str = "DuplicateKeys";
 
-    fn attack(_request: &Request) -> Answer {
+    fn attack(_request: &Request) -> Outcome {
         Ok(response([
             br#"{"apiVersion":"v1","kind":"ConfigMap","kind":"Secret","metadata":{"name":"two-faced"}}"#.to_vec()
         ]))

@@ -1,13 +1,13 @@
-//! Returns two different children of one kind and name. The host refuses the whole answer and names the child.
+//! Returns two different children with the same kind and name. The host rejects the whole response and names the child.
 
-use hostile_guests::{Answer, Hostile, Request, child, response};
+use hostile_guests::{Hostile, Outcome, Request, child, response};
 
 struct DuplicateNames;
 
 impl Hostile for DuplicateNames {
     const KIND: &str = "DuplicateNames";
 
-    fn attack(_request: &Request) -> Answer {
+    fn attack(_request: &Request) -> Outcome {
         Ok(response([child("twin", "one"), child("twin", "other")]))
     }
 }

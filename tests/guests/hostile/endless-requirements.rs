@@ -1,7 +1,7 @@
-//! Requires another object in every round, so that its answer is never final. The host ends it after five rounds and
-//! says so.
+//! Requires another object in every round, so its response is never final. The host stops after five rounds and reports
+//! it.
 
-use hostile_guests::{Answer, Descriptor, Hostile, Request, Requirement, Response, Selection, descriptor, good, kind};
+use hostile_guests::{Descriptor, Hostile, Outcome, Request, Requirement, Response, Selection, descriptor, good, kind};
 
 struct EndlessRequirements;
 
@@ -12,7 +12,7 @@ impl Hostile for EndlessRequirements {
         Descriptor { related: vec![kind("v1", "ConfigMap")], ..descriptor(Self::KIND) }
     }
 
-    fn attack(request: &Request) -> Answer {
+    fn attack(request: &Request) -> Outcome {
         let id = request.related.first().map_or(0, |last| last.id.parse().unwrap_or(0) + 1).to_string();
         let select = Selection::Name(format!("wanted-{id}"));
         let requirement = Requirement { id, kind: kind("v1", "ConfigMap"), namespace: None, select };

@@ -1,6 +1,6 @@
-//! Answers with 10 000 events. The host refuses the whole answer and names the limit.
+//! Returns 10 000 events. The host rejects the whole response and names the limit.
 
-use hostile_guests::{Answer, Hostile, Request, Response, good};
+use hostile_guests::{Hostile, Outcome, Request, Response, good};
 use windlass_plugin::raw::{Event, EventType};
 
 struct EventBomb;
@@ -8,7 +8,7 @@ struct EventBomb;
 impl Hostile for EventBomb {
     const KIND: &str = "EventBomb";
 
-    fn attack(request: &Request) -> Answer {
+    fn attack(request: &Request) -> Outcome {
         let event = |index: u32| Event {
             event_type: EventType::Warning,
             reason: format!("Bomb{index}"),

@@ -1,6 +1,6 @@
-//! Ends itself by WASI's `exit`, with success. The host goes on, and reports that there is no answer.
+//! Exits with success through WASI's `exit`. The host continues, and reports that the call had no response.
 
-use hostile_guests::{Answer, Hostile, Request, response};
+use hostile_guests::{Hostile, Outcome, Request, response};
 use wasip2::cli::exit;
 
 struct Exit;
@@ -8,7 +8,7 @@ struct Exit;
 impl Hostile for Exit {
     const KIND: &str = "Exit";
 
-    fn attack(_request: &Request) -> Answer {
+    fn attack(_request: &Request) -> Outcome {
         exit::exit(Ok(()));
         Ok(response([]))
     }

@@ -1,14 +1,14 @@
-//! Claims in its status that the parent is Ready, but stalled, and of a generation that is still to come. The host
-//! takes `Ready`, which is a plugin's to say; `Reconciling`, `Stalled` and `observedGeneration` are its own.
+//! Returns a status that claims that the parent is Ready, but stalled, and of a future generation. The host uses
+//! `Ready`, which a plugin may set; it sets `Reconciling`, `Stalled` and `observedGeneration` itself.
 
-use hostile_guests::{Answer, Hostile, Request, Response, good};
+use hostile_guests::{Hostile, Outcome, Request, Response, good};
 
 struct ForgedConditions;
 
 impl Hostile for ForgedConditions {
     const KIND: &str = "ForgedConditions";
 
-    fn attack(request: &Request) -> Answer {
+    fn attack(request: &Request) -> Outcome {
         let status = br#"{"observedGeneration":99,"conditions":[
             {"type":"Ready","status":"True","reason":"Forged","message":""},
             {"type":"Reconciling","status":"True","reason":"Forged","message":""},

@@ -1,7 +1,7 @@
-//! Writes lines that look like the host's own: by line breaks and terminal escapes in a message, in a field and on
-//! the standard output. In the log each of them is marked as the plugin's, and stays one line.
+//! Writes lines that look like the host's own, by line breaks and terminal escapes in a message, in a field and on
+//! standard output. The log marks each of them as the plugin's, and each stays one line.
 
-use hostile_guests::{Answer, Hostile, Request, good};
+use hostile_guests::{Hostile, Outcome, Request, good};
 use wasip2::cli::stdout;
 use windlass_plugin::log::{self, Level};
 
@@ -10,7 +10,7 @@ struct ForgedLog;
 impl Hostile for ForgedLog {
     const KIND: &str = "ForgedLog";
 
-    fn attack(request: &Request) -> Answer {
+    fn attack(request: &Request) -> Outcome {
         let line = "\r\n\u{1b}[2K2026-01-01T00:00:00Z  INFO windlass::audit: FORGED verb=\"delete\"\n";
         log::info(line);
         log::write(Level::Error, "fine", &[("field", line), (line, "value")]);

@@ -1,7 +1,7 @@
-//! Asks the host for random bytes without end, so that it computes at the host's expense. The host ends the call at
-//! its deadline, time in host functions included.
+//! Requests random bytes from the host in an endless loop, so the host does the work. The host ends the call at its
+//! deadline, which includes the time in host functions.
 
-use hostile_guests::{Answer, Hostile, Request};
+use hostile_guests::{Hostile, Outcome, Request};
 use wasip2::random::random;
 
 struct HostCallLoop;
@@ -9,7 +9,7 @@ struct HostCallLoop;
 impl Hostile for HostCallLoop {
     const KIND: &str = "HostCallLoop";
 
-    fn attack(_request: &Request) -> Answer {
+    fn attack(_request: &Request) -> Outcome {
         loop {
             std::hint::black_box(random::get_random_bytes(1 << 20));
         }

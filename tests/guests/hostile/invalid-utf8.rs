@@ -1,13 +1,13 @@
-//! Returns a child with a string that is no UTF-8. The host calls the whole answer malformed.
+//! Returns a child with a string that is not valid UTF-8. The whole response is malformed.
 
-use hostile_guests::{Answer, Hostile, Request, child, response};
+use hostile_guests::{Hostile, Outcome, Request, child, response};
 
 struct InvalidUtf8;
 
 impl Hostile for InvalidUtf8 {
     const KIND: &str = "InvalidUtf8";
 
-    fn attack(_request: &Request) -> Answer {
+    fn attack(_request: &Request) -> Outcome {
         let mut child = child("odd", "?");
         for byte in child.iter_mut().filter(|byte| **byte == b'?') {
             *byte = 0xff;

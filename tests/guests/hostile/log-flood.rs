@@ -1,6 +1,6 @@
-//! Logs 100 MB before it answers well. The host drops what is over the log limit, says so, and takes the answer.
+//! Logs 100 MB and then responds well. The host drops lines above the log limit, reports that, and uses the response.
 
-use hostile_guests::{Answer, Hostile, Request, good};
+use hostile_guests::{Hostile, Outcome, Request, good};
 use windlass_plugin::log;
 
 struct LogFlood;
@@ -8,7 +8,7 @@ struct LogFlood;
 impl Hostile for LogFlood {
     const KIND: &str = "LogFlood";
 
-    fn attack(request: &Request) -> Answer {
+    fn attack(request: &Request) -> Outcome {
         let line = "x".repeat(1000);
         for _ in 0..100_000 {
             log::info(&line);

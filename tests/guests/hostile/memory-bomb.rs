@@ -1,16 +1,16 @@
-//! Takes memory without end. The host refuses to grow it beyond the limit, which makes the guest trap; the host's own
-//! memory stays where it was.
+//! Allocates memory in an endless loop. The host does not let it grow beyond the limit, so the guest traps; the host's
+//! own memory does not grow.
 
-use hostile_guests::{Answer, Hostile, Request};
+use hostile_guests::{Hostile, Outcome, Request};
 
 struct MemoryBomb;
 
 impl Hostile for MemoryBomb {
     const KIND: &str = "MemoryBomb";
 
-    fn attack(_request: &Request) -> Answer {
+    fn attack(_request: &Request) -> Outcome {
         loop {
-            // Written to, so that the pages are real.
+            // Writes to the memory, so that its pages are really allocated.
             std::mem::forget(std::hint::black_box(vec![1_u8; 1 << 20]));
         }
     }

@@ -1,14 +1,14 @@
-//! Returns a million children, each as small as can be: they fit the guest's memory. The host stops where the list itself
-//! takes more than an answer may, long before the last of them.
+//! Returns a million children, each as small as possible, which fit the guest's memory. The host stops when the list
+//! itself exceeds the limit of a response, long before the last child.
 
-use hostile_guests::{Answer, Hostile, Request, response};
+use hostile_guests::{Hostile, Outcome, Request, response};
 
 struct MillionChildren;
 
 impl Hostile for MillionChildren {
     const KIND: &str = "MillionChildren";
 
-    fn attack(_request: &Request) -> Answer {
+    fn attack(_request: &Request) -> Outcome {
         Ok(response(vec![Vec::new(); 1_000_000]))
     }
 }

@@ -1,14 +1,14 @@
-//! Returns a child with a name of 253 characters, as long as a name can be. Nothing is wrong with it, and it is
-//! created.
+//! Returns a child with a name of 253 characters, the longest valid name. The child is valid, and the host creates
+//! it.
 
-use hostile_guests::{Answer, Hostile, Request, child, good, response};
+use hostile_guests::{Hostile, Outcome, Request, child, good, response};
 
 struct NameAtLimit;
 
 impl Hostile for NameAtLimit {
     const KIND: &str = "NameAtLimit";
 
-    fn attack(request: &Request) -> Answer {
+    fn attack(request: &Request) -> Outcome {
         Ok(response(good(request).children.into_iter().chain([child(&"n".repeat(253), "")])))
     }
 }

@@ -1,7 +1,7 @@
-//! Returns its own parent as a child: owned by itself, it would go with itself. The API server says that the name is
-//! taken; the host leaves the parent alone and reports the conflict.
+//! Returns its own parent as a child, so the parent would own itself. The API server reports that the name is taken;
+//! the host leaves the parent alone and reports the conflict.
 
-use hostile_guests::{Answer, Descriptor, Hostile, Request, child_rule, descriptor, name, response};
+use hostile_guests::{Descriptor, Hostile, Outcome, Request, child_rule, descriptor, name, response};
 
 struct OwnChild;
 
@@ -14,7 +14,7 @@ impl Hostile for OwnChild {
         descriptor
     }
 
-    fn attack(request: &Request) -> Answer {
+    fn attack(request: &Request) -> Outcome {
         let itself = serde_json::json!({
             "apiVersion": "hostile.example/v1",
             "kind": Self::KIND,

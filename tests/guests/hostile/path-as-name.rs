@@ -1,14 +1,14 @@
-//! Returns a child whose name leads to another kind and namespace if it becomes part of a path. The host calls the
-//! whole answer malformed.
+//! Returns a child whose name would lead to another kind and namespace as part of a URL's path. The whole response is
+//! malformed.
 
-use hostile_guests::{Answer, Hostile, Request, child, response};
+use hostile_guests::{Hostile, Outcome, Request, child, response};
 
 struct PathAsName;
 
 impl Hostile for PathAsName {
     const KIND: &str = "PathAsName";
 
-    fn attack(_request: &Request) -> Answer {
+    fn attack(_request: &Request) -> Outcome {
         Ok(response([child("../../../kube-system/secrets/x", "")]))
     }
 }

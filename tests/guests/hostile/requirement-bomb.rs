@@ -1,7 +1,7 @@
-//! Requires 1000 objects, more than the limit. The host refuses the whole answer, reads none of them and names the
-//! limit.
+//! Requires 1000 objects, more than the limit. The host rejects the whole response, reads none of the objects and names
+//! the limit.
 
-use hostile_guests::{Answer, Descriptor, Hostile, Request, Requirement, Response, Selection, descriptor, good, kind};
+use hostile_guests::{Descriptor, Hostile, Outcome, Request, Requirement, Response, Selection, descriptor, good, kind};
 
 struct RequirementBomb;
 
@@ -12,7 +12,7 @@ impl Hostile for RequirementBomb {
         Descriptor { related: vec![kind("v1", "ConfigMap")], ..descriptor(Self::KIND) }
     }
 
-    fn attack(request: &Request) -> Answer {
+    fn attack(request: &Request) -> Outcome {
         let requirement = |index: u32| Requirement {
             id: index.to_string(),
             kind: kind("v1", "ConfigMap"),

@@ -1,7 +1,7 @@
-//! Wants its child to be another one in every answer, by the clock. The host writes it a few times, then once a
-//! minute, and says that it thrashes.
+//! Returns another child in every call, by the clock. The host writes it a few times, then once a minute, and the
+//! parent has the reason `Thrashing`.
 
-use hostile_guests::{Answer, Hostile, Request, child, name, response};
+use hostile_guests::{Hostile, Outcome, Request, child, name, response};
 use windlass_plugin::clock;
 
 struct Restless;
@@ -9,7 +9,7 @@ struct Restless;
 impl Hostile for Restless {
     const KIND: &str = "Restless";
 
-    fn attack(request: &Request) -> Answer {
+    fn attack(request: &Request) -> Outcome {
         Ok(response([child(&format!("{}-child", name(request)), &format!("{:?}", clock::now()))]))
     }
 }

@@ -1,8 +1,8 @@
-//! Asks, as it describes itself, for role bindings and for Windlass' own Plugins, and returns a binding to
-//! `cluster-admin`. The Plugin's condition says that the kinds are not granted, although the host could write them,
-//! and the answer is refused.
+//! Declares RoleBindings and Windlass' own Plugins as child kinds, and returns a binding to
+//! `cluster-admin`. The Plugin's condition reports that the kinds are not granted, and the host rejects the
+//! response.
 
-use hostile_guests::{Answer, Descriptor, Hostile, Request, child_rule, descriptor, response};
+use hostile_guests::{Descriptor, Hostile, Outcome, Request, child_rule, descriptor, response};
 
 struct RightsSeeker;
 
@@ -16,7 +16,7 @@ impl Hostile for RightsSeeker {
         descriptor
     }
 
-    fn attack(_request: &Request) -> Answer {
+    fn attack(_request: &Request) -> Outcome {
         let binding = br#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"admin"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},"subjects":[{"kind":"ServiceAccount","name":"default"}]}"#;
         Ok(response([binding.to_vec()]))
     }

@@ -1,8 +1,8 @@
-//! Requires a Secret of `kube-system`, and tells it to everybody if it is served. The host refuses the whole answer
-//! and names the namespace; nothing is read.
+//! Requires a Secret of `kube-system`, and would publish it. The host rejects the whole response and names the
+//! namespace; it reads nothing.
 
 use hostile_guests::{
-    Answer, Descriptor, Failure, Hostile, Request, Requirement, Response, Selection, descriptor, good, kind,
+    Descriptor, Failure, Hostile, Outcome, Request, Requirement, Response, Selection, descriptor, good, kind,
 };
 
 struct SecretThief;
@@ -14,7 +14,7 @@ impl Hostile for SecretThief {
         Descriptor { related: vec![kind("v1", "Secret")], ..descriptor(Self::KIND) }
     }
 
-    fn attack(request: &Request) -> Answer {
+    fn attack(request: &Request) -> Outcome {
         if let Some(loot) = request.related.iter().flat_map(|related| &related.objects).next() {
             return Err(Failure::Invalid(format!("LOOT {}", String::from_utf8_lossy(&loot.object))));
         }

@@ -1,7 +1,7 @@
-//! Requires objects by a label selector of a megabyte, which the host would keep and match with every object that changes.
-//! The host refuses the whole answer and names the limit.
+//! Requires objects by a label selector of a megabyte, which the host would store and match with every object that
+//! changes. The host rejects the whole response and names the limit.
 
-use hostile_guests::{Answer, Descriptor, Hostile, Request, Requirement, Response, Selection, descriptor, good, kind};
+use hostile_guests::{Descriptor, Hostile, Outcome, Request, Requirement, Response, Selection, descriptor, good, kind};
 
 struct SelectorBomb;
 
@@ -12,7 +12,7 @@ impl Hostile for SelectorBomb {
         Descriptor { related: vec![kind("v1", "ConfigMap")], ..descriptor(Self::KIND) }
     }
 
-    fn attack(request: &Request) -> Answer {
+    fn attack(request: &Request) -> Outcome {
         let select = Selection::Labels("!a,".repeat(350_000) + "!a");
         let requirement = Requirement { id: "all".to_owned(), kind: kind("v1", "ConfigMap"), namespace: None, select };
         Ok(Response { requirements: vec![requirement], ..good(request) })

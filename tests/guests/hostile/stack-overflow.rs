@@ -1,7 +1,7 @@
-//! Calls itself without end. The host's own stack is not what runs out: the guest traps, and that is the call's
-//! failure.
+//! Recurses without end. The guest's stack overflows, not the host's: the guest traps, and the call
+//! fails.
 
-use hostile_guests::{Answer, Hostile, Request, response};
+use hostile_guests::{Hostile, Outcome, Request, response};
 
 #[expect(unconditional_recursion, reason = "that is the point")]
 #[inline(never)]
@@ -14,7 +14,7 @@ struct StackOverflow;
 impl Hostile for StackOverflow {
     const KIND: &str = "StackOverflow";
 
-    fn attack(_request: &Request) -> Answer {
+    fn attack(_request: &Request) -> Outcome {
         Ok(response([vec![deeper(0).to_le_bytes()[0]]]))
     }
 }

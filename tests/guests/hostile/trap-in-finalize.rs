@@ -1,7 +1,7 @@
-//! Does its work, and traps when it is to clean up, so that its parent cannot go. The parent's status says why, and
-//! what a person can do about it.
+//! Reconciles, and traps in its finalize call, so its parent cannot be deleted. The parent's status gives the reason,
+//! and what a user can do about it.
 
-use hostile_guests::{Answer, Descriptor, Hostile, Request, descriptor};
+use hostile_guests::{Descriptor, Hostile, Outcome, Request, descriptor};
 
 struct TrapInFinalize;
 
@@ -12,7 +12,7 @@ impl Hostile for TrapInFinalize {
         Descriptor { finalizes: true, ..descriptor(Self::KIND) }
     }
 
-    fn finalize(_request: &Request) -> Answer {
+    fn finalize(_request: &Request) -> Outcome {
         std::process::abort()
     }
 }

@@ -1,4 +1,4 @@
-//! Decorates Namespaces labelled `puppets.example/hold=true` with four `ConfigMaps` each, and wants to hear of their end.
+//! Gives each Namespace with the label `puppets.example/hold=true` four `ConfigMaps`, and finalizes the Namespaces.
 
 use hostile_guests::hold;
 use serde::Deserialize;

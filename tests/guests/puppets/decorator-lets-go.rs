@@ -1,4 +1,4 @@
-//! `decorator-finalizes` in a later version: the same parents and children, and it hears of nobody's end.
+//! A later version of `decorator-finalizes`: the same parents and children, but it no longer finalizes.
 
 use hostile_guests::hold;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! `decorator-lets-go` in a later version: the same children for the Namespaces labelled `puppets.example/moved=true`.
+//! A later version of `decorator-lets-go`: its Namespaces have the label `puppets.example/moved=true`.
 
 use hostile_guests::hold;
 use serde::Deserialize;

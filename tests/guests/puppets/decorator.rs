@@ -1,5 +1,5 @@
-//! Decorates a kind that exists: each Namespace labelled `puppets.example/decorate=true` gets a `NetworkPolicy` that
-//! denies what the annotation `puppets.example/deny` names. It also answers with a status, which is not its to write.
+//! Decorates an existing kind: each Namespace with the label `puppets.example/decorate=true` gets a `NetworkPolicy`
+//! that denies what the annotation `puppets.example/deny` names. It also returns a status, which it may not write.
 
 use serde::Deserialize;
 use windlass_plugin::{

@@ -1,4 +1,4 @@
-//! A version of `puppet` that wants nothing: what new logic with a bug looks like.
+//! A version of `puppet` that desires no children, as a new component with a bug might.
 
 use hostile_guests::puppet;
 use windlass_plugin::Response;

@@ -1,4 +1,4 @@
-//! A version of `puppet` that may own `ConfigMaps` and nothing else: what was made of the other kinds is left to the host.
+//! A version of `puppet` that may own only `ConfigMaps`: existing children of the other kinds are left to the host.
 
 use hostile_guests::puppet;
 

@@ -1,5 +1,5 @@
-//! A puppet whose children change one by one: kind `RollingPuppet`. Dolls change in place and Masks by recreation, each
-//! when the one before is `Ready`. Their definitions are the test's to install, and their conditions its to set.
+//! A puppet whose children change one by one: kind `RollingPuppet`. Dolls change in place and Masks are recreated, each
+//! after the one before is `Ready`. The test installs their CRDs and sets their conditions.
 
 use hostile_guests::puppet;
 use windlass_plugin::{Kind, UpdateStrategy};

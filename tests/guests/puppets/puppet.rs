@@ -1,5 +1,5 @@
 //! A namespaced kind whose spec is a script (see `src/puppet.rs`): `ConfigMaps`, Secrets and Deployments are applied,
-//! Pods recreated, Services left as they are.
+//! Pods are recreated, Services are left unchanged.
 
 use hostile_guests::puppet;
 

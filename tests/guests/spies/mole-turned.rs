@@ -1,4 +1,4 @@
-//! The mole's next version: it says that Secrets are its parents, all of them, and tells what they hold.
+//! The next version of the mole: it declares all Secrets as its parents, and publishes their content.
 
 use serde::Deserialize;
 use windlass_plugin::{Descriptor, Existing, Failure, Reconciler, Request, Response, kinds::Secret, log};

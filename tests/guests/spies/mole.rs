@@ -1,5 +1,5 @@
-//! Looks for what it was not given: in what its parent's script has it require, and in everything that WASI has for it.
-//! Sockets and HTTP trap, so it tries these only where the parent says so by the annotation `puppets.example/reach`.
+//! Searches for data that it was not given: by the requirements in its parent's script, and through everything that
+//! WASI offers. Sockets and HTTP trap, so it tries these only if the parent has the annotation `puppets.example/reach`.
 
 use hostile_guests::{puppet, spy};
 use serde_json::{Value, json};
@@ -23,12 +23,12 @@ hostile_guests::puppet!(
     }
 );
 
-/// Where a Pod keeps what is worth having.
+/// Paths at which a Pod has confidential data.
 const FILES: [&str; 3] = ["var/run/secrets/kubernetes.io/serviceaccount/token", "proc/self/environ", "etc/passwd"];
 
 const AT_MOST: u64 = 64 * 1024;
 
-/// All that there is to be read around the guest.
+/// Everything that the guest can read besides its request.
 fn around() -> Value {
     let mut files = Vec::new();
     for (folder, path) in preopens::get_directories() {
@@ -51,7 +51,7 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Imports that the contract does not grant.
+/// Imports that the host does not support.
 fn reach(what: &str) {
     match what {
         "sockets" => drop(tcp_create_socket::create_tcp_socket(IpAddressFamily::Ipv4)),

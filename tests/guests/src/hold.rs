@@ -1,4 +1,4 @@
-//! What the decorators share that give each Namespace with some label four `ConfigMaps`.
+//! Shared by the decorators that give each Namespace with a label four `ConfigMaps`.
 
 use serde_json::{Value, json};
 use windlass_plugin::{
@@ -6,7 +6,7 @@ use windlass_plugin::{
     kinds::{ConfigMap, Namespace},
 };
 
-/// Of a decorator of the Namespaces that this selects.
+/// The descriptor of a decorator of the Namespaces that this selector matches.
 pub fn descriptor(name: &str, selector: &str) -> Descriptor {
     let parent = Existing::<Namespace>::selected(selector);
     Descriptor::new(name, env!("CARGO_PKG_VERSION"), parent).child::<ConfigMap>()

@@ -1,11 +1,11 @@
-//! What the guests of the tests share: here what the hostile ones do, in [`puppet`] the scripted ones, in [`hold`] some
-//! decorators, in [`spy`] those that tell what they are handed.
+//! Shared by the guests of the tests: here by the hostile ones, in [`puppet`] by the scripted ones, in [`hold`] by some
+//! decorators, and in [`spy`] by those that publish the data that they receive.
 //!
-//! Each hostile guest is a plugin on a kind of its own (`EndlessLoop` in group `hostile.example`), so that all can be loaded into one
-//! host. It may own a `ConfigMap` or a `Pod`. While the parent's spec says `behave: true`, it answers with one ConfigMap
-//! `<parent>-child`; then it turns hostile, and a test can see that nothing was written or deleted.
+//! Each hostile guest reconciles a kind of its own (`EndlessLoop` in group `hostile.example`), so that one host can
+//! load all of them. It may own `ConfigMaps` and `Pods`. While the parent's spec has `behave: true`, it returns one
+//! ConfigMap `<parent>-child`; then it misbehaves, and a test can check that nothing is written or deleted.
 //!
-//! The unloadable ones are hostile before that: in what they say of themselves.
+//! The unloadable ones are hostile before that: their descriptors or files are.
 
 pub mod hold;
 pub mod puppet;
@@ -17,39 +17,39 @@ pub use windlass_plugin::raw::{
 };
 use windlass_plugin::raw::{ExistingParent, exports::windlass::plugin::reconciler::Guest};
 
-/// What a guest says.
-pub type Answer = Result<Response, Failure>;
+/// The result of a guest's call.
+pub type Outcome = Result<Response, Failure>;
 
-/// A guest that means no good.
+/// A guest with hostile calls.
 pub trait Hostile {
-    /// Its parents' kind; the plural is the same in lower case with an `s`.
+    /// The kind of its parents; the plural is the same in lower case with an `s`.
     const KIND: &str;
 
-    /// What it says of itself.
+    /// Its descriptor.
     fn describe() -> Descriptor {
         descriptor(Self::KIND)
     }
 
-    /// What it does instead of its work.
+    /// The hostile reconcile call.
     ///
     /// # Errors
     ///
-    /// As it pleases.
-    fn attack(request: &Request) -> Answer {
+    /// Any.
+    fn attack(request: &Request) -> Outcome {
         Ok(good(request))
     }
 
-    /// What it does instead of cleaning up, if it says that it finalizes.
+    /// The hostile finalize call, if the descriptor says that the guest finalizes.
     ///
     /// # Errors
     ///
-    /// As it pleases.
-    fn finalize(_request: &Request) -> Answer {
+    /// Any.
+    fn finalize(_request: &Request) -> Outcome {
         Ok(Response { finalized: true, ..response([]) })
     }
 }
 
-/// Makes a [`Hostile`] type the component.
+/// Exports a [`Hostile`] type as the component.
 #[macro_export]
 macro_rules! export {
     ($guest:ident) => {
@@ -59,11 +59,11 @@ macro_rules! export {
     windlass_plugin::raw::export_component!(Guest with_types_in windlass_plugin::raw);
         };
         #[cfg(not(target_family = "wasm"))]
-        const _: fn(&$crate::Request) -> $crate::Answer = <$guest as $crate::Hostile>::attack;
+        const _: fn(&$crate::Request) -> $crate::Outcome = <$guest as $crate::Hostile>::attack;
     };
 }
 
-/// Between the contract and a [`Hostile`] type.
+/// Connects the contract with a [`Hostile`] type.
 pub struct Adapter<H>(std::marker::PhantomData<H>);
 
 impl<H: Hostile> Guest for Adapter<H> {
@@ -71,7 +71,7 @@ impl<H: Hostile> Guest for Adapter<H> {
         H::describe()
     }
 
-    fn reconcile(request: Request) -> Answer {
+    fn reconcile(request: Request) -> Outcome {
         #[cfg(target_family = "wasm")]
         std::panic::set_hook(Box::new(|panic| windlass_plugin::log::error(panic.to_string())));
         if request.phase == Phase::Finalize {
@@ -84,7 +84,7 @@ impl<H: Hostile> Guest for Adapter<H> {
     }
 }
 
-/// The descriptor of a plugin that means well.
+/// The descriptor of a guest that behaves.
 pub fn descriptor(parent_kind: &str) -> Descriptor {
     Descriptor {
         name: parent_kind.to_lowercase(),
@@ -101,7 +101,7 @@ pub fn descriptor(parent_kind: &str) -> Descriptor {
     }
 }
 
-/// The wish to own objects of a kind.
+/// A declaration that the guest may own objects of a kind.
 pub fn child_rule(api_version: &str, name: &str) -> ChildRule {
     ChildRule { kind: kind(api_version, name), update: UpdateStrategy::Apply }
 }
@@ -111,12 +111,12 @@ pub fn kind(api_version: &str, name: &str) -> Kind {
     Kind { api_version: api_version.to_owned(), name: name.to_owned() }
 }
 
-/// All objects of a kind that exists already.
+/// All objects of an existing kind, as parents.
 pub fn existing(api_version: &str, name: &str) -> Parent {
     Parent::Existing(ExistingParent { kind: kind(api_version, name), selector: None })
 }
 
-/// The parent, read.
+/// The parent, parsed.
 pub fn parent(request: &Request) -> Value {
     serde_json::from_slice(&request.parent).unwrap_or_default()
 }
@@ -126,12 +126,12 @@ pub fn name(request: &Request) -> String {
     parent(request).pointer("/metadata/name").and_then(Value::as_str).unwrap_or("?").to_owned()
 }
 
-/// The answer of a guest that behaves.
+/// The response of a guest that behaves.
 pub fn good(request: &Request) -> Response {
     response([child(&format!("{}-child", name(request)), "")])
 }
 
-/// The definition of a parents' kind.
+/// The CRD of a kind of parents.
 pub fn definition(kind: &str) -> Value {
     let singular = kind.to_lowercase();
     serde_json::json!({
@@ -163,7 +163,7 @@ pub fn definition(kind: &str) -> Value {
     })
 }
 
-/// A good ConfigMap: what hostile ones are made from.
+/// A valid ConfigMap, of which the hostile ones are variants.
 pub fn child(name: &str, value: &str) -> Vec<u8> {
     let child = serde_json::json!({
         "apiVersion": "v1",
@@ -174,7 +174,7 @@ pub fn child(name: &str, value: &str) -> Vec<u8> {
     child.to_string().into_bytes()
 }
 
-/// An answer of these children and nothing else.
+/// A response with these children and nothing else.
 pub fn response(children: impl IntoIterator<Item = Vec<u8>>) -> Response {
     Response {
         children: children.into_iter().collect(),

@@ -1,7 +1,7 @@
-//! The scripted guests: each says what its parent's spec tells it to say, so that a test shows any rule of the host with
-//! nothing but an object.
+//! The scripted guests: each returns what the spec of its parent defines, so a test can show any rule of the host by an
+//! object alone.
 //!
-//! All calls leave a line in the host's log: `puppet called: sync default/web children=2 related=1`.
+//! Each call writes a line to the host's log: `puppet called: sync default/web children=2 related=1`.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,37 +18,37 @@ use windlass_plugin::{
 /// Group of the kinds of these guests.
 const GROUP: &str = "puppets.example";
 
-/// What a parent's spec may say. Everything in it is optional.
+/// The fields of a parent's spec. All of them are optional.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Script {
-    /// The children. In their strings `${name}` is the parent's name, and `${flip}` is `flip-a` or `flip-b`: the one that
-    /// the live child does not have.
+    /// The children. In their strings `${name}` is the parent's name, and `${flip}` is `flip-a` or `flip-b`: the one
+    /// that the live child does not have.
     children: Vec<Value>,
-    /// More children: a `ConfigMap` `<parent>-<key>` for each key of the data of what this requirement found.
+    /// More children: a `ConfigMap` `<parent>-<key>` for each key in the data that this requirement selects.
     children_from: Option<String>,
-    /// The status, or `"reflect"`: the phase, the names of the children, and what was found of the requirements.
+    /// The status, or `"reflect"`: the phase, the names of the children, and the objects that the requirements select.
     status: Value,
-    /// What is required from the first call on.
+    /// The requirements from the first call on.
     requirements: Vec<Wanted>,
-    /// What is required beside it: each round from the call on that has all of the round before.
+    /// More requirements: each round is added in the call that has the objects of all rounds before it.
     requirement_rounds: Vec<Vec<Wanted>>,
-    /// Requires something new in every round.
+    /// Requires another object in every round.
     never_settle: bool,
-    /// The events of every answer.
+    /// The events in every response.
     events: Vec<Said>,
     requeue_millis: Option<u64>,
-    /// Instead of an answer, in both phases.
+    /// A failure that replaces the response, in both phases.
     fail: Option<Fail>,
-    /// The answer while the parent is being deleted.
+    /// The response while the parent is being deleted.
     finalize: Finalize,
-    /// Reads the wall clock, so that the call is impure, and says it in the log and in a reflected status.
+    /// Reads the wall clock, so that the call is impure, and writes it to the log and to a reflected status.
     read_clock: bool,
-    /// Rounds of work for nothing before the answer, some 15 µs each: no clock runs in which a guest could wait.
+    /// Rounds of busy work before the response, some 15 µs each: a guest cannot wait, because its clocks do not run.
     stall: u32,
 }
 
-/// A requirement; one without `name` asks by `labels`.
+/// A requirement; without `name` it selects by `labels`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Wanted {
@@ -74,7 +74,7 @@ struct Said {
 #[serde(rename_all = "camelCase")]
 enum Fail {
     Invalid(String),
-    /// After how many milliseconds again.
+    /// Time until the next call, in milliseconds.
     Retry(u64),
     Failed(String),
     Trap,
@@ -94,7 +94,7 @@ enum FinalizedWhen {
     #[default]
     Always,
     Never,
-    /// There is no child any more.
+    /// No child exists any more.
     ChildrenGone,
     /// A Job among the children is complete.
     JobComplete,
@@ -124,18 +124,18 @@ impl JsonSchema for Reflection {
     }
 }
 
-/// An object of which the API server keeps whatever it is sent.
+/// An object of which the API server keeps every field.
 fn open() -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// The Plugin's `spec.config`: orders that come before the parents' scripts.
+/// The Plugin's `spec.config`: settings that take precedence over the parents' scripts.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 struct Orders {
-    /// Answer without children.
+    /// Respond without children.
     drop_children: bool,
-    /// Answer with so many children at most.
+    /// Respond with at most this number of children.
     keep_children: Option<usize>,
     /// Trap.
     trap: bool,
@@ -162,7 +162,7 @@ pub fn descriptor(name: &str, parent: CustomResource) -> Descriptor {
         .config::<Orders>()
 }
 
-/// What `puppet` is, in all its versions.
+/// The descriptor of `puppet`, in all its versions.
 pub fn puppet<R: Reconciler<Spec = Script, Status = Reflection>>() -> Descriptor {
     descriptor("puppet", namespaced::<R>("Puppet"))
         .child::<Secret>()
@@ -171,10 +171,10 @@ pub fn puppet<R: Reconciler<Spec = Script, Status = Reflection>>() -> Descriptor
         .child_with::<Service>(UpdateStrategy::OnDelete)
 }
 
-/// Says what the parent's spec says.
+/// Returns what the parent's spec defines.
 ///
 /// # Errors
-/// Those that it asks for, and a spec that is no script.
+/// The failure that the script defines, or a spec that is not a script.
 pub fn obey<R>(request: &Request<R>) -> Result<Response<R>, Failure>
 where
     R: Reconciler<Spec = Script, Status = Reflection>,
@@ -301,7 +301,7 @@ fn config_map(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } })
 }
 
-/// What was found of one requirement.
+/// The objects that one requirement selected.
 fn found<'a>(seen: &'a raw::Request, id: &str) -> impl Iterator<Item = &'a raw::Observed> + use<'a> {
     seen.related.iter().find(|related| related.id == id).into_iter().flat_map(|related| &related.objects)
 }
@@ -340,7 +340,7 @@ fn reflect<R: Reconciler<Spec = Script>>(request: &Request<R>) -> Value {
     status
 }
 
-/// The fixed requirements, as many rounds as were reached, and one more than last time where that is asked for.
+/// The fixed requirements, the rounds that were reached, and a new requirement if the script asks for it.
 fn required(script: &Script, seen: &raw::Request) -> Vec<Requirement> {
     let is_served = |wanted: &Wanted| seen.related.iter().any(|related| related.id == wanted.id);
     let mut wanted: Vec<_> = script.requirements.iter().collect();
@@ -373,7 +373,7 @@ fn requirement(wanted: &Wanted) -> Requirement {
     }
 }
 
-/// Makes a type the plugin of a puppet's variant: its name, its descriptor, and what it does with a request.
+/// Makes a type the plugin of a puppet's variant, by its name, its descriptor, and a function for its calls.
 #[macro_export]
 macro_rules! puppet {
     ($plugin:ident, $descriptor:expr, $reconcile:expr) => {

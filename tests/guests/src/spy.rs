@@ -1,15 +1,15 @@
-//! What the spies share: they do as their parent's script says (see [`puppet`]), and tell everybody all that they
-//! are handed: in the host's log at each call, so also where the answer is refused, and in the status of their parent.
+//! Shared by the spies: they execute their parent's script (see [`puppet`]), and publish all data that they receive: in
+//! the host's log at each call, even if the response is rejected, and in the status of their parent.
 
 use serde_json::{Map, Value, json};
 use windlass_plugin::{Failure, Reconciler, Request, Response, log, raw};
 
 use crate::puppet::{self, Reflection, Script};
 
-/// Obeys the script, and tells what was found; `around` is what the guest found beside its request.
+/// Executes the script, and publishes the data; `around` is what the guest found besides its request.
 ///
 /// # Errors
-/// Those that the script asks for.
+/// The failures that the script defines.
 pub fn spy<R>(request: &Request<R>, around: &Value) -> Result<Response<R>, Failure>
 where
     R: Reconciler<Spec = Script, Status = Reflection>,
@@ -19,7 +19,7 @@ where
     Ok(puppet::obey(request)?.status(Reflection(Value::Object(loot))))
 }
 
-/// What a call was handed that its parent did not have anyway.
+/// The data that a call received, without those that its parent had anyway.
 fn loot(seen: &raw::Request, around: &Value) -> Map<String, Value> {
     let objects: Vec<_> = seen.related.iter().flat_map(|related| &related.objects).collect();
     let bytes: usize = objects.iter().map(|object| object.object.len()).sum();
@@ -30,7 +30,7 @@ fn loot(seen: &raw::Request, around: &Value) -> Map<String, Value> {
     loot.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Leaves a line in the host's log with all of the request.
+/// Writes a line with the whole request to the host's log.
 fn tell(seen: &raw::Request, loot: &Map<String, Value>) {
     let children: Vec<_> = seen.children.iter().map(|child| text(&child.object)).collect();
     let all = json!({ "loot": loot, "parent": text(&seen.parent), "children": children });

@@ -1,4 +1,4 @@
-//! Wants to own PersistentVolumes, which are in no namespace, while its parents are in one. The host refuses it.
+//! Declares PersistentVolumes (cluster-scoped) as children of namespaced parents. The host rejects the component.
 
 use hostile_guests::{Descriptor, Hostile, child_rule, descriptor};
 

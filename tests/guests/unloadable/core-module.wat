@@ -1,4 +1,4 @@
-;; A core module, which is what a compiler gives before anybody makes a component of it. The Plugin says so, and what
-;; to do.
+;; A core module, as a compiler produces it before a tool makes it a component. The Plugin's condition reports that, and
+;; what to do.
 
 (module (func (export "describe")))

@@ -1,4 +1,4 @@
-//! Never says what it is. The host ends the call at its deadline and says so on the Plugin.
+//! Never returns from `describe`. The host ends the call at its deadline, and the Plugin's condition reports it.
 
 use hostile_guests::{Descriptor, Hostile};
 

@@ -1,4 +1,4 @@
-//! Takes memory without end when it is asked what it is. The host refuses it, and the Plugin says so.
+//! Allocates memory in an endless loop in `describe`. The host stops it, and the Plugin's condition reports it.
 
 use hostile_guests::{Descriptor, Hostile};
 
@@ -9,7 +9,7 @@ impl Hostile for DescribeMemoryBomb {
 
     fn describe() -> Descriptor {
         loop {
-            // Written to, so that the pages are real.
+            // Writes to the memory, so that its pages are really allocated.
             std::mem::forget(std::hint::black_box(vec![1_u8; 1 << 20]));
         }
     }

@@ -1,4 +1,4 @@
-//! Traps when it is asked what it is. The Plugin says so.
+//! Traps in `describe`. The Plugin's condition reports it.
 
 use hostile_guests::{Descriptor, Hostile};
 

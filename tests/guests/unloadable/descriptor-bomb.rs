@@ -1,4 +1,4 @@
-//! Asks for 10 000 kinds of children, each of which would cost the host a question and a watch. The host refuses the
+//! Declares 10 000 child kinds, each of which would cost the host an access review and a watch. The host rejects the
 //! descriptor and names the limit.
 
 use hostile_guests::{Descriptor, Hostile, child_rule, descriptor};

@@ -1,5 +1,5 @@
-//! Brings along a definition with a name of a million characters. The host refuses it, and the Plugin shows the
-//! beginning of it.
+//! Carries a CRD with a name of a million characters. The host rejects it, and the Plugin's condition quotes the
+//! beginning of the name.
 
 use hostile_guests::{Descriptor, Hostile, Parent, definition, descriptor};
 

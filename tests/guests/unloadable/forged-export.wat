@@ -1,5 +1,5 @@
-;; Exports a name that is a line of the host's log, with terminal escapes. Neither the log nor the Plugin has it as
-;; it is.
+;; Exports a name that is a line of the host's log, with terminal escapes. Neither the log nor the Plugin contains it
+;; unescaped.
 
 (component
   (instance $empty)

@@ -1,5 +1,5 @@
-//! Asks for a kind of children whose name is a line of the host's log, with terminal escapes, and whose group leads
-//! elsewhere in a path. The host refuses the descriptor, and neither its log nor its requests have any of it.
+//! Declares a child kind whose name is a line of the host's log, with terminal escapes, and whose group would change a
+//! URL's path. The host rejects the descriptor, and neither its log nor its requests contain any of it.
 
 use hostile_guests::{Descriptor, Hostile, child_rule, descriptor};
 

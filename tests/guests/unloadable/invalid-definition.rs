@@ -1,4 +1,4 @@
-//! Brings along a definition whose schema is none. The API server refuses it, and the Plugin says why.
+//! Carries a CRD whose schema is invalid. The API server rejects it, and the Plugin's condition gives the reason.
 
 use hostile_guests::{Descriptor, Hostile, Parent, definition, descriptor};
 

@@ -1,4 +1,4 @@
-;; Begins with a memory of 4 GiB. The host refuses to make it.
+;; Starts with a memory of 4 GiB. The host refuses to create it.
 
 (component
   (core module $module

@@ -1,5 +1,5 @@
-;; Imports a core module, which only who links components by hand could give it. The Plugin says that it cannot be
-;; linked.
+;; Imports a core module, which only a user who links components by hand could provide. The Plugin's condition reports
+;; that it cannot be linked.
 
 (component
   (import "module" (core module $module (export "describe" (func)) (export "reconcile" (func))))

@@ -1,5 +1,5 @@
-//! Brings along a definition whose name leads elsewhere in a path. The host refuses it before the API server is
-//! asked.
+//! Carries a CRD whose name would change a URL's path. The host rejects it before it sends a request to the API
+//! server.
 
 use hostile_guests::{Descriptor, Hostile, Parent, definition, descriptor};
 

@@ -1,4 +1,4 @@
-//! Wants to reconcile Plugins, so that it could rule over what the host runs. The host refuses it.
+//! Declares Plugins as its parents, so that it could control what the host runs. The host rejects it.
 
 use hostile_guests::{Descriptor, Hostile, descriptor, existing};
 

@@ -1,4 +1,4 @@
-//! Brings along the definition of a kind in Windlass' own group. The host refuses it before the API server is asked.
+//! Carries the CRD of a kind in Windlass' own group. The host rejects it before it sends a request to the API server.
 
 use hostile_guests::{Descriptor, Hostile, Parent, definition, descriptor};
 

@@ -1,4 +1,4 @@
-;; Loops in its start function, before anything of it is called. The host ends it at the deadline of the first call.
+;; Loops in its start function, before any call. The host ends it at the deadline of the first call.
 
 (component
   (core module $module

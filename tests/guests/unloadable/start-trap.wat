@@ -1,4 +1,4 @@
-;; Traps in its start function, before anything of it is called. The Plugin says so.
+;; Traps in its start function, before any call. The Plugin's condition reports it.
 
 (component
   (core module $module

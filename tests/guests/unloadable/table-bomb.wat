@@ -1,4 +1,4 @@
-;; Begins with a table of a thousand million entries, 8 GB for the host. The host refuses to make it.
+;; Starts with a table of a thousand million entries, which are 8 GB for the host. The host refuses to create it.
 
 (component
   (core module $module

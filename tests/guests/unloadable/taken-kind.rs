@@ -1,5 +1,5 @@
-//! Brings along the definition of a kind that another plugin reconciles. The older Plugin keeps it, and this one says
-//! so.
+//! Carries the CRD of a kind that another plugin reconciles. The older Plugin keeps the kind, and the condition of this
+//! one reports it.
 
 use hostile_guests::{Descriptor, Hostile, Parent, child_rule, definition, descriptor};
 

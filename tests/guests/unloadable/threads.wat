@@ -1,4 +1,4 @@
-;; Wants a memory that threads share, which the host's engine is built without. The compiler refuses it.
+;; Declares a memory that threads share, which the host's engine does not support. The compiler rejects it.
 
 (component
   (core module $module

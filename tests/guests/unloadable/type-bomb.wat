@@ -1,4 +1,4 @@
-;; Has a type of a thousand million parts, in thirty lines. The compiler refuses it at once.
+;; Has a type with a thousand million parts, in thirty lines. The compiler rejects it at once.
 
 (component
   (type $t0 (tuple u8 u8))

@@ -1,4 +1,5 @@
-;; Speaks a contract that is still to come. The Plugin says which one the host knows, and what it found.
+;; Exports a future version of the contract. The Plugin's condition names the versions that the host supports, and the
+;; one that it found.
 
 (component
   (instance $reconciler)

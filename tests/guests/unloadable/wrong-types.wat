@@ -1,4 +1,4 @@
-;; Exports what the contract names, by functions of other types. The Plugin says that it does not fit.
+;; Exports the functions of the contract with other types. The Plugin's condition reports that they do not fit.
 
 (component
   (core module $module

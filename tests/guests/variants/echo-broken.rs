@@ -1,5 +1,5 @@
-//! A version of Echo that traps when asked what it is. The host keeps the old logic live and says so in the Plugin's
-//! conditions.
+//! A version of Echo that traps in `describe`. The host keeps the old component live, and the Plugin's conditions
+//! report the trap.
 
 use windlass_plugin::{
     Adapter, Failure,

@@ -1,4 +1,4 @@
-//! Echo that tells what it does: log lines, a span attribute and a span event, for the tests of traces.
+//! Echo with log lines, a span attribute and a span event, for the tests of traces.
 
 use echo::Echo;
 use windlass_plugin::{

@@ -1,4 +1,4 @@
-//! Echo as it was before its kind was stable: the same parents and Pods, and a definition that knows `v1beta1` alone.
+//! Echo before its kind was stable: the same parents and Pods, and a CRD that has only `v1beta1`.
 
 use echo::Echo;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Echo's next version, for hot swaps: the same parents and Pods, but each Pod has the label `logic=v2`.
+//! The next version of Echo, for hot swaps: the same parents and Pods, but each Pod has the label `logic=v2`.
 
 use echo::Echo;
 use windlass_plugin::{

@@ -1,5 +1,5 @@
-//! Echo with one field more in its definition, `spec.note`, which is optional and which it does not use: plain Echo is a
-//! component that drops a field.
+//! Echo with an additional field in its CRD, `spec.note`, which is optional and which it does not use: compared with
+//! it, plain Echo is a component that drops a field.
 
 use echo::Echo;
 use serde_json::{Value, json};

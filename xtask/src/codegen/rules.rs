@@ -1,4 +1,4 @@
-//! docs/reconcile-rules.md: below each rule, its tests by name, found in the sources.
+//! docs/reconcile-rules.md: lists, below each rule, its tests in the sources.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,17 +7,17 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-/// The page. Its text is written by hand, the lists of tests are not.
+/// The page. Its text is written by hand; the lists of tests are generated.
 pub const PAGE: &str = "docs/reconcile-rules.md";
-/// Where the tests are.
+/// The folders with tests.
 const SOURCES: [&str; 3] = ["host", "sdk", "tests"];
-/// Where a list begins. It ends with the next heading, or with the page.
+/// The line before a list. The list ends with the next heading, or with the page.
 const MARKER: &str = "<!-- tests -->\n";
 
 /// Tests by the number of their rule and by file.
 type Tests = BTreeMap<u32, BTreeMap<String, Vec<String>>>;
 
-/// The page with the lists as they should be.
+/// The page with the current lists.
 ///
 /// # Errors
 /// If a rule has no test, or a test names a rule that the page does not have.

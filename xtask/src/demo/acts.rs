@@ -1,4 +1,4 @@
-//! The steps. Each waits, bounded, until the API server's state says what the step claims.
+//! The steps. Each waits, with a timeout, until the state in the API server is what the step claims.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,26 +12,26 @@ use super::host::Host;
 use super::stage::Stage;
 use super::{Built, trace};
 
-/// Where the demo's own objects live.
+/// The namespace of the demo's own objects.
 const NAMESPACE: &str = "demo";
 /// Long enough for a busy machine with two cores, and for a real image.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// A demo under way.
+/// A running demo.
 pub(super) struct Show<'a> {
     stage: &'a Stage,
     built: &'a Built,
     cluster: &'a Cluster,
-    /// Somebody else's cluster: leave it as it was found.
+    /// Whether the cluster is the user's: then the demo removes what it created.
     borrowed: bool,
-    /// What is in a borrowed cluster may only be removed once we know that it is ours.
+    /// Whether the objects in a borrowed cluster may be removed: only after the demo has checked that none existed.
     ours: bool,
     interrupted: &'a AtomicBool,
     host: Option<Host>,
 }
 
 impl<'a> Show<'a> {
-    /// Nothing is shown yet.
+    /// A demo before its first step.
     pub(super) fn new(
         stage: &'a Stage,
         built: &'a Built,
@@ -42,7 +42,7 @@ impl<'a> Show<'a> {
         Self { stage, built, cluster, borrowed, ours: false, interrupted, host: None }
     }
 
-    /// Every step in turn.
+    /// Runs all steps.
     pub(super) fn all(&mut self) -> anyhow::Result<()> {
         self.control_plane()?;
         self.install()?;
@@ -69,7 +69,7 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
-    /// A Windlass that somebody uses, or a namespace of theirs, must not be overwritten and then removed.
+    /// Checks that the cluster has no Windlass and no such namespace, which the demo would overwrite and then remove.
     fn nothing_of_ours_is_there(&self) -> anyhow::Result<()> {
         let objects = [
             ("customresourcedefinition", "plugins.windlass.dev"),
@@ -82,7 +82,7 @@ impl<'a> Show<'a> {
             let found = self.cluster.kubectl(&["get", kind, name, "--ignore-not-found", "--output=name"])?;
             ensure!(
                 found.trim().is_empty(),
-                "the cluster has a {kind} {name} already, and the demo removes at its end what it makes: use another \
+                "the cluster already has a {kind} {name}, and the demo removes at its end what it creates: use another \
                  cluster, or remove it first"
             );
         }
@@ -110,7 +110,7 @@ impl<'a> Show<'a> {
     }
 
     fn push(&mut self) -> anyhow::Result<()> {
-        self.stage.step("An operator, shipped as a .wasm in a ConfigMap");
+        self.stage.step("An operator, delivered as a .wasm file in a ConfigMap");
         let arguments = ["push", "target/guests/echo.wasm", "--name", "echo", "--create-rbac"];
         self.stage.command(&format!("windlass {}", arguments.join(" ")));
         let mut push = Command::new(&self.built.windlass)
@@ -119,7 +119,7 @@ impl<'a> Show<'a> {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        // It waits for the host by itself; we would not want to wait with it for a host that has ended.
+        // push waits for the host; the demo must not wait with it for a host that has ended.
         if let Err(error) = self.until("windlass push is done", |_| Ok(push.try_wait()?)) {
             let _ = push.kill();
             let _ = push.wait();
@@ -138,7 +138,7 @@ impl<'a> Show<'a> {
     fn create(&mut self) -> anyhow::Result<()> {
         self.stage.step("An Echo with 3 replicas");
         self.kubectl(&["create", "namespace", NAMESPACE])?;
-        // Pods cannot be made before the controller manager has made this.
+        // Pods cannot be created before the controller manager has created this.
         let account = ["get", "serviceaccount", "default", "-n", NAMESPACE, "--output=name"];
         self.until("the namespace's ServiceAccount", |show| show.cluster.kubectl(&account).map(Some))?;
         self.kubectl(&["apply", "-n", NAMESPACE, "-f", "manifests/samples/echo.yaml"])?;
@@ -155,7 +155,7 @@ impl<'a> Show<'a> {
     }
 
     fn heal(&mut self) -> anyhow::Result<()> {
-        self.stage.step("A Pod deleted by hand comes back");
+        self.stage.step("A Pod that is deleted by hand is recreated");
         let uid = self.only_uid()?.context("there is no Pod to delete")?;
         self.kubectl(&["delete", "pod", "hello-0", "-n", NAMESPACE])?;
         self.wait("another hello-0 is Ready", |show| {
@@ -166,7 +166,7 @@ impl<'a> Show<'a> {
     }
 
     fn swap(&mut self) -> anyhow::Result<()> {
-        self.stage.step("New logic, with nothing but kubectl");
+        self.stage.step("A new component, delivered with kubectl alone");
         let uid = self.only_uid()?.context("there is no Pod to change")?;
         let process = self.host()?.id();
         let file = "--from-file=plugin.wasm=target/guests/echo-v2.wasm";
@@ -176,7 +176,7 @@ impl<'a> Show<'a> {
         self.stage.output(&self.cluster.kubectl_with_input(&["replace", "-f", "-"], &map)?);
         let digest = self.built.echo_v2.digest.clone();
         self.wait("the new digest is live", |show| show.plugin_runs(&digest))?;
-        self.wait("the Pod has the new logic's label", |show| {
+        self.wait("the Pod has the new component's label", |show| {
             let pods = show.pods()?;
             let new = |pod: &Value| text(pod, "/metadata/labels/logic") == "v2";
             Ok((!pods.is_empty() && pods.iter().all(new)).then_some(()))
@@ -185,7 +185,7 @@ impl<'a> Show<'a> {
         self.kubectl(&["get", "pods", "-n", NAMESPACE, "--show-labels"])?;
         ensure!(
             self.only_uid()? == Some(uid),
-            "the Pod was made anew: the new logic should only have changed its label"
+            "the Pod was recreated: the new component should only have changed its label"
         );
         ensure!(self.host_lives() && self.host()?.id() == process, "the host was restarted");
         self.stage.note(&format!("the same Pod, and the host is still process {process}"));
@@ -193,27 +193,29 @@ impl<'a> Show<'a> {
     }
 
     fn trace(&mut self) -> anyhow::Result<()> {
-        self.stage.step("The trace of a reconcile: the one that made the Pods");
+        self.stage.step("The trace of the reconcile that created the Pods");
         let tree = self.until("a reconcile's trace in the host's log", |show| {
             Ok(trace::of_a_write(&show.host()?.log(), "create"))
         })?;
         self.stage.output(&tree);
-        self.stage.note("with OTEL_EXPORTER_OTLP_ENDPOINT set, the same spans go to any OpenTelemetry collector");
+        self.stage
+            .note("if OTEL_EXPORTER_OTLP_ENDPOINT is set, the host sends the same spans to an OpenTelemetry collector");
         Ok(())
     }
 
-    /// Ends the host, and in a borrowed cluster removes what was made. All of it is tried; the first error is told.
+    /// Stops the host, and removes what the demo created in a borrowed cluster. Tries everything, and returns the first
+    /// error.
     pub(super) fn take_down(&mut self) -> anyhow::Result<()> {
         let removed = if self.borrowed && self.ours { self.remove() } else { Ok(()) };
         let stopped = self.host.as_mut().map_or(Ok(()), Host::stop);
         if stopped.is_ok() && self.host.take().is_some() {
-            self.stage.note("the host ended cleanly after SIGTERM");
+            self.stage.note("the host ended with success after SIGTERM");
         }
         removed.and(stopped)
     }
 
     fn remove(&self) -> anyhow::Result<()> {
-        // In this order: what is reconciled goes while the host still runs, what grants permissions goes last.
+        // In this order: parents are deleted while the host still runs, and permissions last.
         let deletions: [&[&str]; 5] = [
             &["namespace", NAMESPACE],
             &["customresourcedefinition", "echoes.my-operator.dev", "plugins.windlass.dev"],
@@ -230,7 +232,7 @@ impl<'a> Show<'a> {
         result
     }
 
-    /// The end of the host's log, for a person who must find out what went wrong.
+    /// The end of the host's log, for a user who must find the cause of a failure.
     pub(super) fn host_log(&self, lines: usize) -> String {
         let log = self.host.as_ref().map(Host::log).unwrap_or_default();
         let all: Vec<&str> = log.lines().collect();
@@ -246,7 +248,7 @@ impl<'a> Show<'a> {
         self.host.as_ref().context("the host does not run")
     }
 
-    /// Shows a kubectl command and what it prints.
+    /// Runs a kubectl command; shows it and its output.
     fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let quoted: Vec<_> = arguments.iter().map(|argument| quoted(argument)).collect();
         self.stage.command(&format!("kubectl {}", quoted.join(" ")));
@@ -255,7 +257,7 @@ impl<'a> Show<'a> {
         Ok(output)
     }
 
-    /// Waits for what a step claims, and says that it was seen.
+    /// Waits for what a step claims, and prints that it was observed.
     fn wait(&mut self, what: &str, look: impl FnMut(&Self) -> anyhow::Result<Option<()>>) -> anyhow::Result<()> {
         let begun = Instant::now();
         self.until(what, look)?;
@@ -263,7 +265,7 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
-    /// Waits, but not on after a Ctrl-C or the host's end.
+    /// Waits, but stops after a Ctrl-C or when the host ends.
     fn until<T>(&mut self, what: &str, mut look: impl FnMut(&Self) -> anyhow::Result<Option<T>>) -> anyhow::Result<T> {
         let stage = self.stage;
         stage.during(&format!("waiting until {what}"), || {
@@ -279,14 +281,14 @@ impl<'a> Show<'a> {
         })?
     }
 
-    /// Whether the Plugin is Ready with this logic.
+    /// Whether the Plugin is Ready with this component.
     fn plugin_runs(&self, digest: &str) -> anyhow::Result<Option<()>> {
         let plugin = self.get(&["plugin", "echo"])?;
         let live = text(&plugin, "/status/activeDigest") == digest && is_true(&plugin, "Ready");
         Ok(live.then_some(()))
     }
 
-    /// Whether the Echo is Ready with exactly so many Pods, all of them Ready and none on its way out.
+    /// Whether the Echo is Ready with exactly this number of Pods, all of them Ready and none being deleted.
     fn settled(&self, replicas: usize) -> anyhow::Result<Option<()>> {
         let pods = self.pods()?;
         let good = |pod: &Value| is_true(pod, "Ready") && pod.pointer("/metadata/deletionTimestamp").is_none();
@@ -316,7 +318,7 @@ impl<'a> Show<'a> {
 
     fn get(&self, what: &[&str]) -> anyhow::Result<Value> {
         let output = self.cluster.kubectl(&[&["get", "--output=json"], what].concat())?;
-        serde_json::from_str(&output).context("kubectl printed no JSON")
+        serde_json::from_str(&output).context("the output of kubectl is not JSON")
     }
 }
 
@@ -329,7 +331,7 @@ fn is_true(object: &Value, condition: &str) -> bool {
     conditions.into_iter().flatten().any(|found| text(found, "/type") == condition && text(found, "/status") == "True")
 }
 
-/// As one would type it into a shell.
+/// The argument as a user would type it into a shell.
 fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,".contains(c);
     if argument.chars().all(plain) { argument.to_owned() } else { format!("'{argument}'") }

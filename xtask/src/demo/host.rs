@@ -12,8 +12,8 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use windlass_testbed::until;
 
-/// A little more than the host gives its running reconciles.
-const GRACE: Duration = Duration::from_secs(25);
+/// The grace period of the Pod in manifests/deployment.
+const GRACE: Duration = Duration::from_secs(45);
 
 /// A running `windlass run`.
 pub(super) struct Host {
@@ -34,7 +34,7 @@ impl Host {
             .arg(kubeconfig)
             .arg("--cache-dir")
             .arg(folder.join("components"))
-            // A Ctrl-C in the terminal is ours to hear: we end the host after what depends on it.
+            // A Ctrl-C in the terminal must not reach the host: the demo ends it after everything that depends on it.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
@@ -50,17 +50,17 @@ impl Host {
         self.child.id()
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// What it logged so far.
+    /// Its log so far.
     pub(super) fn log(&self) -> String {
         fs::read(&self.log).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
     }
 
-    /// Whether `/readyz` says so.
+    /// Whether `/readyz` returns 200.
     pub(super) fn ready(&self) -> anyhow::Result<bool> {
         const WAIT: Duration = Duration::from_secs(2);
         let mut stream = TcpStream::connect_timeout(&self.health, WAIT)?;
@@ -91,7 +91,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // First: it must not kill what may have got the host's id by then.
+        // Before the host: the watchdog must not kill another process that gets the host's id.
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
@@ -102,7 +102,7 @@ impl Drop for Host {
     }
 }
 
-/// Kills the host when this process is gone without having ended it: its standard input ends then.
+/// Kills the host when this process ends without having stopped it: the watchdog's standard input ends then.
 fn watchdog(id: u32) -> anyhow::Result<Child> {
     let mut command = Command::new("sh");
     command.args(["-c", "read -r _; kill -9 \"$1\"", "sh", &id.to_string()]);

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: Windlass at work on a real control plane, step by step, with what a user would type.
+//! `cargo xtask demo`: shows Windlass on a real control plane, step by step, with the commands that a user would type.
 
 mod acts;
 mod host;
@@ -22,7 +22,7 @@ use crate::run::{cargo, root, run, windlass};
 /// Flags.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// End after the last step, with exit code 0 only if every step was really observed
+    /// Stop after the last step; exit with code 0 only if every step was observed
     #[arg(long)]
     once: bool,
     /// Use this cluster instead of a local control plane; what the demo makes there is removed at the end
@@ -32,34 +32,34 @@ pub struct Args {
 
 /// The programs and components that the demo shows.
 pub(crate) struct Built {
-    /// `windlass` itself.
+    /// The `windlass` binary.
     windlass: PathBuf,
-    /// The first logic.
+    /// The first component.
     echo: Guest,
-    /// The logic that takes over.
+    /// The component that replaces it.
     echo_v2: Guest,
 }
 
-/// Shows it.
+/// Runs the demo.
 ///
 /// # Errors
-/// If the set-up fails, a step was not observed, or the host did not end as it should.
+/// If the set-up fails, a step was not observed, or the host did not end with success.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let stage = Stage::new();
     let kubeconfig = args.kubeconfig.as_deref().map(std::fs::canonicalize).transpose();
     let kubeconfig = kubeconfig.with_context(|| "--kubeconfig names no file".to_owned())?;
-    // So that the shown commands can name files as a reader in the repository's root would.
+    // The commands that are shown name files relative to the repository's root.
     std::env::set_current_dir(root()?)?;
     let built = set_up(&stage, kubeconfig.is_none())?;
 
-    // From here on there is something to take down; until here a signal may simply end us.
+    // From here on there is something to stop and remove; before, a signal may just end the process.
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, interrupted.clone())?;
     }
     let shown = show(args, &stage, &built, kubeconfig.as_deref(), &interrupted);
     match shown {
-        Err(_) if interrupted.load(Ordering::Relaxed) => bail!("interrupted; everything was taken down"),
+        Err(_) if interrupted.load(Ordering::Relaxed) => bail!("interrupted; everything was stopped and removed"),
         shown => shown,
     }
 }
@@ -87,24 +87,24 @@ fn show(
         stage.failed(&format!("{error:#}"), &show.host_log(40));
     }
     if observed.is_ok() && !args.once {
-        stage.note("everything above stays up for you to try; Ctrl-C takes it down");
+        stage.note("everything above keeps running for you to try; Ctrl-C stops it");
         while !interrupted.load(Ordering::Relaxed) && show.host_lives() {
             std::thread::sleep(Duration::from_millis(200));
         }
     }
-    stage.step("Taking everything down");
+    stage.step("Clean-up");
     let ended = show.take_down();
     let was_up = observed.is_ok();
-    // The step's number and reason stand above already.
-    observed.map_err(|_| anyhow::anyhow!("the demo did not show what it should; the failed step is named above"))?;
+    // The number of the failed step and the reason are already printed above.
+    observed.map_err(|_| anyhow::anyhow!("a step of the demo failed; it is named above"))?;
     ended?;
     if was_up {
-        stage.done("all of the above was observed on the API server; everything is taken down");
+        stage.done("all of the above was observed on the API server; everything is stopped and removed");
     }
     Ok(())
 }
 
-/// Builds what is not there yet. Seconds when all is.
+/// Builds what is missing. Takes seconds if nothing is.
 fn set_up(stage: &Stage, local: bool) -> anyhow::Result<Built> {
     stage.step("Set-up");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
@@ -119,7 +119,7 @@ fn set_up(stage: &Stage, local: bool) -> anyhow::Result<Built> {
     }
     // One after the other: each uses all cores by itself.
     if local {
-        // It says something only if there is something to do.
+        // It prints lines only if there is something to build.
         tools::control_plane(&|line| {
             first_run();
             tools::stderr(line);

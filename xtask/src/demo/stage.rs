@@ -1,4 +1,4 @@
-//! What the audience sees: steps, commands, their output. Colours and progress only on a terminal.
+//! The output of the demo: steps, commands and their output. Colours and progress are only for a terminal.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
@@ -11,7 +11,7 @@ const RED: &str = "31";
 const GREEN: &str = "32";
 const CYAN: &str = "36";
 
-/// Where the demo is shown.
+/// The output.
 pub(super) struct Stage {
     terminal: bool,
     steps: Cell<u32>,
@@ -19,7 +19,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Standard output.
+    /// Writes to standard output.
     pub(super) fn new() -> Self {
         let terminal = std::io::stdout().is_terminal();
         Self {
@@ -37,41 +37,41 @@ impl Stage {
         say(&self.paint(BOLD, &format!("── {number}. {title}")));
     }
 
-    /// The step that runs, for messages.
+    /// The number of the current step, for messages.
     pub(super) fn current(&self) -> u32 {
         self.steps.get().saturating_sub(1)
     }
 
-    /// Something to know.
+    /// Prints a note.
     pub(super) fn note(&self, text: &str) {
         say(&self.paint(DIM, &format!("# {text}")));
     }
 
-    /// A command that a user would type.
+    /// Prints a command that a user would type.
     pub(super) fn command(&self, line: &str) {
         say(&self.paint(CYAN, &format!("$ {line}")));
     }
 
-    /// What a command printed.
+    /// Prints the output of a command.
     pub(super) fn output(&self, text: &str) {
         for line in text.lines() {
             say(&self.paint(PLAIN, line));
         }
     }
 
-    /// Something that was waited for was seen.
+    /// Prints that a claim was observed.
     pub(super) fn seen(&self, what: &str, begun: Instant) {
         let line = format!("✓ {what} ({:.1} s)", begun.elapsed().as_secs_f32());
         say(&self.paint(GREEN, &line));
     }
 
-    /// All is shown.
+    /// Prints that all steps succeeded.
     pub(super) fn done(&self, text: &str) {
         say("");
         say(&self.paint(GREEN, &format!("✓ {text} ({} s in all)", self.start.elapsed().as_secs())));
     }
 
-    /// A step failed.
+    /// Prints that the current step failed.
     pub(super) fn failed(&self, why: &str, log: &str) {
         say("");
         say(&self.paint(RED, &format!("✗ step {} failed: {why}", self.current())));
@@ -81,7 +81,7 @@ impl Stage {
         }
     }
 
-    /// Does something that takes a while, and says so meanwhile on a terminal.
+    /// Does work that takes a while; shows `what` meanwhile on a terminal.
     pub(super) fn during<T>(&self, what: &str, work: impl FnOnce() -> T) -> T {
         if self.terminal {
             write(&format!("{}\r", self.paint(DIM, &format!("… {what}"))));
@@ -104,6 +104,6 @@ fn say(line: &str) {
 
 fn write(text: &str) {
     let mut out = std::io::stdout().lock();
-    // A closed standard output must not keep us from taking down what runs.
+    // Even if standard output is closed, the demo must stop and remove what it started.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

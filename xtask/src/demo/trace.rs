@@ -1,11 +1,11 @@
-//! Cuts a trace out of the host's log.
+//! Extracts a trace from the host's log.
 
-/// The first whole tree of a reconcile that called a plugin and then made one of its writes.
+/// The first complete tree of a reconcile that called a plugin and then sent a write of this kind.
 pub(super) fn of_a_write(log: &str, write: &str) -> Option<String> {
     let lines: Vec<&str> = log.lines().collect();
     let roots = lines.iter().enumerate().filter(|(_, line)| line.starts_with("reconcile "));
     roots.map(|(at, _)| tree(lines.get(at..).unwrap_or_default())).find_map(|tree| {
-        // A tree is written in one piece, but we may read while it is written.
+        // The host writes a tree in one piece, but this may read it while the host writes it.
         let whole = tree.iter().skip(1).any(|line| line.starts_with("└─ "));
         let spans: Vec<_> = tree.iter().map(|line| line.trim_start_matches(['│', '├', '└', '─', ' '])).collect();
         let has = |name: &str| spans.iter().any(|span| span.split(' ').next() == Some(name));

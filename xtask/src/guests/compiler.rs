@@ -1,9 +1,9 @@
-//! Which compiler a machine has for wasm.
+//! Finds the compiler for wasm on this machine.
 //!
-//! 1. rustup's target, where it is installed: what most contributors have.
+//! 1. rustup's target, if it is installed, as on most contributors' machines.
 //! 2. Debian's `rustc-web` with the standard library's source (`rust-web-src`), for machines whose rustup cannot
-//!    download: cargo builds the standard library along. As root on Debian they get installed.
-//! 3. Otherwise rustup is asked for the target.
+//!    download: cargo also builds the standard library. If xtask runs as root on Debian, it installs these packages.
+//! 3. Otherwise xtask asks rustup to install the target.
 
 use std::{
     env, fmt,
@@ -14,17 +14,17 @@ use std::{
 use anyhow::{Result, bail};
 
 const TARGET: &str = "wasm32-unknown-unknown";
-/// Debian's packages; the compiler lies where any of Debian's would.
+/// Debian's packages. Their compiler is where Debian's other compilers are.
 const PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
-/// The workspace's `rust-version`: an older compiler of Debian's own is of no use.
+/// The workspace's `rust-version`: an older compiler of Debian cannot be used.
 const MINIMUM: (u32, u32) = (1, 95);
 
 /// A way to compile for wasm.
 pub(super) enum Compiler {
     /// The toolchain in use has the target.
     Rustup,
-    /// Debian's compiler, which builds the standard library too.
+    /// Debian's compiler, which also builds the standard library.
     Debian { version: String, linker: PathBuf },
 }
 
@@ -59,7 +59,7 @@ impl Compiler {
     }
 }
 
-/// Finds a compiler, or gets one.
+/// Finds a compiler, or installs one.
 pub(super) fn find() -> Result<Compiler> {
     if has_target() {
         return Ok(Compiler::Rustup);
@@ -90,7 +90,7 @@ pub(super) fn find() -> Result<Compiler> {
     )
 }
 
-/// The cargo that runs xtask, not what the caller's environment would make of it.
+/// The cargo that runs xtask, without the caller's settings.
 pub(super) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Flags and wrappers meant for the host's own build (clippy, coverage) would rebuild all guests, or fail.
@@ -107,7 +107,7 @@ pub(super) fn cargo() -> Command {
     cargo
 }
 
-/// rustc of the toolchain in use: beside its cargo.
+/// rustc of the toolchain in use, next to its cargo.
 fn rustc() -> Command {
     let beside =
         env::var_os("CARGO").map(|cargo| PathBuf::from(cargo).with_file_name("rustc")).filter(|rustc| rustc.exists());

@@ -1,4 +1,4 @@
-//! A core module becomes a component, and text becomes a guest that no compiler would make.
+//! Makes a component of a core module, and a guest of WebAssembly text.
 
 use std::{fs, io, path::Path};
 
@@ -9,7 +9,7 @@ use wit_component::ComponentEncoder;
 
 use super::Guest;
 
-/// Wraps a module that says itself what it imports and exports.
+/// Wraps a module, which contains the description of its imports and exports.
 pub(super) fn make(module: &Path, path: &Path) -> Result<Guest> {
     let bytes = fs::read(module).with_context(|| format!("cannot read {}", module.display()))?;
     let component = ComponentEncoder::default().module(&bytes)?.encode()?;
@@ -17,27 +17,27 @@ pub(super) fn make(module: &Path, path: &Path) -> Result<Guest> {
     write(&component, path)
 }
 
-/// Checks a component by the features that the host has.
+/// Validates a component with the features that the host supports.
 pub(super) fn check(component: &[u8]) -> Result<()> {
-    // No threads, no garbage collection, no relaxed SIMD: the host's engine is built without. Python's libraries lie
-    // at addresses that are sums.
+    // Threads, garbage collection and relaxed SIMD are off, as in the host's engine. Python's libraries need extended
+    // constant expressions.
     let features = WasmFeatures::WASM2 | WasmFeatures::EXTENDED_CONST | WasmFeatures::COMPONENT_MODEL;
     Validator::new_with_features(features).validate_all(component)?;
     Ok(())
 }
 
-/// Makes bytes of WebAssembly text. Whether they are a component, and a valid one, is for the host to find out.
+/// Assembles WebAssembly text. The result need not be a valid component: the host must find that out.
 pub(super) fn assemble(text: &Path, path: &Path) -> Result<Guest> {
     write(&wat::parse_file(text)?, path)
 }
 
-/// Writes a guest if it is another one: an unchanged file keeps its time, so that nobody reloads it.
+/// Writes a guest if its bytes changed: an unchanged file keeps its time, so that no host reloads it.
 pub(super) fn write(bytes: &[u8], path: &Path) -> Result<Guest> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     if existing(path)?.as_deref() != Some(bytes) {
-        // Renamed into place: a host that watches the folder never reads half a component.
+        // The rename is atomic: a host that watches the folder never reads an incomplete component.
         let part = path.with_extension("part");
         fs::write(&part, bytes)?;
         fs::rename(&part, path)?;

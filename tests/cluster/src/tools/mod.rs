@@ -1,4 +1,4 @@
-//! The programs that the testbed runs: built once from their Go modules, kept in the user's cache folder.
+//! The programs that the testbed runs: built once from their Go modules, and kept in the user's cache folder.
 
 mod go;
 mod run;
@@ -14,33 +14,34 @@ use anyhow::{Context, Result};
 
 pub use go::Go;
 
-/// Where set-up says what it does: one line a call.
+/// Receives a line for each step of the set-up.
 pub type Progress<'a> = &'a dyn Fn(&str);
 
-/// The usual [`Progress`]: lines on stderr, also where a test's output is captured, since the first build takes minutes.
+/// The usual [`Progress`]: lines on standard error, even if the output of a test is captured, because the first build
+/// takes minutes.
 pub fn stderr(line: &str) {
-    // Nobody to tell when stderr is gone, and nothing lost.
+    // If standard error is closed, the line is lost, which does no harm.
     let _ = writeln!(std::io::stderr(), "windlass: {line}");
 }
 
 /// The programs of a control plane.
 #[derive(Clone, Debug)]
 pub struct ControlPlane {
-    /// kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and etcd, by the first argument.
+    /// kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and etcd, selected by the first argument.
     pub cluster: PathBuf,
-    /// The same file under the name kubectl.
+    /// The same file with the name kubectl.
     pub kubectl: PathBuf,
     /// The fake kubelet.
     pub kwok: PathBuf,
-    /// What starts and ends all of them.
+    /// Starts and ends all of them.
     pub supervise: PathBuf,
 }
 
 const KWOK: &str = "v0.8.0";
 const COLLECTOR_BUILDER: &str = "go.opentelemetry.io/collector/cmd/builder@v0.156.0";
 
-/// Makes sure that the programs of a control plane are there. Milliseconds when they are; some 7 minutes on two cores
-/// when nothing is.
+/// Makes sure that the programs of a control plane exist. This takes milliseconds if they do, and about ten minutes on
+/// two cores if none does.
 pub fn control_plane(progress: Progress) -> Result<ControlPlane> {
     let cluster = cluster(progress)?;
     Ok(ControlPlane {
@@ -51,7 +52,7 @@ pub fn control_plane(progress: Progress) -> Result<ControlPlane> {
     })
 }
 
-/// kubectl, as the control plane's version.
+/// kubectl of the control plane's version.
 pub fn kubectl(progress: Progress) -> Result<PathBuf> {
     Ok(cluster(progress)?.with_file_name("kubectl"))
 }
@@ -60,18 +61,18 @@ fn cluster(progress: Progress) -> Result<PathBuf> {
     let source = source("cluster");
     let inputs = read_all(&source, &["go.mod", "go.sum", "main.go"])?;
     let version = kubernetes_version(&inputs).context("tests/cluster/go.mod requires no k8s.io/kubernetes v1.x.y")?;
-    let what = format!("the control plane (Kubernetes {version}), some 5 minutes on 2 cores");
+    let what = format!("the control plane (Kubernetes {version}), up to ten minutes on 2 cores");
     store::tool("cluster", &inputs, &what, progress, |dir| {
         let flags = link_flags(&version);
         let mut build = go_build(&source, &flags, progress)?;
         build.arg(dir.join("cluster")).arg(".");
         run::quietly(build, "go build of tests/cluster", dir, progress)?;
-        // For people: this folder can stand in PATH.
+        // For users: this folder can be in `PATH`.
         symlink("cluster", dir.join("kubectl")).context("cannot link kubectl")
     })
 }
 
-/// What starts processes and ends them together: see tests/cluster/supervise.
+/// Starts processes and ends them together: see tests/cluster/supervise.
 pub(crate) fn supervise(progress: Progress) -> Result<PathBuf> {
     let source = source("cluster");
     let files = ["supervise/main.go", "supervise/ready.go", "supervise/death_linux.go", "supervise/death_other.go"];
@@ -83,14 +84,14 @@ pub(crate) fn supervise(progress: Progress) -> Result<PathBuf> {
     })
 }
 
-/// A reproducible `go build` in a folder; the output's path and the package follow.
+/// A reproducible `go build` in a folder. The caller appends the output's path and the package.
 fn go_build(source: &Path, flags: &str, progress: Progress) -> Result<Command> {
     let mut build = Go::find(progress)?.command();
     build.current_dir(source).args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o"]);
     Ok(build)
 }
 
-/// The OpenTelemetry Collector of the tests, with the parts that tests/collector/builder.yaml names.
+/// The OpenTelemetry Collector of the tests, with the components that tests/collector/builder.yaml names.
 pub fn collector(progress: Progress) -> Result<PathBuf> {
     let config =
         fs::read(source("collector").join("builder.yaml")).context("cannot read tests/collector/builder.yaml")?;
@@ -103,7 +104,8 @@ pub fn collector(progress: Progress) -> Result<PathBuf> {
         |dir| {
             let go = Go::find(progress)?;
             let sources = dir.join("sources");
-            // The builder takes these two from its file alone, and the file in the repository cannot know them.
+            // The builder reads these two settings only from its file, and the file in the repository cannot contain
+            // them.
             let here = format!("dist:\n  output_path: {}\n  go: {}\n", quoted(&sources), quoted(go.path()));
             let config = String::from_utf8_lossy(&config).replacen("dist:\n", &here, 1);
             fs::write(dir.join("builder.yaml"), config).context("cannot write the collector's builder.yaml")?;
@@ -127,7 +129,7 @@ pub fn cosign(progress: Progress) -> Result<PathBuf> {
     go_install("cosign", "github.com/sigstore/cosign/v3/cmd/cosign", "v3.1.3", progress)
 }
 
-/// Makes sure that a Go program is there under the given name: `go install PACKAGE@VERSION`, once.
+/// Makes sure that a Go program with the given name exists: `go install PACKAGE@VERSION`, once.
 pub fn go_install(name: &str, package: &str, version: &str, progress: Progress) -> Result<PathBuf> {
     let target = format!("{package}@{version}");
     store::tool(name, target.as_bytes(), &format!("{name} {version}"), progress, |dir| {
@@ -142,7 +144,7 @@ pub fn go_install(name: &str, package: &str, version: &str, progress: Progress) 
     })
 }
 
-/// Clients and the API server compare versions, and a plain `go build` leaves them at v0.0.0.
+/// Clients and the API server compare versions, and a plain `go build` sets them to v0.0.0.
 fn link_flags(version: &str) -> String {
     let mut parts = version.trim_start_matches('v').split('.');
     let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -161,7 +163,7 @@ fn kubernetes_version(go_mod: &[u8]) -> Option<String> {
     Some(words.next()?.trim().to_owned())
 }
 
-/// A folder of the tests, in the checkout that this crate was built from.
+/// A folder of the tests, in the checkout from which this crate was built.
 pub(crate) fn source(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(folder)
 }
@@ -175,7 +177,7 @@ fn read_all(folder: &Path, files: &[&str]) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-/// A path as a YAML string: JSON's strings are YAML's too.
+/// A path as a YAML string: JSON's strings are also YAML.
 fn quoted(path: &Path) -> String {
     serde_json::Value::from(path.to_string_lossy()).to_string()
 }

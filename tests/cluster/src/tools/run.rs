@@ -1,4 +1,4 @@
-//! Runs a long build quietly: its output matters only when it fails.
+//! Runs a long build quietly: its output is only needed if it fails.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::supervised::last_lines;
 
 const SIGN_OF_LIFE: Duration = Duration::from_secs(20);
 
-/// Runs a command with its output in a file of `dir`, and says now and then that it still runs.
+/// Runs a command with its output in a file of `dir`, and reports from time to time that it still runs.
 pub(super) fn quietly(mut command: Command, what: &str, dir: &Path, progress: Progress) -> Result<()> {
     let path = dir.join("build.log");
     let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;

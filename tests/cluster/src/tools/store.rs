@@ -1,4 +1,4 @@
-//! The user's folder of built programs: one folder for each content of their inputs, filled once and then only read.
+//! The user's folder of built programs: one folder for each hash of their inputs, written once and then only read.
 
 use std::env;
 use std::fs::{self, File};
@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 
 use super::Progress;
 
-/// The program `name` made from `inputs`, built by `build` into the folder it is given when it is not there yet.
+/// The program `name` made from `inputs`. If it does not exist yet, `build` builds it into the folder that it is given.
 ///
-/// Callers in other processes wait for one build rather than repeat it, and never see half of one.
+/// Callers in other processes wait for one build and do not repeat it, and never see an incomplete one.
 pub(super) fn tool(
     name: &str,
     inputs: impl AsRef<[u8]>,
@@ -45,7 +45,7 @@ pub(super) fn tool(
     progress(&format!("building {what}; once, it is kept in {}", home.display()));
     let begun = std::time::Instant::now();
     remove_unfinished(&root, name);
-    // Beside its place, since a rename is atomic on one file system only.
+    // Next to its target, because a rename is atomic only within one file system.
     let fresh =
         tempfile::Builder::new().prefix(&unfinished(name)).tempdir_in(&root).context("cannot create a folder")?;
     build(fresh.path())?;
@@ -62,14 +62,15 @@ fn unfinished(name: &str) -> String {
     format!(".{name}-")
 }
 
-/// Removes what a killed build left. The caller holds the lock, so nobody fills such a folder now.
+/// Removes the folders that a killed build left. The caller holds the lock, so no other process writes such a folder
+/// now.
 fn remove_unfinished(root: &Path, name: &str) {
     let Ok(entries) = fs::read_dir(root) else {
         return;
     };
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with(&unfinished(name)) {
-            // Only space is lost when it stays.
+            // If a folder cannot be removed, it only uses space.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -58,7 +58,7 @@ fn all_samples_run_in_one_host_that_writes_nothing_in_steady_state_and_hot_swaps
     }
 
     let mark = env.mark();
-    // This is no synchronisation: the test shows that nothing happens for this time.
+    // Not a synchronization: the test shows that nothing happens for this time.
     sleep(OBSERVATION);
     assert_eq!(env.host_requests(mark).attempted_writes().to_vec(), [], "the host writes nothing in steady state");
     eprintln!("all samples in steady state: RSS of the host {} MiB", host.memory("VmRSS"));

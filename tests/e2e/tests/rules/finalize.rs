@@ -149,7 +149,7 @@ fn r15_orphan_deletion_calls_finalize_and_keeps_the_children() {
     let mark = ns.env().mark();
     puppet.kubectl("delete", &["--cascade=orphan", "--wait=true", "--timeout=180s"]);
     assert!(!ns.env().host_log_lines(&format!("puppet called: finalize {}/web ", ns.name())).is_empty());
-    // The watch may show a child without its parent before it shows the deletion: then the API server refuses to create it.
+    // The watch may show a child without its parent before it shows the deletion: then the API server rejects its create.
     assert_eq!(write_attempts(&ns, mark, "configmaps").filter(AuditEvent::succeeded).to_vec(), []);
     assert_eq!(names(&ns, "configmaps"), ["a", "b"]);
     assert!(ns.get("configmaps", "a").expect("it is there")["metadata"]["ownerReferences"].is_null());

@@ -62,7 +62,7 @@ fn r17_new_component_or_config_is_called_for_every_parent_again() {
 }
 
 #[test]
-fn r07_values_that_the_api_server_defaults_or_normalises_cause_no_write_on_the_next_reconcile() {
+fn r07_values_that_the_api_server_defaults_or_normalizes_cause_no_write_on_the_next_reconcile() {
     let alone = alone();
     let ns = alone.env.namespace("normal");
     // A Secret's stringData becomes data, a Service gets a protocol and addresses, a Pod gets defaults and `1` for

@@ -15,7 +15,7 @@ export const reconciler = {
     extensions: [],
   }),
 
-  // Wants one ConfigMap that shows what this call sees.
+  // Returns one ConfigMap that shows what this call sees.
   reconcile: (request) => {
     const parent = JSON.parse(new TextDecoder().decode(request.parent));
     const data = seen();
@@ -39,7 +39,7 @@ const seen = () => {
   return {
     random,
     order: order.join(' '),
-    // Where an engine has an environment, arguments and files, this is where it has them.
+    // An engine with an environment, arguments and files would have them here.
     environment: Object.keys(globalThis.process?.env ?? {}).join(' '),
     arguments: (globalThis.process?.argv ?? []).join(' '),
     files: globalThis.process?.cwd?.() ?? '',

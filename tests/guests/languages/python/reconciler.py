@@ -54,7 +54,7 @@ class Reconciler(exports.Reconciler):
 def seen():
     before = time.monotonic_ns()
     numbers = f"{random.getrandbits(64)} {secrets.token_hex(8)}"
-    # A set of strings goes by their hashes, which Python seeds anew for each process.
+    # The order of a set depends on hashes, which Python seeds at random for each process.
     order = set("one two three four five six seven eight nine ten eleven twelve".split())
     return {
         "random": numbers,

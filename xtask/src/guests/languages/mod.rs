@@ -1,7 +1,7 @@
-//! Guests in other languages than Rust, each by the tool that its language has.
+//! Guests in other languages than Rust, each built by the tool of its language.
 //!
-//! These tools take from seconds to a minute, and know nothing of what is up to date: a component is kept under the
-//! hash of all that it was made from.
+//! These tools take from seconds to a minute, and always rebuild. So each component is stored under the hash of all its
+//! inputs.
 
 mod go;
 mod js;
@@ -15,23 +15,23 @@ use sha2::{Digest, Sha256};
 
 use super::{Guest, component};
 
-/// The world that all of them are built for.
+/// The world of all of them.
 const WORLD: &str = "plugin";
 
-/// What is written in every language: the name of its component, before the language's, and the folder that holds a
-/// folder of each language.
+/// The programs that exist in every language: the prefix of the component's name, before the language, and the folder
+/// with a folder for each language.
 const PROGRAMS: [(&str, &str); 2] = [("", "tests/guests/languages"), ("echo-", "plugins/echo")];
 
 /// A language.
 struct Language {
-    /// Its folder's name.
+    /// The name of its folder.
     name: &'static str,
-    /// Makes the component's bytes.
+    /// Builds the component's bytes.
     build: fn(&Places) -> Result<Vec<u8>>,
-    /// The texts of the module with `build` and of what it is built with: who changes how a guest is built wants it
-    /// built again.
+    /// The text of the module with `build`, and of the list of its tools: the guests are rebuilt after a change of
+    /// either.
     recipe: [&'static str; 2],
-    /// Tools that neither the recipe nor the guest's folder names, in the versions that there are.
+    /// The versions of tools that are neither in the recipe nor in the guest's folder.
     tools: fn(&Path) -> Result<String>,
 }
 
@@ -46,25 +46,25 @@ const LANGUAGES: [Language; 3] = [
     },
 ];
 
-/// The recipe names them all.
+/// The recipe names all tools.
 #[expect(clippy::unnecessary_wraps, reason = "others have to look")]
 fn none(_root: &Path) -> Result<String> {
     Ok(String::new())
 }
 
-/// Where a language's tool finds everything.
+/// The folders for a language's tool.
 struct Places {
     /// The contract.
     wit: PathBuf,
-    /// A copy of the guest's source, since tools leave files beside it.
+    /// A copy of the guest's source, because tools write files next to it.
     source: PathBuf,
-    /// For what is made on the way.
+    /// A folder for intermediate files.
     work: PathBuf,
-    /// For the tools of all languages.
+    /// The tools of all languages.
     tools: PathBuf,
 }
 
-/// Builds what has changed, and says so.
+/// Builds the guests that changed, and prints their names.
 pub(super) fn build(root: &Path, folder: &Path) -> Result<Vec<Guest>> {
     let mut guests = Vec::new();
     for (prefix, source) in PROGRAMS {
@@ -78,7 +78,7 @@ pub(super) fn build(root: &Path, folder: &Path) -> Result<Vec<Guest>> {
     Ok(guests)
 }
 
-/// The component, as it was kept or built now.
+/// The component, stored or built now.
 fn component(root: &Path, name: &str, source: &Path, language: &Language) -> Result<Vec<u8>> {
     let wit = root.join("wit");
     let inputs = [files(&wit)?, files(source)?].concat();
@@ -90,7 +90,7 @@ fn component(root: &Path, name: &str, source: &Path, language: &Language) -> Res
         return Ok(fs::read(kept)?);
     }
     println!("guests: building {name}, up to a minute");
-    // What was made of other inputs goes with whatever an interrupted build left.
+    // Remove components of other inputs, and the files of an interrupted build.
     if home.is_dir() {
         fs::remove_dir_all(&home)?;
     }
@@ -98,14 +98,14 @@ fn component(root: &Path, name: &str, source: &Path, language: &Language) -> Res
     fs::create_dir_all(&places.work)?;
     copy(source, &places.source)?;
     let bytes = (language.build)(&places)?;
-    component::check(&bytes).context("builds, but is no component that the host would load")?;
+    component::check(&bytes).context("builds, but is not a component that the host would load")?;
     let part = kept.with_extension("part");
     fs::write(&part, &bytes)?;
     fs::rename(&part, &kept)?;
     Ok(bytes)
 }
 
-/// All files of a folder and of those in it, in an order that is always the same.
+/// All files of a folder and its subfolders, always in the same order.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut entries = fs::read_dir(folder)
         .with_context(|| format!("cannot read {}", folder.display()))?

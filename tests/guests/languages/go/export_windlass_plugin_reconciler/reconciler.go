@@ -1,5 +1,5 @@
 // Package export_windlass_plugin_reconciler is the guest: it writes into a ConfigMap what a plugin in Go sees of the
-// machine it runs on. The generated bindings call it, and want it under this name.
+// machine it runs on. The generated bindings call it, and require this name.
 package export_windlass_plugin_reconciler
 
 import (
@@ -19,23 +19,23 @@ import (
 	types "wit_component/windlass_plugin_types"
 )
 
-// The monotonic clock alone: time.Now reads the wall clock along with it.
+// Reads only the monotonic clock: time.Now also reads the wall clock.
 //
 //go:linkname nanotime runtime.nanotime
 func nanotime() int64
 
-// Each garbage collection reads the wall clock, for statistics; and when it comes while the host hands over a request, a
-// guest may not ask for anything, and ends. A call is short and its memory is thrown away whole, so that nothing is
-// collected before the limit comes near.
+// A garbage collection reads the wall clock, for statistics. While the host passes a request to the guest, the guest may
+// not call the host, so a collection would end it. A call is short and its memory is discarded as a whole, so nothing is
+// collected until the memory is near the limit.
 func init() {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(48 << 20)
 }
 
-// object is JSON.
+// object is a JSON object.
 type object = map[string]any
 
-// Describe says what the plugin is.
+// Describe returns the plugin's descriptor.
 func Describe() types.Descriptor {
 	return types.Descriptor{
 		Name:        "go",
@@ -51,7 +51,7 @@ func Describe() types.Descriptor {
 	}
 }
 
-// Reconcile wants one ConfigMap that shows what this call sees.
+// Reconcile returns one ConfigMap that shows what this call sees.
 func Reconcile(request types.Request) witTypes.Result[types.Response, types.Failure] {
 	var parent struct {
 		Metadata struct{ Name string }
@@ -80,7 +80,7 @@ func Reconcile(request types.Request) witTypes.Result[types.Response, types.Fail
 func seen() map[string]string {
 	before := nanotime()
 	bytes := make([]byte, 8)
-	_, _ = cryptorand.Read(bytes) // It never fails: it ends the program instead.
+	_, _ = cryptorand.Read(bytes) // It never returns an error: it ends the program instead.
 	return map[string]string{
 		"random":      fmt.Sprintf("%d %x", rand.Uint64(), bytes),
 		"order":       order(),
@@ -91,7 +91,7 @@ func seen() map[string]string {
 	}
 }
 
-// order is how a map is gone through: Go makes it another order each time.
+// order is the order of a map's iteration, which Go chooses at random each time.
 func order() string {
 	words := map[string]bool{}
 	for _, word := range strings.Fields("one two three four five six seven eight nine ten eleven twelve") {
@@ -148,7 +148,7 @@ func definition() object {
 func encode(value any) []byte {
 	bytes, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // What it is made of is all JSON.
+		panic(err) // Every value here can be encoded.
 	}
 	return bytes
 }
