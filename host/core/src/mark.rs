@@ -1,4 +1,4 @@
-//! The mark by which the host recognises children of cluster-scoped parents as its own.
+//! The mark by which the host recognizes children of cluster-scoped parents as its own.
 //!
 //! The children of a namespaced parent live in its namespace, and only users with permissions in that namespace can
 //! write them. A cluster-scoped parent has children in namespaces of other users, who may copy labels, annotations and

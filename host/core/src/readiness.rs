@@ -43,7 +43,7 @@ pub struct Condition {
     pub message: String,
 }
 
-/// The conditions that summarise a Plugin.
+/// The conditions that summarize a Plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
     /// The component that the spec asks for is live and works.

@@ -126,10 +126,10 @@ impl Snapshot {
         }
     }
 
-    /// The identity of a call: equal hashes mean equal inputs. Hashes `logic` (the result of [`logic`]), the phase, the
+    /// The identity of a call: equal hashes mean equal inputs. Hashes the result of [`call_inputs`], the phase, the
     /// content hashes of all objects in their order, and whether the namespace is being deleted.
-    pub fn hash(&self, logic: &Digest, phase: Phase) -> Digest {
-        let mut hash = self.hash_objects(logic, phase);
+    pub fn hash(&self, call_inputs: &Digest, phase: Phase) -> Digest {
+        let mut hash = self.hash_objects(call_inputs, phase);
         for served in &self.related {
             // Parts have their length as prefix, and no digest has the length of this tag, so related objects cannot be
             // confused with children. The count delimits each list.
@@ -221,7 +221,7 @@ pub fn rules(grants: &Grants, limits: &Limits, shape: StatusShape) -> Digest {
 
 /// Hash of everything besides the objects that determines a response; equal for all parents of a live component:
 /// contract version, the component's digest, config and granted kinds.
-pub fn logic(contract: &str, component: &Digest, config: Option<&[u8]>, grants: &[&Gvk]) -> Digest {
+pub fn call_inputs(contract: &str, component: &Digest, config: Option<&[u8]>, grants: &[&Gvk]) -> Digest {
     let mut hash = Parts::default();
     hash.add(contract.as_bytes());
     hash.add(component.as_bytes());
@@ -365,11 +365,11 @@ mod tests {
         let [pod, job] = ["Pod", "Job"].map(|kind| Gvk::from_api_version("v1", kind));
         let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
         let components = [
-            logic("0.1.0", &one, None, &[&pod]),
-            logic("0.2.0", &one, None, &[&pod]),
-            logic("0.1.0", &two, None, &[&pod]),
-            logic("0.1.0", &one, Some(b"{}"), &[&pod]),
-            logic("0.1.0", &one, None, &[&pod, &job]),
+            call_inputs("0.1.0", &one, None, &[&pod]),
+            call_inputs("0.2.0", &one, None, &[&pod]),
+            call_inputs("0.1.0", &two, None, &[&pod]),
+            call_inputs("0.1.0", &one, Some(b"{}"), &[&pod]),
+            call_inputs("0.1.0", &one, None, &[&pod, &job]),
         ];
         let calls = components
             .iter()

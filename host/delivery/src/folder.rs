@@ -25,7 +25,7 @@ const COMPONENT: &str = "wasm";
 /// Extension that the file of a component's signature has in addition to the component's.
 const SIGNATURE: &str = "sigstore.json";
 
-/// State by which a changed file is recognised: length and modification time of the component, modification time of its
+/// State by which a changed file is recognized: length and modification time of the component, modification time of its
 /// signature.
 type State = (u64, Option<SystemTime>, Option<SystemTime>);
 type Files = BTreeMap<PluginName, State>;

@@ -1,4 +1,4 @@
-//! Recognises objects that `windlass push` wrote.
+//! Recognizes objects that `windlass push` wrote.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 use windlass_core::ids::PluginName;

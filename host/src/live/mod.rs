@@ -47,8 +47,8 @@ pub struct Live {
     pub name: PluginName,
     /// The component.
     pub component: Arc<Component>,
-    /// Hash of everything that determines a response, except the objects (see [`windlass_core::snapshot::logic`]).
-    pub logic: Digest,
+    /// Hash of everything that determines a response, except the objects (see [`windlass_core::snapshot::call_inputs`]).
+    pub call_inputs: Digest,
     /// The component's version, from its descriptor.
     pub version: String,
     /// The watch of the parent kind.
@@ -274,7 +274,7 @@ impl Live {
     /// Hash of everything that determines the children of a parent: component, config, grants, limits and selectors. It
     /// is the same in every process.
     pub fn decides_by(&self) -> Digest {
-        let mut text = self.logic.as_bytes().to_vec();
+        let mut text = self.call_inputs.as_bytes().to_vec();
         text.extend_from_slice(self.rules.as_bytes());
         let namespaces = self.namespaces.as_ref().map(NamespaceFilter::selector).unwrap_or_default();
         text.extend_from_slice(format!("{namespaces}\n{:?}", self.parents.id.labels).as_bytes());

@@ -13,9 +13,9 @@ use windlass_core::names::{
 
 use crate::cluster::account::HOST;
 
-/// Labels by which the host recognises children.
+/// Labels by which the host recognizes children.
 const LABELS: [&str; 2] = [LABEL_PLUGIN, LABEL_PARENT_UID];
-/// Annotations by which the host recognises children, and the content that it applied.
+/// Annotations by which the host recognizes children, and the content that it applied.
 const ANNOTATIONS: [&str; 3] = [ANNOTATION_APPLIED, ANNOTATION_MARK, ANNOTATION_RETAINED_FOR];
 /// Verb on `plugins.windlass.dev` that allows a user to set the marks: for backup tools, and for controllers that copy
 /// labels from the objects they work for. Cluster admins have it.
@@ -75,7 +75,7 @@ fn marks(namespace: &str) -> [Value; 2] {
         ),
         (
             format!("variables.templates.all(template, {}) || {may_mark}", unmarked("template")),
-            format!("a template may not hold the labels and annotations that mark children of Plugins. {hint}"),
+            format!("a template must not have the labels and annotations that mark children of Plugins. {hint}"),
         ),
         (
             format!(

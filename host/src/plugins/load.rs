@@ -228,7 +228,12 @@ fn assemble(
     let budget = || Arc::new(Mutex::new(Budget::new(jiff::Timestamp::now())));
     Live {
         name: name.clone(),
-        logic: snapshot::logic(&surface.contract, &surface.digest, config.as_deref(), &granted.grants.kinds()),
+        call_inputs: snapshot::call_inputs(
+            &surface.contract,
+            &surface.digest,
+            config.as_deref(),
+            &granted.grants.kinds(),
+        ),
         rules: snapshot::rules(&granted.grants, &limits, shape),
         version: descriptor.version.clone(),
         parents,

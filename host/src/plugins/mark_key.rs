@@ -32,7 +32,7 @@ impl MarkKeys {
     }
 
     /// The key, which is created if there is none. An existing key is never overwritten: with another key no child
-    /// would be recognised.
+    /// would be recognized.
     ///
     /// # Errors
     /// If the key cannot be read or created.

@@ -37,7 +37,7 @@ impl Reconciler {
         let key = snapshot.parent.key.clone();
         snapshot.namespace_terminating = phase == Phase::Finalize
             && live.records.with(&key, |record| record.is_namespace_terminating(&snapshot.parent.uid));
-        let call_hash = snapshot.hash(&live.logic, phase);
+        let call_hash = snapshot.hash(&live.call_inputs, phase);
         let (compares, unchanged) = live.records.with(&key, |record| {
             // managedFields show changes by other managers; a change under the host's own field manager shows in the values alone.
             let is_due = || record.steady.is_comparison_due(live.resync, Instant::now());
@@ -93,7 +93,7 @@ impl Reconciler {
                     let served = self.related.serve(live, &parent, rounds.served()).await;
                     snapshot.related = served.map_err(Problem::Reads)?;
                     snapshot.fit(live.limits.request_bytes);
-                    call_hash = snapshot.hash(&live.logic, phase);
+                    call_hash = snapshot.hash(&live.call_inputs, phase);
                 }
                 Next::Unsettled => return Err(Problem::Reads(ReadProblem::Unsettled)),
             }

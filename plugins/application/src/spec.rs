@@ -68,7 +68,7 @@ pub struct Resources {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HealthCheck {
-    /// A Pod that fails it is started anew.
+    /// A container that fails it is restarted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "!has(self.successThreshold) || self.successThreshold == 1",

@@ -71,7 +71,7 @@ impl Reconciler for MySQLCluster {
             .child(children::service(&request))
             .children(pods.map(|server| children::pod(&request, server)));
         if let Some(server) = terminal {
-            let message = format!("Pod {}-{server} has ended and is made anew, with its volume", request.name());
+            let message = format!("Pod {}-{server} has ended and is recreated with its volume", request.name());
             response = response.event(Event::warning("ServerReplaced", message));
         }
 

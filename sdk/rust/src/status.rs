@@ -1,4 +1,4 @@
-//! The parent's status: conditions, and a phase that summarises it.
+//! The parent's status: conditions, and a phase that summarizes it.
 
 use std::time::Duration;
 

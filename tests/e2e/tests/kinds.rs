@@ -209,7 +209,7 @@ fn crd_with_a_newer_storage_version_is_left_alone_and_the_plugins_condition_give
     env.push(&guest("echo"), "echo", &[]);
     let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("CRDRejected"));
     let message = condition(&plugin, "Granted").message;
-    for words in ["stored as v2", "Push logic that is written for v2"] {
+    for words in ["stored as v2", "Push a component that is written for v2"] {
         assert!(message.contains(words), "{message}");
     }
     assert_eq!(env.host_requests(mark).attempted_writes().resource("customresourcedefinitions").to_vec(), []);

@@ -14,7 +14,7 @@ use crate::plan::Delete;
 
 /// The deletions that a plugin's new version plans, as far as the reconciles of the parents have planned them.
 ///
-/// The reconciles report to the rollout; the rollout's owner serialises the reports. A starting process begins a
+/// The reconciles report to the rollout; the rollout's owner serializes the reports. A starting process begins a
 /// rollout too, since it does not know the deletions that an earlier process blocked. A rollout may be dropped when it
 /// is [complete](Self::is_complete).
 #[derive(Debug)]

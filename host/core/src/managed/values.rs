@@ -38,7 +38,7 @@ impl ManagedFields {
 #[derive(Clone, Copy)]
 struct Difference<'c> {
     names: ItemMatcher<'c>,
-    /// Whether quantities are normalised, so that `1` equals `1000m`.
+    /// Whether quantities are normalized, so that `1` equals `1000m`.
     quantities: bool,
 }
 
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn s06_values_that_the_api_server_normalises_or_adds_are_not_a_difference() {
+    fn s06_values_that_the_api_server_normalizes_or_adds_are_not_a_difference() {
         for operation in ["Apply", "Update"] {
             assert!(!differs(operation, LIVE), "{operation}");
         }

@@ -16,7 +16,7 @@ fn r07_child_unchanged_since_its_creation_needs_no_write() {
 }
 
 #[test]
-fn r07_values_that_the_api_server_normalises_or_defaults_need_no_write() {
+fn r07_values_that_the_api_server_normalizes_or_defaults_need_no_write() {
     let (desired, mut live) = converged(&["a"]);
     live[0]["spec"]["containers"][0]["image"] = json!("docker.io/library/nginx:1");
     live[0]["spec"]["restartPolicy"] = json!("Always");

@@ -104,7 +104,7 @@ struct Parser<'a> {
     at: usize,
 }
 
-/// The tokens of the syntax. `in` and `notin` are recognised by position only, because they are valid label keys too.
+/// The tokens of the syntax. `in` and `notin` are recognized by position only, because they are valid label keys too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'a> {
     /// A word: a label key, a label value, `in` or `notin`.

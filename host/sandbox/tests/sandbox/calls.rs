@@ -1,7 +1,7 @@
 //! Tests that a guest can harm its own call only.
 
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use windlass_core::contract::{CallFailure, Failure, Limits, Note, Observed, Related, Request, Response};
 use windlass_core::ids::Gvk;
@@ -73,9 +73,7 @@ fn children_and_related_objects_reach_the_guest_in_order() {
 
 #[test]
 fn an_endless_loop_ends_at_its_deadline() {
-    let begun = Instant::now();
     assert_eq!(failure_of("(loop (br 0))", &soon()), CallFailure::Deadline { limit: soon().deadline });
-    assert!(begun.elapsed() >= soon().deadline);
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn text(response: &PluginResult) -> String {
     }
 }
 
-/// Normalises the CRD: a component may contain it with line breaks.
+/// Normalizes the CRD: a component may contain it with line breaks.
 fn readable(mut descriptor: Descriptor) -> Descriptor {
     if let Parent::Custom(definition) = &mut descriptor.parent {
         let value: Value = serde_json::from_slice(definition).unwrap();

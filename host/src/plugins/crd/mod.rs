@@ -175,7 +175,7 @@ fn upgraded(found: &CustomResourceDefinition, carried: &Value) -> Result<Value, 
         if let Some(wanted) = wanted.as_ref().filter(|wanted| version.storage && rank(name) > rank(wanted)) {
             return Err(format!(
                 "its objects are stored as {name}, but the component is written for the older {wanted}, under which they \
-                 would lose fields. Push logic that is written for {name}, or change the definition by hand"
+                 would lose fields. Push a component that is written for {name}, or change the CRD by hand"
             ));
         }
         let is_stored = stored.contains(&name);
@@ -484,7 +484,7 @@ mod tests {
         for (stored, older) in [("v2", "v1"), ("v1", "v1beta1"), ("v2beta1", "v1")] {
             let newer = found(&[(stored, true, true), (older, true, false)], &[older, stored]);
             let refused = upgraded_to(older, &newer).expect_err(stored);
-            assert!(refused.contains(stored) && refused.contains("Push logic"), "{refused}");
+            assert!(refused.contains(stored) && refused.contains("Push a component"), "{refused}");
             // Nor with a component that has both versions.
             let knows_both = carrying(&[(stored, true, false), (older, true, true)]);
             assert_eq!(upgraded(&newer, &knows_both), Err(refused));

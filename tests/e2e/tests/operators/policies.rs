@@ -51,7 +51,7 @@ fn s02_tenant_cannot_set_ownership_marks_of_children_or_use_the_hosts_field_mana
         job["spec"] = json!({ "selector": { "matchLabels": { "app": "forged" } }, "template": template });
         job["spec"]["template"]["metadata"][field][key] = json!("echo");
         let error_message = send(ns, tenant, &[], &job).expect_err(key);
-        assert!(error_message.contains("template may not hold"), "{error_message}");
+        assert!(error_message.contains("template must not have"), "{error_message}");
     }
     for manager in ["windlass", "windlass-finalizer"] {
         let error_message =
