@@ -219,8 +219,8 @@ impl<'a> Show<'a> {
         let deletions: [&[&str]; 5] = [
             &["namespace", NAMESPACE],
             &["customresourcedefinition", "echoes.my-operator.dev", "plugins.windlass.dev"],
-            &["clusterrolebinding", "windlass"],
-            &["clusterrole", "windlass", "windlass-host", "windlass-plugin-echo"],
+            &["clusterrolebinding", "windlass", "windlass-plugin-echo:account"],
+            &["clusterrole", "windlass", "windlass-host", "windlass-plugin-echo", "windlass-plugin-echo:account"],
             &["namespace", "windlass-system"],
         ];
         let mut result = Ok(());

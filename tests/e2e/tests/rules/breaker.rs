@@ -10,7 +10,7 @@ use crate::{barrier, barrier_of, children, events_of, puppets, stage, value, wai
 const WRITES: usize = 10;
 
 #[test]
-fn r18_child_that_changes_with_each_response_is_written_ten_times_and_then_once_a_minute() {
+fn r18_child_that_changes_with_each_response_is_written_ten_times_and_then_withheld() {
     let ns = puppets("flips");
     let mark = ns.env().mark();
     let puppet = ns.puppet("web");
@@ -18,7 +18,7 @@ fn r18_child_that_changes_with_each_response_is_written_ten_times_and_then_once_
     let ready = puppet.wait_reason("Thrashing");
     assert!(ready.status == "False" && ready.message.contains("flipping"), "{ready:?}");
     assert!(!ready.message.contains("steady"), "{ready:?}");
-    // New events do not queue the parent earlier.
+    // A change of the parent queues it at once, and the child is withheld nevertheless.
     puppet.kubectl("annotate", &["touched=yes"]);
     barrier(&ns, "after");
     let of = |name: &str| {
