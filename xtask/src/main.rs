@@ -21,7 +21,7 @@ use clap::Parser;
 enum Command {
     /// Run the demo: a real control plane, the host, a plugin from a ConfigMap, a hot swap, a trace
     Demo(demo::Args),
-    /// Build what the tests need, then run them; of the fault tests only a sample
+    /// Build what the tests need, then run them (of the fault tests, a sample)
     Test(test::Args),
     /// Build the components into target/guests
     Guests(guests::Options),

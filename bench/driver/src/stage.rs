@@ -23,7 +23,7 @@ pub const CONFIG_MAPS: &str = "/api/v1/namespaces/bench/configmaps";
 pub const WINDLASS_USER: &str = "system:serviceaccount:windlass-system:windlass";
 
 const SYSTEM_NAMESPACE: &str = "windlass-system";
-const SOON: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// The number of the driver's own requests that run at once.
 pub const PARALLEL: usize = 16;
 
@@ -123,7 +123,7 @@ impl Stage {
     async fn served(&self) -> anyhow::Result<()> {
         let begun = std::time::Instant::now();
         while let Err(error) = self.admin.get(LOADS).await {
-            if begun.elapsed() > SOON {
+            if begun.elapsed() > TIMEOUT {
                 return Err(error.context("the new kind is not served"));
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -147,7 +147,7 @@ impl Stage {
             let component = component.to_string_lossy();
             self.windlass_says(&["push", &component, "--name", name, "--create-rbac", "--no-wait"])?;
         }
-        until("the host's permissions", SOON, || {
+        until("the host's permissions", TIMEOUT, || {
             let roles = self.cluster.kubectl(&["get", "clusterrole", "-o", "json"])?;
             let roles: Value = serde_json::from_str(&roles)?;
             let roles = roles.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -183,7 +183,7 @@ impl Stage {
             if conditions.iter().find(ready).and_then(|ready| ready.get("status")?.as_str()) == Some("True") {
                 return Ok(());
             }
-            if begun.elapsed() > SOON {
+            if begun.elapsed() > TIMEOUT {
                 bail!("Plugin {plugin} did not become ready: {conditions:?}");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

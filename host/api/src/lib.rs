@@ -7,8 +7,8 @@ use kube::CustomResourceExt;
 use windlass_core::ids::Gvk;
 
 pub use plugin::{
-    ConfigMapSource, DeletionPolicy, LimitsSpec, OciSource, Place, Plugin, PluginRollout, PluginSpec, PluginStatus,
-    SecretRef, Verify, positive,
+    ConfigMapSource, ConfiguredSource, DeletionPolicy, LimitsSpec, OciSource, Plugin, PluginRollout, PluginSpec,
+    PluginStatus, SecretRef, Verify, positive,
 };
 pub use quantity::ByteQuantity;
 

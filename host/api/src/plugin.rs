@@ -79,12 +79,13 @@ pub struct PluginSpec {
     pub service_account_name: Option<String>,
     /// Kinds that the plugin may own as children and read as related objects. Default: the child kinds that the
     /// component declares, except kinds that can extend permissions or affect the whole cluster, and the namespaced
-    /// related kinds that the component declares, in the parent's namespace (for a cluster-scoped parent: in all namespaces).
+    /// related kinds that the component declares, in the parent's namespace (for a cluster-scoped parent: in all
+    /// namespaces except the host's own).
     #[serde(default, skip_serializing_if = "GrantsSpec::is_empty")]
     pub grants: GrantsSpec,
     /// Label selector of the namespaces in which the plugin has parents. If the labels of a namespace change so that it
-    /// no longer matches, the plugin releases the parents in it, and their children are deleted unless `deletionGuard`
-    /// blocks that. Default: all namespaces.
+    /// no longer matches, the host no longer reconciles the parents in it, and their children are deleted unless
+    /// `deletionGuard` blocks that. Default: all namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "label_selector")]
     pub namespace_selector: Option<LabelSelector>,
@@ -111,14 +112,14 @@ pub struct PluginSpec {
     #[serde(default)]
     pub adopt: bool,
     /// Thresholds above which deletions of children are blocked until a user allows them. The guard counts deletions
-    /// that no user asked for: those that a new component, config or grants cause, those that are planned although the
-    /// parent's spec did not change, and those of parents that the Plugin no longer selects. Default: more than 50
-    /// percent of at least 4 children.
+    /// that no user asked for: those that a rollout causes (a change of the component, its config, its grants, its
+    /// limits or its selectors), those that are planned although the parent's spec did not change, and those of parents
+    /// that the Plugin no longer selects. Default: more than 50 percent of at least 4 children.
     #[serde(default)]
     pub deletion_guard: DeletionGuard,
     /// What happens to the plugin's children when the Plugin is deleted. `Orphan`: children and parents stay, and
-    /// another Plugin of the same kind can own them. `Delete`: children are deleted, except those with the annotation
-    /// `windlass.dev/retain`, which outlive their parents. Default: `Orphan`.
+    /// another Plugin with the same parent kind can own them. `Delete`: children are deleted, except those with the
+    /// annotation `windlass.dev/retain`, which outlive their parents. Default: `Orphan`.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
     /// Whether the plugin is suspended: no parent is reconciled, and no child is written or deleted. Default: false.
@@ -155,7 +156,7 @@ pub struct ReplacedFields {
 /// What happens to the children of a plugin when its Plugin is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
-    /// Children and parents stay; another Plugin of the same kind can own them.
+    /// Children and parents stay; another Plugin with the same parent kind can own them.
     #[default]
     Orphan,
     /// Children are deleted, except those with the annotation `windlass.dev/retain`, which outlive their parents.
@@ -174,8 +175,8 @@ pub struct GrantsSpec {
     pub children: Option<Vec<ChildRef>>,
     /// Kinds of related objects that the plugin may read outside its parent's namespace: in other namespaces, or
     /// cluster-scoped. A kind that the component does not declare has no effect. Default: none; a plugin may read the
-    /// namespaced kinds that its component declares in the parent's namespace, or in all namespaces if the parent is
-    /// cluster-scoped.
+    /// namespaced kinds that its component declares in the parent's namespace, or in all namespaces except the host's
+    /// own if the parent is cluster-scoped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub related: Option<Vec<RelatedRef>>,
@@ -187,10 +188,10 @@ impl GrantsSpec {
     }
 }
 
-/// Thresholds above which deletions are blocked until a user allows them: too many of a parent's children would be
-/// deleted although no user asked for it. The thresholds also apply to the children of all parents together after a
-/// change of the component, its config, grants, limits or selectors, and to those of one namespace when the Plugin no
-/// longer selects it.
+/// Thresholds above which deletions that no user asked for are blocked until a user allows them. The thresholds apply
+/// to the children of each parent; in a rollout (a change of the component, its config, its grants, its limits or its
+/// selectors), also to the children of all parents together; and to the children in one namespace when the Plugin no
+/// longer selects that namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionGuard {
@@ -219,7 +220,7 @@ impl Default for DeletionGuard {
     .message("a source is exactly one of configMap and oci"))]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
-    /// ConfigMap that contains the component, or the head of a chunked set of ConfigMaps.
+    /// ConfigMap that contains the component, or the head of a component in parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ConfigMapSource>,
     /// OCI artifact in a registry that contains the component.
@@ -229,8 +230,8 @@ pub struct Source {
 
 /// The source that a Plugin sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place<'a> {
-    /// A ConfigMap, or the head of a chunked set.
+pub enum ConfiguredSource<'a> {
+    /// A ConfigMap, or the head of a component in parts.
     ConfigMap(&'a ConfigMapSource),
     /// An artifact in an OCI registry.
     Oci(&'a OciSource),
@@ -242,10 +243,10 @@ impl Source {
     /// # Errors
     /// If the Plugin sets no source or several; the message is for users. The schema rejects such a Plugin, but an
     /// older CRD may be installed.
-    pub fn place(&self) -> Result<Place<'_>, String> {
+    pub fn configured(&self) -> Result<ConfiguredSource<'_>, String> {
         match (&self.config_map, &self.oci) {
-            (Some(source), None) => Ok(Place::ConfigMap(source)),
-            (None, Some(source)) => Ok(Place::Oci(source)),
+            (Some(source), None) => Ok(ConfiguredSource::ConfigMap(source)),
+            (None, Some(source)) => Ok(ConfiguredSource::Oci(source)),
             _ => Err("spec.source must be exactly one of configMap and oci".to_owned()),
         }
     }
@@ -292,17 +293,17 @@ pub struct Verify {
     pub public_keys: Vec<PublicKey>,
 }
 
-/// One public key or several, in one PEM text: exactly one of the fields.
+/// Public keys as PEM text, in exactly one of the fields.
 #[derive(Debug, Clone, PartialEq, Eq, KubeSchema, Serialize, Deserialize)]
 #[x_kube(validation = Rule::new("has(self.inline) != has(self.secret)")
     .message("a public key is exactly one of inline and secret"))]
 #[serde(rename_all = "camelCase")]
 pub struct PublicKey {
-    /// Public key in PEM, as in `cosign.pub`.
+    /// One or more public keys in PEM, as in `cosign.pub`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 16384))]
     pub inline: Option<String>,
-    /// Key of a Secret in the host's namespace that contains the public key in PEM.
+    /// Key of a Secret in the host's namespace that contains one or more public keys in PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretKeyRef>,
 }
@@ -320,7 +321,7 @@ pub struct SecretKeyRef {
 }
 
 /// A ConfigMap that contains a component under `plugin.wasm`, `plugin.wasm.zst` or `plugin.wasm.gz`, or the head of a
-/// chunked set that `windlass push` wrote.
+/// component in parts that `windlass push` wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigMapSource {
     /// Namespace of the ConfigMap. The host may read ConfigMaps in its own namespace; any other namespace needs an
@@ -379,7 +380,7 @@ pub struct RelatedRef {
     #[serde(flatten)]
     pub kind: KindRef,
     /// Namespaces, other than the parent's own, in which the plugin may read objects of this kind. Default: for a
-    /// namespaced parent none, for a cluster-scoped parent all.
+    /// namespaced parent none, for a cluster-scoped parent all except the host's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Option<Vec<String>>,
@@ -412,16 +413,16 @@ impl PluginSpec {
         let shared = |names: &Option<Vec<String>>| {
             names.as_ref().map(|names| names.iter().map(|name| Arc::from(name.as_str())).collect())
         };
-        let owned = |named: &ChildRef| ChildGrant {
+        let child_grant = |named: &ChildRef| ChildGrant {
             kind: named.kind.gvk(),
             namespaces: shared(&named.namespaces),
             tokens: named.service_account_tokens,
         };
-        let beyond =
+        let related_grant =
             |named: &RelatedRef| RelatedGrant { kind: named.kind.gvk(), namespaces: shared(&named.namespaces) };
         SpecGrants {
-            children: self.grants.children.as_ref().map(|kinds| kinds.iter().map(owned).collect()),
-            related: self.grants.related.iter().flatten().map(beyond).collect(),
+            children: self.grants.children.as_ref().map(|kinds| kinds.iter().map(child_grant).collect()),
+            related: self.grants.related.iter().flatten().map(related_grant).collect(),
         }
     }
 }
@@ -546,8 +547,7 @@ pub struct PluginStatus {
     /// Generation of the Plugin that the host acted on last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Digest of the live component. While the condition `Available` is False: digest of the component that was live
-    /// last.
+    /// Digest of the live component. If no component is live: digest of the component that was live last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_digest: Option<String>,
     /// First twelve hexadecimal digits of `activeDigest`.
@@ -599,8 +599,9 @@ pub struct PluginStatus {
     /// Number of parents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parents: Option<i64>,
-    /// Number of parents whose last reconcile did not end as desired: `Reconciling` or `Stalled`, where the kind has
-    /// these conditions, or a rejected write of their status. Written at most every ten seconds.
+    /// Number of parents whose last reconcile did not reach the desired state (`Reconciling` or `Stalled`, even if the
+    /// host does not write these conditions), or whose status the API server rejected. Written at most every ten
+    /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing: Option<i64>,
     /// Newest failure of a parent. Written at most every ten seconds.
@@ -611,8 +612,9 @@ pub struct PluginStatus {
     /// longer desired, even while no component is live and when another component is delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_deletions_hash: Option<String>,
-    /// Progress of the rollout of the live component, config and grants to all parents. The host writes it before the
-    /// component goes live, so that the number of children that existed before is known after a restart.
+    /// Progress of the last rollout to all parents. A rollout begins when the component, its config, its grants, its
+    /// limits or its selectors change. The host writes this field before the rollout begins, so that the number of
+    /// children that existed before is known after a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<PluginRollout>,
     /// Conditions of the Plugin: `Fetched`, `Verified`, `Compiled`, `Granted`, `Synced`, `Ready` and `Available`;
@@ -624,27 +626,28 @@ pub struct PluginStatus {
 
 impl PluginStatus {
     /// The kinds of which the plugin may have children: kinds that it may own now, and kinds that it owned before.
-    pub fn had(&self) -> KnownChildKinds {
+    pub fn known_child_kinds(&self) -> KnownChildKinds {
         let kinds = self.former_child_kinds.iter().chain(&self.child_kinds).flatten();
-        let mut had = KnownChildKinds::default();
-        had.add(&kinds.filter_map(|kind| kind.parse::<Gvk>().ok()).collect::<Vec<_>>());
-        had
+        let mut known = KnownChildKinds::default();
+        known.add(&kinds.filter_map(|kind| kind.parse::<Gvk>().ok()).collect::<Vec<_>>());
+        known
     }
 }
 
-/// Rollout of a component, its config and its grants to all parents of a Plugin.
+/// Rollout of a component, its config, its grants, its limits and its selectors to all parents of a Plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginRollout {
     /// Hash of the component, config, grants, limits and selectors that are rolled out.
     pub hash: String,
-    /// Whether every parent has been reconciled at least once with this component, config and grants, and no deletion
-    /// is blocked.
+    /// Whether the rollout is decided: the host has planned the writes of every parent at least once in this rollout,
+    /// and no deletion is blocked.
     pub decided: bool,
-    /// Number of children that all parents had before the rollout. Set while their deletions are undecided.
+    /// Number of children that all parents had before the rollout. Set while `decided` is false, and a parent has not
+    /// been reconciled in this rollout or deletions are blocked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub children: Option<i64>,
-    /// Time at which the rollout began. Set while deletions are undecided.
+    /// Time at which the rollout began. Set together with `children`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "date_time")]
     pub since: Option<String>,
@@ -768,7 +771,7 @@ mod tests {
                 assert!(name.is_some() && document["apiVersion"].is_string(), "{}", path.display());
                 if document["kind"] == "Plugin" {
                     let plugin: Plugin = serde_json::from_value(document).expect("a whole Plugin");
-                    assert!(plugin.spec.source.place().is_ok(), "{}", path.display());
+                    assert!(plugin.spec.source.configured().is_ok(), "{}", path.display());
                     plugins += 1;
                 }
             }

@@ -9,7 +9,7 @@ use crate::ids::Gvk;
 /// One JSON document in UTF-8, as it is transferred.
 pub type Json = Vec<u8>;
 
-/// A plugin's description of itself, read once after compilation.
+/// A plugin's description of itself, read each time its component is loaded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Descriptor {
     /// DNS label; the default name of the plugin's Plugin resource.
@@ -230,7 +230,7 @@ pub enum Failure {
 /// A plugin's response, or the failure that it reports.
 pub type PluginResult = Result<Response, Failure>;
 
-/// The cost of one call, and what the guest emitted beside its response; for the trace.
+/// The cost of one call, and what the guest emitted in addition to its response; for the trace.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CallReport {
     /// Time inside the guest and its host calls, in microseconds.
@@ -360,7 +360,7 @@ pub struct Surface {
     /// Exports, for example `windlass:plugin/reconciler@0.1.0`.
     pub exports: Vec<String>,
     /// Unsupported imports; calling one traps.
-    pub unknown_imports: Vec<String>,
+    pub unsupported_imports: Vec<String>,
     /// Size of the component, in bytes.
     pub size: u64,
 }
@@ -403,7 +403,7 @@ pub enum CallFailure {
     },
     /// The guest called an unsupported import.
     #[error("unsupported import {name} was called")]
-    UnknownImport {
+    UnsupportedImport {
         /// The import.
         name: String,
     },
@@ -523,7 +523,7 @@ impl LoadFailure {
                 | CallFailure::Instances { .. }
                 | CallFailure::StackOverflow
                 | CallFailure::Trap { .. }
-                | CallFailure::UnknownImport { .. }
+                | CallFailure::UnsupportedImport { .. }
                 | CallFailure::Exit { .. }
                 | CallFailure::RequestTooLarge { .. }
                 | CallFailure::ResponseTooLarge { .. }

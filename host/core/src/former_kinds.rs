@@ -1,4 +1,4 @@
-//! Remembers the kinds of children that a plugin has ever had, to find those that it may no longer own, because a new
+//! Remembers the kinds of children that a plugin has ever known, to find those that it may no longer own, because a new
 //! component does not declare them or the Plugin no longer grants them. Existing children of such a kind are left
 //! alone.
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::ids::{GroupKind, Gvk};
 
-/// The kinds of children that a plugin has ever had, as long as children of them may exist.
+/// The kinds of children that a plugin has ever known, as long as children of them may exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownChildKinds(BTreeMap<GroupKind, Gvk>);
 
@@ -37,29 +37,29 @@ mod tests {
     }
 
     /// The kinds that are no longer owned when these are granted.
-    fn not_granted(had: &KnownChildKinds, granted: &[&str]) -> Vec<String> {
+    fn not_granted(known: &KnownChildKinds, granted: &[&str]) -> Vec<String> {
         let granted: Vec<_> = granted.iter().map(|text| kind(text)).collect();
-        had.not_granted(&granted.iter().collect::<Vec<_>>()).iter().map(ToString::to_string).collect()
+        known.not_granted(&granted.iter().collect::<Vec<_>>()).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn formerly_granted_kind_is_reported_until_it_is_granted_again_or_forgotten() {
-        let mut had = KnownChildKinds::default();
-        had.add(&[kind("Pod.v1"), kind("Secret.v1"), kind("Job.v1.batch")]);
-        assert_eq!(not_granted(&had, &["Pod.v1", "Secret.v1", "Job.v1.batch"]), [""; 0]);
-        assert_eq!(not_granted(&had, &["Pod.v1"]), ["Secret.v1", "Job.v1.batch"]);
-        had.add(&[kind("Pod.v1")]);
-        assert_eq!(not_granted(&had, &["Pod.v1"]), ["Secret.v1", "Job.v1.batch"], "earlier kinds stay recorded");
-        had.forget(&kind("Secret.v1"));
-        assert_eq!(not_granted(&had, &["Pod.v1"]), ["Job.v1.batch"]);
-        assert_eq!(not_granted(&had, &["Job.v1.batch", "Pod.v1"]), [""; 0]);
+        let mut known = KnownChildKinds::default();
+        known.add(&[kind("Pod.v1"), kind("Secret.v1"), kind("Job.v1.batch")]);
+        assert_eq!(not_granted(&known, &["Pod.v1", "Secret.v1", "Job.v1.batch"]), [""; 0]);
+        assert_eq!(not_granted(&known, &["Pod.v1"]), ["Secret.v1", "Job.v1.batch"]);
+        known.add(&[kind("Pod.v1")]);
+        assert_eq!(not_granted(&known, &["Pod.v1"]), ["Secret.v1", "Job.v1.batch"], "earlier kinds stay recorded");
+        known.forget(&kind("Secret.v1"));
+        assert_eq!(not_granted(&known, &["Pod.v1"]), ["Job.v1.batch"]);
+        assert_eq!(not_granted(&known, &["Job.v1.batch", "Pod.v1"]), [""; 0]);
     }
 
     #[test]
     fn a_kind_in_another_version_is_the_same_kind() {
-        let mut had = KnownChildKinds::default();
-        had.add(&[kind("Doll.v1beta1.example.org"), kind("Doll.v1.example.org"), kind("Doll.v1.example.com")]);
-        assert_eq!(not_granted(&had, &["Doll.v2.example.org"]), ["Doll.v1.example.com"]);
-        assert_eq!(not_granted(&had, &["Doll.v1.example.com"]), ["Doll.v1.example.org"]);
+        let mut known = KnownChildKinds::default();
+        known.add(&[kind("Doll.v1beta1.example.org"), kind("Doll.v1.example.org"), kind("Doll.v1.example.com")]);
+        assert_eq!(not_granted(&known, &["Doll.v2.example.org"]), ["Doll.v1.example.com"]);
+        assert_eq!(not_granted(&known, &["Doll.v1.example.com"]), ["Doll.v1.example.org"]);
     }
 }

@@ -33,14 +33,14 @@ impl MarkKey {
 
     /// The mark of a child with this plugin, parent, kind, namespace and name.
     pub fn mark(&self, plugin: &str, owner: &OwnerKey, kind: &GroupKind, key: &ObjectKey) -> String {
-        let (how, owner) = match owner {
+        let (ownership, owner) = match owner {
             OwnerKey::Uid(uid) => ("owned", uid.to_string()),
             OwnerKey::Retained(parent) => ("retained", parent.to_string()),
         };
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        // RFC 2104 allows keys of any length, so this cannot fail; an empty mark is valid for no object.
+        // RFC 2104 allows keys of any length, so this cannot fail. If it did, `is_of` would reject the empty mark.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&*self.0) else { return String::new() };
-        for part in ["windlass.dev/mark", plugin, how, &owner, &kind.group, &kind.kind, namespace, &key.name] {
+        for part in ["windlass.dev/mark", plugin, ownership, &owner, &kind.group, &kind.kind, namespace, &key.name] {
             // Each part is prefixed by its length, so that different lists of parts never yield the same mark.
             mac.update(&(part.len() as u64).to_le_bytes());
             mac.update(part.as_bytes());
@@ -66,8 +66,13 @@ impl MarkKey {
         let wanted = || self.mark(plugin, owner, &object.kind.group_kind(), &object.key);
         // Not a constant-time comparison: an attacker could guess marks only for objects that they can write, and the
         // API server responds in milliseconds.
-        object.marks.get(ANNOTATION_MARK).is_some_and(|mark| mark == wanted())
+        object.marks.get(ANNOTATION_MARK).is_some_and(|mark| is_valid(mark, &wanted()))
     }
+}
+
+/// Returns true if an object's mark is the expected one. An empty mark is never valid.
+fn is_valid(mark: &str, expected: &str) -> bool {
+    !mark.is_empty() && mark == expected
 }
 
 /// Hides the key.
@@ -89,7 +94,7 @@ mod tests {
         MarkKey::new([7; MarkKey::LENGTH])
     }
 
-    /// A ConfigMap like a child of a cluster-scoped parent, with the mark of an object of this namespace and name.
+    /// A ConfigMap with these labels and annotations.
     fn child(labels: &Value, annotations: &Value, namespace: &str, name: &str) -> Object {
         let object = object(&json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -146,6 +151,12 @@ mod tests {
         };
         assert!(key().holds(&with(parent)), "the uid of the parent does not matter");
         assert!(!key().holds(&with("guard/Namespace./team-b")));
+    }
+
+    #[test]
+    fn s02_empty_mark_is_invalid_even_if_no_mark_could_be_computed() {
+        assert!(is_valid("1:ab", "1:ab") && !is_valid("1:ab", "1:cd"));
+        assert!(!is_valid("", "1:ab") && !is_valid("", ""));
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub mod plugin_condition {
     pub const SYNCED: &str = "Synced";
     /// The component that the spec asks for is live and works.
     pub const READY: &str = "Ready";
-    /// Some component is live and reconciles parents.
+    /// A component is live, and its caches are up to date.
     pub const AVAILABLE: &str = "Available";
     /// The host is working towards the spec (kstatus). Present only while true.
     pub const RECONCILING: &str = "Reconciling";

@@ -42,7 +42,7 @@ fn is_finalizer_of(plugin: &PluginName, finalizer: &str) -> bool {
     finalizer.strip_prefix(names::FINALIZER_PREFIX) == Some(plugin.as_str())
 }
 
-/// What the next step depends on, beside the parent itself.
+/// What the next step depends on, in addition to the parent itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Circumstances {
     /// The active component's descriptor has `finalizes`.

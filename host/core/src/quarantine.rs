@@ -1,6 +1,6 @@
-//! Reduces the calls of a component that traps or times out to single probes (rule R19): each such call may cost the
-//! host the maximum time of a call. The first call that returns ends the quarantine of the component, and of the
-//! namespace of the parent for which it was called.
+//! Reduces the calls of a component that traps, times out or exceeds a limit of memory, table elements or instances to
+//! single probes (rule R19): each such call may cost the host the maximum time of a call. The first call that returns
+//! ends the quarantine of the component, and of the namespace of the parent for which it was called.
 //!
 //! Failures are counted per parent, since a tenant controls the content of its parents. A failing parent waits alone,
 //! the failing parents of one namespace wait for each other, and the whole component enters quarantine only when five
@@ -210,7 +210,7 @@ impl CallOutcome {
                 | CallFailure::Instances { .. }
                 | CallFailure::StackOverflow
                 | CallFailure::Trap { .. }
-                | CallFailure::UnknownImport { .. }
+                | CallFailure::UnsupportedImport { .. }
                 | CallFailure::Exit { .. },
             ) => Self::Broke,
             Err(CallFailure::RequestTooLarge { .. } | CallFailure::Host { .. }) => Self::NotRun,
@@ -599,7 +599,7 @@ mod tests {
             CallFailure::Instances { limit: 1 },
             CallFailure::StackOverflow,
             CallFailure::Trap { message: text() },
-            CallFailure::UnknownImport { name: text() },
+            CallFailure::UnsupportedImport { name: text() },
             CallFailure::Exit { message: None },
         ] {
             assert_eq!(of(failure), CallOutcome::Broke);

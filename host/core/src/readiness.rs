@@ -48,7 +48,7 @@ pub struct Condition {
 pub struct Readiness {
     /// The component that the spec asks for is live and works.
     pub ready: Condition,
-    /// Some component is live, and its caches are up to date.
+    /// A component is live, and its caches are up to date.
     pub available: Condition,
     /// The host is working towards the spec (kstatus). Present only while true.
     pub reconciling: Option<Condition>,

@@ -24,7 +24,7 @@ pub enum PluginReason {
     NotSigned,
     /// None of the component's signatures is by one of the trusted keys.
     SignatureInvalid,
-    /// Parts of a chunked component are missing or belong to another component; none is loaded.
+    /// Parts of a component are missing or belong to another component; none is loaded.
     PartsIncomplete,
     /// The bytes do not have the pinned digest, or not the digest by which the registry names them.
     DigestMismatch,
@@ -144,7 +144,8 @@ pub enum ParentReason {
     /// Used only in `Stalled`, while deletions are blocked at the parent: they were planned although the spec did not
     /// change.
     SpecUnchanged,
-    /// Used only in `Stalled`, while deletions are blocked at the parent: a new component, config or grants caused them.
+    /// Used only in `Stalled`, while deletions are blocked at the parent: a rollout caused them (a change of the
+    /// component, its config, its grants, its limits or its selectors).
     ComponentChanged,
     /// An object was written too often; it is written once a minute until the writes cease.
     Thrashing,
@@ -161,7 +162,7 @@ pub enum ParentReason {
     ReadForbidden,
     /// The plugin caused more writes or access reviews than its rate limit allows; the parent waits.
     RateLimited,
-    /// The plugin's requirements still changed after the fifth round.
+    /// The plugin's requirements still changed in the fifth call of one reconcile.
     RequirementsUnsettled,
 }
 

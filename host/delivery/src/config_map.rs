@@ -1,4 +1,4 @@
-//! Reads components from ConfigMaps: a single ConfigMap, or a chunked set of a head and its parts.
+//! Reads components from ConfigMaps: a single ConfigMap, or a head and its parts.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -15,7 +15,7 @@ use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use windlass_api::{ConfigMapSource, Place, Verify};
+use windlass_api::{ConfigMapSource, ConfiguredSource, Verify};
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 
@@ -139,14 +139,14 @@ impl Sources {
     }
 
     /// Follows the source that the Plugin names now, instead of its earlier source.
-    pub fn follow(&self, plugin: &PluginName, place: Place<'_>) {
-        match place {
-            Place::ConfigMap(source) => {
+    pub fn follow(&self, plugin: &PluginName, source: ConfiguredSource<'_>) {
+        match source {
+            ConfiguredSource::ConfigMap(source) => {
                 self.remotes.forget(plugin);
                 self.follow_config_map(plugin, source);
             }
             // An artifact is followed from the first call of `resolve`.
-            Place::Oci(_) => self.forget_config_map(plugin),
+            ConfiguredSource::Oci(_) => self.forget_config_map(plugin),
         }
     }
 

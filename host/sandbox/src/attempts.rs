@@ -35,7 +35,7 @@ impl Drop for Attempt {
 /// The content of a file: the number of attempts that did not finish, including an attempt in progress, and the time of
 /// the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Begun {
+struct AttemptRecord {
     count: u32,
     last: SystemTime,
 }
@@ -51,7 +51,7 @@ impl Attempts {
     /// If the next attempt is not permitted yet ([`LoadFailure::Interrupted`]), or if the file cannot be written.
     pub(crate) fn begin(&self, digest: Digest, now: SystemTime) -> Result<Attempt, LoadFailure> {
         let path = self.folder.join(format!("{}{SUFFIX}", digest.hex()));
-        let before = fs::read_to_string(&path).ok().and_then(|text| Begun::read(&text));
+        let before = fs::read_to_string(&path).ok().and_then(|text| AttemptRecord::read(&text));
         if let Some(before) = before {
             let next = before.next(now);
             if let Ok(wait) = next.duration_since(now)
@@ -61,7 +61,7 @@ impl Attempts {
             }
         }
         let count = before.map_or(1, |before| before.count.saturating_add(1));
-        let text = Begun { count, last: now }.to_string();
+        let text = AttemptRecord { count, last: now }.to_string();
         let written = fs::write(&path, text).and_then(|()| fs::File::open(&path)?.sync_all());
         written.map_err(|error| LoadFailure::Cache { message: format!("cannot write {}: {error}", path.display()) })?;
         Ok(Attempt(path))
@@ -80,7 +80,7 @@ impl Attempts {
     }
 }
 
-impl Begun {
+impl AttemptRecord {
     fn read(text: &str) -> Option<Self> {
         let (count, last) = text.trim().split_once(' ')?;
         let last = UNIX_EPOCH.checked_add(Duration::from_secs(last.parse().ok()?))?;
@@ -95,7 +95,7 @@ impl Begun {
     }
 }
 
-impl std::fmt::Display for Begun {
+impl std::fmt::Display for AttemptRecord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.count, seconds(self.last))
     }

@@ -10,8 +10,8 @@ use crate::wasi::Exit;
 
 /// The guest called an unsupported import.
 #[derive(Debug, thiserror::Error)]
-#[error("import {0} is not served")]
-pub(crate) struct UnknownImport(pub(crate) String);
+#[error("import {0} is not supported")]
+pub(crate) struct UnsupportedImport(pub(crate) String);
 
 /// Number of guest functions in a trap's message, innermost first.
 const FRAMES: usize = 3;
@@ -38,8 +38,8 @@ pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter, limits: &
     if error.is::<DeadlineReached>() {
         return CallFailure::Deadline { limit: limits.deadline };
     }
-    if let Some(UnknownImport(name)) = error.downcast_ref() {
-        return CallFailure::UnknownImport { name: name.clone() };
+    if let Some(UnsupportedImport(name)) = error.downcast_ref() {
+        return CallFailure::UnsupportedImport { name: name.clone() };
     }
     if let Some(refused) = limiter.refused() {
         // Whatever the guest did after a rejected allocation (trap, abort, exit), the rejection was the cause.

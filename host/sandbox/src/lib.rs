@@ -260,8 +260,8 @@ type Linked = (Surface, Code);
 
 fn link_to(linker: &Linker<State>, component: &component::Component) -> wasmtime::Result<(Pre<State>, Vec<String>)> {
     let mut linker = linker.clone();
-    let unknown = link::trap_unknown(&mut linker, component)?;
-    Ok((Pre::new(linker.instantiate_pre(component)?)?, unknown))
+    let unsupported = link::trap_unsupported(&mut linker, component)?;
+    Ok((Pre::new(linker.instantiate_pre(component)?)?, unsupported))
 }
 
 const _: fn() = || {

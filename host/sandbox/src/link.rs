@@ -1,5 +1,5 @@
-//! Links a component's imports: the contract's `host`, the granted part of WASI, and a trap for each unsupported
-//! import.
+//! Links a component's imports: the contract's `host`, the part of WASI that the contract offers, and a trap for each
+//! unsupported import.
 
 use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
@@ -9,7 +9,7 @@ use windlass_core::digest::Digest;
 
 use crate::bindings::v0_1;
 use crate::call::State;
-use crate::failure::UnknownImport;
+use crate::failure::UnsupportedImport;
 use crate::wasi;
 
 /// Limit for the names of a component's imports and exports, in bytes: some ten times those of the largest runtimes.
@@ -20,7 +20,7 @@ const NAMES: usize = 256 << 10;
 const NAME_OVERHEAD: usize = 32;
 
 /// Placeholder type for resources of unsupported interfaces; no value of it exists.
-struct Unserved;
+struct Unsupported;
 
 /// Creates a linker with all supported imports.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
@@ -31,9 +31,9 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
 }
 
 /// Defines a trap for each unsupported import, and returns their names.
-pub(crate) fn trap_unknown(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<Vec<String>> {
+pub(crate) fn trap_unsupported(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<Vec<String>> {
     let engine = linker.engine().clone();
-    let mut unknown = Vec::new();
+    let mut unsupported = Vec::new();
     let mut names = Names { left: NAMES };
     for (name, _) in component.component_type().exports(&engine) {
         names.take(name.len())?;
@@ -44,32 +44,32 @@ pub(crate) fn trap_unknown(linker: &mut Linker<State>, component: &Component) ->
         names.take(name.len())?;
         match import.ty {
             ComponentItem::ComponentInstance(interface) => {
-                let served = served(name);
-                let mut instance = linker.instance(served.unwrap_or(name))?;
-                let mut missing = Vec::new();
+                let supported = supported_interface(name);
+                let mut instance = linker.instance(supported.unwrap_or(name))?;
+                let mut unsupported_items = Vec::new();
                 for (item_name, item) in interface.exports(&engine) {
                     names.take(name.len() + item_name.len())?;
-                    let known = served.and_then(|_| wasi::resource(item_name));
+                    let known = supported.and_then(|_| wasi::resource(item_name));
                     if let (ComponentItem::Resource(theirs), Some(ours)) = (&item.ty, known) {
                         shared.push((*theirs, ours));
                     } else if trap_item(&mut instance, &format!("{name}#{item_name}"), item_name, &item.ty, &shared) {
-                        missing.push(format!("{name}#{item_name}"));
+                        unsupported_items.push(format!("{name}#{item_name}"));
                     }
                 }
-                if served.is_some() {
-                    unknown.append(&mut missing);
+                if supported.is_some() {
+                    unsupported.append(&mut unsupported_items);
                 } else {
-                    unknown.push(name.to_owned());
+                    unsupported.push(name.to_owned());
                 }
             }
             item => {
                 if trap_item(&mut linker.root(), name, name, &item, &shared) {
-                    unknown.push(name.to_owned());
+                    unsupported.push(name.to_owned());
                 }
             }
         }
     }
-    Ok(unknown)
+    Ok(unsupported)
 }
 
 /// The remaining bytes for a component's names.
@@ -99,11 +99,11 @@ fn trap_item(
     match item {
         ComponentItem::ComponentFunc(_) => {
             let full_name = full_name.to_owned();
-            instance.func_new(name, move |_, _, _, _| Err(UnknownImport(full_name.clone()).into())).is_ok()
+            instance.func_new(name, move |_, _, _, _| Err(UnsupportedImport(full_name.clone()).into())).is_ok()
         }
         ComponentItem::Resource(theirs) => {
             let same = shared.iter().find(|(known, _)| known == theirs);
-            let ours = same.map_or_else(ResourceType::host::<Unserved>, |(_, ours)| *ours);
+            let ours = same.map_or_else(ResourceType::host::<Unsupported>, |(_, ours)| *ours);
             instance.resource(name, ours, |_, _| Ok(())).is_ok()
         }
         // Types need no definition. Modules and components cannot be defined here; linking reports them.
@@ -112,13 +112,13 @@ fn trap_item(
 }
 
 /// The supported interface that matches an import: the same interface in a compatible version.
-fn served(import: &str) -> Option<&'static str> {
-    let track = track(import)?;
-    v0_1::SERVED.iter().chain(wasi::SERVED).copied().find(|name| self::track(name) == Some(track))
+fn supported_interface(import: &str) -> Option<&'static str> {
+    let version = compatible_version(import)?;
+    v0_1::SUPPORTED.iter().chain(wasi::SUPPORTED).copied().find(|name| compatible_version(name) == Some(version))
 }
 
 /// The interface, and the part of its version that compatible versions share: `0.2` of `0.2.6`, `1` of `1.4.0`.
-fn track(name: &str) -> Option<(&str, &str)> {
+fn compatible_version(name: &str) -> Option<(&str, &str)> {
     let (interface, version) = name.split_once('@')?;
     if version.contains('-') {
         // Pre-release versions are compatible with nothing.
@@ -128,11 +128,11 @@ fn track(name: &str) -> Option<(&str, &str)> {
     if major != "0" {
         return Some((interface, major));
     }
-    version.rsplit_once('.').map(|(track, _)| (interface, track))
+    version.rsplit_once('.').map(|(compatible, _)| (interface, compatible))
 }
 
 /// The interface of a component.
-pub(crate) fn surface(component: &Component, digest: Digest, size: u64, unknown_imports: Vec<String>) -> Surface {
+pub(crate) fn surface(component: &Component, digest: Digest, size: u64, unsupported_imports: Vec<String>) -> Surface {
     let engine = component.engine();
     let ty = component.component_type();
     let exports: Vec<String> = ty.exports(engine).map(|(name, _)| name.to_owned()).collect();
@@ -142,14 +142,14 @@ pub(crate) fn surface(component: &Component, digest: Digest, size: u64, unknown_
         contract: contract.unwrap_or_default().to_owned(),
         imports: ty.imports(engine).map(|(name, _)| name.to_owned()).collect(),
         exports,
-        unknown_imports,
+        unsupported_imports,
         size,
     }
 }
 
 /// Returns true if one of these exports is the contract's, in a version that this host supports.
 pub(crate) fn is_plugin<'a>(exports: impl IntoIterator<Item = &'a str>) -> bool {
-    exports.into_iter().any(|name| track(name) == track(v0_1::RECONCILER))
+    exports.into_iter().any(|name| compatible_version(name) == compatible_version(v0_1::RECONCILER))
 }
 
 #[cfg(test)]
@@ -161,17 +161,17 @@ mod tests {
         assert!(is_plugin(["wasi:cli/run@0.2.0", "windlass:plugin/reconciler@0.1.7"]));
         assert!(!is_plugin(["windlass:plugin/reconciler@0.2.0"]));
         assert!(!is_plugin(["windlass:plugin/reconciler@0.1.0-rc1", "windlass:plugin/reconciler", "reconciler"]));
-        assert_eq!(served("wasi:io/poll@0.2.0"), Some("wasi:io/poll@0.2.12"));
-        assert_eq!(served("wasi:io/poll@0.3.0"), None);
-        assert_eq!(track("a:b/c@1.4.0"), Some(("a:b/c", "1")));
+        assert_eq!(supported_interface("wasi:io/poll@0.2.0"), Some("wasi:io/poll@0.2.12"));
+        assert_eq!(supported_interface("wasi:io/poll@0.3.0"), None);
+        assert_eq!(compatible_version("a:b/c@1.4.0"), Some(("a:b/c", "1")));
     }
 
     #[test]
     fn every_supported_interface_is_defined_in_the_linker() {
         let engine = crate::engine::for_compiling().unwrap();
         let mut linker = linker(&engine).unwrap();
-        for name in v0_1::SERVED.iter().chain(wasi::SERVED) {
-            // A missing name could be defined as a function.
+        for name in v0_1::SUPPORTED.iter().chain(wasi::SUPPORTED) {
+            // Defining a name fails exactly if it is already defined.
             assert!(linker.root().func_new(name, |_, _, _, _| Ok(())).is_err(), "{name}");
         }
     }

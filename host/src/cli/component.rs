@@ -17,7 +17,7 @@ use super::connect::ClusterArgs;
 pub enum ComponentRef {
     /// A file.
     File(PathBuf),
-    /// A ConfigMap, or the head of a chunked set.
+    /// A ConfigMap, or the head of a component in parts.
     ConfigMap(ConfigMapSource),
     /// An artifact in a registry.
     Oci(Reference),

@@ -77,10 +77,10 @@ fn text(surface: &Surface, descriptor: &Descriptor) -> String {
     lines.push(("Resync", resync.map_or_else(|| "as the Plugin says".to_owned(), |resync| format!("{resync:?}"))));
     lines.extend(list("Metrics", descriptor.metrics.iter().map(|metric| metric.name.clone()).collect()));
     lines.extend(list("Imports", surface.imports.clone()));
-    if !surface.unknown_imports.is_empty() {
+    if !surface.unsupported_imports.is_empty() {
         lines.extend(list(
             "Unsupported",
-            surface.unknown_imports.iter().map(|name| format!("{name}: calling it traps")).collect(),
+            surface.unsupported_imports.iter().map(|name| format!("{name}: calling it traps")).collect(),
         ));
     }
     lines.extend(list("Exports", surface.exports.clone()));
@@ -145,7 +145,7 @@ fn describe(surface: &Surface, descriptor: &Descriptor) -> Value {
         "contract": surface.contract,
         "descriptor": self::descriptor(descriptor),
         "imports": surface.imports,
-        "unknownImports": surface.unknown_imports,
+        "unknownImports": surface.unsupported_imports,
         "exports": surface.exports,
     })
 }
@@ -210,7 +210,7 @@ mod tests {
             contract: "0.1.0".to_owned(),
             imports: vec!["windlass:plugin/host@0.1.0".to_owned(), "wasi:sockets/tcp@0.2.0".to_owned()],
             exports: vec!["windlass:plugin/reconciler@0.1.0".to_owned(), "windlass:plugin/admission@0.1.0".to_owned()],
-            unknown_imports: vec!["wasi:sockets/tcp@0.2.0".to_owned()],
+            unsupported_imports: vec!["wasi:sockets/tcp@0.2.0".to_owned()],
             size: 123_456,
         };
         expect![[r"

@@ -36,7 +36,7 @@ enum Command {
     Crd(crd::Args),
     /// Show what a component declares: digest, contract, descriptor, imports, exports
     Inspect(inspect::Args),
-    /// Show the children that a component desires for one parent, without a cluster
+    /// Show the children that a component desires for one parent
     Render(render::Args),
     /// Deliver a component by a ConfigMap or a registry, and run it as a Plugin
     Push(push::Args),

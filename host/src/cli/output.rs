@@ -16,7 +16,7 @@ pub enum Format {
 pub enum DryRun {
     /// Print the objects
     Client,
-    /// Let the API server validate the objects first; for remove, as client
+    /// Let the API server validate the objects first; for `remove`: the same as `client`
     Server,
 }
 

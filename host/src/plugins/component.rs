@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::task::JoinError;
-use windlass_api::{ConfigMapSource, Place, Plugin, PluginStatus};
+use windlass_api::{ConfigMapSource, ConfiguredSource, Plugin, PluginStatus};
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK};
@@ -85,7 +85,7 @@ impl Plugins {
     /// # Errors
     /// If the spec is invalid, or does not meet the host's requirements. The check needs no request.
     pub(super) fn follow(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Terms, Problem> {
-        self.sources.follow(name, resource::place(plugin)?);
+        self.sources.follow(name, resource::configured_source(plugin)?);
         let rollback = Rollback::of(object, plugin)?;
         let pinned = resource::pinned(plugin)?;
         self.sources.check_wanted(plugin.spec.verify.as_ref())?;
@@ -151,9 +151,9 @@ impl Plugins {
             self.sources.forget_artifact(name);
             return self.of_file(name, plugin, file, pinned).await;
         }
-        match resource::place(plugin)? {
-            Place::ConfigMap(source) => self.of_config_map(name, plugin, source, pinned).await,
-            Place::Oci(source) => {
+        match resource::configured_source(plugin)? {
+            ConfiguredSource::ConfigMap(source) => self.of_config_map(name, plugin, source, pinned).await,
+            ConfiguredSource::Oci(source) => {
                 let wanted = Wanted {
                     source: source.clone(),
                     pinned,

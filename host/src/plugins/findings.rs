@@ -28,7 +28,7 @@ pub struct Findings {
     /// Limits that the host lowered to its caps.
     pub capped: Vec<Capped>,
     /// Imports of the component that the host does not support.
-    pub unserved: Vec<String>,
+    pub unsupported: Vec<String>,
     /// The file of `--plugins` that replaces the source, if any.
     pub file: Option<PathBuf>,
     /// Whether the parent kind's schema has `status.conditions` and `status.observedGeneration`, or the host does not
@@ -49,7 +49,7 @@ impl Findings {
             rolled_back_from: None,
             rolled_back: false,
             file: None,
-            unserved: live.component.surface().unknown_imports.clone(),
+            unsupported: live.component.surface().unsupported_imports.clone(),
             conditions_kept: live.status_writer == StatusWriter::Denied
                 || !live.owns_kind()
                 || live.shape.conditions && live.shape.observed_generation,

@@ -9,7 +9,7 @@ use windlass_core::ids::Gvk;
 #[derive(Debug, Clone, Default)]
 pub(super) struct FormerKinds {
     /// All child kinds that the plugin has or had; none before the first reconcile, which reads them from the status.
-    pub had: Option<KnownChildKinds>,
+    pub known: Option<KnownChildKinds>,
     /// Former kinds of which children exist, or may exist.
     pub left: Vec<Gvk>,
     /// Label selector of the plugin's children.
@@ -19,7 +19,7 @@ pub(super) struct FormerKinds {
 impl FormerKinds {
     /// The kinds of which there may be children, and which a component with these grants may not own.
     pub(super) fn kinds(&self, grants: &Grants) -> Vec<Gvk> {
-        self.had.as_ref().map(|had| had.not_granted(&grants.kinds())).unwrap_or_default()
+        self.known.as_ref().map(|known| known.not_granted(&grants.kinds())).unwrap_or_default()
     }
 
     /// The message about former kinds with children, if any.

@@ -290,12 +290,12 @@ impl Plugins {
         let former = {
             let mut known = self.known.lock();
             let kinds = &mut known.entry(name.clone()).or_default().former_kinds;
-            let had = kinds.had.get_or_insert_with(|| {
+            let child_kinds = kinds.known.get_or_insert_with(|| {
                 let status = parse(object).ok().and_then(|plugin| plugin.status);
-                status.unwrap_or_default().had()
+                status.unwrap_or_default().known_child_kinds()
             });
-            had.add(live.grants.kinds());
-            had.not_granted(&live.grants.kinds())
+            child_kinds.add(live.grants.kinds());
+            child_kinds.not_granted(&live.grants.kinds())
         };
         let is_running = self.parents.is_running(name);
         let (mut left, mut is_unsettled) = (Vec::new(), false);
@@ -303,9 +303,10 @@ impl Plugins {
             match self.leftovers(name).has_no_children(&kind, &live.parents.id.kind).await {
                 Ok(true) if is_running => is_unsettled = true,
                 Ok(true) => {
-                    if let Some(had) = self.known.lock().get_mut(name).and_then(|known| known.former_kinds.had.as_mut())
+                    if let Some(child_kinds) =
+                        self.known.lock().get_mut(name).and_then(|known| known.former_kinds.known.as_mut())
                     {
-                        had.forget(&kind);
+                        child_kinds.forget(&kind);
                     }
                 }
                 Ok(false) => left.push(kind),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_api::{Place, Plugin};
+use windlass_api::{ConfiguredSource, Plugin};
 use windlass_core::digest::Digest;
 use windlass_core::object::Object;
 use windlass_core::reason::PluginReason;
@@ -27,9 +27,9 @@ pub(super) fn pinned(plugin: &Plugin) -> Result<Option<Digest>, Problem> {
 }
 
 /// The source of the Plugin's component.
-pub(super) fn place(plugin: &Plugin) -> Result<Place<'_>, Problem> {
+pub(super) fn configured_source(plugin: &Plugin) -> Result<ConfiguredSource<'_>, Problem> {
     let invalid = |error| Problem::lasting(Step::Fetched, PluginReason::InvalidSpec, error);
-    plugin.spec.source.place().map_err(invalid)
+    plugin.spec.source.configured().map_err(invalid)
 }
 
 /// `spec.config`, as it is passed to the plugin.

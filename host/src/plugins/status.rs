@@ -326,7 +326,7 @@ fn step_condition(
         (Ok(Findings { stalled: Some(stalled), .. }), _) if step == Step::Synced => {
             ("False", PluginReason::WatchStalled, stalled.clone())
         }
-        (Ok(findings), _) if step == Step::Compiled => succeeded(unserved(findings)),
+        (Ok(findings), _) if step == Step::Compiled => succeeded(unsupported(findings)),
         (Ok(_), _) => succeeded(String::new()),
         (Err(problem), _) if step < problem.step => succeeded(String::new()),
         (Err(problem), _) if step == problem.step => ("False", problem.reason, problem.message.clone()),
@@ -412,8 +412,8 @@ fn rolled_back(findings: &Findings) -> Option<(PluginReason, String)> {
     }
 }
 
-fn unserved(findings: &Findings) -> String {
-    match &*findings.unserved {
+fn unsupported(findings: &Findings) -> String {
+    match &*findings.unsupported {
         [] => String::new(),
         imports => format!("Unsupported imports; calling one traps: {}", imports.join(", ")),
     }
@@ -548,7 +548,7 @@ mod tests {
             let findings = Findings {
                 not_granted: Vec::new(),
                 not_readable: Vec::new(),
-                unserved: Vec::new(),
+                unsupported: Vec::new(),
                 lacking: None,
                 stalled: None,
                 rolled_back_from: None,

@@ -97,12 +97,8 @@ impl Run<PluginName, ParentKey> for Reconciler {
         if !matches!(requeue, Requeue::Pause(_)) && live.state.note_reconciled(&job.key) {
             self.plugins.add(&(), &live.name, Trigger::Resync);
         }
-        if let Requeue::Pause(delay)
-        | Requeue::After(delay)
-        | Requeue::Backoff(delay)
-        | Requeue::Unavailable(delay)
-        | Requeue::Settled(Some(delay)) = requeue
-        {
+        // The queue chooses the length of a backoff, after this span has ended.
+        if let Requeue::Pause(delay) | Requeue::After(delay) | Requeue::Settled(Some(delay)) = requeue {
             span.record("windlass.requeue_ms", telemetry::int(delay.as_millis()));
         }
         (requeue, live.resync)

@@ -95,7 +95,7 @@ pub fn record_call(
 
 fn outcome_of(result: &Result<PluginResult, CallFailure>) -> (&'static str, Option<&'static str>) {
     match result {
-        Ok(Ok(_)) => ("answered", None),
+        Ok(Ok(_)) => ("response", None),
         Ok(Err(Failure::Invalid(_))) => ("invalid", None),
         Ok(Err(Failure::Retry { .. })) => ("retry", None),
         Ok(Err(Failure::Failed(_))) => ("failed", Some("plugin_failed")),
@@ -108,7 +108,7 @@ fn outcome_of(result: &Result<PluginResult, CallFailure>) -> (&'static str, Opti
                 CallFailure::Instances { .. } => "instances",
                 CallFailure::StackOverflow => "stack_overflow",
                 CallFailure::Trap { .. } => "trap",
-                CallFailure::UnknownImport { .. } => "unknown_import",
+                CallFailure::UnsupportedImport { .. } => "unknown_import",
                 CallFailure::Exit { .. } => "exit",
                 CallFailure::RequestTooLarge { .. } => "request_too_large",
                 CallFailure::ResponseTooLarge { .. } => "response_too_large",

@@ -1,4 +1,4 @@
-//! Validates applications before they are stored, and sets their defaults.
+//! Validates MyApps and sets their defaults, for a host that serves admission; no host does yet.
 
 use serde::Deserialize;
 use windlass_plugin::{Admission, AdmissionRequest, AdmissionResponse, Failure, Value};

@@ -1,4 +1,4 @@
-//! The desired children beside the volumes.
+//! The desired children, except for the volumes.
 
 use std::fmt::Write as _;
 
@@ -35,22 +35,23 @@ pub(crate) fn pod_name(cluster: &str, server: u32) -> String {
     format!("{cluster}-{server}")
 }
 
-/// The Secret with the generated password; none if the user names a Secret. The password is generated once and then kept:
-/// MySQL reads it only at its first start, so another password would not open the existing data.
+/// The Secret with the generated password. None if there is none yet and the user names a Secret; an existing one is
+/// kept. The password is generated once and then kept: MySQL reads it only at its first start, so another password
+/// would not open the existing data.
 pub(crate) fn secret(request: &Request<MySQLCluster>, has_data: bool) -> Result<Option<Value>, Failure> {
     let name = secret_name(request);
     let password = match request.child::<Secret>(&name) {
         Some(secret) => secret.get(&format!("/data/{PASSWORD}")).ok_or_else(|| {
             let message = format!(
-                "Secret {name} has no key {PASSWORD}: put the password of root there, as the servers' volumes have it"
+                "Secret {name} has no key {PASSWORD}: add the root password with which the servers were first started"
             );
             Failure::failed(message)
         })?,
         None if request.spec.root_password_secret_ref.is_some() => return Ok(None),
         None if has_data => {
             let message = format!(
-                "there are volumes, but no Secret {name} with the password that their servers have: make a Secret with it, \
-                 and name it in spec.rootPasswordSecretRef"
+                "there are volumes, but no Secret {name} with the root password with which their servers were first \
+                 started: create a Secret with that password, and name the Secret in spec.rootPasswordSecretRef"
             );
             return Err(Failure::failed(message));
         }

@@ -8,27 +8,27 @@ const fn is_blank(byte: u8) -> bool {
 /// The number of bytes of a document without whitespace.
 #[must_use]
 pub const fn size(document: &[u8]) -> usize {
-    walk::<0>(document).0
+    compact::<0>(document).0
 }
 
 /// A document without whitespace; `N` is its [`size`].
 #[must_use]
 pub const fn bytes<const N: usize>(document: &[u8]) -> [u8; N] {
-    walk(document).1
+    compact(document).1
 }
 
 /// The size of a document without whitespace, and its first `N` bytes.
 #[allow(clippy::indexing_slicing, reason = "runs at compile time, where a wrong index is an error")]
-const fn walk<const N: usize>(document: &[u8]) -> (usize, [u8; N]) {
-    let (mut left, mut kept) = (0, [0; N]);
+const fn compact<const N: usize>(document: &[u8]) -> (usize, [u8; N]) {
+    let (mut length, mut kept) = (0, [0; N]);
     let (mut at, mut in_string, mut is_escaped) = (0, false, false);
     while at < document.len() {
         let byte = document[at];
         if in_string || !is_blank(byte) {
-            if left < N {
-                kept[left] = byte;
+            if length < N {
+                kept[length] = byte;
             }
-            left += 1;
+            length += 1;
         }
         if is_escaped {
             is_escaped = false;
@@ -39,7 +39,7 @@ const fn walk<const N: usize>(document: &[u8]) -> (usize, [u8; N]) {
         }
         at += 1;
     }
-    (left, kept)
+    (length, kept)
 }
 
 #[cfg(test)]

@@ -146,6 +146,8 @@ impl<R: Reconciler> Request<R> {
     }
 
     /// The live children of one kind, ordered by namespace and name. Children that are being deleted are among them.
+    /// Children that the host leaves out because the request would exceed `spec.limits.requestBytes` are not; the host
+    /// neither changes, deletes nor recreates those.
     pub fn children_of<K: Kind>(&self) -> impl Iterator<Item = Object<'_, K>> {
         of_kind(&self.raw.children)
     }

@@ -13,7 +13,7 @@ use windlass_testbed::{Audit, AuditEvent, AuditEvents, AuditLevel, Cluster, Mark
 
 use crate::api::Api;
 use crate::host::excerpt;
-use crate::{Host, HostOptions, Namespace, SOON, condition, wait, windlass};
+use crate::{Host, HostOptions, Namespace, TIMEOUT, condition, wait, windlass};
 
 /// The namespace of the host and of ConfigMaps with components.
 pub const SYSTEM_NAMESPACE: &str = "windlass-system";
@@ -240,7 +240,7 @@ impl Env {
     /// Waits until an object satisfies a condition.
     ///
     /// # Panics
-    /// When it does not within [`SOON`]; the message has the last state of the object.
+    /// When it does not within [`TIMEOUT`]; the message has the last state of the object.
     #[track_caller]
     pub fn wait_object(
         &self,
@@ -250,12 +250,12 @@ impl Env {
         condition: impl Fn(&Value) -> bool,
     ) -> Value {
         let mut last = None;
-        let found = windlass_testbed::until("", SOON, || {
+        let found = windlass_testbed::until("", TIMEOUT, || {
             last = self.get(resource, namespace, name);
             Ok(last.clone().filter(&condition))
         });
         let Ok(found) = found else {
-            panic!("{resource} {namespace}/{name} did not satisfy the condition within {SOON:?}; it is {last:#?}");
+            panic!("{resource} {namespace}/{name} did not satisfy the condition within {TIMEOUT:?}; it is {last:#?}");
         };
         found
     }

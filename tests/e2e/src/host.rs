@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{SOON, wait, windlass};
+use crate::{TIMEOUT, wait, windlass};
 
 /// The number of log lines that are shown when a test fails, and of characters of each, so the reason stays visible.
 const SHOWN: (usize, usize) = (40, 300);
@@ -120,10 +120,10 @@ impl Host {
     /// Waits until `/readyz` returns 200.
     ///
     /// # Panics
-    /// When it does not within [`SOON`], or the host exits.
+    /// When it does not within [`TIMEOUT`], or the host exits.
     #[track_caller]
     pub fn wait_ready(&self) {
-        wait("the host to be ready", SOON, || {
+        wait("the host to be ready", TIMEOUT, || {
             if let Some(status) = self.exit_status() {
                 panic!("the host ended: {status}\n{}", self.log());
             }

@@ -47,7 +47,7 @@ pub use windlass_testbed::{AuditEvent, AuditEvents, AuditLevel, Mark};
 /// How long a test waits for something that usually takes moments: long, because a machine may be busy. Only a failure
 /// takes this long. The longest wait is for the garbage collector, which looks for new kinds every 30 s and doubles its delay
 /// with each try until then.
-pub const SOON: Duration = Duration::from_mins(3);
+pub const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Polls until the condition returns a value.
 ///

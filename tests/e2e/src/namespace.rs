@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Env, Puppet, SOON, condition, text, wait};
+use crate::{Env, Puppet, TIMEOUT, condition, text, wait};
 
 /// The resource name of Echoes.
 const ECHOES: &str = "echoes.my-operator.dev";
@@ -92,7 +92,7 @@ impl<'a> Namespace<'a> {
     /// Waits until exactly these Pods exist (in the order of their names), none of them being deleted.
     #[track_caller]
     pub fn wait_pods(&self, names: &[&str]) {
-        wait(&format!("exactly the Pods {names:?} in {}", self.name), SOON, || {
+        wait(&format!("exactly the Pods {names:?} in {}", self.name), TIMEOUT, || {
             let pods = self.env.list("pods", &self.name);
             let mut found: Vec<_> = pods.iter().map(|pod| text(pod, "/metadata/name")).collect();
             found.sort();

@@ -28,9 +28,9 @@ impl Condition {
 }
 
 /// A condition of an object, by its type.
-pub fn condition(object: &Value, kind: &str) -> Condition {
+pub fn condition(object: &Value, condition_type: &str) -> Condition {
     let conditions = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let Some(found) = conditions.iter().find(|condition| condition["type"] == kind) else {
+    let Some(found) = conditions.iter().find(|condition| condition["type"] == condition_type) else {
         return Condition::default();
     };
     Condition {

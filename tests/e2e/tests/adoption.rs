@@ -4,7 +4,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use serde_json::{Value, json};
-use windlass_e2e::{Env, Mark, Namespace, SOON, condition, guest, text, wait};
+use windlass_e2e::{Env, Mark, Namespace, TIMEOUT, condition, guest, text, wait};
 
 const POLICY: (&str, &str) = ("networkpolicies", "decoration");
 
@@ -75,7 +75,7 @@ fn children_of_a_deleted_plugin_are_adopted_by_the_next_plugin_of_the_parent_kin
     let mark = env.mark();
     env.kubectl(&["delete", "plugins.windlass.dev", "old", "--wait=true"]);
     env.wait_live("new", &guest("echo"));
-    wait("the Pods to have the label of the new Plugin", SOON, || {
+    wait("the Pods to have the label of the new Plugin", TIMEOUT, || {
         let labels: Vec<_> = ns.pods().iter().map(|pod| text(pod, "/metadata/labels/windlass.dev~1plugin")).collect();
         labels.iter().all(|label| label == "new").then_some(())
     });
@@ -132,7 +132,7 @@ fn r05_existing_object_becomes_a_child_only_if_the_plugin_adopts_and_it_has_no_c
         ns.pod("owned-0")["metadata"]["labels"]["windlass.dev/plugin"].is_null(),
         "a Pod with another controller is not adopted"
     );
-    wait("the event", SOON, || {
+    wait("the event", TIMEOUT, || {
         let events = env.list("events", ns.name());
         events.iter().any(|event| text(event, "/message").to_lowercase().contains("adopted pod")).then_some(())
     });

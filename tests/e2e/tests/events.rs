@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
-use windlass_e2e::{Env, Namespace, SOON, guest, shared, text, wait};
+use windlass_e2e::{Env, Namespace, TIMEOUT, guest, shared, text, wait};
 
 /// How long the host must write no event.
 const OBSERVATION: Duration = Duration::from_secs(20);
@@ -23,7 +23,7 @@ fn events_on(ns: &Namespace, echo: &str) -> Vec<(String, String, String)> {
 /// Waits for an event with this reason on an Echo, and gives back the newest one's note.
 #[track_caller]
 fn wait_event(ns: &Namespace, echo: &str, reason: &str) -> String {
-    wait(&format!("the event {reason} on {echo}"), SOON, || {
+    wait(&format!("the event {reason} on {echo}"), TIMEOUT, || {
         events_on(ns, echo).into_iter().rfind(|(_, found, _)| found == reason).map(|(_, _, note)| note)
     })
 }
@@ -40,7 +40,7 @@ fn r20_creating_and_scaling_the_pods_of_an_echo_emit_events() {
     assert_eq!(wait_event(&ns, "web", "Scaled"), "Scaled Pods from 2 to 1: deleted Pod web-1");
     ns.echo("web", 3, "nginx:1");
     ns.wait_settled("web");
-    wait("the second scaling", SOON, || (events_on(&ns, "web").len() == 3).then_some(()));
+    wait("the second scaling", TIMEOUT, || (events_on(&ns, "web").len() == 3).then_some(()));
     let (kind, reason, note) = events_on(&ns, "web").remove(2);
     assert_eq!((kind.as_str(), reason.as_str()), ("Normal", "Scaled"));
     assert_eq!(note, "Scaled Pods from 1 to 3: created Pods web-1, web-2");

@@ -49,6 +49,6 @@ fn host_with_a_missing_plugins_folder_exits_with_an_error() {
     let env = Env::start();
     let args = vec!["--plugins".to_owned(), "no/such/folder".to_owned()];
     let host = env.spawn_host(HostOptions { args, ..HostOptions::default() });
-    let log = env.wait("the host to end", windlass_e2e::SOON, || (!host.is_running()).then(|| host.log()));
+    let log = env.wait("the host to end", windlass_e2e::TIMEOUT, || (!host.is_running()).then(|| host.log()));
     assert!(log.contains("error: the folder of --plugins cannot be read"), "{log}");
 }

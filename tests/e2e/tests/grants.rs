@@ -216,7 +216,7 @@ fn missing_read_permission_is_reported_in_granted_and_does_not_prevent_activatio
     written["metadata"] = json!({ "name": role });
     env.apply_as("windlass-push", &written.to_string());
     let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-puppet";
-    windlass_e2e::wait("the permission to be revoked", windlass_e2e::SOON, || {
+    windlass_e2e::wait("the permission to be revoked", windlass_e2e::TIMEOUT, || {
         env.try_kubectl(&["auth", "can-i", "list", "secrets", "-A", user]).is_err().then_some(())
     });
     let ns = env.namespace("unread");

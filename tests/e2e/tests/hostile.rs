@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use windlass_e2e::{
-    AuditEvent, Condition, Env, Host, HostOptions, Mark, Namespace, SOON, account, condition, guest, text, wait,
+    AuditEvent, Condition, Env, Host, HostOptions, Mark, Namespace, TIMEOUT, account, condition, guest, text, wait,
 };
 
 /// How the host treats a hostile response.
@@ -36,7 +36,7 @@ const GUESTS: &[(&str, Outcome)] = &[
     ("duplicate-keys", Fails("MalformedResponse", "kind")),
     ("duplicate-names", Fails("ResponseRejected", "twin")),
     ("endless-loop", Fails("DeadlineExceeded", "1")),
-    ("endless-requirements", Fails("RequirementsUnsettled", "rounds")),
+    ("endless-requirements", Fails("RequirementsUnsettled", "still changed after 5 calls")),
     ("event-bomb", Fails("ResponseRejected", "10000 events")),
     ("exit", Fails("Trapped", "exit")),
     ("fat-answer", Fails("LimitExceeded", "response")),
@@ -147,7 +147,7 @@ fn wait_all(ns: &Namespace, wanted: impl Fn(&Outcome, &Condition) -> bool) -> BT
     let resources: Vec<_> = GUESTS.iter().map(|(guest, _)| resource(guest)).collect();
     let mut found = BTreeMap::new();
     let mut others = Vec::new();
-    let all = windlass_testbed::until("", SOON, || {
+    let all = windlass_testbed::until("", TIMEOUT, || {
         others.clear();
         for parent in ns.env().list(&resources.join(","), ns.name()) {
             let (name, ready) = (text(&parent, "/metadata/name"), condition(&parent, "Ready"));
@@ -160,7 +160,7 @@ fn wait_all(ns: &Namespace, wanted: impl Fn(&Outcome, &Condition) -> bool) -> BT
         }
         Ok((found.len() == GUESTS.len()).then_some(()))
     });
-    assert!(all.is_ok(), "parents without the expected condition after {SOON:?}: {others:#?}");
+    assert!(all.is_ok(), "parents without the expected condition after {TIMEOUT:?}: {others:#?}");
     found
 }
 
@@ -352,7 +352,7 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
     assert_writes(&ns, start);
     assert!(host.is_running(), "the host runs until the end of the test");
     assert_memory(&host, baseline, loaded);
-    wait("/healthz", SOON, || (host.http_status("/healthz") == Some(200)).then_some(()));
+    wait("/healthz", TIMEOUT, || (host.http_status("/healthz") == Some(200)).then_some(()));
 }
 
 /// The host never used more memory above `baseline` (with one plugin) than its limits allow.
@@ -437,5 +437,5 @@ fn assert_parent_with_a_trapping_finalize_goes_with_skip_finalize(ns: &Namespace
     });
     assert!(parent["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()), "{parent:#}");
     ns.kubectl(&["annotate", &resource, name, "windlass.dev/skip-finalize=true"]);
-    wait("the parent to go", SOON, || ns.get(&resource, name).is_none().then_some(()));
+    wait("the parent to go", TIMEOUT, || ns.get(&resource, name).is_none().then_some(()));
 }

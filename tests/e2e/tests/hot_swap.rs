@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use windlass_e2e::{Env, Namespace, SOON, SYSTEM_NAMESPACE, condition, guest, is_settled, text, wait};
+use windlass_e2e::{Env, Namespace, SYSTEM_NAMESPACE, TIMEOUT, condition, guest, is_settled, text, wait};
 
 fn read(component: &str) -> Vec<u8> {
     std::fs::read(guest(component)).expect("a guest")
@@ -72,7 +72,7 @@ fn assert_reconciled_by(ns: &Namespace, name: &str, v2: bool) {
 
 #[track_caller]
 fn wait_all_v2(ns: &Namespace) {
-    wait("all Pods with the label of the new component", SOON, || ns.pods().iter().all(is_v2).then_some(()));
+    wait("all Pods with the label of the new component", TIMEOUT, || ns.pods().iter().all(is_v2).then_some(()));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn hot_swap_under_load_reaches_every_parent_and_creates_each_child_once() {
         env.apply(&(0..BATCH).map(echo).collect::<Vec<_>>().join("\n---\n"));
     };
     batch(0);
-    wait("the first Pods", SOON, || (!ns.pods().is_empty()).then_some(()));
+    wait("the first Pods", TIMEOUT, || (!ns.pods().is_empty()).then_some(()));
 
     // Echoes are created without a pause from before the push until the new component is live.
     let batches = std::thread::scope(|scope| {
@@ -113,7 +113,7 @@ fn hot_swap_under_load_reaches_every_parent_and_creates_each_child_once() {
     });
     wait_active(&env, &v2);
     let echoes = batches * BATCH;
-    wait("all Echoes settled", SOON, || {
+    wait("all Echoes settled", TIMEOUT, || {
         let found = env.list("echoes", ns.name());
         (found.len() == echoes && found.iter().all(is_settled)).then_some(())
     });
@@ -382,7 +382,7 @@ fn rollback_annotation_restores_the_previous_component_and_a_newer_one_still_bec
     let plugin = env.wait_plugin("echo", rolled_back);
     assert_eq!(plugin["status"]["rolledBackFrom"], d2, "{plugin:#}");
     assert!(condition(&plugin, "Available").is_true(), "{plugin:#}");
-    wait("the Pod of the old component", SOON, || (!is_v2(&ns.pod("first-0"))).then_some(()));
+    wait("the Pod of the old component", TIMEOUT, || (!is_v2(&ns.pod("first-0"))).then_some(()));
     // The rollback stays in effect after a restart, although the source contains the newer component.
     assert!(host.terminate().success());
     let _host = env.start_host();
@@ -418,7 +418,7 @@ fn digest_pin_to_the_previous_component_restores_it_also_across_a_restart() {
     pin(Some(&d1));
     let plugin = wait_not_ready(&env, &d1, "Fetched", "DigestMismatch", &d2);
     assert_eq!(plugin["status"]["previousDigest"], d2, "{plugin:#}");
-    wait("the Pod of the old component", SOON, || (!is_v2(&ns.pod("first-0"))).then_some(()));
+    wait("the Pod of the old component", TIMEOUT, || (!is_v2(&ns.pod("first-0"))).then_some(()));
     assert!(host.terminate().success());
     let host = env.start_host();
     assert_reconciled_by(&ns, "second", false);

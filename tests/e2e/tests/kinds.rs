@@ -91,11 +91,11 @@ fn crd_deleted_under_a_live_plugin_is_installed_again_and_its_objects_are_reconc
     ns.wait_settled("before");
 
     env.kubectl(&["delete", "crd", "echoes.my-operator.dev"]);
-    env.wait("the CRD to be installed again", windlass_e2e::SOON, || {
+    env.wait("the CRD to be installed again", windlass_e2e::TIMEOUT, || {
         env.get("customresourcedefinitions", "", "echoes.my-operator.dev")
     });
     let echo = ns.echo_manifest("after", 2, "nginx:1").to_string();
-    env.wait("an Echo to be accepted", windlass_e2e::SOON, || env.try_apply(&echo).ok());
+    env.wait("an Echo to be accepted", windlass_e2e::TIMEOUT, || env.try_apply(&echo).ok());
     ns.wait_settled("after");
     env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_true());
     assert!(host.is_running());
@@ -153,7 +153,7 @@ fn component_without_permission_to_write_children_replaces_neither_live_componen
     let account = "clusterrolebinding/windlass-plugin-echo:account";
     let printed = env.kubectl(&["get", account, "-o", "json"]);
     env.kubectl(&["delete", account]);
-    env.wait("the permission to be revoked", windlass_e2e::SOON, || {
+    env.wait("the permission to be revoked", windlass_e2e::TIMEOUT, || {
         let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-echo";
         env.try_kubectl(&["auth", "can-i", "create", "pods", "-n", ns.name(), user]).is_err().then_some(())
     });

@@ -3,7 +3,7 @@
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
-use windlass_e2e::{Namespace, SOON, condition, is_settled, shared, text, wait};
+use windlass_e2e::{Namespace, TIMEOUT, condition, is_settled, shared, text, wait};
 
 /// The `operation` of each managedFields entry that the host has on a Pod.
 fn operations(pod: &serde_json::Value) -> Vec<String> {
@@ -184,7 +184,7 @@ fn two_hundred_echoes_created_at_once_converge_and_are_deleted() {
     let manifests: Vec<_> =
         (0..ECHOES).map(|at| ns.echo_manifest(&format!("echo-{at}"), 2, "nginx:1").to_string()).collect();
     ns.env().apply(&manifests.join("\n---\n"));
-    wait("200 settled Echoes", SOON, || {
+    wait("200 settled Echoes", TIMEOUT, || {
         let echoes = ns.env().list("echoes", ns.name());
         (echoes.len() == ECHOES && echoes.iter().all(is_settled)).then_some(())
     });
@@ -195,7 +195,7 @@ fn two_hundred_echoes_created_at_once_converge_and_are_deleted() {
     let mark = ns.env().mark();
     ns.kubectl(&["delete", "--all", "echoes", "--wait=false"]);
     for resource in ["echoes", "pods"] {
-        wait("no object to be left", SOON, || ns.env().list(resource, ns.name()).is_empty().then_some(()));
+        wait("no object to be left", TIMEOUT, || ns.env().list(resource, ns.name()).is_empty().then_some(()));
     }
     let attempts = ns.env().host_requests(mark).attempted_writes().namespace(ns.name());
     assert_eq!(attempts.to_vec(), [], "the garbage collector deletes them");

@@ -15,7 +15,7 @@ fn wait_reason(ns: &Namespace, reason: &str) -> Value {
 }
 
 #[test]
-fn plugin_reconciles_only_selected_namespaces_and_deletes_its_children_in_those_that_leave() {
+fn plugin_reconciles_only_selected_namespaces_and_deletes_its_children_in_namespaces_that_are_no_longer_selected() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -42,7 +42,7 @@ fn plugin_reconciles_only_selected_namespaces_and_deletes_its_children_in_those_
     label(&gold, "tier-");
     wait_reason(&gold, "DeletionBlocked");
     assert_eq!(gold.pods().len(), 5);
-    // The guard counts all parents of a namespace together, even if each has few children.
+    // Deletions by a change of a namespace's labels are blocked at the Plugin.
     let blocked = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").reason == "DeletionBlocked");
     let message = condition(&blocked, "Ready").message;
     let (_, command) = message.split_once("exactly these deletions: kubectl ").expect("a command");

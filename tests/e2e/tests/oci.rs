@@ -14,7 +14,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass_e2e::{Env, HOST_USER, HostOptions, SOON, SYSTEM_NAMESPACE, condition, guest, text};
+use windlass_e2e::{Env, HOST_USER, HostOptions, SYSTEM_NAMESPACE, TIMEOUT, condition, guest, text};
 use windlass_testbed::{Cosign, Proxy, REGISTRY_PASSWORD, REGISTRY_USER, Registry, SignatureLayout};
 
 /// A registry without authentication, with its files in the cluster's folder.
@@ -478,7 +478,7 @@ fn registry_that_sends_one_byte_a_second_delays_no_plugin_of_another_registry() 
     }
     // All downloads that may run at once have begun.
     for _ in 0..8 {
-        beginnings.recv_timeout(SOON).expect("another download begins");
+        beginnings.recv_timeout(TIMEOUT).expect("another download begins");
     }
     plugin(&env, "echo", &oci(&reference), None);
     env.wait_live("echo", &guest("echo"));

@@ -116,7 +116,7 @@ fn r05_foreign_pod_with_a_childs_name_is_left_alone() {
 
     // The host tries two more times, and the Echo changes.
     ns.echo("web", 4, "nginx:2");
-    ns.env().wait("tries to create web-1", windlass_e2e::SOON, || {
+    ns.env().wait("tries to create web-1", windlass_e2e::TIMEOUT, || {
         let tries =
             ns.env().host_requests(mark).namespace(ns.name()).resource("pods").filter(|event| event.code == 409);
         (tries.len() >= 3).then_some(())
@@ -225,7 +225,7 @@ fn r03_silent_watch_or_lost_reply_causes_no_second_write_of_a_generated_secret()
     let silent = faults.add(Rule::new(Match::watches().resource("secrets"), Fault::Silence));
     let web = ns.puppet("web");
     web.apply(&secret("Zmlyc3Q="));
-    env.wait("the Secret", windlass_e2e::SOON, || ns.get("secrets", "web"));
+    env.wait("the Secret", windlass_e2e::TIMEOUT, || ns.get("secrets", "web"));
     web.apply(&secret("c2Vjb25k"));
     let behind = web.wait_reason("CacheBehind");
     assert!(behind.message.contains("Secret"), "{behind:?}");
@@ -280,5 +280,5 @@ fn stalled_watch_is_reported_by_the_plugins_conditions_and_readyz_until_it_makes
     env.wait_plugin("puppet", |plugin| {
         condition(plugin, "Synced").is_true() && condition(plugin, "Available").is_true()
     });
-    env.wait("/readyz", windlass_e2e::SOON, || (host.http_status("/readyz") == Some(200)).then_some(()));
+    env.wait("/readyz", windlass_e2e::TIMEOUT, || (host.http_status("/readyz") == Some(200)).then_some(()));
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use serde_json::{Value, json};
-use windlass_e2e::{Env, Namespace, Puppet, SOON, condition, guest, wait};
+use windlass_e2e::{Env, Namespace, Puppet, TIMEOUT, condition, guest, wait};
 
 const PLUGINS: &str = "plugins.windlass.dev";
 const FINALIZING: &str = "puppet-finalizes";
@@ -27,7 +27,7 @@ fn finalizing<'a>(env: &Env, ns: &Namespace<'a>) -> Puppet<'a> {
 }
 
 fn wait_gone(env: &Env, plugin: &str) {
-    wait("the Plugin to be gone", SOON, || env.get(PLUGINS, "", plugin).is_none().then_some(()));
+    wait("the Plugin to be gone", TIMEOUT, || env.get(PLUGINS, "", plugin).is_none().then_some(()));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn plugin_that_cannot_delete_its_children_gives_the_reason_and_goes_with_skip_fi
     let puppet = finalizing(&env, &ns);
     env.patch_plugin(FINALIZING, &json!({ "deletionPolicy": "Delete" }));
     env.kubectl(&["delete", "clusterrolebinding", "windlass-plugin-puppet-finalizes:account"]);
-    wait("the permission to be revoked", SOON, || {
+    wait("the permission to be revoked", TIMEOUT, || {
         let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-puppet-finalizes";
         let can_delete = env.try_kubectl(&["auth", "can-i", "delete", "configmaps", "-n", ns.name(), user]);
         can_delete.is_err().then_some(())
@@ -160,7 +160,7 @@ fn plugin_that_cannot_delete_its_children_gives_the_reason_and_goes_with_skip_fi
     }
     assert!(ns.get("configmaps", "a").is_some());
     // The host keeps trying, and this does not block the deletion of other objects.
-    wait("the host to try again", SOON, || {
+    wait("the host to try again", TIMEOUT, || {
         (env.host_log_lines("deletion of the Plugin blocked").len() >= 3).then_some(())
     });
     let plugin = env.get(PLUGINS, "", FINALIZING).expect("the Plugin still exists");

@@ -4,7 +4,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::too_many_lines)]
 
 use serde_json::{Value, json};
-use windlass_e2e::{AuditEvent, Env, HOST_USER, SOON, SYSTEM_NAMESPACE, condition, guest, text, wait};
+use windlass_e2e::{AuditEvent, Env, HOST_USER, SYSTEM_NAMESPACE, TIMEOUT, condition, guest, text, wait};
 
 /// The page of the docs that prints the Plugin.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plugin.md");
@@ -59,7 +59,7 @@ fn docs_print_the_plugin_resource_as_kubectl_does() {
     let env = Env::start();
     let page = std::fs::read_to_string(PAGE).expect("the page");
     let explain = || env.try_kubectl(&["explain", "plugins.spec", "--recursive"]).ok();
-    let explained = wait("the API server to publish the schema", SOON, explain);
+    let explained = wait("the API server to publish the schema", TIMEOUT, explain);
     let explained =
         with_output(&page, "kubectl explain plugins.spec --recursive", &explained).expect("the page has the command");
     expect_test::expect_file![PAGE].assert_eq(&explained);
@@ -124,7 +124,7 @@ fn plugin_conditions_name_each_missing_requirement_until_the_plugin_is_ready() {
     });
     let ns = env.namespace("comes-up");
     ns.echo("early", 1, "nginx:1");
-    env.wait("the Pod of early", SOON, || ns.get("pods", "early-0"));
+    env.wait("the Pod of early", TIMEOUT, || ns.get("pods", "early-0"));
     let mark = env.mark();
     allow_status(&env);
     env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_true());
@@ -205,7 +205,7 @@ fn deleted_plugin_leaves_its_children_and_readopts_them_when_recreated() {
 
     env.kubectl(&["delete", "plugins.windlass.dev", "echo", "--wait=true"]);
     let mark = env.mark();
-    wait("the host to unload the component", SOON, || host.log().contains("no longer live").then_some(()));
+    wait("the host to unload the component", TIMEOUT, || host.log().contains("no longer live").then_some(()));
     ns.echo("web", 3, "nginx:2");
     ns.kubectl(&["label", "pod", "web-0", "app-"]);
     assert_eq!(ns.pod_names(), ["web-0", "web-1"]);
@@ -268,7 +268,7 @@ fn r06_label_that_a_new_component_drops_is_removed_from_every_pod() {
     ns.wait_settled("web");
     let before = ns.pods();
     let wait_all = |label: &'static str| {
-        wait("all Pods with the label of that component", SOON, || {
+        wait("all Pods with the label of that component", TIMEOUT, || {
             ns.pods().iter().all(|pod| text(pod, "/metadata/labels/logic") == label).then_some(())
         });
     };
@@ -302,7 +302,7 @@ fn missing_permission_of_the_plugins_account_is_reported_on_the_parent_until_it_
     // The authorizer observes the change by a watch of its own.
     let wait_access = |user: &str, expected: &str| {
         let can_i = ["auth", "can-i", "create", "pods", "-n", ns.name(), "--as", user];
-        wait("the change of the permission", SOON, || {
+        wait("the change of the permission", TIMEOUT, || {
             // For a "no", kubectl exits with an error status, too.
             let output = env.try_kubectl(&can_i).unwrap_or_else(|error| error);
             output.trim().ends_with(expected).then_some(())
@@ -430,7 +430,7 @@ fn push_waits_for_ready_or_names_the_obstacle_and_remove_deletes_what_push_wrote
 
     env.windlass(&["remove", "echo", "--delete-children"]);
     assert!(env.get("plugins.windlass.dev", "", "echo").is_none());
-    wait("the children to go", SOON, || ns.pod_names().is_empty().then_some(()));
+    wait("the children to go", TIMEOUT, || ns.pod_names().is_empty().then_some(()));
     assert!(ns.get("echoes", "web").is_some(), "parents stay");
     let left = |resource: &str, namespace: &str| {
         let all = env.list(resource, namespace);
@@ -486,7 +486,7 @@ fn u01_component_whose_crd_drops_a_field_is_rejected_until_a_user_allows_it() {
     env.windlass(&[&push[..], &["--allow-schema-narrowing"]].concat());
     env.wait_live("echo", &guest("echo"));
     ns.kubectl(&["annotate", "echo", "web", "touched=again", "--overwrite"]);
-    wait("the field to be dropped", SOON, || note().is_null().then_some(()));
+    wait("the field to be dropped", TIMEOUT, || note().is_null().then_some(()));
     ns.wait_settled("web");
 }
 

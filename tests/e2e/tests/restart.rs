@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_e2e::{Env, HostOptions, SOON, SYSTEM_NAMESPACE, guest, is_settled, text, wait};
+use windlass_e2e::{Env, HostOptions, SYSTEM_NAMESPACE, TIMEOUT, guest, is_settled, text, wait};
 
 #[test]
 fn r01_host_killed_during_writes_continues_where_it_stopped_after_a_restart() {
@@ -22,7 +22,7 @@ fn r01_host_killed_during_writes_continues_where_it_stopped_after_a_restart() {
     let created_by_host = || env.host_writes(mark).resource("pods").filter(|event| event.verb == "create");
     std::thread::scope(|scope| {
         scope.spawn(|| env.apply(&manifests.join("\n---\n")));
-        wait("the first Pods", SOON, || (created_by_host().len() >= 20).then_some(()));
+        wait("the first Pods", TIMEOUT, || (created_by_host().len() >= 20).then_some(()));
         host.kill();
     });
     // All Pods are the host's: no other client creates Pods here.
@@ -34,14 +34,14 @@ fn r01_host_killed_during_writes_continues_where_it_stopped_after_a_restart() {
     ns.kubectl(&["delete", "echo", "echo-1", "--wait=true"]);
 
     let _host = env.start_host();
-    wait("all Echoes settled", SOON, || {
+    wait("all Echoes settled", TIMEOUT, || {
         let echoes = env.list("echoes", ns.name());
         (echoes.len() == ECHOES - 1 && echoes.iter().all(is_settled)).then_some(())
     });
     let mut desired: BTreeSet<_> =
         (2..ECHOES).flat_map(|at| (0..REPLICAS).map(move |index| format!("echo-{at}-{index}"))).collect();
     desired.insert("echo-0-0".to_owned());
-    wait("exactly the desired Pods", SOON, || {
+    wait("exactly the desired Pods", TIMEOUT, || {
         let pods = env.list("pods", ns.name());
         let names: BTreeSet<_> = pods.iter().map(|pod| text(pod, "/metadata/name")).collect();
         (pods.len() == desired.len() && names == desired).then_some(())
@@ -83,7 +83,7 @@ fn r01_changes_made_while_no_host_runs_are_corrected_when_it_starts() {
     let _host = env.start_host();
     env.wait_object("pods", ns.name(), "edited-0", |pod| pod["spec"]["containers"][0]["image"] == "nginx:1");
     env.wait_object("pods", ns.name(), "forged-0", |pod| pod["spec"]["containers"][0]["image"] == "nginx:1");
-    wait("deleted-1 to come back", SOON, || ns.get("pods", "deleted-1"));
+    wait("deleted-1 to come back", TIMEOUT, || ns.get("pods", "deleted-1"));
     let touched: BTreeSet<_> = env.host_writes(mark).resource("pods").iter().map(|event| event.name.clone()).collect();
     assert_eq!(touched.into_iter().collect::<Vec<_>>(), ["deleted-1", "edited-0", "forged-0"]);
 }
@@ -98,7 +98,7 @@ fn h01_second_host_refuses_to_start_beside_a_live_one_and_starts_at_once_after_i
     let cache_dir = Some(env.cluster().dir().join("another-cache"));
     let options = HostOptions { cache_dir, ..HostOptions::default() };
     let second = env.spawn_host(options.clone());
-    let log = wait("the second host to end", SOON, || (!second.is_running()).then(|| second.log()));
+    let log = wait("the second host to end", TIMEOUT, || (!second.is_running()).then(|| second.log()));
     assert_eq!(second.terminate().code(), Some(7), "{log}");
     assert!(log.contains("error: another host is running: Lease windlass-system/windlass is held by "), "{log}");
     let ns = env.namespace("one-host");
@@ -121,7 +121,7 @@ fn h01_second_host_refuses_to_start_beside_a_live_one_and_starts_at_once_after_i
     // A host that loses its Lease to another holder exits, and writes nothing more.
     let patch = r#"{"spec":{"holderIdentity":"another-host"}}"#;
     env.kubectl(&["-n", SYSTEM_NAMESPACE, "patch", "lease", "windlass", "--type=merge", "-p", patch]);
-    let log = wait("the fourth host to end", SOON, || (!fourth.is_running()).then(|| fourth.log()));
+    let log = wait("the fourth host to end", TIMEOUT, || (!fourth.is_running()).then(|| fourth.log()));
     assert_eq!(fourth.terminate().code(), Some(7), "{log}");
     assert!(log.contains("is held by another-host now"), "{log}");
     let mark = env.mark();

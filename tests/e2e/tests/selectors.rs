@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use windlass_e2e::{AuditEvents, Env, Mark, Namespace, SOON, condition, guest, text, wait};
+use windlass_e2e::{AuditEvents, Env, Mark, Namespace, TIMEOUT, condition, guest, text, wait};
 
 const PLUGIN: &str = "deco";
 const HOLD: &str = "puppets.example/hold";
@@ -46,7 +46,7 @@ fn config_maps(ns: &Namespace) -> Vec<String> {
 }
 
 fn wait_config_maps(ns: &Namespace, names: &[&str]) {
-    wait(&format!("exactly {names:?} in {}", ns.name()), SOON, || (config_maps(ns) == names).then_some(()));
+    wait(&format!("exactly {names:?} in {}", ns.name()), TIMEOUT, || (config_maps(ns) == names).then_some(()));
 }
 
 const ALL: [&str; 4] = ["a", "b", "c", "d"];
@@ -58,7 +58,7 @@ fn reads(env: &Env, ns: &Namespace, since: Mark) -> AuditEvents {
 
 /// The hash in the event about blocked deletions.
 fn blocked_deletions_hash(ns: &Namespace) -> String {
-    wait("an event with the hash that allows the deletions", SOON, || {
+    wait("an event with the hash that allows the deletions", TIMEOUT, || {
         let events = ns.env().list("events", "");
         let on_namespace = events.iter().filter(|event| text(event, "/involvedObject/name") == ns.name());
         on_namespace.map(|event| text(event, "/message")).find_map(|message| {
@@ -79,7 +79,7 @@ fn parent_that_leaves_the_selector_loses_its_children_also_if_it_left_while_no_h
         env.wait_object(POLICY.0, ns.name(), POLICY.1, |_| true);
     };
     let wait_policy_gone = |ns: &Namespace| {
-        wait("the policy to be gone", SOON, || ns.get(POLICY.0, POLICY.1).is_none().then_some(()));
+        wait("the policy to be gone", TIMEOUT, || ns.get(POLICY.0, POLICY.1).is_none().then_some(()));
     };
     for ns in [&left, &later, &stays] {
         decorate(ns);
@@ -190,7 +190,7 @@ fn r14_finalizers_of_a_component_that_no_longer_finalizes_are_removed_from_all_i
     for ns in [&stays, &leaves] {
         env.wait_object("namespaces", "", ns.name(), |namespace| !has_finalizer(namespace));
     }
-    wait("the finalizer to be removed from the terminating namespace", SOON, || {
+    wait("the finalizer to be removed from the terminating namespace", TIMEOUT, || {
         env.get("namespaces", "", ends.name()).is_none_or(|namespace| !has_finalizer(&namespace)).then_some(())
     });
     assert_eq!(config_maps(&stays), ALL);

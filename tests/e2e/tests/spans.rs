@@ -7,12 +7,12 @@ use std::fmt::Write;
 
 use expect_test::{Expect, expect};
 use serde_json::json;
-use windlass_e2e::{Env, Host, HostOptions, SOON, guest, text};
+use windlass_e2e::{Env, Host, HostOptions, TIMEOUT, guest, text};
 use windlass_testbed::{Collector, Span, Status};
 
 /// A cluster, and a host that sends its traces to a collector.
 struct Traced {
-    // Before the others: it sends its last spans when it ends.
+    // Dropped before the collector: the host sends its last spans when it ends.
     host: Host,
     collector: Collector,
     env: Env,
@@ -44,11 +44,12 @@ fn trace_of(collector: &Collector, wanted: impl Fn(&Span, &[&Span]) -> bool) -> 
         let root = roots.into_iter().find(|root| wanted(root, &of_trace(root)))?;
         Some(of_trace(root).into_iter().cloned().collect::<Vec<_>>())
     };
-    let spans = collector.wait_for_spans(SOON, |spans| find(spans).is_some()).expect("the trace arrives");
+    let spans = collector.wait_for_spans(TIMEOUT, |spans| find(spans).is_some()).expect("the trace arrives");
     find(&spans).expect("it is there")
 }
 
-/// One span a line, below its parent, in the order of their start (and of their names, where they run at once).
+/// The spans as a tree, each with its attributes and events. Siblings are ordered by the object that they write, if
+/// any, and then by start.
 fn tree(spans: &[Span]) -> String {
     let mut lines = String::new();
     below("", 0, spans, &mut lines);
@@ -104,7 +105,7 @@ fn is_of(span: &Span, kind: &str) -> bool {
 
 /// The trace of the reconcile that created an Echo's Pods.
 fn echo_trace(traced: &Traced) -> Vec<Span> {
-    let echo = guest("echo-tells");
+    let echo = guest("echo-with-telemetry");
     traced.env.push(&echo, "echo", &[]);
     traced.env.wait_live("echo", &echo);
     let ns = traced.env.namespace("spans");
@@ -145,7 +146,7 @@ fn reconcile_that_creates_children_is_exported_as_one_trace_over_grpc() {
               windlass.guest_time_us=<µs>
               windlass.impure=false
               windlass.memory_peak=<bytes>
-              windlass.outcome="answered"
+              windlass.outcome="response"
               windlass.plugin="echo"
               windlass.request_bytes=<bytes>
               windlass.response_bytes=<bytes>
@@ -153,7 +154,7 @@ fn reconcile_that_creates_children_is_exported_as_one_trace_over_grpc() {
               windlass.version="0.1.0"
               * counting Pods kind="Echo" level="INFO" name="web" namespace="spans-0" plugin="echo" target="windlass::guest"
               * pods_counted pods="2"
-              * enough counted kind="Echo" level="WARN" name="web" namespace="spans-0" plugin="echo" target="windlass::guest"
+              * a warning for the test kind="Echo" level="WARN" name="web" namespace="spans-0" plugin="echo" target="windlass::guest"
           - plan
               windlass.creates=2
               windlass.deletes=0
@@ -224,7 +225,6 @@ fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
             windlass.parent.name="bad"
             windlass.parent.uid=<uid>
             windlass.plugin="panic"
-            windlass.requeue_ms=0
             windlass.trigger="fresh"
           - observe
               windlass.children=0
@@ -258,7 +258,6 @@ fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
             windlass.parent.name="bad"
             windlass.parent.uid=<uid>
             windlass.plugin="endless-loop"
-            windlass.requeue_ms=0
             windlass.trigger="fresh"
           - observe
               windlass.children=0
@@ -286,7 +285,7 @@ fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
 fn host_without_an_otlp_endpoint_works_and_logs_no_traces() {
     let env = Env::start();
     let host = env.start_host();
-    let echo = guest("echo-tells");
+    let echo = guest("echo-with-telemetry");
     env.push(&echo, "echo", &[]);
     env.wait_live("echo", &echo);
     let ns = env.namespace("untraced");
@@ -319,7 +318,7 @@ fn assert_metrics_arrive(protocol: Option<&str>) {
         points.rfind(|(attributes, _)| attributes.get(attribute) == Some(&json!(value)))
     };
     let arrives = |name: &str, attribute: &str, value: &str, wanted: &dyn Fn(&serde_json::Value) -> bool| {
-        traced.env.wait(name, SOON, || last(name, attribute, value).filter(|(_, point)| wanted(point))).0
+        traced.env.wait(name, TIMEOUT, || last(name, attribute, value).filter(|(_, point)| wanted(point))).0
     };
     let cpu = "application_requested_cpu_cores";
     let labels = arrives(cpu, "name", "portal", &|point| point["asDouble"] == 0.5);

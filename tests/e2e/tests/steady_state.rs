@@ -1,4 +1,4 @@
-//! In steady state the host sends no write and no list request.
+//! In steady state the host sends no list request, and no write except for its Lease.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -6,22 +6,22 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use windlass_e2e::{AuditEvents, Env, Mark, Namespace, SOON, guest, is_settled, text, wait};
+use windlass_e2e::{AuditEvents, Env, Mark, Namespace, TIMEOUT, guest, is_settled, text, wait};
 
 const ECHOES: usize = 100;
-/// How long the host must send no such request.
+/// How long the host must send no write and no list.
 const OBSERVATION: Duration = Duration::from_mins(1);
 /// The same after a restart, from the time when the host is ready.
 const OBSERVATION_AFTER_RESTART: Duration = Duration::from_secs(30);
 
 fn wait_all_settled(ns: &Namespace) {
-    wait("all Echoes settled", SOON, || {
+    wait("all Echoes settled", TIMEOUT, || {
         let echoes = ns.env().list("echoes", ns.name());
         (echoes.len() == ECHOES && echoes.iter().all(is_settled)).then_some(())
     });
 }
 
-/// The write requests of the host, successful or not.
+/// The host's write requests, successful or not, except for Leases and Events.
 fn write_attempts(env: &Env, since: Mark) -> AuditEvents {
     env.host_requests(since).attempted_writes()
 }
@@ -40,7 +40,7 @@ fn versions(ns: &Namespace) -> Vec<(String, String)> {
 }
 
 #[test]
-fn r07_hundred_converged_parents_cost_no_write_and_no_list_before_and_after_a_restart() {
+fn r07_hundred_converged_parents_cost_no_write_and_no_list_also_after_a_restart_once_the_host_is_ready() {
     let env = Env::start();
     let host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass_e2e::{AuditEvent, Env, SOON, SYSTEM_NAMESPACE, condition, guest, wait};
+use windlass_e2e::{AuditEvent, Env, SYSTEM_NAMESPACE, TIMEOUT, condition, guest, wait};
 
 /// One row for each file in tests/guests/unloadable, and for each component that [`damaged`] makes: the condition that
 /// becomes False, its reason, and words of its message.
@@ -155,5 +155,5 @@ fn unloadable_component_is_rejected_with_a_reason_in_its_plugins_conditions_and_
     let (peak, cap) = (host.memory("VmHWM"), baseline + MEMORY_CAP);
     eprintln!("RSS of the host: {baseline} MiB without load; peak {peak} MiB, cap {cap} MiB");
     assert!(peak * 10 <= cap * 11, "{peak} MiB, more than a tenth above the cap of {cap} MiB");
-    wait("/healthz", SOON, || (host.http_status("/healthz") == Some(200)).then_some(()));
+    wait("/healthz", TIMEOUT, || (host.http_status("/healthz") == Some(200)).then_some(()));
 }

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-use crate::corpus::Whole;
+use crate::corpus::ParsedSeed;
 
-/// Mutations must not grow an input without bound.
+/// Largest size of a mutated input, in bytes; the rest is cut.
 const MAX_INPUT: usize = 64 * 1024;
 
 /// Bytes that have broken parsers before.
@@ -105,57 +105,56 @@ static VALUES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     ]
 });
 
-/// A mutation.
+/// A mutation. An [`Index`] selects a place, a token, a value, a node of the JSON or another input, however many there
+/// are.
 #[derive(Debug, Clone, Copy)]
 pub enum Change {
     /// Bits of one byte are flipped.
-    Flipped(Index, u8),
+    BitsFlipped { at: Index, bits: u8 },
     /// Bytes are removed.
-    Cut(Index, usize),
+    BytesRemoved { at: Index, count: usize },
     /// The input is truncated.
-    Ended(Index),
+    Truncated { at: Index },
     /// A token is inserted.
-    Inserted(Index, Index),
+    TokenInserted { at: Index, token: Index },
     /// A token replaces bytes.
-    Overwritten(Index, Index),
+    Overwritten { at: Index, token: Index },
     /// A part is repeated.
-    Repeated(Index, usize, usize),
+    Repeated { at: Index, count: usize, times: usize },
     /// The end is replaced by that of another input.
-    Spliced(Index, Index, Index),
-    /// A value of its JSON is replaced by an odd one.
-    Put(Index, Index),
-    /// A value of its JSON is replaced by one of another input.
-    Grafted(Index, Index, Index),
-    /// A token is inserted into a string of its JSON.
-    Spoiled(Index, Index, Index),
-    /// A number of its JSON is replaced.
-    Counted(Index, i64),
-    /// An entry of its JSON is removed.
-    Dropped(Index),
-    /// A key of its JSON is duplicated.
-    Twice(Index, Index),
+    Spliced { at: Index, other: Index, other_at: Index },
+    /// One value in the JSON is replaced by an odd one.
+    ValueReplaced { node: Index, value: Index },
+    /// One value in the JSON is replaced by one of another input.
+    ValueGrafted { node: Index, other: Index, other_node: Index },
+    /// A token is inserted into one string in the JSON.
+    StringChanged { node: Index, at: Index, token: Index },
+    /// One number in the JSON is replaced.
+    NumberReplaced { node: Index, number: i64 },
+    /// One entry of an object or array in the JSON is removed.
+    EntryRemoved { node: Index },
+    /// One key in the JSON is duplicated.
+    KeyDuplicated { node: Index, key: Index },
 }
 
 /// One to three mutations: more often of JSON than of bytes, because most mutations of bytes break the JSON.
 pub fn changes() -> impl Strategy<Value = Vec<Change>> {
-    use Change::{
-        Counted, Cut, Dropped, Ended, Flipped, Grafted, Inserted, Overwritten, Put, Repeated, Spliced, Spoiled, Twice,
-    };
-    let at = any::<Index>;
+    let any_of = any::<Index>;
     let change = prop_oneof![
-        2 => (at(), 1..=u8::MAX).prop_map(|(place, bits)| Flipped(place, bits)),
-        1 => (at(), 1..32_usize).prop_map(|(place, length)| Cut(place, length)),
-        1 => at().prop_map(Ended),
-        2 => (at(), at()).prop_map(|(place, token)| Inserted(place, token)),
-        1 => (at(), at()).prop_map(|(place, token)| Overwritten(place, token)),
-        1 => (at(), 1..64_usize, 1..16_usize).prop_map(|(place, length, times)| Repeated(place, length, times)),
-        1 => (at(), at(), at()).prop_map(|(place, other, theirs)| Spliced(place, other, theirs)),
-        4 => (at(), at()).prop_map(|(node, value)| Put(node, value)),
-        4 => (at(), at(), at()).prop_map(|(node, other, theirs)| Grafted(node, other, theirs)),
-        4 => (at(), at(), at()).prop_map(|(node, place, token)| Spoiled(node, place, token)),
-        1 => (at(), any::<i64>()).prop_map(|(node, number)| Counted(node, number)),
-        2 => at().prop_map(Dropped),
-        2 => (at(), at()).prop_map(|(node, value)| Twice(node, value)),
+        2 => (any_of(), 1..=u8::MAX).prop_map(|(at, bits)| Change::BitsFlipped { at, bits }),
+        1 => (any_of(), 1..32_usize).prop_map(|(at, count)| Change::BytesRemoved { at, count }),
+        1 => any_of().prop_map(|at| Change::Truncated { at }),
+        2 => (any_of(), any_of()).prop_map(|(at, token)| Change::TokenInserted { at, token }),
+        1 => (any_of(), any_of()).prop_map(|(at, token)| Change::Overwritten { at, token }),
+        1 => (any_of(), 1..64_usize, 1..16_usize).prop_map(|(at, count, times)| Change::Repeated { at, count, times }),
+        1 => (any_of(), any_of(), any_of()).prop_map(|(at, other, other_at)| Change::Spliced { at, other, other_at }),
+        4 => (any_of(), any_of()).prop_map(|(node, value)| Change::ValueReplaced { node, value }),
+        4 => (any_of(), any_of(), any_of())
+            .prop_map(|(node, other, other_node)| Change::ValueGrafted { node, other, other_node }),
+        4 => (any_of(), any_of(), any_of()).prop_map(|(node, at, token)| Change::StringChanged { node, at, token }),
+        1 => (any_of(), any::<i64>()).prop_map(|(node, number)| Change::NumberReplaced { node, number }),
+        2 => any_of().prop_map(|node| Change::EntryRemoved { node }),
+        2 => (any_of(), any_of()).prop_map(|(node, key)| Change::KeyDuplicated { node, key }),
     ];
     proptest::collection::vec(change, 1..4)
 }
@@ -163,7 +162,7 @@ pub fn changes() -> impl Strategy<Value = Vec<Change>> {
 impl Change {
     /// The mutated input. A mutation that does not fit, such as one of JSON for an input that is not JSON, changes
     /// nothing.
-    pub fn apply(self, bytes: Vec<u8>, seeds: &[Whole]) -> Vec<u8> {
+    pub fn apply(self, bytes: Vec<u8>, seeds: &[ParsedSeed]) -> Vec<u8> {
         let mut changed = match self.of_json(&bytes, seeds) {
             Some(changed) => changed,
             None => self.of_bytes(bytes, seeds),
@@ -172,61 +171,61 @@ impl Change {
         changed
     }
 
-    fn of_bytes(self, mut bytes: Vec<u8>, seeds: &[Whole]) -> Vec<u8> {
+    fn of_bytes(self, mut bytes: Vec<u8>, seeds: &[ParsedSeed]) -> Vec<u8> {
         let length = bytes.len();
         let place = |at: Index| at.index(length + 1);
         match self {
-            Self::Flipped(at, bits) if length > 0 => bytes[at.index(length)] ^= bits,
-            Self::Cut(at, count) => drop(bytes.drain(place(at)..length.min(place(at) + count))),
-            Self::Ended(at) => bytes.truncate(place(at)),
-            Self::Inserted(at, token) => {
+            Self::BitsFlipped { at, bits } if length > 0 => bytes[at.index(length)] ^= bits,
+            Self::BytesRemoved { at, count } => drop(bytes.drain(place(at)..length.min(place(at) + count))),
+            Self::Truncated { at } => bytes.truncate(place(at)),
+            Self::TokenInserted { at, token } => {
                 bytes.splice(place(at)..place(at), token_of(token).iter().copied());
             }
-            Self::Overwritten(at, token) => {
+            Self::Overwritten { at, token } => {
                 let token = token_of(token);
                 bytes.splice(place(at)..length.min(place(at) + token.len()), token.iter().copied());
             }
-            Self::Repeated(at, count, times) => {
+            Self::Repeated { at, count, times } => {
                 let piece = bytes[place(at)..length.min(place(at) + count)].repeat(times);
                 bytes.splice(place(at)..place(at), piece);
             }
-            Self::Spliced(at, other, theirs) => {
+            Self::Spliced { at, other, other_at } => {
                 let other = &seeds[other.index(seeds.len())].bytes;
                 bytes.truncate(place(at));
-                bytes.extend_from_slice(&other[theirs.index(other.len() + 1)..]);
+                bytes.extend_from_slice(&other[other_at.index(other.len() + 1)..]);
             }
             _ => {}
         }
         bytes
     }
 
-    fn of_json(self, bytes: &[u8], seeds: &[Whole]) -> Option<Vec<u8>> {
+    fn of_json(self, bytes: &[u8], seeds: &[ParsedSeed]) -> Option<Vec<u8>> {
         let json = || serde_json::from_slice::<Value>(bytes).ok();
         let changed = match self {
-            Self::Put(node, value) => {
+            Self::ValueReplaced { node, value } => {
                 let mut json = json()?;
                 *node_of(&mut json, node, |_| true)? = VALUES[value.index(VALUES.len())].clone();
                 json.to_string()
             }
-            Self::Grafted(node, other, theirs) => {
+            Self::ValueGrafted { node, other, other_node } => {
                 let mut json = json()?;
                 let mut other = seeds[other.index(seeds.len())].json.clone()?;
-                *node_of(&mut json, node, |_| true)? = node_of(&mut other, theirs, |_| true)?.take();
+                *node_of(&mut json, node, |_| true)? = node_of(&mut other, other_node, |_| true)?.take();
                 json.to_string()
             }
-            Self::Spoiled(node, at, token) => {
+            Self::StringChanged { node, at, token } => {
                 let mut json = json()?;
                 let Value::String(text) = node_of(&mut json, node, Value::is_string)? else { return None };
                 let places: Vec<_> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
                 text.insert_str(places[at.index(places.len())], &String::from_utf8_lossy(token_of(token)));
                 json.to_string()
             }
-            Self::Counted(node, number) => {
+            Self::NumberReplaced { node, number } => {
                 let mut json = json()?;
                 *node_of(&mut json, node, Value::is_number)? = json!(number);
                 json.to_string()
             }
-            Self::Dropped(node) => {
+            Self::EntryRemoved { node } => {
                 let mut json = json()?;
                 match node_of(&mut json, node, |value| value.is_object() || value.is_array())? {
                     Value::Object(map) => {
@@ -238,12 +237,12 @@ impl Change {
                 }
                 json.to_string()
             }
-            Self::Twice(node, value) => {
+            Self::KeyDuplicated { node, key: which } => {
                 let mut json = json()?;
                 let object = node_of(&mut json, node, Value::is_object)?;
                 let map = object.as_object()?;
-                let key = map.keys().nth(value.index(map.len().max(1)))?;
-                let again = format!("{{{}:{},", json!(key), VALUES[value.index(VALUES.len())]);
+                let key = map.keys().nth(which.index(map.len().max(1)))?;
+                let again = format!("{{{}:{},", json!(key), VALUES[which.index(VALUES.len())]);
                 let twice = object.to_string().replacen('{', &again, 1);
                 let mark = json!("\u{1}twice");
                 *object = mark.clone();

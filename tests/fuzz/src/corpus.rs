@@ -30,14 +30,14 @@ impl Seed {
 
 /// A file in the forms that mutations need.
 #[derive(Debug)]
-pub struct Whole {
+pub struct ParsedSeed {
     /// The content.
     pub bytes: Vec<u8>,
     /// The content as JSON, if it is JSON.
     pub json: Option<Value>,
 }
 
-impl Whole {
+impl ParsedSeed {
     /// Parses a file's bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self { bytes: bytes.to_vec(), json: serde_json::from_slice(bytes).ok() }

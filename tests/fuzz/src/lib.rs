@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use change::{Change, changes};
-use corpus::{Seed, Whole};
+use corpus::{ParsedSeed, Seed};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
 use serde_json::Value;
@@ -136,7 +136,7 @@ impl Target {
 
     /// Inputs: a seed, in half of the cases a good one, and one to three mutations of it.
     pub fn inputs(&self) -> BoxedStrategy<Input> {
-        let seeds: Arc<[Whole]> = self.seeds.iter().map(|seed| Whole::of(&seed.bytes)).collect();
+        let seeds: Arc<[ParsedSeed]> = self.seeds.iter().map(|seed| ParsedSeed::of(&seed.bytes)).collect();
         let good: Vec<_> = (0..seeds.len()).filter(|at| self.seeds[*at].is_good).collect();
         assert!(!good.is_empty(), "{} has no good input", self.name);
         let seed = prop_oneof![0..seeds.len(), proptest::sample::select(good)];

@@ -1,5 +1,5 @@
-//! Requires another object in every round, so its response is never final. The host stops after five rounds and reports
-//! it.
+//! Requires another object in every call, so its response is never final. The host stops after five calls in one
+//! reconcile, and reports it.
 
 use hostile_guests::{Descriptor, Hostile, Outcome, Request, Requirement, Response, Selection, descriptor, good, kind};
 

@@ -1,5 +1,5 @@
-//! Allocates memory in an endless loop. The host does not let it grow beyond the limit, so the guest traps; the host's
-//! own memory does not grow.
+//! Allocates memory in an endless loop. The host does not let the guest's memory grow beyond the limit, so the guest
+//! traps; the host's own memory does not grow.
 
 use hostile_guests::{Hostile, Outcome, Request};
 

@@ -1,5 +1,6 @@
-//! Shared by the spies: they execute their parent's script (see [`puppet`]), and publish all data that they receive: in
-//! the host's log at each call, even if the response is rejected, and in the status of their parent.
+//! Shared by the moles of tests/guests/spies. A spy tries to read data that it was not given. These spies execute their
+//! parent's script (see [`puppet`]), and publish what they receive: all objects in the host's log at each call, even if
+//! the response is rejected; related objects and config in the status of their parent.
 
 use serde_json::{Map, Value, json};
 use windlass_plugin::{Failure, Reconciler, Request, Response, log, raw};
@@ -19,7 +20,7 @@ where
     Ok(puppet::obey(request)?.status(Reflection(Value::Object(loot))))
 }
 
-/// The data that a call received, without those that its parent had anyway.
+/// The related objects, the config and `around`: what a tenant could not read from the parent and its children.
 fn loot(seen: &raw::Request, around: &Value) -> Map<String, Value> {
     let objects: Vec<_> = seen.related.iter().flat_map(|related| &related.objects).collect();
     let bytes: usize = objects.iter().map(|object| object.object.len()).sum();
@@ -30,7 +31,7 @@ fn loot(seen: &raw::Request, around: &Value) -> Map<String, Value> {
     loot.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Writes a line with the whole request to the host's log.
+/// Writes a line with all objects of the request to the host's log.
 fn tell(seen: &raw::Request, loot: &Map<String, Value>) {
     let children: Vec<_> = seen.children.iter().map(|child| text(&child.object)).collect();
     let all = json!({ "loot": loot, "parent": text(&seen.parent), "children": children });

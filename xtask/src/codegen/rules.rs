@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 /// The page. Its text is written by hand; the lists of tests are generated.
 pub const PAGE: &str = "docs/reconcile-rules.md";
-/// The folders with tests.
+/// The folders whose tests are listed.
 const SOURCES: [&str; 3] = ["host", "sdk", "tests"];
 /// The line before a list. The list ends with the next heading, or with the page.
 const MARKER: &str = "<!-- tests -->\n";
@@ -33,7 +33,9 @@ pub fn page(root: &Path) -> anyhow::Result<String> {
         let title = section.lines().next().unwrap_or_default();
         let number = title.split(' ').next().and_then(|name| name.strip_prefix('R')?.parse().ok());
         let number: u32 = number.with_context(|| format!("{PAGE}: \"{title}\" does not begin with a rule's number"))?;
-        let Some((rule, _)) = section.split_once(MARKER) else { bail!("{PAGE}: R{number} has no line {MARKER}") };
+        let Some((rule, _)) = section.split_once(MARKER) else {
+            bail!("{PAGE}: R{number} has no line {}", MARKER.trim_end())
+        };
         let Some(files) = tests.remove(&number) else { bail!("{PAGE}: R{number} has no test") };
         write!(page, "\n## {rule}{MARKER}")?;
         for (file, names) in files {

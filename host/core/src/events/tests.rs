@@ -218,7 +218,7 @@ fn r20_expected_states_emit_a_normal_event_or_none() {
 }
 
 #[test]
-fn r20_outdated_write_that_is_retried_at_once_emits_neither_failure_nor_recovery() {
+fn r20_outdated_write_emits_neither_failure_nor_recovery() {
     assert_eq!(event_between(&applied(), &outdated()), None);
     assert_eq!(event_between(&outdated(), &applied()), None);
     let busy = WriteProblem::Unavailable { message: "busy".to_owned(), retry_after: None };

@@ -1,6 +1,6 @@
 //! Blocks deletions that no user asked for until a user allows them (rule R9). [`ParentDeletions`] remembers the
-//! blocked deletions of one parent, [`Rollout`] counts those of many parents together. A [`Fleet`] has the rollout of a new component, and one
-//! rollout for each namespace that the Plugin no longer selects.
+//! blocked deletions of one parent, [`Rollout`] counts those of many parents together. A [`Fleet`] has the rollout of
+//! the live component, and one rollout for each namespace that the Plugin no longer selects.
 
 mod fleet;
 mod parents;
@@ -70,7 +70,7 @@ pub struct BlockedDeletions {
 pub enum BlockReason {
     /// The plugin's inputs or its behaviour changed; the parent did not.
     Inputs,
-    /// The component, the config or the grants changed.
+    /// The component, its config, its grants, its limits or its selectors changed.
     NewComponent,
     /// The Plugin's selector or namespaces no longer include the parent.
     Left,
@@ -89,7 +89,7 @@ impl BlockReason {
     fn as_str(self) -> &'static str {
         match self {
             Self::Inputs => "although the spec did not change",
-            Self::NewComponent => "because of a new component, config or grant",
+            Self::NewComponent => "because the component, its config, grants, limits or selectors changed",
             Self::Left => "because the parent left the selector or the namespaces of its Plugin",
         }
     }
@@ -357,9 +357,10 @@ fn spec_changed(parent: &Object, shape: StatusShape) -> bool {
 
 /// Applies rule R9 to one plan: removes its deletions if they must not be carried out now. Creates and updates stay.
 ///
-/// Until a new component was called for all parents, a changed spec does not count as a user's request: the user may
-/// have changed the spec together with the component. Also, `observedGeneration` lags behind if reconciles have failed
-/// since the last change, which looks like a changed spec. Children that the plan replaces count as deleted.
+/// In a rollout, a changed spec does not count as a user's request until the deletions of this parent are decided: the
+/// user may have changed the spec together with the component. Also, `observedGeneration` lags behind if reconciles
+/// have failed since the last change, which looks like a changed spec. Children that the plan replaces count as
+/// deleted.
 ///
 /// Each parent is checked on its own as well, even while all deletions of its plugin wait: the creates of the same
 /// response are carried out meanwhile, and would make the deletions a smaller share.

@@ -79,8 +79,8 @@ impl Parents {
         self.states.iter().filter(|(_, parent)| matches!(parent, ParentState::Waits { .. })).map(|(key, _)| key)
     }
 
-    /// Hashes all waiting deletions together with the rollout's version (the digest of component, config and grants).
-    /// Caches parts of the hash.
+    /// Hashes all waiting deletions together with the rollout's version (the digest of component, config, grants,
+    /// limits and selectors). Caches parts of the hash.
     pub fn hash_waiting(&mut self, version: Digest) -> String {
         self.waits.hash_with(version)
     }

@@ -78,8 +78,8 @@ pub enum RolloutDecision {
 }
 
 impl Rollout {
-    /// Begins a rollout of this version (the digest of component, config and grants) over these parents, which own
-    /// `owned` children in total (retained children excluded).
+    /// Begins a rollout of this version (the digest of component, config, grants, limits and selectors) over these
+    /// parents, which own `owned` children in total (retained children excluded).
     ///
     /// `was_blocked` is the result of [`blocked_hash`](Self::blocked_hash) for the preceding version, or for this
     /// version in another process. Children created since then would make the same deletions a smaller share, so

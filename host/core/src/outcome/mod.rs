@@ -443,7 +443,7 @@ fn call_reason(failure: &CallFailure) -> ParentReason {
         CallFailure::Memory { .. } => ParentReason::MemoryLimit,
         CallFailure::StackOverflow
         | CallFailure::Trap { .. }
-        | CallFailure::UnknownImport { .. }
+        | CallFailure::UnsupportedImport { .. }
         | CallFailure::Exit { .. } => ParentReason::Trapped,
         CallFailure::TableElements { .. }
         | CallFailure::Instances { .. }

@@ -33,7 +33,7 @@ fn every_failure_of_a_call_has_a_reason_and_backs_off() {
         CallFailure::Instances { limit: 4 },
         CallFailure::StackOverflow,
         CallFailure::Trap { message: "unreachable".to_owned() },
-        CallFailure::UnknownImport { name: "wasi:sockets/tcp".to_owned() },
+        CallFailure::UnsupportedImport { name: "wasi:sockets/tcp".to_owned() },
         CallFailure::Exit { message: None },
         CallFailure::Exit { message: Some("panic: no replicas".to_owned()) },
         CallFailure::RequestTooLarge { size: 9, limit: 8 },

@@ -230,7 +230,7 @@ pub enum ReadProblem {
     },
     /// The requirements changed in every round.
     #[error(
-        "the plugin's requirements still changed after {MAX_ROUNDS} rounds, and nothing was written; a response must name \
+        "the plugin's requirements still changed after {MAX_ROUNDS} calls, and nothing was written; a response must name \
          all objects that it depends on, and the same ones when the plugin is called again with them"
     )]
     Unsettled,

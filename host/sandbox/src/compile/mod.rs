@@ -36,7 +36,7 @@ const MEMORY_VARIABLE: &str = "WINDLASS_COMPILE_MEMORY";
 const COMPLAINT: u64 = 16 * 1024;
 
 /// Interval at which the host checks whether it is stopping while it waits for the child.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How to start the compiling child.
 #[derive(Debug, Clone)]
@@ -175,7 +175,7 @@ impl Compiler {
             // The child's standard error is closed when the child ends.
             let complaint = loop {
                 let left = deadline.saturating_duration_since(Instant::now());
-                match told.recv_timeout(left.min(LOOK)) {
+                match told.recv_timeout(left.min(CHECK_INTERVAL)) {
                     Ok(complaint) => break complaint,
                     Err(RecvTimeoutError::Timeout) if !left.is_zero() && !stopped.load(Ordering::Relaxed) => {}
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {

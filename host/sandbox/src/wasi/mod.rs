@@ -1,8 +1,8 @@
-//! The part of WASI 0.2 that the contract grants: enough for language runtimes to start, deterministic, and without
+//! The part of WASI 0.2 that the contract offers: enough for language runtimes to start, deterministic, and without
 //! access to anything outside the call. No function blocks, so no asynchronous runtime is needed.
 //!
-//! The interfaces' types and linking are those of wasmtime-wasi. The implementations of wasmtime-wasi, except for the
-//! file system's types, are unused: they block on tokio, and read the host's clocks and entropy.
+//! The interfaces' types and linking are those of wasmtime-wasi. The implementations of wasmtime-wasi, except for those
+//! of `wasi:filesystem`, are unused: they block on tokio, and read the host's clocks and entropy.
 
 mod io;
 
@@ -20,7 +20,7 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
 use crate::notes::{Notes, Stream};
 
 /// Interfaces that [`add_to_linker`] provides, in the provided version.
-pub(crate) const SERVED: &[&str] = &[
+pub(crate) const SUPPORTED: &[&str] = &[
     "wasi:cli/environment@0.2.12",
     "wasi:cli/exit@0.2.12",
     "wasi:cli/stderr@0.2.12",
@@ -65,10 +65,10 @@ const HANDLES: u32 = 4096;
 const RANDOM_BYTES: u64 = 1024 * 1024;
 
 /// Time by which each read of a clock advances the clock, in nanoseconds, so that a busy loop on the clock ends.
-const LOOK: u64 = LOOK_NANOSECONDS as u64;
-const LOOK_NANOSECONDS: u32 = 1000;
+const CLOCK_STEP: u64 = CLOCK_STEP_NANOSECONDS as u64;
+const CLOCK_STEP_NANOSECONDS: u32 = 1000;
 
-/// A call's inputs beside its request. Equal inputs give equal responses.
+/// A call's inputs in addition to its request. Equal inputs give equal responses.
 #[derive(Debug, Clone, Copy)]
 pub struct Ambient {
     /// Seed of the random numbers.
@@ -150,7 +150,7 @@ impl Wasi {
     }
 }
 
-/// Provides all interfaces of [`SERVED`].
+/// Provides all interfaces of [`SUPPORTED`].
 pub(crate) fn add_to_linker<T: AsMut<Wasi> + Send + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     type Own = HasSelf<Wasi>;
     let wasi = <T as AsMut<Wasi>>::as_mut;
@@ -184,12 +184,12 @@ fn files<T: AsMut<Wasi>>(state: &mut T) -> WasiFilesystemCtxView<'_> {
 
 impl clocks::monotonic_clock::Host for Wasi {
     fn now(&mut self) -> wasmtime::Result<u64> {
-        self.now = self.now.saturating_add(LOOK);
+        self.now = self.now.saturating_add(CLOCK_STEP);
         Ok(self.now)
     }
 
     fn resolution(&mut self) -> wasmtime::Result<u64> {
-        Ok(LOOK)
+        Ok(CLOCK_STEP)
     }
 
     fn subscribe_instant(&mut self, when: u64) -> wasmtime::Result<Resource<DynPollable>> {
@@ -205,7 +205,7 @@ impl clocks::wall_clock::Host for Wasi {
     fn now(&mut self) -> wasmtime::Result<clocks::wall_clock::Datetime> {
         self.impure = true;
         // A busy loop on this clock ends, too.
-        self.now = self.now.saturating_add(LOOK);
+        self.now = self.now.saturating_add(CLOCK_STEP);
         // A host clock before 1970 is not supported.
         let began = self.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = began.saturating_add(Duration::from_nanos(self.now));
@@ -213,7 +213,7 @@ impl clocks::wall_clock::Host for Wasi {
     }
 
     fn resolution(&mut self) -> wasmtime::Result<clocks::wall_clock::Datetime> {
-        Ok(clocks::wall_clock::Datetime { seconds: 0, nanoseconds: LOOK_NANOSECONDS })
+        Ok(clocks::wall_clock::Datetime { seconds: 0, nanoseconds: CLOCK_STEP_NANOSECONDS })
     }
 }
 

@@ -14,7 +14,7 @@ fn component_of_the_first_contract_release_loads_and_responds_as_before() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/frozen/echo-0.1.0.wasm");
     let component = load(&fs::read(path).expect("the frozen component"));
     assert_eq!(component.surface().contract, "0.1.0");
-    assert_eq!(component.surface().unknown_imports, [""; 0]);
+    assert_eq!(component.surface().unsupported_imports, [""; 0]);
     assert_eq!(component.descriptor().name, "frozen");
     let parent = br#"{"metadata":{"name":"web"}}"#;
     let (response, report) = run_here(component.reconcile(&request(parent), &limits(), Ambient::now([7; 32])));

@@ -40,7 +40,7 @@ pub(crate) fn cases(plugin: &str) -> PathBuf {
 /// Compares the component's descriptor and its response to every case with the native ones.
 fn assert_agrees<R: Reconciler>(plugin: &str) {
     let component = load(&component(plugin));
-    assert_eq!(component.surface().unknown_imports, [""; 0], "{plugin}");
+    assert_eq!(component.surface().unsupported_imports, [""; 0], "{plugin}");
     assert_eq!(readable(component.descriptor().clone()), readable(descriptor(testing::descriptor::<R>())), "{plugin}");
     for case in golden::cases::<R>(cases(plugin)) {
         let (actual, report) = call_component(&component, &request(case.call.request()));

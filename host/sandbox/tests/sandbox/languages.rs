@@ -69,7 +69,7 @@ fn plugin_in_every_language_loads_and_describes_itself() {
         let surface = component.surface();
         assert_eq!(surface.contract, "0.1.0", "{language}");
         // Python's runtime imports sockets, whether or not they are used.
-        let mut unknown = surface.unknown_imports.iter();
+        let mut unknown = surface.unsupported_imports.iter();
         assert!(
             unknown.all(|name| *language == "python" && name.starts_with("wasi:sockets/")),
             "{language}: {surface:?}"

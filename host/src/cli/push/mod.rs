@@ -146,7 +146,7 @@ struct DeliveryArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "oci")]
     signature: Option<PathBuf>,
     /// Public key in PEM that must have signed the component. May be repeated: a signature by any one of the keys is
-    /// enough. Default: the keys of the existing Plugin. `--dry-run=client` reads the cluster only with
+    /// enough. Default: the keys of the existing Plugin. `--dry-run=client` reads the existing Plugin only with
     /// `--create-rbac`: without it, set this flag again, or the printed Plugin has no spec.verify
     #[arg(long, value_name = "FILE")]
     public_key: Vec<PathBuf>,
@@ -200,8 +200,9 @@ impl DeliveryArgs {
 }
 
 impl Args {
-    /// Whether the push reads the cluster. A dry run that does not depend on the cluster must work without one.
-    fn reads_cluster(&self) -> bool {
+    /// Whether the push reads the existing Plugin and its kinds. A dry run that does not depend on them must work
+    /// without a cluster, unless the component is in a ConfigMap.
+    fn reads_existing(&self) -> bool {
         self.create_rbac || self.dry_run != Some(DryRun::Client)
     }
 }
@@ -276,7 +277,7 @@ impl<'a> Delivery<'a> {
                 safety::check_no_verify(plugin)?;
             }
         }
-        if let (Some(carried), true) = (declared.crd(), args.reads_cluster()) {
+        if let (Some(carried), true) = (declared.crd(), args.reads_existing()) {
             let client = args.component.cluster.client().await?;
             safety::check_schema(&client, name, carried, args.overwrites.allow_schema_narrowing).await?;
         }
@@ -501,7 +502,7 @@ fn check_kind(name: &PluginName, status: &PluginStatus, declared: &DeclaredParen
 /// not read.
 async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugin>> {
     // A dry run that needs no cluster must not need one only for the existing Plugin.
-    if !args.reads_cluster() {
+    if !args.reads_existing() {
         return Ok(None);
     }
     let api: Api<Plugin> = Api::all(args.component.cluster.client().await?);

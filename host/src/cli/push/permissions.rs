@@ -140,7 +140,7 @@ pub async fn of(
         }
     }
     let mut former = Vec::new();
-    for kind in status.had().not_granted(&granted) {
+    for kind in status.known_child_kinds().not_granted(&granted) {
         match served(client, &kind).await {
             Ok((resource, _)) => former.push(resource),
             // The kind is not served, so it has no objects.

@@ -1,5 +1,6 @@
 //! The audit line: one log line for each write that the host sends, with the status of the response. A layer of the
-//! client writes it, so no write is sent without one, except those of the Lease.
+//! client writes it, so no write is sent without one, except those of the existing Lease. Audit lines are the host's
+//! own log of its writes, not the API server's audit log.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

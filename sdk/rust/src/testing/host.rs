@@ -18,7 +18,7 @@ pub struct Measurement {
     pub labels: Vec<(String, String)>,
 }
 
-/// The input of a call beside its request.
+/// The input of a call in addition to its request.
 #[derive(Debug, Clone)]
 pub(crate) struct Input {
     pub(crate) now: SystemTime,

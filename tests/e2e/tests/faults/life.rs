@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use windlass_e2e::{SOON, condition, is_done, text};
+use windlass_e2e::{TIMEOUT, condition, is_done, text};
 
 use crate::children::{Children, RESOURCES, children, differences};
 use crate::stage::Stage;
@@ -252,7 +252,7 @@ impl<'a> Run<'a> {
         let begin = Instant::now();
         let mut before = None;
         let mut last = String::new();
-        let found = windlass_testbed::until("", SOON, || {
+        let found = windlass_testbed::until("", TIMEOUT, || {
             tend(self);
             let (state, found) = self.end(step);
             let wrong = expected.map(|expected| differences(expected, &found)).unwrap_or_default();

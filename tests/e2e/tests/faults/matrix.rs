@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windlass_e2e::{SOON, condition, text};
+use windlass_e2e::{TIMEOUT, condition, text};
 use windlass_faults::{Fault, Match, Rule, Verb};
 
 use crate::life::{Course, LIVES, Run, STEPS, Step};
@@ -59,7 +59,7 @@ fn scenarios() -> Vec<Scenario> {
         restarts_in_the_past: false,
         lasts: if runs_all() { LASTS } else { LASTS_IN_SAMPLE },
         lasts_long: None,
-        converges_within: SOON,
+        converges_within: TIMEOUT,
         report: Report::Fresh,
     };
     let long = |duration: Duration| runs_all().then_some(duration);
@@ -259,7 +259,7 @@ fn missing_reports_at_the_end_of(stage: &Stage, scenario: &Scenario) -> Vec<Stri
 
 /// Waits until the host reports no stall any more. Returns the false reports that remain.
 fn false_reports_after(stage: &Stage) -> Vec<String> {
-    let well = windlass_testbed::until("", SOON, || {
+    let well = windlass_testbed::until("", TIMEOUT, || {
         let is_ready = stage.http_status("/readyz") == Some(200);
         Ok((is_ready && stalled_plugins(stage).is_empty()).then_some(()))
     });

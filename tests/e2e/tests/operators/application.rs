@@ -1,7 +1,7 @@
 //! The life cycle of an Application: every field, and the number of its Pods with and without an autoscaler.
 
 use serde_json::{Value, json};
-use windlass_e2e::{Namespace, SOON, condition, wait};
+use windlass_e2e::{Namespace, TIMEOUT, condition, wait};
 
 use crate::{APPLICATION, event_reasons, sample, stage, volume, wait_for, wait_gone};
 
@@ -147,6 +147,6 @@ fn changes_of_pod_readiness_are_reported_in_status_and_events() {
     set_ready("True");
     APPLICATION.wait_ready(ns, "portal");
     for reason in ["Unhealthy", "Healthy"] {
-        wait(reason, SOON, || event_reasons(ns, "portal").contains(&reason.to_owned()).then_some(()));
+        wait(reason, TIMEOUT, || event_reasons(ns, "portal").contains(&reason.to_owned()).then_some(()));
     }
 }

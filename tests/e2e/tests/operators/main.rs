@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
-use windlass_e2e::{Env, Host, Namespace, SOON, condition, guest, text, wait};
+use windlass_e2e::{Env, Host, Namespace, TIMEOUT, condition, guest, text, wait};
 
 /// The Plugins, by the names of their components.
 const PLUGINS: [&str; 5] = ["application", "echo", "myapp", "mysqlcluster", "namespaceguard"];
@@ -76,7 +76,7 @@ impl Kind {
     #[track_caller]
     fn replace(self, ns: &Namespace, name: &str, spec: &Value) {
         // The status may have been written in between.
-        wait("the spec to be accepted", SOON, || match self.try_replace(ns, name, spec) {
+        wait("the spec to be accepted", TIMEOUT, || match self.try_replace(ns, name, spec) {
             Ok(()) => Some(()),
             Err(error) if error.contains("the object has been modified") => None,
             Err(error) => panic!("{error}"),
@@ -185,7 +185,7 @@ fn wait_for(ns: &Namespace, resource: &str, name: &str, condition: impl Fn(&Valu
 /// Waits until there is no such object any more.
 #[track_caller]
 fn wait_gone(ns: &Namespace, resource: &str, name: &str) {
-    wait(&format!("{resource} {name} to be gone"), SOON, || ns.get(resource, name).is_none().then_some(()));
+    wait(&format!("{resource} {name} to be gone"), TIMEOUT, || ns.get(resource, name).is_none().then_some(()));
 }
 
 /// The repository's root folder.

@@ -1,7 +1,7 @@
 //! The life cycle of a `MyApp`: created, changed field by field, repaired, deleted.
 
 use serde_json::{Value, json};
-use windlass_e2e::{Namespace, SOON, condition, wait};
+use windlass_e2e::{Namespace, TIMEOUT, condition, wait};
 
 use crate::{MYAPP, event_reasons, sample, stage, wait_for, wait_gone};
 
@@ -61,7 +61,7 @@ fn myapp_children_follow_every_field_of_the_spec_and_are_deleted_with_it() {
         wait_gone(ns, resource, "shop");
     }
     ns.wait_pods(&[]);
-    wait("the event of the clean-up", SOON, || {
+    wait("the event of the clean-up", TIMEOUT, || {
         event_reasons(ns, "shop").contains(&"CleanedUp".to_owned()).then_some(())
     });
 }

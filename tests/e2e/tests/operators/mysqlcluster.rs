@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass_e2e::{Namespace, SOON, condition, text, wait};
+use windlass_e2e::{Namespace, TIMEOUT, condition, text, wait};
 
 use crate::{MYSQLCLUSTER, event_reasons, stage, volume, wait_for, wait_gone};
 
@@ -104,7 +104,7 @@ fn data_of_a_mysqlcluster_survives_scaling_upgrades_and_deletion() {
     grown["deleteData"] = json!(true);
     MYSQLCLUSTER.settle(ns, "orders", &grown);
     MYSQLCLUSTER.delete(ns, "orders");
-    wait("all data to be deleted", SOON, || uids(ns).is_empty().then_some(()));
+    wait("all data to be deleted", TIMEOUT, || uids(ns).is_empty().then_some(()));
 
     // The password is not in logs, events or statuses.
     let password = String::from_utf8(password).expect("text");
@@ -130,7 +130,7 @@ fn evicted_mysql_server_is_recreated_with_its_volume() {
     let pod = wait_for(ns, "pods", "orders-0", |pod| text(pod, "/metadata/uid") != before);
     assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], "orders-data-0");
     MYSQLCLUSTER.wait_ready(ns, "orders");
-    wait("the event", SOON, || event_reasons(ns, "orders").contains(&"ServerReplaced".to_owned()).then_some(()));
+    wait("the event", TIMEOUT, || event_reasons(ns, "orders").contains(&"ServerReplaced".to_owned()).then_some(()));
 }
 
 #[test]

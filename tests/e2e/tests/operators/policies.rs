@@ -1,7 +1,7 @@
 //! The admission policies: the requests that they reject, and those that they allow. All other tests here run with them, too.
 
 use serde_json::{Value, json};
-use windlass_e2e::{Namespace, SOON, SYSTEM_NAMESPACE, account, text, wait};
+use windlass_e2e::{Namespace, SYSTEM_NAMESPACE, TIMEOUT, account, text, wait};
 
 use crate::{APPLICATION, stage};
 
@@ -37,7 +37,7 @@ fn s02_tenant_cannot_set_ownership_marks_of_children_or_use_the_hosts_field_mana
         ("annotations", "windlass.dev/retained-for"),
     ];
     // The API server needs a moment to have a policy in force.
-    wait("the policy", SOON, || {
+    wait("the policy", TIMEOUT, || {
         let forged = config_map("first", &json!({ "labels": { "windlass.dev/plugin": "echo" } }));
         send(ns, tenant, &["--dry-run=server"], &forged).is_err().then_some(())
     });
@@ -77,7 +77,7 @@ fn s02_tenant_may_change_a_child_but_not_its_ownership_marks_which_controllers_m
         .expect_err("a changed mark is rejected");
     assert!(error_message.contains("windlass-marks"), "{error_message}");
     // A Service's labels are copied to its EndpointSlices, a Deployment's annotations to its ReplicaSets.
-    env.wait("a ReplicaSet and an EndpointSlice", SOON, || {
+    env.wait("a ReplicaSet and an EndpointSlice", TIMEOUT, || {
         let has_copy =
             |resource, pointer| env.list(resource, ns.name()).iter().any(|copy| !text(copy, pointer).is_empty());
         let copied = has_copy("replicasets", "/metadata/annotations/windlass.dev~1applied")
@@ -104,7 +104,7 @@ fn s01_plugins_service_account_writes_nothing_in_the_hosts_namespace_even_as_clu
         &for_account,
     ]);
     let in_host_namespace = |verb: &[&str]| env.try_kubectl(&[verb, &["-n", SYSTEM_NAMESPACE, "--as", &user]].concat());
-    wait("the policy", SOON, || {
+    wait("the policy", TIMEOUT, || {
         in_host_namespace(&["create", "configmap", "loot", "--dry-run=server"]).is_err().then_some(())
     });
     for verb in [

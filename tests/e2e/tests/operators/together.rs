@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
-use windlass_e2e::{Env, HostOptions, SOON, guest, is_settled, text, wait};
+use windlass_e2e::{Env, HostOptions, TIMEOUT, guest, is_settled, text, wait};
 use windlass_testbed::{Collector, Span};
 
 use crate::{APPLICATION, ECHO, MYAPP, MYSQLCLUSTER, sample, start, volume, wait_for};
@@ -74,7 +74,7 @@ fn all_samples_run_in_one_host_that_writes_nothing_in_steady_state_and_hot_swaps
         kind.wait_ready(ns, name);
     }
     env.wait_live("echo", &guest("echo-v2"));
-    wait("all Echoes' Pods with the new component's label", SOON, || {
+    wait("all Echoes' Pods with the new component's label", TIMEOUT, || {
         let pods = ns.pods();
         let is_echoes = |pod: &&serde_json::Value| pod["metadata"]["labels"]["windlass.dev/plugin"] == "echo";
         pods.iter().filter(is_echoes).all(|pod| pod["metadata"]["labels"]["logic"] == "v2").then_some(())
@@ -121,7 +121,7 @@ fn generated_password_survives_restart_and_new_component_and_is_never_logged_or_
             && span.attributes.get("windlass.digest") == Some(&json!(digest))
     };
     let spans =
-        collector.wait_for_spans(SOON, |spans| spans.iter().any(is_by_new_component)).expect("its calls' spans");
+        collector.wait_for_spans(TIMEOUT, |spans| spans.iter().any(is_by_new_component)).expect("its calls' spans");
     let events = env.list("events", ns.name());
     let status = ns.get(MYSQLCLUSTER.resource, "orders").expect("the cluster");
     let outputs = format!("{spans:?}{events:?}{status}{}", env.host_log_lines("").join("\n"));

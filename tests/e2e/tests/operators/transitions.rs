@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use windlass_e2e::{Namespace, SOON, condition, text};
+use windlass_e2e::{Namespace, TIMEOUT, condition, text};
 
 use crate::{APPLICATION, ECHO, Kind, MYAPP, MYSQLCLUSTER, another_volume, stage, volume, wait_for};
 
@@ -231,7 +231,7 @@ fn assert_children_depend_only_on_the_current_spec(
             moved
         };
         // Deletions may take some time.
-        let same = windlass_testbed::until("", SOON, || Ok((now() == fresh).then_some(())));
+        let same = windlass_testbed::until("", TIMEOUT, || Ok((now() == fresh).then_some(())));
         if same.is_err() {
             let of = |children| serde_json::to_string_pretty(&children).unwrap_or_default();
             panic!("{moved}, {a} after {b}: {} is not {}", of(now()), of(fresh));

@@ -1,7 +1,7 @@
 //! An object that is written again and again (R18).
 
 use serde_json::json;
-use windlass_e2e::{SOON, condition, text, wait};
+use windlass_e2e::{TIMEOUT, condition, text, wait};
 
 use crate::scripts::config_map;
 use crate::{barrier, barrier_of, children, events_of, puppets, stage, value, wait_event, write_attempts};
@@ -45,7 +45,7 @@ fn r18_status_that_changes_with_each_response_is_reported_as_thrashing_and_not_a
         touched += 1;
         puppet.kubectl("annotate", &[&format!("touched=at-{touched}"), "--overwrite"]);
     };
-    wait("Ready=False with reason Thrashing", SOON, || {
+    wait("Ready=False with reason Thrashing", TIMEOUT, || {
         touch();
         (condition(&puppet.get()?, "Ready").reason == "Thrashing").then_some(())
     });
@@ -77,7 +77,7 @@ fn r18_child_that_a_user_keeps_editing_is_left_for_a_while_and_named_in_the_cond
     }
     for at in WRITES..WRITES + 2 {
         edit(&format!("theirs-{at}"));
-        wait("a reaction to the edit", SOON, || {
+        wait("a reaction to the edit", TIMEOUT, || {
             let is_thrashing = condition(&puppet.get()?, "Ready").reason == "Thrashing";
             (value(&ns, "fought") == "ours" || is_thrashing).then_some(())
         });

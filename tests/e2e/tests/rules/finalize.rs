@@ -1,7 +1,7 @@
 //! Parents with a finalizer, until their plugin has cleaned up (R14).
 
 use serde_json::{Value, json};
-use windlass_e2e::{AuditEvent, Namespace, Puppet, SOON, condition, wait};
+use windlass_e2e::{AuditEvent, Namespace, Puppet, TIMEOUT, condition, wait};
 
 use crate::scripts::{config_map, job};
 use crate::{names, stage, wait_names, write_attempts};
@@ -19,7 +19,7 @@ fn has_finalizer(puppet: &Value) -> bool {
 }
 
 fn wait_gone(puppet: &Puppet) {
-    wait("the parent to be gone", SOON, || puppet.get().is_none().then_some(()));
+    wait("the parent to be gone", TIMEOUT, || puppet.get().is_none().then_some(()));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn r14_finalizer_in_a_terminating_namespace_is_abandoned_with_an_event() {
     }));
     ns.env().kubectl(&["delete", "namespace", ns.name(), "--wait=true", "--timeout=180s"]);
     // The event is on the Plugin: no event can be created in a namespace that is being deleted.
-    wait("the event", SOON, || {
+    wait("the event", TIMEOUT, || {
         let is_abandoned = |event: &Value| {
             let message = windlass_e2e::text(event, "/message");
             event["reason"] == "FinalizerAbandoned" && message.contains(&format!("{}/web", ns.name()))

@@ -1,7 +1,7 @@
 //! Deletions that no user asked for are blocked (R9).
 
 use serde_json::{Value, json};
-use windlass_e2e::{Condition, Env, HostOptions, Namespace, Puppet, SOON, condition, text, wait};
+use windlass_e2e::{Condition, Env, HostOptions, Namespace, Puppet, TIMEOUT, condition, text, wait};
 
 use crate::scripts::{config_map, config_maps, needs};
 use crate::{Alone, alone, barrier, children, guest, names, puppets, wait_event, wait_names, write_attempts};
@@ -263,7 +263,7 @@ fn r09_parent_whose_finalizer_is_forbidden_does_not_delay_deletions_of_other_par
         alone.env.apply(&object.to_string());
     }
     let probe = ["-n", ns.name(), "create", "configmap", "stuck", "--dry-run=server"];
-    wait("the policy to be in force", SOON, || alone.env.try_kubectl(&probe).is_err().then_some(()));
+    wait("the policy to be in force", TIMEOUT, || alone.env.try_kubectl(&probe).is_err().then_some(()));
 
     let web = ns.puppet_of("FinalizingPuppet", "web");
     web.play(&children(config_maps(6, "1")));

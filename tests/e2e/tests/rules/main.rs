@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
-use windlass_e2e::{AuditEvents, Env, Host, HostOptions, Mark, Namespace, Puppet, SOON};
+use windlass_e2e::{AuditEvents, Env, Host, HostOptions, Mark, Namespace, Puppet, TIMEOUT};
 
 /// Where tests live side by side, each in a namespace of its own. Plugins and host are left as they are.
 struct Stage {
@@ -147,7 +147,7 @@ fn names(ns: &Namespace, resource: &str) -> Vec<String> {
 /// Waits until exactly these objects of a resource are there.
 #[track_caller]
 fn wait_names(ns: &Namespace, resource: &str, expected: &[&str]) {
-    windlass_e2e::wait(&format!("the {resource} {expected:?} in {}", ns.name()), SOON, || {
+    windlass_e2e::wait(&format!("the {resource} {expected:?} in {}", ns.name()), TIMEOUT, || {
         (names(ns, resource) == expected).then_some(())
     });
 }
@@ -170,7 +170,7 @@ fn events_of(ns: &Namespace, puppet: &Puppet) -> Vec<Value> {
 /// Waits for an event on a parent.
 #[track_caller]
 fn wait_event(ns: &Namespace, puppet: &Puppet, wanted: impl Fn(&Value) -> bool) -> Value {
-    windlass_e2e::wait("an event on the parent", SOON, || events_of(ns, puppet).into_iter().find(&wanted))
+    windlass_e2e::wait("an event on the parent", TIMEOUT, || events_of(ns, puppet).into_iter().find(&wanted))
 }
 
 /// A spec of these children.

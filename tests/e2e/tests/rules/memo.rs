@@ -1,7 +1,7 @@
 //! Calls that the memo saves (R17).
 
 use serde_json::json;
-use windlass_e2e::{Namespace, SOON, wait};
+use windlass_e2e::{Namespace, TIMEOUT, wait};
 
 use crate::scripts::{config_map, pod, secret, service};
 use crate::{Alone, alone, write_attempts};
@@ -17,7 +17,7 @@ fn resyncs(alone: &Alone, ns: &Namespace, name: &str, times: usize) -> Vec<Strin
         lines
     };
     let before = resynced().len();
-    wait("resyncs", SOON, || Some(resynced()).filter(|lines| lines.len() >= before + times)).split_off(before)
+    wait("resyncs", TIMEOUT, || Some(resynced()).filter(|lines| lines.len() >= before + times)).split_off(before)
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn r17_resync_with_an_equal_snapshot_does_not_call_the_plugin() {
 
     // A changed snapshot leads to a call, even if the response is the same.
     puppet.kubectl("annotate", &["touched=yes"]);
-    wait("a call", SOON, || (puppet.calls() > calls).then_some(()));
+    wait("a call", TIMEOUT, || (puppet.calls() > calls).then_some(()));
 }
 
 #[test]
@@ -54,10 +54,10 @@ fn r17_new_component_or_config_is_called_for_every_parent_again() {
     let v2 = alone.env.variant(&crate::guest("puppet"), "puppet-v2");
     alone.env.push(&v2, "puppet", &[]);
     alone.env.wait_live("puppet", &v2);
-    wait("a call of the new component", SOON, || (puppet.calls() > calls).then_some(()));
+    wait("a call of the new component", TIMEOUT, || (puppet.calls() > calls).then_some(()));
     let calls = puppet.calls();
     alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 5 } }));
-    wait("a call with the new config", SOON, || (puppet.calls() > calls).then_some(()));
+    wait("a call with the new config", TIMEOUT, || (puppet.calls() > calls).then_some(()));
     assert_eq!(write_attempts(&ns, mark, "configmaps").to_vec(), [], "equal responses write nothing");
 }
 

@@ -1,7 +1,7 @@
 //! Cluster-scoped parents and parents of built-in kinds.
 
 use serde_json::{Value, json};
-use windlass_e2e::{Namespace, Puppet, SOON, condition, is_done, text, wait};
+use windlass_e2e::{Namespace, Puppet, TIMEOUT, condition, is_done, text, wait};
 
 use crate::scripts::{config_map, needs};
 use crate::{children, names, stage, wait_names};
@@ -104,7 +104,7 @@ fn s02_child_that_exceeds_the_request_limit_is_left_out_and_left_alone() {
     puppet.apply(&children(["a", "b", "c", "d", "e", "f"].map(|name| child(name, "2"))));
     let value = |name: &str| text(&ns.get("configmaps", name).expect(name), "/data/value");
     let is_left_out = |value_of_others: &str| {
-        wait(&format!("others at {value_of_others}"), SOON, || {
+        wait(&format!("others at {value_of_others}"), TIMEOUT, || {
             let ready = condition(&puppet.get()?, "Ready");
             let others_are = ["a", "b", "d", "e", "f"].iter().all(|name| {
                 ns.get("configmaps", name).is_some_and(|found| text(&found, "/data/value") == value_of_others)
@@ -197,7 +197,7 @@ fn r12_failure_of_a_parent_of_a_built_in_kind_is_reported_by_an_event() {
     let ns = env.namespace("too-much");
     env.kubectl(&["annotate", "namespace", ns.name(), "puppets.example/deny=everything"]);
     decorate(&ns);
-    wait("an event on the namespace", SOON, || {
+    wait("an event on the namespace", TIMEOUT, || {
         let events = env.list("events", "");
         let is_failure = |event: &&Value| {
             text(event, "/involvedObject/name") == ns.name() && text(event, "/message").contains("too much")
@@ -217,7 +217,7 @@ fn r14_parent_that_leaves_the_selector_is_finalized_and_its_children_pass_the_de
     env.wait_object("namespaces", "", ns.name(), has_finalizer);
 
     env.kubectl(&["label", "namespace", ns.name(), "puppets.example/hold-"]);
-    let hash = wait("an event with the hash that allows the deletions", SOON, || {
+    let hash = wait("an event with the hash that allows the deletions", TIMEOUT, || {
         let events = env.list("events", "");
         let on_namespace = events.iter().filter(|event| text(event, "/involvedObject/name") == ns.name());
         on_namespace.map(|event| text(event, "/message")).find_map(|message| {

@@ -1,7 +1,7 @@
 //! Components whose calls always trap, and parents whose calls trap (R19).
 
 use serde_json::{Value, json};
-use windlass_e2e::{SOON, condition, wait};
+use windlass_e2e::{TIMEOUT, condition, wait};
 
 use crate::{alone, guest};
 
@@ -51,7 +51,7 @@ fn r19_parent_whose_calls_keep_trapping_is_called_rarely_and_others_at_once() {
     let bad = ns.puppet("bad");
     bad.apply(&json!({ "fail": "trap" }));
     let mut touched = 0;
-    wait("the sixth trap", SOON, || {
+    wait("the sixth trap", TIMEOUT, || {
         touched += 1;
         bad.kubectl("annotate", &["--overwrite", &format!("touched=a{touched}")]);
         (bad.calls() >= 6).then_some(())

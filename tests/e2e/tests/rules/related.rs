@@ -1,7 +1,7 @@
 //! Related objects: a response depends on them without owning them.
 
 use serde_json::{Value, json};
-use windlass_e2e::{Namespace, SOON, condition, wait};
+use windlass_e2e::{Namespace, TIMEOUT, condition, wait};
 
 use crate::scripts::{config_map, needs, secret};
 use crate::{alone, barrier, guest, names, puppets, write_attempts};
@@ -65,7 +65,7 @@ fn related_objects_cost_one_call_per_reconcile_and_none_when_unrelated_objects_c
     barrier(&ns, "settled");
     let calls = puppet.calls();
     puppet.kubectl("annotate", &["touched=yes"]);
-    wait("a call", SOON, || (puppet.calls() > calls).then_some(()));
+    wait("a call", TIMEOUT, || (puppet.calls() > calls).then_some(()));
     apply_input(&ns, config_map("unrelated", "1"), &Value::Null);
     barrier(&ns, "after");
     assert_eq!(puppet.calls(), calls + 1, "the call starts with the requirements of the last response");
@@ -94,7 +94,7 @@ fn related_objects_are_required_in_rounds_and_nothing_is_applied_before_the_last
 }
 
 #[test]
-fn related_requirements_that_never_settle_fail_after_five_rounds_with_nothing_applied() {
+fn related_requirements_that_never_settle_fail_after_five_calls_with_nothing_applied() {
     let ns = puppets("never");
     let puppet = ns.puppet("web");
     let mark = ns.env().mark();

@@ -25,7 +25,7 @@ use generated::windlass::plugin::{host, types};
 pub(crate) const RECONCILER: &str = "windlass:plugin/reconciler@0.1.0";
 
 /// Interfaces that [`add_to_linker`] provides.
-pub(crate) const SERVED: &[&str] = &["windlass:plugin/host@0.1.0", "windlass:plugin/types@0.1.0"];
+pub(crate) const SUPPORTED: &[&str] = &["windlass:plugin/host@0.1.0", "windlass:plugin/types@0.1.0"];
 
 /// Provides `windlass:plugin/host`.
 pub(crate) fn add_to_linker<T: Send + 'static>(

@@ -7,9 +7,9 @@ use windlass_plugin::{
     span,
 };
 
-struct EchoTells;
+struct EchoWithTelemetry;
 
-impl Guest for EchoTells {
+impl Guest for EchoWithTelemetry {
     fn describe() -> Descriptor {
         Adapter::<Echo>::describe()
     }
@@ -20,12 +20,12 @@ impl Guest for EchoTells {
         let pods = response.children.len().to_string();
         span::attribute("echo.pods", &pods);
         span::event("pods_counted", &[("pods", &pods)]);
-        log::warn("enough counted");
+        log::warn("a warning for the test");
         Ok(response)
     }
 }
 
 #[cfg(target_family = "wasm")]
-windlass_plugin::raw::export_component!(EchoTells with_types_in windlass_plugin::raw);
+windlass_plugin::raw::export_component!(EchoWithTelemetry with_types_in windlass_plugin::raw);
 #[cfg(not(target_family = "wasm"))]
-const _: fn() -> Descriptor = EchoTells::describe;
+const _: fn() -> Descriptor = EchoWithTelemetry::describe;
