@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,7 @@ use windlass_core::ids::PluginName;
 use windlass_core::outcome::Requeue;
 use windlass_core::quarantine::QuarantineChange;
 use windlass_delivery::{Needs, Sources};
-use windlass_sandbox::registry::Publisher;
+use windlass_sandbox::registry::{Publisher, Registry};
 use windlass_sandbox::{Options, Sandbox};
 
 use crate::cluster::access_review;
@@ -30,7 +31,7 @@ use crate::live::interests::Interests;
 use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
 use crate::plugins::caps::Caps;
 use crate::plugins::{Dependencies, Kinds, Plugins};
-use crate::queue::{Busy, Job, PluginQueue, Queue, Run, Trigger, Turn};
+use crate::queue::{Busy, GroupState, Job, PluginQueue, Queue, Run, Trigger, Turn};
 use crate::reconcile::Reconciler;
 use crate::reconcile::apply::Applier;
 use crate::reconcile::call::{Caller, QuarantineListener};
@@ -38,8 +39,8 @@ use crate::reconcile::related::Related;
 use crate::reconcile::report::Reporter;
 use crate::reconcile::rng_seed::RngSeeds;
 use crate::reconcile::triggers::Triggers;
-use crate::serve::{Readiness, listen, serve};
-use crate::telemetry;
+use crate::serve::{Readiness, listen, serve_health, serve_metrics};
+use crate::telemetry::{self, PluginState, QueueState, Scrape};
 
 /// Number of Plugins that are reconciled at once. Compilation has its own limit; the rest is waiting for the API
 /// server.
@@ -50,12 +51,14 @@ const TIDY: Duration = Duration::from_hours(1);
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Settings of a host.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Settings {
     /// Folder of compiled components.
     pub cache_dir: PathBuf,
     /// Address of `/healthz` and `/readyz`.
     pub health_addr: SocketAddr,
+    /// Address of `/metrics`, and what it serves; none if metrics are not served.
+    pub metrics: Option<(SocketAddr, Scrape)>,
     /// Number of parents that are reconciled at once.
     pub workers: usize,
     /// Upper bound of each limit of a Plugin.
@@ -81,10 +84,16 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     // Errors that keep this host from starting are found before it acquires the Lease, because another host may be
     // waiting for it.
     let base = Base::new(client, &settings)?;
-    let listener = listen(settings.health_addr).await?;
+    let listener = listen("--health-addr", settings.health_addr).await?;
+    let metrics = match &settings.metrics {
+        Some((address, scrape)) => Some((listen("--metrics-addr", *address).await?, scrape.clone())),
+        None => None,
+    };
     let readiness = Readiness::new(base.progress.clone(), gate.clone());
     let closing = CancellationToken::new();
-    let serving = tokio::spawn(serve(listener, readiness.clone(), closing.clone()));
+    let serving = tokio::spawn(serve_all(listener, readiness.clone(), metrics, closing.clone()));
+    let leads = gate.clone();
+    telemetry::observe_leader(move || leads.is_open());
     let instance = Instance::of(&settings.cache_dir);
     let acquired = HeldLease::acquire(base.client.clone(), &settings.namespace, instance, gate, &stop).await?;
     let Some(held) = acquired else { return Ok(()) };
@@ -93,6 +102,22 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let host = Host::wire(base, settings.clone());
     let working = host.work(&readiness, &stop);
     Running { end, keeping, serving, closing, readiness, working }.until(stop).await
+}
+
+/// Serves the health address, and the metrics address if there is one, until `stop` is cancelled.
+async fn serve_all(
+    health: TcpListener,
+    readiness: Readiness,
+    metrics: Option<(TcpListener, Scrape)>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let scrapes = async {
+        match metrics {
+            Some((listener, scrape)) => serve_metrics(listener, scrape, stop.clone()).await,
+            None => Ok(()),
+        }
+    };
+    tokio::try_join!(serve_health(health, readiness, stop.clone()), scrapes).map(|_| ())
 }
 
 /// Parts that need no Lease.
@@ -138,6 +163,7 @@ impl Host {
         let publisher = Publisher::<Live>::new();
         let registry = publisher.registry();
         let parents = Queue::new(settings.workers, settings.workers, busy_max());
+        observe(&parents, &registry);
         let (index, interests) = (ParentIndex::default(), Interests::default());
         let queues = (parents.clone(), plugin_queue.clone());
         let triggers = Triggers::new(registry.clone(), index.clone(), interests.clone(), queues);
@@ -254,6 +280,32 @@ impl Running {
         kept??;
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// Exports the states of the parents' queue and of the live components.
+fn observe(parents: &Queue<PluginName, ParentKey>, registry: &Registry<Live>) {
+    let (queue, live) = (parents.clone(), registry.clone());
+    telemetry::observe_queues(move || {
+        let states = queue.groups().into_iter().map(|of| {
+            let GroupState { group, ready, running, concurrency, adds, retries, unfinished, longest } = of;
+            let controller = group.to_string();
+            QueueState { controller, ready, running, concurrency, adds, retries, unfinished, longest }
+        });
+        states.collect()
+    });
+    telemetry::observe_plugins(move || {
+        let states = live.names().into_iter().filter_map(|name| {
+            let live = live.get(&name)?;
+            Some(PluginState {
+                plugin: name.to_string(),
+                digest: live.digest().to_string(),
+                version: live.version.clone(),
+                parents: live.parents.store.size(),
+                failing: live.records.failing_count(),
+            })
+        });
+        states.collect()
+    });
 }
 
 /// Queues the Plugins that a change of a watch's health affects: those that use the watch, and those whose parents

@@ -1,4 +1,4 @@
-//! Serves `/healthz` and `/readyz`. Any Pod can connect, so connections have limits.
+//! Serves `/healthz`, `/readyz` and `/metrics`. Any Pod can connect, so connections have limits.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,6 +10,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::lease::{NAME as LEASE, WriteGate};
 use crate::cluster::watch::AllProgress;
-use crate::telemetry::one_line;
+use crate::telemetry::{CONTENT_TYPE, Scrape, one_line};
 
 /// Largest number of connections. A new one ends the oldest, because the new one is most likely a probe.
 const CONNECTIONS: usize = 64;
@@ -91,31 +93,44 @@ impl Readiness {
     }
 }
 
-/// Listens on the health address.
+/// Listens on the address of this flag.
 ///
 /// # Errors
 /// If the address cannot be bound.
-pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|error| anyhow::anyhow!("--health-addr {address} cannot be listened on: {error}"))
+pub async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| anyhow::anyhow!("{flag} {address} cannot be listened on: {error}"))
 }
 
-/// Serves until `stop` is cancelled.
+/// Serves `/healthz` and `/readyz` until `stop` is cancelled.
 ///
 /// # Errors
 /// If the listener has no address.
-pub async fn serve(listener: TcpListener, readiness: Readiness, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn serve_health(listener: TcpListener, readiness: Readiness, stop: CancellationToken) -> anyhow::Result<()> {
     tracing::info!(address = %listener.local_addr()?, "serving /healthz and /readyz");
     let app = Router::new()
         // A response shows that the runtime's threads are not stuck.
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(ready))
         .with_state(readiness);
+    serve(listener, app, stop).await;
+    Ok(())
+}
+
+/// Serves `/metrics` until `stop` is cancelled.
+///
+/// # Errors
+/// If the listener has no address.
+pub async fn serve_metrics(listener: TcpListener, scrape: Scrape, stop: CancellationToken) -> anyhow::Result<()> {
+    tracing::info!(address = %listener.local_addr()?, "serving /metrics");
+    serve(listener, Router::new().route("/metrics", get(metrics)).with_state(scrape), stop).await;
+    Ok(())
+}
+
+async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) {
     let mut connections = Connections::default();
     loop {
         let accepted = tokio::select! {
-            () = stop.cancelled() => return Ok(()),
+            () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -144,7 +159,7 @@ async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, app: Rout
 async fn rest_after(error: &io::Error) {
     let is_broken = matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset);
     if !is_broken {
-        tracing::warn!(%error, "connection to the health address not accepted");
+        tracing::warn!(%error, "connection not accepted");
         tokio::time::sleep(REST).await;
     }
 }
@@ -177,6 +192,13 @@ async fn ready(State(readiness): State<Readiness>) -> (StatusCode, String) {
     match readiness.get() {
         Ok(()) => (StatusCode::OK, "ok".to_owned()),
         Err(message) => (StatusCode::SERVICE_UNAVAILABLE, message),
+    }
+}
+
+async fn metrics(State(scrape): State<Scrape>) -> Response {
+    match scrape.text().await {
+        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text.to_string()).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
 
@@ -230,7 +252,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let stop = CancellationToken::new();
-        let serving = tokio::spawn(serve(listener, Readiness::default(), stop.clone()));
+        let serving = tokio::spawn(serve_health(listener, Readiness::default(), stop.clone()));
         let mut idle = Vec::new();
         for _ in 0..3 * CONNECTIONS {
             idle.push(TcpStream::connect(address).await.expect("connected"));

@@ -37,6 +37,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     guests::build(guests::Options::default())?;
     windlass_testbed::tools::control_plane(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::collector(&windlass_testbed::tools::stderr)?;
+    windlass_testbed::tools::prometheus(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::registry(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::cosign(&windlass_testbed::tools::stderr)?;
     let filter = args.filter.as_slice();

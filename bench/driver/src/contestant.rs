@@ -58,7 +58,16 @@ impl Contestant {
         match self {
             Self::Windlass => {
                 command = Command::new(&paths.windlass);
-                command.args(["run", "--health-addr", "127.0.0.1:0", "--workers", &workers, "--kubeconfig"]);
+                command.args([
+                    "run",
+                    "--health-addr",
+                    "127.0.0.1:0",
+                    "--metrics-addr",
+                    "127.0.0.1:0",
+                    "--workers",
+                    &workers,
+                    "--kubeconfig",
+                ]);
                 command.arg(&stage.windlass).arg("--cache-dir").arg(&paths.cache);
             }
             Self::Raw => {

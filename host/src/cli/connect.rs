@@ -20,6 +20,7 @@ use tower::util::AndThenLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::cluster::lease::GateLayer;
+use crate::cluster::request_count::RequestCountLayer;
 use crate::cluster::retry_after::into_status;
 use crate::cluster::writer::audit::AuditLayer;
 
@@ -162,9 +163,11 @@ where
     connector.set_reset_reader_on_write(true);
     // Only the host's writes are logged, not the writes of a user's command.
     let audit = gate.is_some().then_some(AuditLayer);
+    let count = gate.is_some().then(|| RequestCountLayer::new(config.cluster_url.host().unwrap_or_default()));
     let service = ServiceBuilder::new()
         .option_layer(gate)
         .option_layer(audit)
+        .option_layer(count)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)

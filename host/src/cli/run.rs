@@ -47,6 +47,9 @@ pub struct Args {
     /// Address of /healthz and /readyz
     #[arg(long, env = "WINDLASS_HEALTH_ADDR", default_value = "0.0.0.0:8080")]
     health_addr: SocketAddr,
+    /// Address of /metrics, in Prometheus' text format; 0 serves and collects none
+    #[arg(long, env = "WINDLASS_METRICS_ADDR", default_value = "0.0.0.0:9090", value_name = "ADDRESS")]
+    metrics_addr: MetricsAddr,
     /// Number of parents that are reconciled at the same time. One plugin has at most half of them at a time, and at
     /// most its Plugin's spec.concurrency (default 16)
     #[arg(long, env = "WINDLASS_WORKERS", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -66,6 +69,24 @@ pub struct Args {
     telemetry: telemetry::Options,
 }
 
+/// The address of `/metrics`; none if metrics are not served.
+#[derive(Debug, Clone, Copy)]
+struct MetricsAddr(Option<SocketAddr>);
+
+impl std::str::FromStr for MetricsAddr {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "0" => Ok(Self(None)),
+            address => address
+                .parse()
+                .map(|address| Self(Some(address)))
+                .map_err(|_| "write an IP address and a port, as in 127.0.0.1:9090, or 0 for none".to_owned()),
+        }
+    }
+}
+
 /// Longest wait for busy threads after everything else has ended.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -78,12 +99,14 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         .build()
         .context("no runtime")?;
     let result = runtime.block_on(async {
-        let telemetry = Telemetry::start(&args.telemetry)?;
+        let MetricsAddr(metrics_addr) = args.metrics_addr;
+        let telemetry = Telemetry::start(&args.telemetry, metrics_addr.is_some())?;
         let gate = WriteGate::default();
         let client = args.cluster.client_of_host(GateLayer::new(gate.clone(), &args.namespace)).await?;
         let settings = Settings {
             cache_dir: args.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?,
             health_addr: args.health_addr,
+            metrics: metrics_addr.zip(telemetry.scrape()),
             workers: usize::from(args.workers),
             caps: args.caps.clone(),
             namespace: args.namespace.clone(),

@@ -5,6 +5,7 @@ pub mod account;
 pub mod discovery;
 pub mod events;
 pub mod lease;
+pub mod request_count;
 pub mod retry_after;
 pub mod watch;
 pub mod writer;

@@ -38,7 +38,7 @@ use self::record::Records;
 use self::unselected::Unselected;
 use crate::cluster::account::Account;
 use crate::cluster::watch::{Store, Watch, WatchId};
-use crate::telemetry::Measures;
+use crate::telemetry::{Controller, Measures};
 
 /// One Plugin's live component and settings. A reconcile uses the same `Live` from its first step to its last.
 #[derive(Clone)]
@@ -105,6 +105,8 @@ pub struct Live {
     pub mark_key: Option<MarkKey>,
     /// The component's metrics.
     pub measures: Arc<Measures>,
+    /// The host's measurements of the plugin.
+    pub controller: Arc<Controller>,
 }
 
 /// The related objects that a plugin was granted. Its ServiceAccount must be allowed to read them as well.

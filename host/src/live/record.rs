@@ -239,6 +239,11 @@ impl Records {
         }
     }
 
+    /// The number of failing parents.
+    pub fn failing_count(&self) -> usize {
+        self.all.lock().parents.values().filter(|record| record.is_failing()).count()
+    }
+
     /// The failing parents.
     pub fn failing(&self) -> Vec<ObjectKey> {
         let all = self.all.lock();

@@ -40,7 +40,7 @@ use crate::live::component_state::ComponentState;
 use crate::live::namespace_filter::{NamespaceFilter, parent_namespaces};
 use crate::live::unselected::Unselected;
 use crate::live::{CrdOwner, Live, Peers, Reads, StatusWriter, calls_of_one};
-use crate::telemetry::Measures;
+use crate::telemetry::{self, Controller, Measures};
 
 /// Compiles and maps a component. Runs outside the runtime's threads: compiling waits for a child process, mapping and
 /// `describe` run the guest.
@@ -50,6 +50,7 @@ pub(super) async fn map(plugins: &Plugins, digest: Digest, bytes: Vec<u8>) -> Re
         .await
         .map_err(|error| Problem::new(Step::Compiled, PluginReason::CompileInterrupted, error.to_string()))
         .and_then(|mapped| mapped.map_err(|failure| unloadable(&failure, began.elapsed())));
+    telemetry::loaded(began.elapsed());
     mapped.map_err(|problem| problem.of(digest))
 }
 
@@ -261,6 +262,7 @@ fn assemble(
         state: live.map_or_else(|| Arc::new(ComponentState::none()), |live| live.state.clone()),
         mark_key,
         measures: Arc::new(Measures::of(name, &descriptor.metrics)),
+        controller: Arc::new(Controller::new(name.as_str())),
         component,
     }
 }

@@ -27,7 +27,7 @@ use windlass_core::outcome::Requeue;
 use self::state::{End, State};
 use self::wake::{Inner, TimeKeeper};
 
-pub use state::{Busy, Job, Trigger};
+pub use state::{Busy, GroupState, Job, Trigger};
 
 /// Number of runs without waiting after which a worker yields its thread. tokio would force it to yield later, in the
 /// middle of a run.
@@ -131,6 +131,11 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
     /// Removes a group with its keys and settings; keys that run are removed when they end.
     pub fn forget_group(&self, group: &G) {
         self.change(|inner| inner.state.forget_group(group));
+    }
+
+    /// The present state of all groups.
+    pub fn groups(&self) -> Vec<GroupState<G>> {
+        self.0.inner.lock().state.groups(Instant::now())
     }
 
     /// Whether keys of a group are running.
@@ -407,7 +412,7 @@ mod tests {
     #[tokio::test]
     async fn another_worker_takes_over_when_the_worker_with_the_timer_leaves() {
         let queue = Queue::new(4, 4, Busy { of_all: 1, of_group: 1 });
-        queue.add_after(&"g", &1, Trigger::Resync, Duration::from_millis(1));
+        queue.add_after(&"g", &1, Trigger::Resync, Duration::from_millis(500));
         let (mut keeper, mut other) = (Box::pin(queue.next()), Box::pin(queue.next()));
         assert!(poll!(&mut keeper).is_pending() && poll!(&mut other).is_pending());
         drop(keeper);

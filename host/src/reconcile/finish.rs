@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
-use windlass_core::events::FinalizerEnd;
+use windlass_core::events::{Changes, FinalizerEnd};
 use windlass_core::ids::ObjectKey;
 use windlass_core::json::Map;
 use windlass_core::outcome::{BACKOFF, Outcome, Problem, Progress, Requeue, WriteProblem};
@@ -52,6 +52,8 @@ impl Reconciler {
                 if let Some(inputs) = inputs {
                     live.records.note_result(key, None);
                     live.records.with(key, |record| record.steady.keep_after_call(inputs));
+                } else {
+                    live.controller.skipped_call();
                 }
                 requeue
             }
@@ -109,6 +111,7 @@ impl Reconciler {
         if !silent && is_failing(&outcome) {
             log_failure(live, &snapshot.parent_ref, outcome.reason, &outcome.message);
         }
+        count(live, &outcome, &applied.changes);
         let is_applied = outcome.progress == Progress::Applied;
         let reported =
             if silent { Reported::default() } else { self.report(live, &snapshot, part.as_ref(), &mut outcome).await };
@@ -188,7 +191,17 @@ fn set_span_outcome(outcome: &'static str) {
     Span::current().record("windlass.outcome", outcome);
 }
 
+/// Counts what a reconcile did.
+fn count(live: &Live, outcome: &Outcome, Changes { created, replaced, deleted, .. }: &Changes) {
+    if outcome.reason == ParentReason::DeletionBlocked {
+        live.controller.blocked_deletions();
+    }
+    live.controller.wrote(created.len(), replaced.len() + deleted.len());
+}
+
+/// Logs and counts a failed reconcile.
 fn log_failure(live: &Live, parent: &impl std::fmt::Display, reason: ParentReason, message: &str) {
+    live.controller.failed(reason.as_str());
     let message = telemetry::one_line(message);
     tracing::warn!(plugin = %live.name, object = %parent, %reason, %message, "reconcile failed");
 }

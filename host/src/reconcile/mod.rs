@@ -92,7 +92,7 @@ impl Run<PluginName, ParentKey> for Reconciler {
             self.finish(&live, &job.key, ending).await
         };
         let requeue = reconcile.instrument(span.clone()).await;
-        telemetry::reconciled(&job.group, began.elapsed());
+        live.controller.reconciled(requeue, job.waited, began.elapsed());
         // A paused reconcile goes on later.
         if !matches!(requeue, Requeue::Pause(_)) && live.state.note_reconciled(&job.key) {
             self.plugins.add(&(), &live.name, Trigger::Resync);

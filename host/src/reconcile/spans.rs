@@ -10,6 +10,7 @@ use windlass_core::digest::Digest;
 use windlass_core::ids::ObjectKey;
 use windlass_core::outcome::bounded;
 use windlass_core::plan::Plan;
+use windlass_core::quarantine::CallOutcome;
 use windlass_core::snapshot::Snapshot;
 
 use crate::live::Live;
@@ -79,6 +80,8 @@ pub fn record_call(
         .record("windlass.impure", report.impure);
     let (outcome, error) = outcome_of(result);
     span.record("windlass.outcome", outcome);
+    let stopped_by = error.filter(|_| CallOutcome::of(result) == CallOutcome::Broke);
+    live.controller.called(outcome, stopped_by, report);
     if let Some(error) = error {
         span.record("error.type", error);
         span.set_status(Status::error(description_of(result)));

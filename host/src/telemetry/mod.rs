@@ -2,11 +2,16 @@
 //!
 //! Spans are created at DEBUG under the target [`TRACE`]. They are exported by OTLP if `OTEL_EXPORTER_OTLP_ENDPOINT`
 //! (or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`) is set, written to the log as trees with `--log-traces`, and not created
-//! otherwise. Metrics are exported by OTLP in the same way.
+//! otherwise. Metrics are exported by OTLP in the same way, and collected when Prometheus [scrapes](Scrape) them.
 
+mod controller;
+#[cfg(test)]
+mod exported;
+mod instruments;
 mod line;
 mod measures;
 mod otlp;
+mod scrape;
 mod tree;
 
 use opentelemetry::trace::TracerProvider as _;
@@ -19,8 +24,11 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
+pub use controller::{Controller, PluginState, QueueState, observe_leader, observe_plugins, observe_queues};
+pub use instruments::{loaded, observe_watches, requested, watch_restarted};
 pub use line::one_line;
-pub use measures::{Measures, observe_watches, reconciled, watch_restarted};
+pub use measures::Measures;
+pub use scrape::{CONTENT_TYPE, Scrape};
 
 /// Target of the spans of reconciles.
 pub const TRACE: &str = "windlass::trace";
@@ -58,19 +66,21 @@ pub struct Options {
 pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
     metrics: Option<SdkMeterProvider>,
+    scrape: Option<Scrape>,
 }
 
 impl Telemetry {
-    /// Sets up logs, traces and metrics for the whole process.
+    /// Sets up logs, traces and metrics for the whole process. With `is_scraped`, metrics are collected for Prometheus.
     ///
     /// # Errors
     /// If the log directives or the `OTEL_*` variables are invalid.
-    pub fn start(options: &Options) -> anyhow::Result<Self> {
+    pub fn start(options: &Options, is_scraped: bool) -> anyhow::Result<Self> {
         let filter = EnvFilter::try_new(&options.log)
             .map_err(|error| anyhow::anyhow!("--log {:?} makes no sense: {error}", options.log))?;
-        let (traces, metrics) = (otlp::traces()?, otlp::metrics()?);
+        let traces = otlp::traces()?;
+        let (metrics, scrape) = meter_provider(is_scraped)?;
         if let Some(metrics) = &metrics {
-            measures::open(metrics);
+            instruments::open(metrics);
         }
         // Each layer has its own filter: spans that no layer needs are not created.
         let otlp = traces.as_ref().map(|provider| {
@@ -88,7 +98,12 @@ impl Telemetry {
             .with(otlp)
             .with(trees)
             .init();
-        Ok(Self { traces, metrics })
+        Ok(Self { traces, metrics, scrape })
+    }
+
+    /// Collects the metrics for Prometheus; none if they are not collected.
+    pub fn scrape(&self) -> Option<Scrape> {
+        self.scrape.clone()
     }
 
     /// Sends the buffered data and closes the exporters.
@@ -104,6 +119,24 @@ impl Telemetry {
             tracing::warn!(%error, "the last measurements were not exported");
         }
     }
+}
+
+/// Exports measurements by OTLP, if the `OTEL_*` variables set an endpoint, and collects them for Prometheus, if
+/// `is_scraped`. None if neither is the case.
+fn meter_provider(is_scraped: bool) -> anyhow::Result<(Option<SdkMeterProvider>, Option<Scrape>)> {
+    let (exporter, scrape) = (otlp::metrics()?, is_scraped.then(Scrape::new).transpose()?);
+    if exporter.is_none() && scrape.is_none() {
+        return Ok((None, None));
+    }
+    let mut builder = SdkMeterProvider::builder().with_resource(otlp::resource());
+    if let Some(exporter) = exporter {
+        builder = builder.with_periodic_exporter(exporter);
+    }
+    let scrape = scrape.map(|(scrape, reader)| {
+        builder = std::mem::take(&mut builder).with_reader(reader);
+        scrape
+    });
+    Ok((Some(builder.build()), scrape))
 }
 
 /// Selects the spans of reconciles, and the log lines of guests in these spans.

@@ -8,9 +8,9 @@ use std::time::Duration;
 use opentelemetry_otlp::{MetricExporter, SpanExporter as OtlpExporter};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
-use opentelemetry_sdk::metrics::{SdkMeterProvider, Temporality};
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
 use tokio::runtime::Handle;
 
@@ -55,24 +55,23 @@ pub(super) fn traces() -> anyhow::Result<Option<SdkTracerProvider>> {
     Ok(Some(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build()))
 }
 
-/// An exporter of metrics, which runs every `OTEL_METRIC_EXPORT_INTERVAL`. None if the variables set no endpoint. Must
-/// be called in the runtime that sends the metrics.
+/// An exporter of metrics. None if the variables set no endpoint. Must be called in the runtime that sends the metrics.
 ///
 /// # Errors
 /// If the variables are invalid.
-pub(super) fn metrics() -> anyhow::Result<Option<SdkMeterProvider>> {
+pub(super) fn metrics() -> anyhow::Result<Option<impl PushMetricExporter>> {
     let Some(protocol) = wanted("METRICS")? else { return Ok(None) };
     let builder = MetricExporter::builder();
     let exporter = in_runtime(match protocol {
         Protocol::Grpc => builder.with_tonic().build(),
         Protocol::Http => builder.with_http().build(),
     })?;
-    Ok(Some(SdkMeterProvider::builder().with_resource(resource()).with_periodic_exporter(exporter).build()))
+    Ok(Some(exporter))
 }
 
 /// The resource that spans and metrics name as their source. Its service is `windlass`, unless `OTEL_SERVICE_NAME` is
 /// set.
-fn resource() -> Resource {
+pub(super) fn resource() -> Resource {
     let resource = Resource::builder();
     match variable(&["OTEL_SERVICE_NAME"]) {
         Some(_) => resource.build(),

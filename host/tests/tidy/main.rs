@@ -196,6 +196,22 @@ fn every_name_that_the_host_writes_is_documented() {
     }
 }
 
+#[test]
+fn every_metric_of_the_host_is_documented() {
+    let page = fs::read_to_string(host().join("../docs/telemetry.md")).expect("UTF-8");
+    let prefixes = ["controller_runtime_", "workqueue_", "rest_client_", "leader_election_", "windlass_", "operator."];
+    let mut metrics = 0;
+    for path in ["instruments.rs", "controller.rs"].map(|file| host().join("src/telemetry").join(file)) {
+        let code = code(&path);
+        let literals = code.split('"').skip(1).step_by(2);
+        for name in literals.filter(|text| prefixes.iter().any(|prefix| text.starts_with(prefix))) {
+            assert!(page.contains(&format!("`{name}`")), "docs/telemetry.md does not mention {name}");
+            metrics += 1;
+        }
+    }
+    assert!(metrics > 25, "too few metrics found: {metrics}");
+}
+
 /// Each guest in `hostile` and `unloadable` has a row in the table of the test that runs it.
 #[test]
 fn every_guest_is_run_by_a_test() {

@@ -1,4 +1,4 @@
-//! A real Kubernetes control plane, an OpenTelemetry Collector and an OCI registry, as ordinary processes on loopback: for
+//! A real Kubernetes control plane, an OpenTelemetry Collector, a Prometheus server and an OCI registry, as ordinary processes on loopback: for
 //! tests and for `cargo xtask`.
 //!
 //! It blocks and needs no async runtime, so that every kind of test can use it.
@@ -25,6 +25,7 @@ mod kubectl;
 mod otlp;
 mod poll;
 mod ports;
+mod prometheus;
 mod proxy;
 mod registry;
 mod supervised;
@@ -38,5 +39,6 @@ pub use cosign::{Cosign, SignatureLayout};
 pub use detached::{attach, down, up};
 pub use otlp::{Attributes, Metric, Span, SpanEvent, Status};
 pub use poll::until;
+pub use prometheus::{Prometheus, check_metrics};
 pub use proxy::Proxy;
 pub use registry::{REGISTRY_PASSWORD, REGISTRY_USER, Registry};

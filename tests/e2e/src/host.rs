@@ -48,7 +48,10 @@ impl Host {
     pub(crate) fn spawn(kubeconfig: &Path, log: PathBuf, options: &HostOptions) -> Self {
         let mut command = windlass();
         // The system chooses the port and the log names it, so no other process can take it in between.
-        command.args(["run", "--health-addr", "127.0.0.1:0"]).arg("--kubeconfig").arg(kubeconfig);
+        command
+            .args(["run", "--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0"])
+            .arg("--kubeconfig")
+            .arg(kubeconfig);
         if let Some(cache_dir) = &options.cache_dir {
             command.arg("--cache-dir").arg(cache_dir);
         }
@@ -91,8 +94,17 @@ impl Host {
 
     /// The address of its `/healthz` and `/readyz`, once it serves them.
     pub fn health_address(&self) -> Option<SocketAddr> {
+        self.address_of("/readyz")
+    }
+
+    /// The address of its `/metrics`, once it serves them.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.address_of("serving /metrics")
+    }
+
+    fn address_of(&self, served: &str) -> Option<SocketAddr> {
         let log = self.log();
-        let line = log.lines().find(|line| line.contains("/readyz") && line.contains("address"))?;
+        let line = log.lines().find(|line| line.contains(served) && line.contains("address"))?;
         // Text and JSON logs: what follows "address", up to the end of the address.
         let after = line.split_once("address")?.1.trim_start_matches(['=', '"', ':', ' ']);
         let end =
@@ -107,14 +119,13 @@ impl Host {
 
     /// The HTTP status and the body of a GET at the health address; `None` without a response.
     pub fn http(&self, path: &str) -> Option<(u16, String)> {
-        let address = self.health_address()?;
-        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
-        let mut response = String::new();
-        stream.read_to_string(&mut response).ok()?;
-        let (head, body) = response.split_once("\r\n\r\n")?;
-        Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+        get(self.health_address()?, path)
+    }
+
+    /// The metrics in Prometheus' text format; `None` without a response.
+    pub fn metrics(&self) -> Option<String> {
+        let (status, text) = get(self.metrics_address()?, "/metrics")?;
+        (status == 200).then_some(text)
     }
 
     /// Waits until `/readyz` returns 200.
@@ -169,6 +180,17 @@ impl Drop for Host {
             eprintln!("the host's log ends with:\n{}", excerpt(self.log().lines()));
         }
     }
+}
+
+/// The HTTP status and the body of a GET; `None` without a response.
+fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).ok()?;
+    let (head, body) = response.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
 
 /// Kills the host when this process is gone: its standard input ends then. A static, which is never dropped, holds the

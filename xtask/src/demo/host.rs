@@ -30,7 +30,15 @@ impl Host {
         let log = folder.join("windlass.log");
         let file = File::create(&log).with_context(|| format!("{} cannot be written", log.display()))?;
         let child = Command::new(windlass)
-            .args(["run", "--log-traces", "--health-addr", &health.to_string(), "--kubeconfig"])
+            .args([
+                "run",
+                "--log-traces",
+                "--health-addr",
+                &health.to_string(),
+                "--metrics-addr",
+                "127.0.0.1:0",
+                "--kubeconfig",
+            ])
             .arg(kubeconfig)
             .arg("--cache-dir")
             .arg(folder.join("components"))

@@ -61,7 +61,30 @@ pub struct Job<G, K> {
     pub key: K,
     /// The most urgent reason for the run.
     pub trigger: Trigger,
+    /// How long the key was ready before it was taken.
+    pub waited: Duration,
     place: usize,
+}
+
+/// The present state of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupState<G> {
+    /// Name of the group.
+    pub group: G,
+    /// Number of keys that may run and wait for a worker.
+    pub ready: usize,
+    /// Number of running keys.
+    pub running: usize,
+    /// Largest number of keys that may run at once.
+    pub concurrency: usize,
+    /// Number of times that a key became ready.
+    pub adds: u64,
+    /// Number of times that a key was queued again because its run failed.
+    pub retries: u64,
+    /// Duration of all running runs together.
+    pub unfinished: Duration,
+    /// Duration of the longest running run.
+    pub longest: Duration,
 }
 
 /// How a run ended.
@@ -81,6 +104,8 @@ struct Entry<K> {
     /// Place of the key's group.
     group: usize,
     phase: Phase,
+    /// When the present phase began, in nanoseconds after the queue's origin: half the size of an [`Instant`].
+    since: u64,
     /// Time and reason of the next delayed run, if any; `timers` has the same time.
     due: Option<(Instant, Trigger)>,
     /// Number of consecutive failures.
@@ -114,6 +139,9 @@ struct Group<G> {
     /// Number of running keys that have stepped aside.
     aside: usize,
     concurrency: usize,
+    /// Number of times that a key became ready, and that one was queued again because its run failed.
+    adds: u64,
+    retries: u64,
     /// Whether the group is in `turn`.
     in_turn: bool,
     /// Whether the group and its settings are removed when the last key has ended.
@@ -152,6 +180,22 @@ pub struct Busy {
     pub of_all: usize,
     /// In one group.
     pub of_group: usize,
+}
+
+impl<G: Clone> Group<G> {
+    /// The state of the group, without that of its keys.
+    fn state(&self) -> GroupState<G> {
+        GroupState {
+            group: self.name.clone(),
+            ready: 0,
+            running: self.running,
+            concurrency: self.concurrency,
+            adds: self.adds,
+            retries: self.retries,
+            unfinished: Duration::ZERO,
+            longest: Duration::ZERO,
+        }
+    }
 }
 
 impl<G> Group<G> {
@@ -200,7 +244,10 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         }
         match (entry.phase, entry.not_before) {
             (Phase::Idle, Some(until)) if until > now => self.add_place_at(place, trigger, until),
-            (Phase::Idle, _) => self.make_ready(place, trigger),
+            (Phase::Idle, _) => {
+                entry.since = nanoseconds(self.origin, now);
+                self.make_ready(place, trigger);
+            }
             // The key may be in the lane of keys that are not urgent. It stays there as a stale place.
             (Phase::Ready(before), _) if before < trigger => {
                 if trigger.is_urgent() && !before.is_urgent() {
@@ -289,7 +336,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             }
             group.in_turn = false;
             let may_run = group.running < group.concurrency;
-            let job = if may_run { take(group, place, &mut self.entries, &mut self.timers) } else { None };
+            let now = nanoseconds(self.origin, now);
+            let job = if may_run { take(group, (place, now), &mut self.entries, &mut self.timers) } else { None };
             self.take_turn(place);
             if job.is_some() {
                 self.running += 1;
@@ -321,6 +369,26 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         if let Some(group) = self.entries.get(job.place).and_then(|entry| self.groups.get_mut(entry.group)) {
             group.aside += 1;
         }
+    }
+
+    /// The present state of all groups.
+    pub(super) fn groups(&self, now: Instant) -> Vec<GroupState<G>> {
+        let now = nanoseconds(self.origin, now);
+        let mut states: HashMap<usize, GroupState<G>> =
+            self.groups.iter().map(|(at, group)| (at, group.state())).collect();
+        for (_, entry) in &self.entries {
+            let Some(state) = states.get_mut(&entry.group) else { continue };
+            match entry.phase {
+                Phase::Idle => {}
+                Phase::Ready(_) => state.ready += 1,
+                Phase::Running { .. } => {
+                    let run = Duration::from_nanos(now.saturating_sub(entry.since));
+                    state.unfinished += run;
+                    state.longest = state.longest.max(run);
+                }
+            }
+        }
+        states.into_values().collect()
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
@@ -368,6 +436,9 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
                     backoff(entry.failures, random)
                 };
                 let delay = delay.max(at_least);
+                if let Some(group) = self.groups.get_mut(place) {
+                    group.retries += 1;
+                }
                 // A change during the run may already fix the failure.
                 if !again.is_some_and(Trigger::forgets_failures) {
                     entry.failures = entry.failures.saturating_add(1);
@@ -399,9 +470,12 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
 
     fn make_ready(&mut self, place: usize, trigger: Trigger) {
         let Some(entry) = self.entries.get_mut(place) else { return };
+        // A key that becomes urgent was ready before.
+        let is_new = entry.phase == Phase::Idle;
         entry.phase = Phase::Ready(trigger);
         let group = entry.group;
         if let Some(group) = self.groups.get_mut(group) {
+            group.adds += u64::from(is_new);
             if trigger.is_urgent() { &mut group.urgent } else { &mut group.patient }.push_back(place);
         }
         self.take_turn(group);
@@ -441,6 +515,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             running: 0,
             aside: 0,
             concurrency: self.concurrency,
+            adds: 0,
+            retries: 0,
             in_turn: false,
             forgotten: false,
         });
@@ -465,6 +541,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             key: key.clone(),
             group: of,
             phase: Phase::Idle,
+            since: 0,
             due: None,
             failures: 0,
             is_unavailable: false,
@@ -478,10 +555,15 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     }
 }
 
-/// Takes the next key of a group.
+/// The time since the queue's origin.
+fn nanoseconds(origin: Instant, now: Instant) -> u64 {
+    u64::try_from(now.saturating_duration_since(origin).as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Takes the next key of a group; `now` is in nanoseconds.
 fn take<G: Clone, K: Clone>(
     group: &mut Group<G>,
-    of: usize,
+    (of, now): (usize, u64),
     entries: &mut Slab<Entry<K>>,
     timers: &mut Timers,
 ) -> Option<Job<G, K>> {
@@ -498,11 +580,12 @@ fn take<G: Clone, K: Clone>(
             continue;
         }
         entry.phase = Phase::Running { again: None, forget: false };
+        let waited = Duration::from_nanos(now.saturating_sub(std::mem::replace(&mut entry.since, now)));
         // The run sees the current state; a time that is set during the run is for a later run.
         set_due(timers, place, entry, None);
         group.urgent_in_row = if urgent { group.urgent_in_row.saturating_add(1) } else { 0 };
         group.running += 1;
-        return Some(Job { group: group.name.clone(), key: entry.key.clone(), trigger, place });
+        return Some(Job { group: group.name.clone(), key: entry.key.clone(), trigger, waited, place });
     }
 }
 

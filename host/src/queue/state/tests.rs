@@ -67,6 +67,40 @@ fn r02_key_never_runs_twice_at_once_and_changes_during_a_run_queue_one_more() {
 }
 
 #[test]
+fn state_of_a_group_has_its_ready_and_running_keys_and_their_times() {
+    let mut queue = Harness::new();
+    for key in 1..=3 {
+        queue.add("a", key, Trigger::Resync);
+    }
+    queue.pass(Duration::from_secs(2));
+    // A key that becomes urgent was ready before.
+    queue.add("a", 2, Trigger::Event);
+    let first = queue.next().expect("ready");
+    assert_eq!((first.key, first.waited), (2, Duration::from_secs(2)));
+    queue.pass(Duration::from_secs(1));
+    let second = queue.next().expect("ready");
+    queue.pass(Duration::from_secs(4));
+    let expected = GroupState {
+        group: "a",
+        ready: 1,
+        running: 2,
+        concurrency: 16,
+        adds: 3,
+        retries: 0,
+        unfinished: Duration::from_secs(9),
+        longest: Duration::from_secs(5),
+    };
+    assert_eq!(queue.state.groups(queue.now), std::slice::from_ref(&expected));
+    queue.done(&first, BACKOFF);
+    queue.done(&second, Requeue::WhenChanged);
+    let none = Duration::ZERO;
+    let after = GroupState { running: 0, retries: 1, unfinished: none, longest: none, ..expected };
+    assert_eq!(queue.state.groups(queue.now), [after]);
+    queue.state.forget_group(&"a");
+    assert_eq!(queue.state.groups(queue.now), []);
+}
+
+#[test]
 fn r13_failures_back_off_from_one_second_to_five_minutes() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);

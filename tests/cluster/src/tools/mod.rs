@@ -91,6 +91,38 @@ fn go_build(source: &Path, flags: &str, progress: Progress) -> Result<Command> {
     Ok(build)
 }
 
+/// Prometheus, with promtool beside it, from Debian's package: downloaded and unpacked, and not installed, so that no
+/// service starts.
+pub fn prometheus(progress: Progress) -> Result<PathBuf> {
+    store::tool("prometheus", "debian", "Prometheus, from Debian's package", progress, |dir| {
+        let package = dir.join("package");
+        fs::create_dir(&package).context("cannot create a folder for the package")?;
+        let download = || {
+            let mut apt = Command::new("apt-get");
+            apt.args(["download", "--quiet", "prometheus"]).current_dir(&package);
+            run::quietly(apt, "apt-get download prometheus", dir, progress)
+        };
+        if download().is_err() {
+            // A fresh machine has no lists of packages; only root can fetch them.
+            let mut update = Command::new("apt-get");
+            update.args(["update", "--quiet"]);
+            run::quietly(update, "apt-get update", dir, progress)
+                .context("the package prometheus of Debian is needed")?;
+            download()?;
+        }
+        let entry = fs::read_dir(&package).context("cannot read the folder of the package")?.next();
+        let file = entry.context("apt-get downloaded no package")??.path();
+        let mut unpack = Command::new("dpkg-deb");
+        unpack.arg("--extract").arg(&file).arg(&package);
+        run::quietly(unpack, "dpkg-deb", dir, progress)?;
+        for program in ["prometheus", "promtool"] {
+            fs::rename(package.join("usr/bin").join(program), dir.join(program))
+                .with_context(|| format!("the package has no {program}"))?;
+        }
+        fs::remove_dir_all(&package).context("cannot remove the unpacked package")
+    })
+}
+
 /// The OpenTelemetry Collector of the tests, with the components that tests/collector/builder.yaml names.
 pub fn collector(progress: Progress) -> Result<PathBuf> {
     let config =

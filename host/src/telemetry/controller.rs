@@ -1,0 +1,277 @@
+//! Metrics of reconciles, calls and queues, under the names that dashboards for controller-runtime use. A controller is
+//! a Plugin.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::Meter;
+use parking_lot::Mutex;
+use windlass_core::contract::CallReport;
+use windlass_core::outcome::Requeue;
+
+use super::instruments::{Instruments, PLUGIN_LABEL, instruments};
+
+/// The measurements of one Plugin's reconciles and calls.
+#[derive(Debug)]
+pub struct Controller {
+    /// Labels of the reconciles' metrics.
+    name: [KeyValue; 1],
+    /// The same with each result.
+    success: [KeyValue; 2],
+    error: [KeyValue; 2],
+    requeue: [KeyValue; 2],
+    requeue_after: [KeyValue; 2],
+    /// Labels of the queue's metrics.
+    queue: [KeyValue; 2],
+    /// Label of Windlass' own metrics.
+    plugin: [KeyValue; 1],
+    /// Label of the metrics that only OTLP exports.
+    otlp: [KeyValue; 1],
+}
+
+impl Controller {
+    /// The measurements of the Plugin of this name.
+    pub fn new(name: &str) -> Self {
+        let label = |label: &'static str| KeyValue::new(label, name.to_owned());
+        let result = |result: &'static str| [label("controller"), KeyValue::new("result", result)];
+        Self {
+            name: [label("controller")],
+            success: result("success"),
+            error: result("error"),
+            requeue: result("requeue"),
+            requeue_after: result("requeue_after"),
+            queue: [label("name"), label("controller")],
+            plugin: [label("plugin")],
+            otlp: [label(PLUGIN_LABEL)],
+        }
+    }
+
+    /// Records a reconcile: how it ended, how long its parent waited in the queue, and how long it took.
+    pub fn reconciled(&self, requeue: Requeue, waited: Duration, took: Duration) {
+        let Some(instruments) = instruments() else { return };
+        let result = match requeue {
+            Requeue::Settled(None) | Requeue::WhenChanged | Requeue::Gone => &self.success,
+            Requeue::Settled(Some(_)) | Requeue::After(_) => &self.requeue_after,
+            Requeue::Pause(_) => &self.requeue,
+            Requeue::Backoff(_) | Requeue::Unavailable(_) => {
+                instruments.reconcile_errors.add(1, &self.name);
+                &self.error
+            }
+        };
+        instruments.reconcile_total.add(1, result);
+        let seconds = took.as_secs_f64();
+        instruments.reconcile_time.record(seconds, &self.name);
+        instruments.work_duration.record(seconds, &self.queue);
+        instruments.queue_duration.record(waited.as_secs_f64(), &self.queue);
+        instruments.operator_reconciles.add(1, &self.otlp);
+        instruments.operator_duration.record(seconds * 1000.0, &self.otlp);
+    }
+
+    /// Counts a reconcile that failed with this reason.
+    pub fn failed(&self, reason: &'static str) {
+        if let Some(instruments) = instruments() {
+            let [plugin] = self.otlp.clone();
+            instruments.operator_errors.add(1, &[plugin, KeyValue::new("error_type", reason)]);
+        }
+    }
+
+    /// Counts created and deleted children.
+    pub fn wrote(&self, created: usize, deleted: usize) {
+        let Some(instruments) = instruments().filter(|_| created + deleted > 0) else { return };
+        instruments.operator_created.add(created as u64, &self.otlp);
+        instruments.operator_deleted.add(deleted as u64, &self.otlp);
+    }
+
+    /// Counts a reconcile in which deletions were blocked.
+    pub fn blocked_deletions(&self) {
+        if let Some(instruments) = instruments() {
+            instruments.blocked_deletions.add(1, &self.plugin);
+        }
+    }
+
+    /// Counts a reconcile that needed no call.
+    pub fn skipped_call(&self) {
+        if let Some(instruments) = instruments() {
+            instruments.skipped_calls.add(1, &self.plugin);
+        }
+    }
+
+    /// Records a call: its outcome, what it used, and the kind of its failure if the guest was stopped.
+    pub fn called(&self, outcome: &'static str, stopped_by: Option<&'static str>, report: &CallReport) {
+        let Some(instruments) = instruments() else { return };
+        let [plugin] = &self.plugin;
+        let outcome = [plugin.clone(), KeyValue::new("outcome", outcome)];
+        // Microseconds of a call are far below 2^53.
+        instruments.call_time.record(Duration::from_micros(report.guest_time_us).as_secs_f64(), &outcome);
+        instruments.call_memory.record(bytes(report.memory_peak), &self.plugin);
+        instruments.response_size.record(bytes(report.response_bytes), &self.plugin);
+        if let Some(reason) = stopped_by {
+            instruments.traps.add(1, &[plugin.clone(), KeyValue::new("reason", reason)]);
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
+fn bytes(size: u64) -> f64 {
+    size as f64
+}
+
+/// The state of one Plugin's queue.
+#[derive(Debug, Clone)]
+pub struct QueueState {
+    /// Name of the Plugin.
+    pub controller: String,
+    /// Number of parents that are ready and wait for a worker.
+    pub ready: usize,
+    /// Number of parents that are reconciled now.
+    pub running: usize,
+    /// Largest number of parents that are reconciled at once.
+    pub concurrency: usize,
+    /// Number of times that a parent became ready.
+    pub adds: u64,
+    /// Number of times that a failed parent was queued again.
+    pub retries: u64,
+    /// Duration of all running reconciles together.
+    pub unfinished: Duration,
+    /// Duration of the longest running reconcile.
+    pub longest: Duration,
+}
+
+/// The state of one live component.
+#[derive(Debug, Clone)]
+pub struct PluginState {
+    /// Name of the Plugin.
+    pub plugin: String,
+    /// Digest of the component.
+    pub digest: String,
+    /// Version of the component, from its descriptor.
+    pub version: String,
+    /// Number of parents.
+    pub parents: usize,
+    /// Number of failing parents.
+    pub failing: usize,
+}
+
+/// Exports the state of the queues, as `queues` returns it.
+pub fn observe_queues(queues: impl Fn() -> Vec<QueueState> + Send + Sync + 'static) {
+    let Some(instruments) = instruments() else { return };
+    let queues = States::new(queues);
+    let state = |name, description, of: fn(&QueueState) -> (f64, Vec<KeyValue>)| {
+        observe(&instruments.meter, name, description, &queues, move |state| vec![of(state)]);
+    };
+    state("workqueue_depth", "Keys that are ready and wait for a worker", |state| {
+        (number(state.ready), by_queue(state))
+    });
+    state("controller_runtime_active_workers", "Reconciles that run now", |state| {
+        (number(state.running), by_controller(state))
+    });
+    state("controller_runtime_max_concurrent_reconciles", "Largest number of reconciles at once", |state| {
+        (number(state.concurrency), by_controller(state))
+    });
+    let unfinished = "Duration of all running reconciles together; it grows without end if one is stuck";
+    state("workqueue_unfinished_work_seconds", unfinished, |state| (state.unfinished.as_secs_f64(), by_queue(state)));
+    state("workqueue_longest_running_processor_seconds", "Duration of the longest running reconcile", |state| {
+        (state.longest.as_secs_f64(), by_queue(state))
+    });
+    let total = |name, description, of: fn(&QueueState) -> u64| {
+        let queues = queues.clone();
+        let counter = instruments.meter.u64_observable_counter(name).with_description(description);
+        let _ = counter
+            .with_callback(move |observer| {
+                for state in queues.get().iter() {
+                    observer.observe(of(state), &by_queue(state));
+                }
+            })
+            .build();
+    };
+    total("workqueue_adds_total", "Times that a key became ready", |state| state.adds);
+    total("workqueue_retries_total", "Times that a failed key was queued again", |state| state.retries);
+}
+
+fn by_queue(state: &QueueState) -> Vec<KeyValue> {
+    ["name", "controller"].map(|label| KeyValue::new(label, state.controller.clone())).to_vec()
+}
+
+fn by_controller(state: &QueueState) -> Vec<KeyValue> {
+    vec![KeyValue::new("controller", state.controller.clone())]
+}
+
+/// Exports the state of the live components, as `plugins` returns it.
+pub fn observe_plugins(plugins: impl Fn() -> Vec<PluginState> + Send + Sync + 'static) {
+    let Some(Instruments { meter, .. }) = instruments() else { return };
+    let plugins = States::new(plugins);
+    observe(meter, "windlass_plugin_info", "Always 1; the labels name the live component", &plugins, |state| {
+        let labels = [("plugin", &state.plugin), ("digest", &state.digest), ("version", &state.version)];
+        vec![(1.0, labels.map(|(name, value)| KeyValue::new(name, value.clone())).to_vec())]
+    });
+    let description = "Parents, by whether their last reconcile ended as desired";
+    observe(meter, "windlass_parents", description, &plugins, |state| {
+        let ready = state.parents.saturating_sub(state.failing);
+        let of = |is_ready: &'static str, parents| {
+            (number(parents), vec![KeyValue::new("plugin", state.plugin.clone()), KeyValue::new("ready", is_ready)])
+        };
+        vec![of("true", ready), of("false", state.failing)]
+    });
+}
+
+/// Exports whether this host holds the Lease.
+pub fn observe_leader(is_leader: impl Fn() -> bool + Send + Sync + 'static) {
+    let Some(Instruments { meter, .. }) = instruments() else { return };
+    let states = States::new(move || vec![is_leader()]);
+    let description = "1 if this host holds the Lease, 0 if not";
+    observe(meter, "leader_election_master_status", description, &states, |is_leader| {
+        vec![(f64::from(u8::from(*is_leader)), vec![KeyValue::new("name", "windlass")])]
+    });
+}
+
+/// States that several instruments observe in one collection, so they are computed once for all of them.
+struct States<S> {
+    compute: Box<dyn Fn() -> Vec<S> + Send + Sync>,
+    last: Mutex<Option<(Instant, Arc<[S]>)>>,
+}
+
+/// Time for which states are not computed again.
+const SAME_COLLECTION: Duration = Duration::from_millis(100);
+
+impl<S> States<S> {
+    fn new(compute: impl Fn() -> Vec<S> + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { compute: Box::new(compute), last: Mutex::default() })
+    }
+
+    fn get(&self) -> Arc<[S]> {
+        let mut last = self.last.lock();
+        match &*last {
+            Some((at, states)) if at.elapsed() < SAME_COLLECTION => states.clone(),
+            _ => {
+                let states: Arc<[S]> = (self.compute)().into();
+                *last = Some((Instant::now(), states.clone()));
+                states
+            }
+        }
+    }
+}
+
+/// Exports a number, or several, of each state. The meter keeps the instrument.
+fn observe<S: Send + Sync + 'static>(
+    meter: &Meter,
+    name: &'static str,
+    description: &'static str,
+    states: &Arc<States<S>>,
+    of: impl Fn(&S) -> Vec<(f64, Vec<KeyValue>)> + Send + Sync + 'static,
+) {
+    let states = states.clone();
+    let instrument = meter.f64_observable_up_down_counter(name).with_description(description);
+    let _ = instrument
+        .with_callback(move |observer| {
+            for (value, labels) in states.get().iter().flat_map(&of) {
+                observer.observe(value, &labels);
+            }
+        })
+        .build();
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn number(count: usize) -> f64 {
+    count as f64
+}
