@@ -314,7 +314,7 @@ fn health_listener(kinds: Kinds, interests: Interests, plugins: PluginQueue) -> 
     Arc::new(move |watch| {
         kinds.health_changed(watch);
         if watch.labels.is_none() {
-            interests.plugins_of(&watch.kind).iter().for_each(|plugin| plugins.add(&(), plugin, Trigger::Fresh));
+            interests.plugins_of(&watch.kind).iter().for_each(|plugin| plugins.add(&(), plugin, Trigger::Changed));
         }
     })
 }
@@ -333,7 +333,7 @@ fn sources(
         plugins: settings.plugins.clone(),
         follow: follow_config_maps(client.clone(), progress.clone()),
     };
-    let changed = move |plugin: &PluginName| queue.add(&(), plugin, Trigger::Fresh);
+    let changed = move |plugin: &PluginName| queue.add(&(), plugin, Trigger::Changed);
     Sources::new(client.clone(), needs, Arc::new(changed)).context("the folder of --plugins cannot be read")
 }
 
@@ -446,6 +446,6 @@ fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQue
                 }
             }
         }
-        plugins.add(&(), plugin, Trigger::Fresh);
+        plugins.add(&(), plugin, Trigger::Changed);
     })
 }

@@ -76,7 +76,7 @@ impl Readiness {
         }
         if !self.gate.is_open() {
             return Err(format!(
-                "this host writes nothing: it does not hold the Lease {LEASE}, or could not renew it in time"
+                "this host does not hold the Lease {LEASE}, or could not renew it in time, so it changes nothing else"
             ));
         }
         if state == STARTING {

@@ -61,7 +61,7 @@ impl Kinds {
     pub fn health_changed(&self, watch: &WatchId) {
         let plugins = self.0.state.lock().holders(watch);
         for plugin in plugins {
-            self.0.queue.add(&(), &plugin, Trigger::Fresh);
+            self.0.queue.add(&(), &plugin, Trigger::Changed);
         }
     }
 
@@ -185,7 +185,7 @@ impl State {
         let before = std::mem::replace(&mut self.definitions, listed);
         if !std::mem::replace(&mut self.listed, true) {
             // A Plugin that was reconciled before the first list may have seen an older state.
-            return self.concerns.keys().map(|plugin| (plugin.clone(), Trigger::Fresh)).collect();
+            return self.concerns.keys().map(|plugin| (plugin.clone(), Trigger::Changed)).collect();
         }
         let names: HashSet<&String> = before.keys().chain(self.definitions.keys()).collect();
         let changes = names
@@ -203,7 +203,7 @@ impl State {
             return Vec::new();
         }
         let same_shape = before.map(|seen| seen.shape) == after.map(|seen| seen.shape);
-        let trigger = if same_shape { Trigger::Event } else { Trigger::Fresh };
+        let trigger = if same_shape { Trigger::Event } else { Trigger::Changed };
         let group = name.split_once('.').map_or("", |(_, group)| group);
         let concerned = self.concerns.iter().filter(|(_, concern)| {
             (concern.waits || !same_shape) && (concern.definitions.contains(name) || concern.groups.contains(group))
@@ -269,11 +269,11 @@ mod tests {
     fn dynamic_changed_crd_affects_exactly_the_plugins_that_depend_on_it() {
         let mut state = state();
         let is = |name: &str, seen| CrdEvent::Is(name.to_owned(), seen);
-        assert_eq!(affected(&mut state, is(ECHOES, seen(2, 2))), all(Trigger::Fresh));
+        assert_eq!(affected(&mut state, is(ECHOES, seen(2, 2))), all(Trigger::Changed));
         assert_eq!(affected(&mut state, is(ECHOES, seen(2, 2))), [], "the same again is no change");
-        assert_eq!(affected(&mut state, CrdEvent::Gone(ECHOES.to_owned())), all(Trigger::Fresh));
-        assert_eq!(affected(&mut state, is(ECHOES, seen(3, 3))), all(Trigger::Fresh), "the CRD is back");
-        assert_eq!(affected(&mut state, is("things.other.dev", seen(9, 9))), [("other".to_owned(), Trigger::Fresh)]);
+        assert_eq!(affected(&mut state, CrdEvent::Gone(ECHOES.to_owned())), all(Trigger::Changed));
+        assert_eq!(affected(&mut state, is(ECHOES, seen(3, 3))), all(Trigger::Changed), "the CRD is back");
+        assert_eq!(affected(&mut state, is("things.other.dev", seen(9, 9))), [("other".to_owned(), Trigger::Changed)]);
         assert_eq!(affected(&mut state, is("widgets.nobodys.dev", seen(9, 9))), []);
     }
 
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(affected(&mut state, CrdEvent::Listed(ECHOES.to_owned(), seen(1, 1))), []);
         assert_eq!(affected(&mut state, CrdEvent::ListEnds), [], "the same list again is no change");
         affected(&mut state, CrdEvent::ListBegins);
-        assert_eq!(affected(&mut state, CrdEvent::ListEnds), all(Trigger::Fresh), "the CRD is no longer listed");
+        assert_eq!(affected(&mut state, CrdEvent::ListEnds), all(Trigger::Changed), "the CRD is no longer listed");
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
         let mut state = State::default();
         state.concerns.insert("early".parse().expect("a name"), Concern::default());
         assert_eq!(affected(&mut state, CrdEvent::ListBegins), []);
-        assert_eq!(affected(&mut state, CrdEvent::ListEnds), [("early".to_owned(), Trigger::Fresh)]);
+        assert_eq!(affected(&mut state, CrdEvent::ListEnds), [("early".to_owned(), Trigger::Changed)]);
     }
 
     #[test]

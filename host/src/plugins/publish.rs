@@ -37,7 +37,7 @@ impl Plugins {
             self.parents.forget_group(&younger);
             self.interests.forget_plugin(&younger);
             self.forget(&younger);
-            self.queue.add(&(), &younger, Trigger::Fresh);
+            self.queue.add(&(), &younger, Trigger::Changed);
         }
         self.parents.set_concurrency(&name, live.concurrency);
         publisher.publish(name.clone(), live.clone());
@@ -145,7 +145,7 @@ impl Plugins {
     fn look_again(&self) {
         let known = self.known.lock();
         for (name, _) in known.iter().filter(|(_, known)| known.last.is_none()) {
-            self.queue.add(&(), name, Trigger::Fresh);
+            self.queue.add(&(), name, Trigger::Changed);
         }
     }
 }

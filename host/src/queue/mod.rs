@@ -404,7 +404,7 @@ mod tests {
         fixture.queue.add(&"g", &13, Trigger::Event);
         assert!(worker.poll().is_pending());
         // An event does not end the backoff after a failure; a new generation does.
-        fixture.queue.add(&"g", &13, Trigger::Fresh);
+        fixture.queue.add(&"g", &13, Trigger::Changed);
         assert!(worker.poll().is_pending());
         assert_eq!(fixture.begun(), [13, 13]);
     }

@@ -143,7 +143,7 @@ impl Reconciler {
             self.parents.add(&live.name, &parent, Trigger::Event);
         }
         if consequences.plugin {
-            self.plugins.add(&(), &live.name, Trigger::Fresh);
+            self.plugins.add(&(), &live.name, Trigger::Changed);
         }
     }
 }

@@ -166,7 +166,7 @@ impl Reconciler {
             self.plugins.add(&(), &live.name, Trigger::Resync);
         }
         if live.budget.lock().take_newly_empty() {
-            self.plugins.add(&(), &live.name, Trigger::Fresh);
+            self.plugins.add(&(), &live.name, Trigger::Changed);
         }
     }
 

@@ -107,7 +107,7 @@ impl Triggers {
                     }
                 }
                 // The next run finds the parent gone, and removes its record.
-                self.parents.add(plugin, &object.key, Trigger::Fresh);
+                self.parents.add(plugin, &object.key, Trigger::Changed);
                 self.interests.forget(plugin, &object.key);
             }
             (None, None) => {}
@@ -169,7 +169,7 @@ fn urgency(change: &Change) -> Trigger {
         {
             Trigger::Event
         }
-        _ => Trigger::Fresh,
+        _ => Trigger::Changed,
     }
 }
 
@@ -177,7 +177,7 @@ fn urgency(change: &Change) -> Trigger {
 fn plugin_urgency(change: &Change) -> Trigger {
     match (&change.before, &change.after) {
         (None, Some(plugin)) if had_no_parents(plugin) => Trigger::Sweep,
-        _ => Trigger::Fresh,
+        _ => Trigger::Changed,
     }
 }
 
@@ -218,10 +218,10 @@ mod tests {
             r#""labels":{"team":"b"}"#,
             r#""labels":{"team":"a"},"annotations":{"note":"x"}"#,
         ] {
-            assert_eq!(urgency(&changed(plain, fresh)), Trigger::Fresh, "{fresh}");
+            assert_eq!(urgency(&changed(plain, fresh)), Trigger::Changed, "{fresh}");
         }
         assert_eq!(urgency(&changed(plain, r#""labels":{"team":"a"},"finalizers":["a/b"]"#)), Trigger::Event);
-        assert_eq!(urgency(&Change { before: None, after: Some(object(plain)) }), Trigger::Fresh);
+        assert_eq!(urgency(&Change { before: None, after: Some(object(plain)) }), Trigger::Changed);
     }
 
     #[test]
@@ -232,10 +232,10 @@ mod tests {
             Change { before: None, after: Some(Arc::new(plugin)) }
         };
         assert_eq!(plugin_urgency(&listed(r#"{"parents":0}"#)), Trigger::Sweep);
-        assert_eq!(plugin_urgency(&listed(r#"{"parents":1}"#)), Trigger::Fresh);
-        assert_eq!(plugin_urgency(&listed("{}")), Trigger::Fresh, "a new Plugin that was never live");
+        assert_eq!(plugin_urgency(&listed(r#"{"parents":1}"#)), Trigger::Changed);
+        assert_eq!(plugin_urgency(&listed("{}")), Trigger::Changed, "a new Plugin that was never live");
         let changed = Change { before: listed("{}").after, ..listed(r#"{"parents":0}"#) };
-        assert_eq!(plugin_urgency(&changed), Trigger::Fresh, "a Plugin that changes is urgent");
+        assert_eq!(plugin_urgency(&changed), Trigger::Changed, "a Plugin that changes is urgent");
     }
 
     #[test]

@@ -14,7 +14,11 @@ mod otlp;
 mod scrape;
 mod tree;
 
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
 use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::Subscriber;
@@ -36,6 +40,9 @@ pub const TRACE: &str = "windlass::trace";
 pub const AUDIT: &str = "windlass::audit";
 /// Target of the log lines of guests.
 pub const GUEST: &str = "windlass::guest";
+
+/// Time for the last export when the host ends.
+const LAST_EXPORT: Duration = Duration::from_secs(1);
 
 /// Format of log lines
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -106,17 +113,32 @@ impl Telemetry {
         self.scrape.clone()
     }
 
-    /// Sends the buffered data and closes the exporters.
+    /// Sends the buffered data and closes the exporters. Takes at most [`LAST_EXPORT`], because a collector may accept
+    /// data and never respond.
     pub fn close(self) {
-        if let Some(provider) = self.traces
-            && let Err(error) = provider.shutdown()
-        {
-            tracing::warn!(%error, "the last traces were not exported");
+        let (closed, all_closed) = mpsc::channel::<()>();
+        let close = |what: &'static str, shutdown: Box<dyn FnOnce() -> OTelSdkResult + Send>| {
+            let closed = closed.clone();
+            // The SDK's own timeouts are longer, and some ignore what the caller sets. A thread that is left ends with
+            // the process.
+            std::thread::spawn(move || {
+                if let Err(error) = shutdown() {
+                    tracing::warn!(%error, "the last {what} were not exported");
+                }
+                drop(closed);
+            });
+        };
+        if let Some(traces) = self.traces {
+            close("traces", Box::new(move || traces.shutdown()));
         }
-        if let Some(provider) = self.metrics
-            && let Err(error) = provider.shutdown()
-        {
-            tracing::warn!(%error, "the last measurements were not exported");
+        if let Some(metrics) = self.metrics {
+            close("measurements", Box::new(move || metrics.shutdown()));
+        }
+        drop(closed);
+        // Nothing is sent: the channel ends when all threads have.
+        let ended = all_closed.recv_timeout(LAST_EXPORT);
+        if ended == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the last telemetry was not exported in time: the collector does not respond");
         }
     }
 }
@@ -170,4 +192,43 @@ where
 /// Converts a number for a span attribute: OpenTelemetry has no unsigned integers and would convert them to text.
 pub fn int(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry::metrics::MeterProvider as _;
+    use opentelemetry_sdk::metrics::Temporality;
+    use opentelemetry_sdk::metrics::data::ResourceMetrics;
+    use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
+
+    use super::*;
+
+    /// Accepts everything and never responds.
+    struct Silent;
+
+    impl PushMetricExporter for Silent {
+        async fn export(&self, _: &ResourceMetrics) -> OTelSdkResult {
+            std::future::pending().await
+        }
+
+        fn force_flush(&self) -> OTelSdkResult {
+            Ok(())
+        }
+
+        fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+            Ok(())
+        }
+
+        fn temporality(&self) -> Temporality {
+            Temporality::Cumulative
+        }
+    }
+
+    #[test]
+    fn collector_that_never_responds_does_not_keep_the_host_from_ending() {
+        let provider = SdkMeterProvider::builder().with_periodic_exporter(Silent).build();
+        provider.meter("test").u64_counter("counted_total").build().add(1, &[]);
+        // Without a limit, this would never return.
+        Telemetry { traces: None, metrics: Some(provider), scrape: None }.close();
+    }
 }

@@ -135,7 +135,7 @@ fn reconcile_that_creates_children_is_exported_as_one_trace_over_grpc() {
             windlass.parent.name="web"
             windlass.parent.uid=<uid>
             windlass.plugin="echo"
-            windlass.trigger="fresh"
+            windlass.trigger="changed"
           - observe
               windlass.children=0
           - plugin.call
@@ -225,7 +225,7 @@ fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
             windlass.parent.name="bad"
             windlass.parent.uid=<uid>
             windlass.plugin="panic"
-            windlass.trigger="fresh"
+            windlass.trigger="changed"
           - observe
               windlass.children=0
           - plugin.call error: trap: panicked at hostile/panic.rs:11:9:\nno such luck (wasm `unreachable` instruction executed)
@@ -258,7 +258,7 @@ fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
             windlass.parent.name="bad"
             windlass.parent.uid=<uid>
             windlass.plugin="endless-loop"
-            windlass.trigger="fresh"
+            windlass.trigger="changed"
           - observe
               windlass.children=0
           - plugin.call error: no response within 1000 ms

@@ -22,13 +22,13 @@ const AGEING: u8 = 8;
 pub enum Trigger {
     /// The resync interval has passed: not urgent.
     Resync,
-    /// All keys of the group run: after a first list, or with a new component or config. Not urgent, but resets the
+    /// All keys of the group run: after a first list, or or at the beginning of a rollout. Not urgent, but resets the
     /// count of failures.
     Sweep,
     /// An object that the key depends on changed. Urgent, but waits for the end of a backoff.
     Event,
     /// The key is new, or its object has a new generation. Urgent, ends a backoff, and resets the count of failures.
-    Fresh,
+    Changed,
 }
 
 impl Trigger {
@@ -38,7 +38,7 @@ impl Trigger {
             Self::Resync => "resync",
             Self::Sweep => "sweep",
             Self::Event => "event",
-            Self::Fresh => "fresh",
+            Self::Changed => "changed",
         }
     }
 
@@ -48,7 +48,7 @@ impl Trigger {
     }
 
     fn forgets_failures(self) -> bool {
-        matches!(self, Self::Sweep | Self::Fresh)
+        matches!(self, Self::Sweep | Self::Changed)
     }
 }
 

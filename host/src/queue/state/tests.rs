@@ -119,7 +119,7 @@ fn r13_failures_back_off_from_one_second_to_five_minutes() {
 fn r13_events_wait_for_the_backoff_but_a_new_generation_runs_now_and_resets_it() {
     let mut queue = Harness::new();
     for _ in 0..3 {
-        queue.add("a", 1, Trigger::Fresh);
+        queue.add("a", 1, Trigger::Changed);
         let job = queue.next().expect("fresh runs now");
         queue.done(&job, BACKOFF);
         assert_eq!(queue.state.next_due().map(|due| due - queue.now), Some(Duration::from_secs(1)));
@@ -307,10 +307,10 @@ fn new_component_that_arrives_during_a_run_still_runs_the_key_again() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);
     let job = queue.next().expect("ready");
-    queue.state.add_at(&"a", &1, Trigger::Fresh, queue.now + Duration::from_millis(200));
+    queue.state.add_at(&"a", &1, Trigger::Changed, queue.now + Duration::from_millis(200));
     queue.done(&job, Requeue::Settled(None));
     queue.pass(Duration::from_millis(200));
-    assert_eq!(queue.next().map(|job| job.trigger), Some(Trigger::Fresh));
+    assert_eq!(queue.next().map(|job| job.trigger), Some(Trigger::Changed));
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn key_that_is_added_again_while_its_forgotten_run_ends_is_not_lost() {
     queue.add("a", 1, Trigger::Event);
     let job = queue.next().expect("ready");
     queue.state.forget_group(&"a");
-    queue.state.add_at(&"a", &1, Trigger::Fresh, queue.now);
+    queue.state.add_at(&"a", &1, Trigger::Changed, queue.now);
     queue.done(&job, Requeue::Settled(None));
     assert_eq!(queue.key(), Some(1));
 }
@@ -353,10 +353,10 @@ fn replaced_timers_and_endless_waits_are_not_kept() {
 fn key_that_is_gone_after_its_run_leaves_no_entry_unless_it_was_added_again() {
     let mut queue = Harness::new();
     for comes_back in [true, false] {
-        queue.add("a", 1, Trigger::Fresh);
+        queue.add("a", 1, Trigger::Changed);
         let job = queue.next().expect("ready");
         if comes_back {
-            queue.add("a", 1, Trigger::Fresh);
+            queue.add("a", 1, Trigger::Changed);
         }
         queue.done(&job, Requeue::Gone);
         assert_eq!(queue.state.entries.len(), usize::from(comes_back));
