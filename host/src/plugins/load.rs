@@ -261,7 +261,10 @@ fn assemble(
         guard: settings.guard,
         state: live.map_or_else(|| Arc::new(ComponentState::none()), |live| live.state.clone()),
         mark_key,
-        measures: Arc::new(Measures::of(name, &descriptor.metrics)),
+        // A call that is skipped measures nothing, so the gauges of the same component stay.
+        measures: live
+            .filter(|live| live.digest() == surface.digest)
+            .map_or_else(|| Arc::new(Measures::of(name, &descriptor.metrics)), |live| live.measures.clone()),
         controller: Arc::new(Controller::new(name.as_str())),
         component,
     }

@@ -26,6 +26,7 @@ impl Reconciler {
             Ending::Gone => {
                 set_span_outcome("gone");
                 live.records.forget(key);
+                live.measures.forget(key);
                 self.queue_consequences(live, live.state.forget(key));
                 Requeue::Gone
             }

@@ -143,7 +143,7 @@ fn tell(span: &Span, live: &Live, parent: &ObjectKey, note: &Note) {
                 attributes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
             span.add_event(name.clone(), attributes);
         }
-        Note::Measure { metric, value, labels } => live.measures.record(metric, *value, labels),
+        Note::Measure { metric, value, labels } => live.measures.record(parent, metric, *value, labels),
     }
 }
 

@@ -24,6 +24,8 @@ impl Last {
 
     /// Exports now, and returns the lines.
     pub fn of(&self, provider: &SdkMeterProvider) -> Vec<String> {
+        // An export without a series does not happen.
+        self.0.lock().clear();
         provider.force_flush().expect("flushed");
         self.0.lock().clone()
     }

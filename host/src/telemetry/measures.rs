@@ -1,19 +1,24 @@
 //! Metrics that plugins declare in their descriptors.
+//!
+//! A gauge is the state of objects, so its series end with the parents that it was measured for. The SDK exports a
+//! gauge's series for ever, and of an observable up-down counter only those that the last observation had: gauges of
+//! plugins are such counters, which Prometheus shows as gauges.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter};
+use opentelemetry::metrics::{Counter, Histogram, Meter};
 use parking_lot::Mutex;
 use windlass_core::contract::{Metric, MetricType};
-use windlass_core::ids::PluginName;
+use windlass_core::ids::{ObjectKey, PluginName};
 
 use super::instruments::{PLUGIN_LABEL, instruments};
 
-/// Largest number of series (combinations of label values) of one metric. Plugins choose the label values, and an
-/// instrument keeps a series until the host ends.
+/// Largest number of series (combinations of label values) of one metric. Plugins choose the label values, and counters
+/// and histograms keep a series until the host ends.
 const SERIES: usize = 2000;
 /// Largest number of series of all metrics of one component together.
 const ALL_SERIES: usize = 10_000;
@@ -46,8 +51,60 @@ struct Declared {
 #[derive(Debug)]
 enum Instrument {
     Counter(Counter<f64>),
-    Gauge(Gauge<f64>),
+    Gauge(Arc<Gauge>),
     Histogram(Histogram<f64>),
+}
+
+/// The series of one gauge, by the hash of their labels.
+#[derive(Debug, Default)]
+struct Gauge(Mutex<HashMap<u64, Series>>);
+
+#[derive(Debug)]
+struct Series {
+    labels: Vec<KeyValue>,
+    value: f64,
+    /// The parents whose calls measured it.
+    parents: HashSet<ObjectKey>,
+}
+
+impl Gauge {
+    /// A gauge that is exported for as long as it exists.
+    fn build(meter: &Meter, name: String, metric: &Metric) -> Arc<Self> {
+        let gauge = Arc::new(Self::default());
+        let observed = Arc::downgrade(&gauge);
+        let instrument = meter.f64_observable_up_down_counter(name).with_unit(metric.unit.clone());
+        let _ = instrument
+            .with_description(metric.description.clone())
+            .with_callback(move |observer| {
+                if let Some(gauge) = observed.upgrade() {
+                    gauge.0.lock().values().for_each(|series| observer.observe(series.value, &series.labels));
+                }
+            })
+            .build();
+        gauge
+    }
+
+    fn record(&self, series: u64, labels: Vec<KeyValue>, value: f64, parent: &ObjectKey) {
+        let mut all = self.0.lock();
+        let series = all.entry(series).or_insert_with(|| Series { labels, value, parents: HashSet::new() });
+        series.value = value;
+        if !series.parents.contains(parent) {
+            series.parents.insert(parent.clone());
+        }
+    }
+
+    /// Removes the series that were measured for this parent alone; returns their hashes.
+    fn forget(&self, parent: &ObjectKey) -> Vec<u64> {
+        let mut forgotten = Vec::new();
+        self.0.lock().retain(|hash, series| {
+            let is_kept = !series.parents.remove(parent) || !series.parents.is_empty();
+            if !is_kept {
+                forgotten.push(*hash);
+            }
+            is_kept
+        });
+        forgotten
+    }
 }
 
 impl Measures {
@@ -66,9 +123,7 @@ impl Measures {
                     let counter = meter.f64_counter(name).with_unit(unit).with_description(description);
                     Instrument::Counter(counter.build())
                 }
-                MetricType::Gauge => {
-                    Instrument::Gauge(meter.f64_gauge(name).with_unit(unit).with_description(description).build())
-                }
+                MetricType::Gauge => Instrument::Gauge(Gauge::build(meter, name, metric)),
                 MetricType::Histogram => {
                     let histogram = meter.f64_histogram(name).with_unit(unit).with_description(description);
                     Instrument::Histogram(histogram.build())
@@ -82,9 +137,9 @@ impl Measures {
         Self { plugin, declared: declared.collect(), ..Self::default() }
     }
 
-    /// Records one measurement. Drops undeclared metrics, values that are not finite, negative values of counters, and
+    /// Records one measurement of a call for this parent. Drops undeclared metrics, values that are not finite, negative values of counters, and
     /// new series above the limit.
-    pub fn record(&self, metric: &str, value: f64, labels: &[(String, String)]) {
+    pub fn record(&self, parent: &ObjectKey, metric: &str, value: f64, labels: &[(String, String)]) {
         let Some(Declared { labels: declared, instrument, seen }) = self.declared.get(metric) else { return };
         if !value.is_finite() {
             return;
@@ -95,22 +150,32 @@ impl Measures {
             Some(KeyValue::new(name.clone(), value.chars().take(VALUE).collect::<String>()))
         });
         let labels: Vec<_> = self.plugin.iter().cloned().chain(labels).collect();
-        if !self.has_room(seen, &labels) {
-            return;
-        }
+        let Some(series) = self.series(seen, &labels) else { return };
         match instrument {
             Instrument::Counter(counter) if value >= 0.0 => counter.add(value, &labels),
             Instrument::Counter(_) => {}
-            Instrument::Gauge(gauge) => gauge.record(value, &labels),
+            Instrument::Gauge(gauge) => gauge.record(series, labels, value, parent),
             Instrument::Histogram(histogram) => histogram.record(value, &labels),
         }
     }
 
-    /// Whether a series is known, or there is room for it; then it is added.
-    fn has_room(&self, seen: &Mutex<HashSet<u64>>, labels: &[KeyValue]) -> bool {
+    /// Ends the gauges' series that were measured for this parent alone.
+    pub fn forget(&self, parent: &ObjectKey) {
+        for Declared { instrument, seen, .. } in self.declared.values() {
+            let Instrument::Gauge(gauge) = instrument else { continue };
+            for series in gauge.forget(parent) {
+                if seen.lock().remove(&series) {
+                    self.all.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// The hash of a series that is known, or is added. None if there is no room for it.
+    fn series(&self, seen: &Mutex<HashSet<u64>>, labels: &[KeyValue]) -> Option<u64> {
         let (series, mut seen) = (self.hasher.hash_one(labels), seen.lock());
         if seen.contains(&series) {
-            return true;
+            return Some(series);
         }
         // Concurrent calls may each add one series above the limit; the limit need not be exact.
         let is_room = seen.len() < SERIES && self.all.load(Ordering::Relaxed) < ALL_SERIES;
@@ -118,7 +183,7 @@ impl Measures {
             seen.insert(series);
             self.all.fetch_add(1, Ordering::Relaxed);
         }
-        is_room
+        is_room.then_some(series)
     }
 }
 
@@ -147,8 +212,13 @@ mod tests {
             metric("cores", MetricType::Gauge, &["namespace", "name"]),
         ];
         let plugin = "web-app".parse().expect("a name");
-        measure(&Measures::with(&provider.meter("test"), &plugin, &declared));
+        let measures = Measures::with(&provider.meter("test"), &plugin, &declared);
+        measure(&measures);
         last.of(&provider)
+    }
+
+    fn parent(name: &str) -> ObjectKey {
+        ObjectKey::new(Some("n"), name)
     }
 
     fn labels(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -158,10 +228,10 @@ mod tests {
     #[test]
     fn declared_metrics_are_exported_under_the_plugins_name() {
         let exported = exported(|measures| {
-            measures.record("seen_total", 1.0, &labels(&[("phase", "Running")]));
-            measures.record("seen_total", 2.0, &labels(&[("phase", "Running"), ("other", "x")]));
-            measures.record("cores", 3.0, &labels(&[("name", "b"), ("namespace", "a")]));
-            measures.record("cores", 1.5, &labels(&[("namespace", "a"), ("name", "b")]));
+            measures.record(&parent("a"), "seen_total", 1.0, &labels(&[("phase", "Running")]));
+            measures.record(&parent("a"), "seen_total", 2.0, &labels(&[("phase", "Running"), ("other", "x")]));
+            measures.record(&parent("a"), "cores", 3.0, &labels(&[("name", "b"), ("namespace", "a")]));
+            measures.record(&parent("a"), "cores", 1.5, &labels(&[("namespace", "a"), ("name", "b")]));
         });
         assert_eq!(
             exported,
@@ -173,13 +243,37 @@ mod tests {
     }
 
     #[test]
+    fn series_of_a_gauge_ends_with_the_last_parent_that_it_was_measured_for() {
+        let (last, provider) = Last::provider();
+        let plugin = "web".parse().expect("a name");
+        let declared = [metric("cores", MetricType::Gauge, &["name"]), metric("all", MetricType::Gauge, &[])];
+        let measures = Measures::with(&provider.meter("test"), &plugin, &declared);
+        for name in ["a", "b"] {
+            measures.record(&parent(name), "cores", 2.0, &labels(&[("name", name)]));
+            measures.record(&parent(name), "all", 4.0, &[]);
+        }
+        let (all, of_a) = ("web_all{windlass.plugin=web}=4", "web_cores{name=a,windlass.plugin=web}=2");
+        assert_eq!(last.of(&provider), [all, of_a, "web_cores{name=b,windlass.plugin=web}=2"]);
+        measures.forget(&parent("b"));
+        assert_eq!(last.of(&provider), [all, of_a]);
+        measures.forget(&parent("a"));
+        assert_eq!(last.of(&provider), [""; 0]);
+        // There is room for other series again.
+        assert_eq!(measures.all.load(Ordering::Relaxed), 0);
+        measures.record(&parent("c"), "all", 1.0, &[]);
+        assert_eq!(last.of(&provider), ["web_all{windlass.plugin=web}=1"]);
+        drop(measures);
+        assert_eq!(last.of(&provider), [""; 0], "the component is gone");
+    }
+
+    #[test]
     fn plugins_with_equal_metric_names_are_distinguished_by_a_label() {
         let (last, provider) = Last::provider();
         for (plugin, name) in [("a", "b_c"), ("a-b", "c")] {
             let plugin = plugin.parse().expect("a name");
             let declared = [metric(name, MetricType::Counter, &["windlass.plugin"])];
             let measures = Measures::with(&provider.meter("test"), &plugin, &declared);
-            measures.record(name, 1.0, &labels(&[("windlass.plugin", "another")]));
+            measures.record(&parent("a"), name, 1.0, &labels(&[("windlass.plugin", "another")]));
         }
         assert_eq!(last.of(&provider), ["a_b_c{windlass.plugin=a-b}=1", "a_b_c{windlass.plugin=a}=1"]);
     }
@@ -187,10 +281,10 @@ mod tests {
     #[test]
     fn undeclared_metrics_and_invalid_values_are_dropped() {
         let exported = exported(|measures| {
-            measures.record("other_total", 1.0, &[]);
-            measures.record("seen_total", -1.0, &[]);
-            measures.record("seen_total", f64::NAN, &[]);
-            measures.record("cores", f64::INFINITY, &[]);
+            measures.record(&parent("a"), "other_total", 1.0, &[]);
+            measures.record(&parent("a"), "seen_total", -1.0, &[]);
+            measures.record(&parent("a"), "seen_total", f64::NAN, &[]);
+            measures.record(&parent("a"), "cores", f64::INFINITY, &[]);
         });
         assert_eq!(exported, [""; 0]);
     }
@@ -199,9 +293,9 @@ mod tests {
     fn number_of_series_and_length_of_label_values_are_bounded() {
         let exported = exported(|measures| {
             for at in 0..SERIES + 10 {
-                measures.record("cores", 1.0, &labels(&[("name", &format!("{at}{}", "x".repeat(1000)))]));
+                measures.record(&parent("a"), "cores", 1.0, &labels(&[("name", &format!("{at}{}", "x".repeat(1000)))]));
             }
-            measures.record("cores", 2.0, &labels(&[("name", &format!("0{}", "x".repeat(1000)))]));
+            measures.record(&parent("a"), "cores", 2.0, &labels(&[("name", &format!("0{}", "x".repeat(1000)))]));
         });
         assert!(exported.len() <= SERIES, "{}", exported.len());
         assert!(exported.iter().all(|line| line.len() < 200), "label values are shortened");
