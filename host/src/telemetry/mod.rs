@@ -12,6 +12,7 @@ mod line;
 mod measures;
 mod otlp;
 mod scrape;
+mod trace_ids;
 mod tree;
 
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -27,6 +28,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
+
+use self::trace_ids::WithTraceIds;
 
 pub use controller::{Controller, PluginState, QueueState, observe_leader, observe_plugins, observe_queues};
 pub use instruments::{loaded, observe_watches, requested, watch_restarted};
@@ -170,20 +173,20 @@ fn log_layer<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    // Spans are for traces only; in the log, each line names its object.
+    // Spans are for traces only; in the log, each line names its object, and its trace if one is recorded.
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method's lifetime is too particular")]
     let events_only = FilterFn::new(|metadata| metadata.is_event());
     match format {
         LogFormat::Text => {
             let color = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
-            fmt::layer().with_ansi(color).with_writer(std::io::stderr).with_filter(events_only).boxed()
+            fmt::layer().with_ansi(color).with_writer(WithTraceIds(format)).with_filter(events_only).boxed()
         }
         LogFormat::Json => fmt::layer()
             .json()
             .flatten_event(true)
             .with_current_span(false)
             .with_span_list(false)
-            .with_writer(std::io::stderr)
+            .with_writer(WithTraceIds(format))
             .with_filter(events_only)
             .boxed(),
     }

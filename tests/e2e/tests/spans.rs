@@ -176,6 +176,11 @@ fn reconcile_that_creates_children_is_exported_as_one_trace_over_grpc() {
     "#]],
     );
 
+    // A line of the plugin's log leads to the trace.
+    let log = traced.host.log();
+    let line = log.lines().find(|line| line.contains("counting Pods")).expect("the plugin's line");
+    assert!(line.contains(&format!("trace_id={} span_id=", spans[0].trace_id)), "{line}");
+
     // The call is a child of the reconcile, and the writes are children of apply.
     let one = |name: &str| spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no {name}"));
     assert_eq!(one("plugin.call").parent_span_id, one("reconcile").span_id);
