@@ -91,31 +91,35 @@ fn go_build(source: &Path, flags: &str, progress: Progress) -> Result<Command> {
     Ok(build)
 }
 
-/// Prometheus, with promtool beside it, from Debian's package: downloaded and unpacked, and not installed, so that no
-/// service starts.
+/// Prometheus, with promtool beside it: the one in `PATH`, or else Debian's package, which is unpacked and not installed,
+/// so that no service starts.
 pub fn prometheus(progress: Progress) -> Result<PathBuf> {
+    const PROGRAMS: [&str; 2] = ["prometheus", "promtool"];
+    let in_path = || -> Option<PathBuf> {
+        let folders = std::env::var_os("PATH")?;
+        std::env::split_paths(&folders).find(|folder| PROGRAMS.iter().all(|program| folder.join(program).is_file()))
+    };
+    if let Some(folder) = in_path() {
+        return Ok(folder.join("prometheus"));
+    }
     store::tool("prometheus", "debian", "Prometheus, from Debian's package", progress, |dir| {
         let package = dir.join("package");
         fs::create_dir(&package).context("cannot create a folder for the package")?;
-        let download = || {
+        let apt = |arguments: &[&str]| {
             let mut apt = Command::new("apt-get");
-            apt.args(["download", "--quiet", "prometheus"]).current_dir(&package);
-            run::quietly(apt, "apt-get download prometheus", dir, progress)
+            apt.args(arguments).arg("--quiet").current_dir(&package);
+            run::quietly(apt, &format!("apt-get {}", arguments.join(" ")), dir, progress)
         };
-        if download().is_err() {
-            // A fresh machine has no lists of packages; only root can fetch them.
-            let mut update = Command::new("apt-get");
-            update.args(["update", "--quiet"]);
-            run::quietly(update, "apt-get update", dir, progress)
-                .context("the package prometheus of Debian is needed")?;
-            download()?;
-        }
+        // A fresh machine has no lists of packages; only root can fetch them.
+        apt(&["download", "prometheus"])
+            .or_else(|_| apt(&["update"]).and_then(|()| apt(&["download", "prometheus"])))
+            .context("Prometheus is needed: install it, so that prometheus and promtool are in PATH")?;
         let entry = fs::read_dir(&package).context("cannot read the folder of the package")?.next();
         let file = entry.context("apt-get downloaded no package")??.path();
         let mut unpack = Command::new("dpkg-deb");
         unpack.arg("--extract").arg(&file).arg(&package);
         run::quietly(unpack, "dpkg-deb", dir, progress)?;
-        for program in ["prometheus", "promtool"] {
+        for program in PROGRAMS {
             fs::rename(package.join("usr/bin").join(program), dir.join(program))
                 .with_context(|| format!("the package has no {program}"))?;
         }

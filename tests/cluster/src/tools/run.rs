@@ -33,7 +33,7 @@ pub(super) fn quietly(mut command: Command, what: &str, dir: &Path, progress: Pr
         sleep(Duration::from_millis(50));
     };
     if !status.success() {
-        bail!("{what} failed ({status}); it needs the Go module proxy. Its last lines:\n{}", last_lines(&path, 20));
+        bail!("{what} failed ({status}); it may need the network. Its last lines:\n{}", last_lines(&path, 20));
     }
     fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
 }
