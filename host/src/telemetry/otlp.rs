@@ -69,14 +69,20 @@ pub(super) fn metrics() -> anyhow::Result<Option<impl PushMetricExporter>> {
     Ok(Some(exporter))
 }
 
-/// The resource that spans and metrics name as their source. Its service is `windlass`, unless `OTEL_SERVICE_NAME` is
-/// set.
+/// The resource that spans and metrics name as their source. Its service is `windlass`, unless `OTEL_SERVICE_NAME` or
+/// `OTEL_RESOURCE_ATTRIBUTES` names another.
 pub(super) fn resource() -> Resource {
     let resource = Resource::builder();
-    match variable(&["OTEL_SERVICE_NAME"]) {
-        Some(_) => resource.build(),
-        None => resource.with_service_name("windlass").build(),
+    let attributes = variable(&["OTEL_RESOURCE_ATTRIBUTES"]).unwrap_or_default();
+    if variable(&["OTEL_SERVICE_NAME"]).is_some() || has_service_name(&attributes) {
+        resource.build()
+    } else {
+        resource.with_service_name("windlass").build()
     }
+}
+
+fn has_service_name(attributes: &str) -> bool {
+    attributes.split(',').filter_map(|pair| pair.split_once('=')).any(|(name, _)| name.trim() == "service.name")
 }
 
 fn disabled() -> bool {
@@ -152,6 +158,18 @@ impl<E: PushMetricExporter> PushMetricExporter for InRuntime<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn service_name_may_be_one_of_the_resource_attributes() {
+        for (attributes, names) in [
+            ("service.name=team", true),
+            ("zone=a, service.name =team", true),
+            ("service.name.other=a", false),
+            ("", false),
+        ] {
+            assert_eq!(has_service_name(attributes), names, "{attributes}");
+        }
+    }
 
     #[test]
     fn only_port_4318_selects_otlp_over_http() {
