@@ -45,7 +45,7 @@ impl Limiter {
 impl ResourceLimiter for Limiter {
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
         if maximum.is_some_and(|maximum| desired > maximum) {
-            // The component's own bound, or its slot's, applies; this limiter does not.
+            // The component's own bound applies, or that of its slot in wasmtime's pool; this limiter does not.
             return Ok(false);
         }
         let wanted = self.memory.saturating_add(desired.saturating_sub(current) as u64);

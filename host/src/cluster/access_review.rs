@@ -107,8 +107,8 @@ pub fn own_user(client: Client) -> AskOwn {
     Box::new(move || {
         let api: Api<SelfSubjectReview> = Api::all(client.clone());
         Box::pin(async move {
-            let cached_review = in_time(api.create(&PostParams::default(), &SelfSubjectReview::default())).await;
-            let review = cached_review.map_err(|error| error.to_string())?;
+            let response = in_time(api.create(&PostParams::default(), &SelfSubjectReview::default())).await;
+            let review = response.map_err(|error| error.to_string())?;
             let user = review.status.and_then(|status| status.user_info?.username);
             user.ok_or_else(|| "it gives no name".to_owned())
         })
@@ -232,8 +232,8 @@ impl Reviews {
 impl CachedReviews {
     /// The cell for the outcome of a question: the cached one, or a new one.
     fn of(&mut self, question: &Question, now: Instant) -> Arc<OnceCell<ReviewResult>> {
-        let age = |cached_review: Instant| now.saturating_duration_since(cached_review);
-        while self.order.front().is_some_and(|(cached_review, _)| age(*cached_review) >= PERMITTED) {
+        let age = |at: Instant| now.saturating_duration_since(at);
+        while self.order.front().is_some_and(|(at, _)| age(*at) >= PERMITTED) {
             self.drop_oldest();
         }
         if let Some(cached_review) = self.of.get_mut(question) {

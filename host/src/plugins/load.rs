@@ -42,8 +42,8 @@ use crate::live::unselected::Unselected;
 use crate::live::{CrdOwner, Live, Peers, Reads, StatusWriter, calls_of_one};
 use crate::telemetry::{self, Controller, Measures};
 
-/// Compiles and maps a component. Runs outside the runtime's threads: compiling waits for a child process, mapping and
-/// `describe` run the guest.
+/// Compiles and maps a component. Runs outside the runtime's threads: compiling waits for a child process, mapping
+/// reads a file, and `describe` runs the guest.
 pub(super) async fn map(plugins: &Plugins, digest: Digest, bytes: Vec<u8>) -> Result<Arc<Component>, Problem> {
     let (sandbox, began) = (plugins.sandbox.clone(), Instant::now());
     let mapped = tokio::task::spawn_blocking(move || sandbox.load(&bytes))
@@ -121,7 +121,7 @@ pub(super) async fn prepare(
         preflight::check(plugins, plugin, (declared, descriptor), (live, &checked.account), &mut waiting).await?;
     }
     let resolved = resolve(plugins, name, plugin, (declared, &component), &checked.account).await?;
-    let finalizer = may_set_finalizer(plugin, descriptor, live.as_deref()).then(|| finalizer_of(name));
+    let finalizer = parents_may_have_finalizer(plugin, descriptor, live.as_deref()).then(|| finalizer_of(name));
     let filled = fill(plugins, (name, plugin), &resolved, finalizer, waiting).await?;
     let status_access =
         status_writer(plugins, &checked.account, &resolved.parent, (&filled.parents, filled.namespaces.as_ref()));
@@ -178,7 +178,7 @@ async fn resolve(
 
 /// Whether parents may have the plugin's finalizer. If the component does not finalize, the host removes the finalizer,
 /// also from parents that left the label selector.
-fn may_set_finalizer(plugin: &Plugin, descriptor: &Descriptor, live: Option<&Live>) -> bool {
+fn parents_may_have_finalizer(plugin: &Plugin, descriptor: &Descriptor, live: Option<&Live>) -> bool {
     descriptor.finalizes
         || live.is_some_and(|live| live.finalizes || live.parents.id.finalizer.is_some())
         || plugin.status.as_ref().and_then(|status| status.set_finalizers) == Some(true)
@@ -304,7 +304,7 @@ async fn status_writer(
     })
 }
 
-/// The namespaces of the plugin's parents.
+/// The filter of `spec.namespaceSelector`; none if it is not set.
 fn namespace_filter(plugins: &Plugins, plugin: &Plugin) -> Result<Option<NamespaceFilter>, String> {
     let Some(wanted) = &plugin.spec.namespace_selector else { return Ok(None) };
     let invalid = |error: &dyn std::fmt::Display| format!("spec.namespaceSelector: {error}");

@@ -1,7 +1,7 @@
 //! One reconcile of one parent, as a list of steps: wait for own writes → observe → call → validate → plan → guard → apply → finish.
 //!
-//! Each step uses the results of the steps before it, and may be the last one: it returns an [`Ending`], and `finish` reports and remembers
-//! it. Only `apply` and `report` have a client, and neither decides anything.
+//! Each step uses the results of the steps before it, and may end the reconcile: it returns an [`Ending`], and `finish` reports and
+//! remembers it. Only `apply` and `report` have a client, and neither decides anything.
 
 pub mod apply;
 pub mod call;
@@ -119,7 +119,7 @@ impl Reconciler {
         Self { registry, breaker: Mutex::default(), related, caller, parents, plugins, applier, reporter }
     }
 
-    /// Runs the steps of one reconcile, except for the last one.
+    /// Runs the steps of one reconcile before `finish`.
     async fn steps(&self, live: &Arc<Live>, job: &Job<PluginName, ParentKey>, turn: &Turn<'_>) -> Ending {
         if let Some(ending) = self.own_writes_first(live, &job.key).await {
             return ending;
@@ -180,7 +180,7 @@ impl Reconciler {
 }
 
 /// Ends the reconcile of a parent that needs nothing: it is being deleted without the plugin's finalizer, or it was deselected while it or
-/// its Plugin is suspended. The rollout does not wait for it; in the second case its blocked deletions stay in the rollout.
+/// its Plugin is suspended. The rollout does not wait for it; the blocked deletions of a deselected parent stay in the rollout.
 fn leave(parent: &Object) -> Ending {
     Ending::nothing_to_do(if parent.deleting { NothingToDo::Deleting } else { NothingToDo::DeselectedWhileSuspended })
 }

@@ -27,13 +27,12 @@ impl Graph {
         graph
     }
 
-    /// Each module with one that it imports from.
+    /// All pairs of a module and a module that it imports from.
     pub fn imports(&self) -> impl Iterator<Item = (&Module, &Module)> {
         self.0.iter().flat_map(|(module, imported)| imported.iter().map(move |imported| (module, imported)))
     }
 
-    /// The modules that import each other in a circle, by circles. A module and the one that it is split off are one: what a
-    /// module imports from those around it makes no circle.
+    /// The cycles of modules that import each other. Imports of a module from its own ancestors do not count.
     pub fn cycles(&self) -> Vec<BTreeSet<&Module>> {
         let reachable: BTreeMap<_, _> = self.0.keys().map(|module| (module, self.reachable_from(module))).collect();
         let mut cycles = Vec::<BTreeSet<&Module>>::new();
@@ -48,20 +47,20 @@ impl Graph {
 
     fn reachable_from(&self, module: &Module) -> BTreeSet<&Module> {
         let mut reachable = BTreeSet::new();
-        let beside = |module: &Module| {
+        let not_above = |module: &Module| {
             let module = module.clone();
             move |imported: &&Module| !module.starts_with(imported)
         };
-        let mut open: Vec<_> = self.0[module].iter().filter(beside(module)).collect();
+        let mut open: Vec<_> = self.0[module].iter().filter(not_above(module)).collect();
         while let Some(next) = open.pop() {
             if reachable.insert(next) {
-                open.extend(self.0[next].iter().filter(beside(next)));
+                open.extend(self.0[next].iter().filter(not_above(next)));
             }
         }
         reachable
     }
 
-    /// The module that a path names something of, if that is another one of this crate.
+    /// The module of this crate that a path leads into; none if that is `module` itself, or in another crate.
     fn resolve(&self, module: &Module, path: &[String]) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         let mut target: Module = match first.as_str() {

@@ -53,7 +53,7 @@ fn has_items(live: &[Value], desired: &[Value], quantities: bool) -> bool {
     live.len() >= desired.len() && live.iter().zip(desired).all(|(live, desired)| has(live, desired, quantities))
 }
 
-/// Whether the API server omits a value like an absent one.
+/// Whether a value is the same as an absent field for the API server.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_desired_list_matches_no_items() {
+    fn an_empty_desired_list_matches_only_an_empty_or_absent_list() {
         let desired = json!({ "spec": { "tolerations": [] } });
         assert!(matches(&json!({ "spec": {} }), &desired));
         assert!(!matches(&json!({ "spec": { "tolerations": [{ "key": "a" }] } }), &desired));

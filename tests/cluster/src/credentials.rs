@@ -72,7 +72,7 @@ pub(crate) fn write(dir: &Path) -> Result<String> {
     Ok(token)
 }
 
-/// The user of a control plane component: its name, and the token derived from the administrator's.
+/// The components of the control plane that have users of their own; [`component_token`] derives their tokens.
 pub(crate) const COMPONENTS: [&str; 3] = ["kube-controller-manager", "kube-scheduler", "kwok"];
 
 /// The token of one of [`COMPONENTS`].

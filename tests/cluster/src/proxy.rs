@@ -8,8 +8,8 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-/// A proxy on a free loopback port. It connects only to loopback and to the hosts that a test names. Dropping it ends
-/// it.
+/// A proxy on a free loopback port. It connects only to loopback and, for the hosts that a test names, to the targets
+/// that it gives. Dropping it ends it.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,

@@ -1,4 +1,4 @@
-//! Returns another child in every call, by the clock. The host writes it a few times, then once a minute, and the
+//! Returns its child with other content in every call: the time. The host writes it a few times, then once a minute, and the
 //! parent has the reason `Thrashing`.
 
 use hostile_guests::{Hostile, Outcome, Request, child, name, response};

@@ -1,4 +1,4 @@
-//! A puppet with a finalizer: kind `FinalizingPuppet`, which may own Jobs to clean up with.
+//! A puppet (a guest that does what its parent's spec says) with a finalizer: kind `FinalizingPuppet`, which may own Jobs to clean up with.
 
 use hostile_guests::puppet::{self, Job};
 

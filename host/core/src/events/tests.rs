@@ -126,7 +126,7 @@ fn r20_event_names_the_namespace_of_a_child_outside_the_parents_namespace() {
     assert_eq!(note.message, "Created Pod default/web-0");
 }
 
-/// The event for a parent with existing Pods, whose generation may be beyond the observed one.
+/// The event for a parent of generation 3 with these Pods, whose status has the generation `observed`.
 fn with_pods(names: &[&str], observed: i64, changes: &Changes) -> String {
     let wanted: Vec<_> = names.iter().map(|name| pod(name)).collect();
     let desired = validate(&wanted).expect("valid");

@@ -7,11 +7,11 @@ fn kind(api_version: &str, kind: &str) -> Gvk {
     Gvk::from_api_version(api_version, kind)
 }
 
-fn grant(api_version: &str, name: &str, namespaced: bool, beside: Option<&[&str]>) -> ReadGrant {
+fn grant(api_version: &str, name: &str, namespaced: bool, granted_in: Option<&[&str]>) -> ReadGrant {
     ReadGrant {
         kind: Arc::new(kind(api_version, name)),
         namespaced,
-        namespaces: beside.map(|names| names.iter().map(|name| Arc::from(*name)).collect()),
+        namespaces: granted_in.map(|names| names.iter().map(|name| Arc::from(*name)).collect()),
     }
 }
 

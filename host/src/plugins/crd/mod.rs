@@ -54,8 +54,8 @@ pub(super) async fn resolve(
                 established(&api, &name).await?
             }
         }
-        outdated => {
-            match outdated {
+        missing_or_outdated => {
+            match missing_or_outdated {
                 Some(found) => {
                     let wanted = upgraded(&found, &definition).map_err(|why| rejected(&name, &why))?;
                     install.review(&found, &wanted).map_err(|why| rejected(&name, &why))?;
@@ -308,8 +308,8 @@ fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
         let message = format!("{name} does not serve {found}, in which it is stored");
         return Err(Problem::new(Step::Granted, PluginReason::ParentKindMissing, message));
     }
-    let brought_by = |definition: &Value| definition.pointer(LABEL_AT).and_then(Value::as_str).map(str::to_owned);
-    let is_own = brought_by(served) == brought_by(carried);
+    let installed_by = |definition: &Value| definition.pointer(LABEL_AT).and_then(Value::as_str).map(str::to_owned);
+    let is_own = installed_by(served) == installed_by(carried);
     Ok(ParentKind {
         kind: Arc::new(gvk),
         crd_owner: if is_own { CrdOwner::Plugin } else { CrdOwner::Others },
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn dynamic_parent_kind_is_used_only_in_the_version_that_is_stored_and_served() {
+    fn parent_kind_is_used_only_in_the_version_that_is_stored_and_served() {
         let component = to_install(|_| ());
         let versions = |stored: &str, served: bool| {
             let mut definition = component.clone();
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn dynamic_cluster_scoped_kind_is_recognized() {
+    fn cluster_scoped_kind_is_recognized() {
         let component = to_install(|crd| crd["spec"]["scope"] = json!("Cluster"));
         assert!(!describe(&component, &component).map_err(|problem| problem.message).expect("served").namespaced);
     }
