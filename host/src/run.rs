@@ -31,7 +31,7 @@ use crate::live::interests::Interests;
 use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
 use crate::plugins::caps::Caps;
 use crate::plugins::{Dependencies, Kinds, Plugins};
-use crate::queue::{Busy, GroupState, Job, PluginQueue, Queue, Run, Trigger, Turn};
+use crate::queue::{Busy, Job, PluginQueue, Queue, Run, Trigger, Turn};
 use crate::reconcile::Reconciler;
 use crate::reconcile::apply::Applier;
 use crate::reconcile::call::{Caller, QuarantineListener};
@@ -40,7 +40,7 @@ use crate::reconcile::report::Reporter;
 use crate::reconcile::rng_seed::RngSeeds;
 use crate::reconcile::triggers::Triggers;
 use crate::serve::{Readiness, listen, serve_health, serve_metrics};
-use crate::telemetry::{self, PluginState, QueueState, Scrape};
+use crate::telemetry::{self, PluginState, Scrape};
 
 /// Number of Plugins that are reconciled at once. Compilation has its own limit; the rest is waiting for the API
 /// server.
@@ -286,12 +286,7 @@ impl Running {
 fn observe(parents: &Queue<PluginName, ParentKey>, registry: &Registry<Live>) {
     let (queue, live) = (parents.clone(), registry.clone());
     telemetry::observe_queues(move || {
-        let states = queue.groups().into_iter().map(|of| {
-            let GroupState { group, ready, running, concurrency, adds, retries, unfinished, longest } = of;
-            let controller = group.to_string();
-            QueueState { controller, ready, running, concurrency, adds, retries, unfinished, longest }
-        });
-        states.collect()
+        queue.groups().into_iter().map(|(plugin, state)| (plugin.to_string(), state)).collect()
     });
     telemetry::observe_plugins(move || {
         let states = live.names().into_iter().filter_map(|name| {

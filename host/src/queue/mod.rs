@@ -26,8 +26,9 @@ use windlass_core::outcome::Requeue;
 
 use self::state::{End, State};
 use self::wake::{Inner, TimeKeeper};
+use crate::telemetry::QueueState;
 
-pub use state::{Busy, GroupState, Job, Trigger};
+pub use state::{Busy, Job, Trigger};
 
 /// Number of runs without waiting after which a worker yields its thread. tokio would force it to yield later, in the
 /// middle of a run.
@@ -134,7 +135,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
     }
 
     /// The present state of all groups.
-    pub fn groups(&self) -> Vec<GroupState<G>> {
+    pub fn groups(&self) -> Vec<(G, QueueState)> {
         self.0.inner.lock().state.groups(Instant::now())
     }
 

@@ -102,7 +102,6 @@ impl Controller {
         let Some(instruments) = instruments() else { return };
         let [plugin] = &self.plugin;
         let outcome = [plugin.clone(), KeyValue::new("outcome", outcome)];
-        // Microseconds of a call are far below 2^53.
         instruments.call_time.record(Duration::from_micros(report.guest_time_us).as_secs_f64(), &outcome);
         instruments.call_memory.record(bytes(report.memory_peak), &self.plugin);
         instruments.response_size.record(bytes(report.response_bytes), &self.plugin);
@@ -118,10 +117,8 @@ fn bytes(size: u64) -> f64 {
 }
 
 /// The state of one Plugin's queue.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueState {
-    /// Name of the Plugin.
-    pub controller: String,
     /// Number of parents that are ready and wait for a worker.
     pub ready: usize,
     /// Number of parents that are reconciled now.
@@ -153,34 +150,36 @@ pub struct PluginState {
     pub failing: usize,
 }
 
-/// Exports the state of the queues, as `queues` returns it.
-pub fn observe_queues(queues: impl Fn() -> Vec<QueueState> + Send + Sync + 'static) {
+/// Exports the state of the queues, which `queues` returns with the names of their Plugins.
+pub fn observe_queues(queues: impl Fn() -> Vec<(String, QueueState)> + Send + Sync + 'static) {
     let Some(instruments) = instruments() else { return };
     let queues = States::new(queues);
-    let state = |name, description, of: fn(&QueueState) -> (f64, Vec<KeyValue>)| {
-        observe(&instruments.meter, name, description, &queues, move |state| vec![of(state)]);
+    let state = |name, description, of: fn(&str, &QueueState) -> (f64, Vec<KeyValue>)| {
+        observe(&instruments.meter, name, description, &queues, move |(name, state)| vec![of(name, state)]);
     };
-    state("workqueue_depth", "Keys that are ready and wait for a worker", |state| {
-        (number(state.ready), by_queue(state))
+    state("workqueue_depth", "Keys that are ready and wait for a worker", |name, state| {
+        (number(state.ready), by_queue(name))
     });
-    state("controller_runtime_active_workers", "Reconciles that run now", |state| {
-        (number(state.running), by_controller(state))
+    state("controller_runtime_active_workers", "Reconciles that run now", |name, state| {
+        (number(state.running), by_controller(name))
     });
-    state("controller_runtime_max_concurrent_reconciles", "Largest number of reconciles at once", |state| {
-        (number(state.concurrency), by_controller(state))
+    state("controller_runtime_max_concurrent_reconciles", "Largest number of reconciles at once", |name, state| {
+        (number(state.concurrency), by_controller(name))
     });
     let unfinished = "Duration of all running reconciles together; it grows without end if one is stuck";
-    state("workqueue_unfinished_work_seconds", unfinished, |state| (state.unfinished.as_secs_f64(), by_queue(state)));
-    state("workqueue_longest_running_processor_seconds", "Duration of the longest running reconcile", |state| {
-        (state.longest.as_secs_f64(), by_queue(state))
+    state("workqueue_unfinished_work_seconds", unfinished, |name, state| {
+        (state.unfinished.as_secs_f64(), by_queue(name))
+    });
+    state("workqueue_longest_running_processor_seconds", "Duration of the longest running reconcile", |name, state| {
+        (state.longest.as_secs_f64(), by_queue(name))
     });
     let total = |name, description, of: fn(&QueueState) -> u64| {
         let queues = queues.clone();
         let counter = instruments.meter.u64_observable_counter(name).with_description(description);
         let _ = counter
             .with_callback(move |observer| {
-                for state in queues.get().iter() {
-                    observer.observe(of(state), &by_queue(state));
+                for (name, state) in queues.get().iter() {
+                    observer.observe(of(state), &by_queue(name));
                 }
             })
             .build();
@@ -189,12 +188,12 @@ pub fn observe_queues(queues: impl Fn() -> Vec<QueueState> + Send + Sync + 'stat
     total("workqueue_retries_total", "Times that a failed key was queued again", |state| state.retries);
 }
 
-fn by_queue(state: &QueueState) -> Vec<KeyValue> {
-    ["name", "controller"].map(|label| KeyValue::new(label, state.controller.clone())).to_vec()
+fn by_queue(controller: &str) -> Vec<KeyValue> {
+    ["name", "controller"].map(|label| KeyValue::new(label, controller.to_owned())).to_vec()
 }
 
-fn by_controller(state: &QueueState) -> Vec<KeyValue> {
-    vec![KeyValue::new("controller", state.controller.clone())]
+fn by_controller(controller: &str) -> Vec<KeyValue> {
+    vec![KeyValue::new("controller", controller.to_owned())]
 }
 
 /// Exports the state of the live components, as `plugins` returns it.

@@ -13,6 +13,7 @@ use windlass_core::backoff::backoff;
 use windlass_core::outcome::Requeue;
 
 use super::times::{DELAY_MAX, backoff_of_unavailable, moment};
+use crate::telemetry::QueueState;
 
 /// One of this many runs of a group goes to a key that is not urgent, if there is one, so that no key starves.
 const AGEING: u8 = 8;
@@ -64,27 +65,6 @@ pub struct Job<G, K> {
     /// How long the key was ready before it was taken.
     pub waited: Duration,
     place: usize,
-}
-
-/// The present state of a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupState<G> {
-    /// Name of the group.
-    pub group: G,
-    /// Number of keys that may run and wait for a worker.
-    pub ready: usize,
-    /// Number of running keys.
-    pub running: usize,
-    /// Largest number of keys that may run at once.
-    pub concurrency: usize,
-    /// Number of times that a key became ready.
-    pub adds: u64,
-    /// Number of times that a key was queued again because its run failed.
-    pub retries: u64,
-    /// Duration of all running runs together.
-    pub unfinished: Duration,
-    /// Duration of the longest running run.
-    pub longest: Duration,
 }
 
 /// How a run ended.
@@ -182,23 +162,13 @@ pub struct Busy {
     pub of_group: usize,
 }
 
-impl<G: Clone> Group<G> {
-    /// The state of the group, without that of its keys.
-    fn state(&self) -> GroupState<G> {
-        GroupState {
-            group: self.name.clone(),
-            ready: 0,
-            running: self.running,
-            concurrency: self.concurrency,
-            adds: self.adds,
-            retries: self.retries,
-            unfinished: Duration::ZERO,
-            longest: Duration::ZERO,
-        }
-    }
-}
-
 impl<G> Group<G> {
+    /// The state of the group, without that of its keys.
+    fn state(&self) -> QueueState {
+        let Self { running, concurrency, adds, retries, .. } = *self;
+        QueueState { running, concurrency, adds, retries, ..QueueState::default() }
+    }
+
     fn wants_turn(&self) -> bool {
         self.running < self.concurrency && !(self.urgent.is_empty() && self.patient.is_empty())
     }
@@ -372,12 +342,13 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     }
 
     /// The present state of all groups.
-    pub(super) fn groups(&self, now: Instant) -> Vec<GroupState<G>> {
+    pub(super) fn groups(&self, now: Instant) -> Vec<(G, QueueState)> {
         let now = nanoseconds(self.origin, now);
-        let mut states: HashMap<usize, GroupState<G>> =
-            self.groups.iter().map(|(at, group)| (at, group.state())).collect();
-        for (_, entry) in &self.entries {
-            let Some(state) = states.get_mut(&entry.group) else { continue };
+        let named = self.groups.iter().map(|(at, group)| (at, (group.name.clone(), group.state())));
+        let mut states: HashMap<usize, (G, QueueState)> = named.collect();
+        // Nearly all keys are idle. The queue is locked meanwhile, so their group is not looked up.
+        for (_, entry) in self.entries.iter().filter(|(_, entry)| entry.phase != Phase::Idle) {
+            let Some((_, state)) = states.get_mut(&entry.group) else { continue };
             match entry.phase {
                 Phase::Idle => {}
                 Phase::Ready(_) => state.ready += 1,

@@ -80,8 +80,7 @@ fn state_of_a_group_has_its_ready_and_running_keys_and_their_times() {
     queue.pass(Duration::from_secs(1));
     let second = queue.next().expect("ready");
     queue.pass(Duration::from_secs(4));
-    let expected = GroupState {
-        group: "a",
+    let expected = QueueState {
         ready: 1,
         running: 2,
         concurrency: 16,
@@ -90,12 +89,12 @@ fn state_of_a_group_has_its_ready_and_running_keys_and_their_times() {
         unfinished: Duration::from_secs(9),
         longest: Duration::from_secs(5),
     };
-    assert_eq!(queue.state.groups(queue.now), std::slice::from_ref(&expected));
+    assert_eq!(queue.state.groups(queue.now), [("a", expected.clone())]);
     queue.done(&first, BACKOFF);
     queue.done(&second, Requeue::WhenChanged);
     let none = Duration::ZERO;
-    let after = GroupState { running: 0, retries: 1, unfinished: none, longest: none, ..expected };
-    assert_eq!(queue.state.groups(queue.now), [after]);
+    let after = QueueState { running: 0, retries: 1, unfinished: none, longest: none, ..expected };
+    assert_eq!(queue.state.groups(queue.now), [("a", after)]);
     queue.state.forget_group(&"a");
     assert_eq!(queue.state.groups(queue.now), []);
 }
