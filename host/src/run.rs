@@ -25,11 +25,13 @@ use windlass_sandbox::{Options, Sandbox};
 use crate::cluster::access_review;
 use crate::cluster::account::Accounts;
 use crate::cluster::events::{EventWriter, Recorder};
-use crate::cluster::lease::{End, HeldLease, Instance, NotHolder, WriteGate};
+use crate::cluster::lease::{Candidate, Election, End, Instance, NotHolder, WriteGate};
+use crate::cluster::secret_key::SecretKey;
 use crate::cluster::watch::{AllProgress, HealthListener, Watch, Watches, follow_config_maps};
 use crate::live::interests::Interests;
 use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
 use crate::plugins::caps::Caps;
+use crate::plugins::rbac::RNG_KEY_SECRET;
 use crate::plugins::{Dependencies, Kinds, Plugins};
 use crate::queue::{Busy, Job, PluginQueue, Queue, Run, Trigger, Turn};
 use crate::reconcile::Reconciler;
@@ -47,6 +49,8 @@ use crate::telemetry::{self, PluginState, Scrape};
 const PLUGIN_WORKERS: usize = 4;
 /// Time between removals of data that no Plugin uses.
 const TIDY: Duration = Duration::from_hours(1);
+/// Time until the host tries again to read the key of random seeds.
+const KEY_RETRY: Duration = Duration::from_secs(5);
 /// Time for running reconciles to end after SIGTERM; Kubernetes kills the process after 45 s (manifests/deployment).
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -65,6 +69,8 @@ pub struct Settings {
     pub caps: Caps,
     /// The host's namespace, which contains the Plugins' ServiceAccounts.
     pub namespace: String,
+    /// How the host takes part in the leader election.
+    pub election: Election,
     /// Registries that are reached without TLS.
     pub plain_http: Vec<String>,
     /// Whether components must be signed.
@@ -75,7 +81,8 @@ pub struct Settings {
     pub plugins: Option<PathBuf>,
 }
 
-/// Runs the host until `stop` is cancelled, then lets running reconciles end.
+/// Runs the host until `stop` is cancelled, then lets running reconciles end. While another host holds the Lease, this
+/// one stands by: it fills its caches and compiles components.
 ///
 /// # Errors
 /// If the host cannot start, or another host holds the Lease. Once started, only `stop`, the loss of the Lease or a
@@ -94,13 +101,19 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let serving = tokio::spawn(serve_all(listener, readiness.clone(), metrics, closing.clone()));
     let leads = gate.clone();
     telemetry::observe_leader(move || leads.is_open());
+    let host = Host::wire(base, &settings, &stop);
     let instance = Instance::of(&settings.cache_dir);
-    let acquired = HeldLease::acquire(base.client.clone(), &settings.namespace, instance, gate, &stop).await?;
-    let Some(held) = acquired else { return Ok(()) };
+    let candidate = Candidate::new(host.client.clone(), &settings.namespace, settings.election, instance, gate);
+    let standby = stop.child_token();
+    let acquired = candidate.acquire(|| host.stand_by(&readiness, &standby), &stop).await?;
+    standby.cancel();
+    let Some(held) = acquired else {
+        host.sandbox.stop();
+        return Ok(());
+    };
     let (end, ended) = oneshot::channel();
     let keeping = tokio::spawn(held.keep(ended, stop.clone()));
-    let host = Host::wire(base, settings.clone());
-    let working = host.work(&readiness, &stop);
+    let working = host.lead(&readiness, &stop);
     Running { end, keeping, serving, closing, readiness, working }.until(stop).await
 }
 
@@ -127,7 +140,6 @@ struct Base {
     progress: AllProgress,
     plugins: PluginQueue,
     sources: Sources,
-    seeds: RngSeeds,
 }
 
 impl Base {
@@ -139,27 +151,29 @@ impl Base {
         // There is one group only, and a group may take half of the workers.
         let plugins = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS, busy_max());
         let sources = sources(&client, settings, &progress, plugins.clone())?;
-        let seeds = RngSeeds::open(&settings.cache_dir)?;
-        Ok(Self { client, sandbox, progress, plugins, sources, seeds })
+        Ok(Self { client, sandbox, progress, plugins, sources })
     }
 }
 
-/// The wired parts of the host, before any of them works.
+/// The wired parts of the host. Watches run; nothing else does.
 struct Host {
+    client: Client,
     sandbox: Sandbox,
     workers: usize,
-    watches: Arc<Watches>,
     own: Arc<Watch>,
     plugins: Arc<Plugins>,
     plugin_queue: PluginQueue,
     parents: Queue<PluginName, ParentKey>,
-    reconciler: Reconciler,
+    rng_key: SecretKey,
+    /// Creates the reconciler of parents, once the seeds are known.
+    reconciler: Box<dyn FnOnce(RngSeeds) -> Reconciler + Send>,
     events: EventWriter,
+    tasks: TaskTracker,
 }
 
 impl Host {
-    fn wire(base: Base, settings: Settings) -> Self {
-        let Base { client, sandbox, progress, plugins: plugin_queue, sources, seeds } = base;
+    fn wire(base: Base, settings: &Settings, stop: &CancellationToken) -> Self {
+        let Base { client, sandbox, progress, plugins: plugin_queue, sources } = base;
         let publisher = Publisher::<Live>::new();
         let registry = publisher.registry();
         let parents = Queue::new(settings.workers, settings.workers, busy_max());
@@ -186,7 +200,7 @@ impl Host {
             sources,
             accounts,
             ask: ask.clone(),
-            caps: settings.caps,
+            caps: settings.caps.clone(),
             progress,
             publisher,
             index,
@@ -196,29 +210,56 @@ impl Host {
             interests: interests.clone(),
             recorder: recorder.clone(),
         }));
-        let reconciler = Reconciler::new(
-            registry.clone(),
-            parents.clone(),
-            plugin_queue.clone(),
-            Related::new(registry, watches.clone(), interests, ask),
-            Caller::new(seeds, quarantine_listener(parents.clone(), plugin_queue.clone())),
-            Applier::new(client.clone()),
-            Reporter::new(client, recorder),
-        );
-        Self { sandbox, workers: settings.workers, watches, own, plugins, plugin_queue, parents, reconciler, events }
+        let tasks = TaskTracker::new();
+        let (stopped, stalls) = (stop.clone(), watches.clone());
+        tasks.spawn(async move { stopped.run_until_cancelled(stalls.look_for_stalls()).await });
+        let rng_key = SecretKey::new(client.clone(), &settings.namespace, RNG_KEY_SECRET);
+        let (queues, writes) = ((parents.clone(), plugin_queue.clone()), client.clone());
+        let reconciler = Box::new(move |seeds| {
+            let (parents, plugins) = queues;
+            let quarantine = quarantine_listener(parents.clone(), plugins.clone());
+            let related = Related::new(registry.clone(), watches, interests, ask);
+            let (caller, applier) = (Caller::new(seeds, quarantine), Applier::new(writes.clone()));
+            Reconciler::new(registry, parents, plugins, related, caller, applier, Reporter::new(writes, recorder))
+        });
+        let workers = settings.workers;
+        Self { client, sandbox, workers, own, plugins, plugin_queue, parents, rng_key, reconciler, events, tasks }
     }
 
-    /// Starts all tasks; they end when `stop` is cancelled.
-    fn work(self, readiness: &Readiness, stop: &CancellationToken) -> Working {
-        let Self { sandbox, workers, watches, own, plugins, plugin_queue, parents, reconciler, events } = self;
-        let tasks = TaskTracker::new();
+    /// Starts to prepare Plugins for the moment when this host leads, until `stop` is cancelled.
+    fn stand_by(&self, readiness: &Readiness, stop: &CancellationToken) {
+        let prepare = Prepare { plugins: self.plugins.clone(), readiness: readiness.clone() };
+        work_on(&self.tasks, PLUGIN_WORKERS, &self.plugin_queue, prepare, stop);
+        let (own, stop) = (self.own.clone(), stop.clone());
+        let prepare = Prepare { plugins: self.plugins.clone(), readiness: readiness.clone() };
+        self.tasks.spawn(async move {
+            if listed(&own, &stop).await {
+                prepare.check();
+            }
+        });
+    }
+
+    /// Starts the work of the host that holds the Lease; it ends when `stop` is cancelled.
+    fn lead(self, readiness: &Readiness, stop: &CancellationToken) -> Working {
+        let Self { sandbox, workers, own, plugins, plugin_queue, parents, rng_key, reconciler, events, tasks, .. } =
+            self;
+        plugins.begin_to_lead();
         let bring_up = BringUp { plugins: plugins.clone(), readiness: readiness.clone() };
         work_on(&tasks, PLUGIN_WORKERS, &plugin_queue, bring_up, stop);
-        work_on(&tasks, workers, &parents, reconciler, stop);
         tasks.spawn(tidy_now_and_then(plugins.clone(), stop.clone()));
+        let bring_up = BringUp { plugins, readiness: readiness.clone() };
         let stopped = stop.clone();
-        tasks.spawn(async move { stopped.run_until_cancelled(watches.look_for_stalls()).await });
-        tasks.spawn(wait_until_ready(own, plugins, readiness.clone(), stop.clone()));
+        tasks.spawn(async move {
+            if listed(&own, &stopped).await {
+                bring_up.check().await;
+            }
+        });
+        let (working, stopped, readiness) = (tasks.clone(), stop.clone(), readiness.clone());
+        tasks.spawn(async move {
+            if let Some(seeds) = rng_seeds(&rng_key, &readiness, &stopped).await {
+                work_on(&working, workers, &parents, reconciler(seeds), &stopped);
+            }
+        });
         tasks.close();
         Working { tasks, sandbox, events }
     }
@@ -352,14 +393,60 @@ struct BringUp {
     readiness: Readiness,
 }
 
+impl BringUp {
+    async fn check(&self) {
+        if self.plugins.all_tried() && self.readiness.ready() {
+            self.plugins.tidy().await;
+        }
+    }
+}
+
 impl Run<(), PluginName> for BringUp {
     async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
         // Boxed, because the future is large and lives until the component is loaded.
         let outcome = Box::pin(self.plugins.reconcile(job)).await;
-        if self.plugins.all_tried() && self.readiness.ready() {
-            self.plugins.tidy().await;
-        }
+        self.check().await;
         outcome
+    }
+}
+
+/// Prepares Plugins while the host stands by. It is ready when it tried to prepare each Plugin once.
+struct Prepare {
+    plugins: Arc<Plugins>,
+    readiness: Readiness,
+}
+
+impl Prepare {
+    fn check(&self) {
+        if self.plugins.all_prepared() {
+            self.readiness.standing_by();
+        }
+    }
+}
+
+impl Run<(), PluginName> for Prepare {
+    async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
+        let outcome = Box::pin(self.plugins.prepare_standby(job)).await;
+        self.check();
+        outcome
+    }
+}
+
+/// The seeds of calls. Tries until the key is available: with another key, plugins would get other random numbers.
+/// Returns none if `stop` is cancelled meanwhile.
+async fn rng_seeds(key: &SecretKey, readiness: &Readiness, stop: &CancellationToken) -> Option<RngSeeds> {
+    loop {
+        let error = match stop.run_until_cancelled(key.read_or_create()).await? {
+            Ok(key) => {
+                readiness.lacks(None);
+                return Some(RngSeeds::new(&key));
+            }
+            Err(error) => error,
+        };
+        let message = format!("no parent is reconciled, because the key of random numbers is missing: {error}");
+        tracing::warn!("{message}");
+        readiness.lacks(Some(message));
+        stop.run_until_cancelled(tokio::time::sleep(KEY_RETRY)).await?;
     }
 }
 
@@ -396,32 +483,21 @@ async fn tidy_now_and_then(plugins: Arc<Plugins>, stop: CancellationToken) {
     }
 }
 
-/// Marks the host as ready if the cluster has no Plugins; the first list shows that.
-async fn wait_until_ready(own: Arc<Watch>, plugins: Arc<Plugins>, readiness: Readiness, stop: CancellationToken) {
+/// Waits until the Plugins are listed. Returns false if `stop` is cancelled before.
+async fn listed(own: &Watch, stop: &CancellationToken) -> bool {
     loop {
-        let synced = tokio::select! {
-            () = stop.cancelled() => return,
-            synced = own.synced(Duration::from_secs(10)) => synced,
-        };
-        match synced {
-            Ok(()) => {
-                if plugins.all_tried() && readiness.ready() {
-                    plugins.tidy().await;
-                }
-                return;
-            }
-            Err(health) => {
-                tracing::warn!(
-                    ?health,
-                    "Plugins cannot be watched yet: are Windlass' CRDs installed (`windlass crd | kubectl apply -f -`), \
-                     and may this host watch them?"
-                );
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    // The watch retries by itself; this pause only spaces the log lines.
-                    () = tokio::time::sleep(Duration::from_secs(10)) => {}
-                }
-            }
+        match stop.run_until_cancelled(own.synced(Duration::from_secs(10))).await {
+            None => return false,
+            Some(Ok(())) => return true,
+            Some(Err(health)) => tracing::warn!(
+                ?health,
+                "Plugins cannot be watched yet: are Windlass' CRDs installed (`windlass crd | kubectl apply -f -`), and may \
+                 this host watch them?"
+            ),
+        }
+        // The watch retries by itself; this pause only spaces the log lines.
+        if stop.run_until_cancelled(tokio::time::sleep(Duration::from_secs(10))).await.is_none() {
+            return false;
         }
     }
 }

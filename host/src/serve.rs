@@ -16,6 +16,7 @@ use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
@@ -36,28 +37,44 @@ const BUFFER: usize = 16 * 1024;
 /// Pause after the system could not accept a connection: it may have no file descriptors left.
 const REST: Duration = Duration::from_millis(100);
 
-/// Readiness of the host: it may write, its caches are filled and followed, and every Plugin was reconciled once.
+/// Readiness of the host. A leader is ready if it may write, its caches are filled and followed, and every Plugin was
+/// reconciled once; a standby, if its caches are filled and followed, and every component is compiled.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     state: Arc<AtomicU8>,
+    /// What else keeps the host from its work.
+    lacks: Arc<Mutex<Option<String>>>,
     watches: AllProgress,
     gate: WriteGate,
 }
 
 const STARTING: u8 = 0;
-const READY: u8 = 1;
-const STOPPING: u8 = 2;
+const STANDING_BY: u8 = 1;
+const READY: u8 = 2;
+const STOPPING: u8 = 3;
 
 impl Readiness {
     /// The readiness of a host with these watches, which writes while this gate is open.
     pub fn new(watches: AllProgress, gate: WriteGate) -> Self {
-        Self { state: Arc::default(), watches, gate }
+        Self { state: Arc::default(), lacks: Arc::default(), watches, gate }
     }
 
     /// Marks the host as ready; a Plugin that is created later does not change that. Returns whether the host was not
     /// ready before.
     pub fn ready(&self) -> bool {
-        self.state.compare_exchange(STARTING, READY, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let next = |state| matches!(state, STARTING | STANDING_BY).then_some(READY);
+        self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+
+    /// Marks a standby as prepared to take over.
+    pub fn standing_by(&self) {
+        // In any other state the host leads already, or stops.
+        let _ = self.state.compare_exchange(STARTING, STANDING_BY, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Sets what keeps the host from its work; none if nothing does.
+    pub fn lacks(&self, message: Option<String>) {
+        *self.lacks.lock() = message;
     }
 
     /// Marks the host as stopping; it does not become ready again.
@@ -65,26 +82,32 @@ impl Readiness {
         self.state.store(STOPPING, Ordering::Relaxed);
     }
 
-    /// Checks whether the host is ready.
+    /// Checks whether the host is ready; returns the response.
     ///
     /// # Errors
     /// Why the host is not ready.
-    fn get(&self) -> Result<(), String> {
-        let state = self.state.load(Ordering::Relaxed);
-        if state == STOPPING {
-            return Err("the host is stopping".to_owned());
-        }
-        if !self.gate.is_open() {
-            return Err(format!(
-                "this host does not hold the Lease {LEASE}, or could not renew it in time, so it changes nothing else"
-            ));
-        }
-        if state == STARTING {
-            return Err("not every Plugin was tried yet".to_owned());
+    fn get(&self) -> Result<&'static str, String> {
+        let (state, holds_lease) = (self.state.load(Ordering::Relaxed), self.gate.is_open());
+        let response = match (state, holds_lease) {
+            (STOPPING, _) => return Err("the host is stopping".to_owned()),
+            (STARTING, false) => {
+                return Err(format!(
+                    "this host does not hold the Lease {LEASE}, and did not try to prepare every Plugin yet"
+                ));
+            }
+            (STANDING_BY, false) => "ok: standing by",
+            (_, false) => {
+                return Err(format!("this host could not renew the Lease {LEASE} in time, so it changes nothing else"));
+            }
+            (STARTING | STANDING_BY, true) => return Err("not every Plugin was tried yet".to_owned()),
+            (_, true) => "ok",
+        };
+        if let Some(message) = self.lacks.lock().clone() {
+            return Err(message);
         }
         let stalled = self.watches.stalled();
         if stalled.is_empty() {
-            return Ok(());
+            return Ok(response);
         }
         let lines = stalled
             .iter()
@@ -190,7 +213,7 @@ impl Drop for Connections {
 
 async fn ready(State(readiness): State<Readiness>) -> (StatusCode, String) {
     match readiness.get() {
-        Ok(()) => (StatusCode::OK, "ok".to_owned()),
+        Ok(response) => (StatusCode::OK, response.to_owned()),
         Err(message) => (StatusCode::SERVICE_UNAVAILABLE, message),
     }
 }
@@ -219,10 +242,10 @@ mod tests {
         let secrets = watches.track(&Gvk::from_api_version("v1", "Secret"));
         let gate = WriteGate::default();
         let readiness = Readiness::new(watches.clone(), gate.clone());
-        gate.open_since(Instant::now());
+        gate.open_until(Duration::MAX);
         assert!(readiness.get().is_err_and(|message| message.contains("Plugin")));
         readiness.ready();
-        assert_eq!(readiness.get(), Ok(()));
+        assert_eq!(readiness.get(), Ok("ok"));
         watches.check(Instant::now() + SILENCE_LIMIT + Duration::from_secs(1));
         assert!(
             readiness
@@ -231,11 +254,27 @@ mod tests {
         );
         secrets.listed();
         watches.check(Instant::now());
-        assert_eq!(readiness.get(), Ok(()));
+        assert_eq!(readiness.get(), Ok("ok"));
         gate.close();
         assert!(readiness.get().is_err_and(|message| message.contains("the Lease windlass")));
         readiness.stopping();
         assert!(readiness.get().is_err_and(|message| message.contains("stopping")));
+    }
+
+    #[test]
+    fn h01_standby_is_ready_once_it_is_prepared_and_a_new_leader_once_it_tried_every_plugin() {
+        let gate = WriteGate::default();
+        let readiness = Readiness::new(AllProgress::default(), gate.clone());
+        assert!(readiness.get().is_err_and(|message| message.contains("prepare every Plugin")));
+        readiness.standing_by();
+        assert_eq!(readiness.get(), Ok("ok: standing by"));
+        gate.open_until(Duration::MAX);
+        assert!(readiness.get().is_err_and(|message| message.contains("not every Plugin was tried")));
+        assert!(readiness.ready());
+        assert_eq!(readiness.get(), Ok("ok"));
+        readiness.standing_by();
+        gate.close();
+        assert!(readiness.get().is_err_and(|message| message.contains("could not renew the Lease windlass")));
     }
 
     /// The response of `/healthz` on a new connection.

@@ -19,7 +19,7 @@ use kube::{Client, Config};
 use tower::util::AndThenLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
-use crate::cluster::lease::GateLayer;
+use crate::cluster::lease::{FencedConnector, GateLayer, Pools};
 use crate::cluster::request_count::RequestCountLayer;
 use crate::cluster::retry_after::into_status;
 use crate::cluster::writer::audit::AuditLayer;
@@ -116,17 +116,24 @@ fn connect(config: Config, silence: Duration, gate: Option<GateLayer>) -> Result
     // Without this option the first request of each connection waits 40 ms after the handshake: Nagle's algorithm waits
     // for an acknowledgement that the other side delays.
     tcp.set_nodelay(true);
+    // A write that the network does not deliver must not arrive after another host has taken the Lease: the kernel
+    // gives it up.
+    let mut fenced = tcp.clone();
+    fenced.set_tcp_user_timeout(gate.as_ref().map(GateLayer::margin));
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let Some(proxy) = proxy(&config, variable) else { return through(tcp, config, silence, gate) };
+    let Some(proxy) = proxy(&config, variable) else { return through([tcp, fenced], config, silence, gate) };
     if proxy.uri().scheme_str() != Some("http") {
         // An error is better than a connection that bypasses the proxy.
         return Err(kube::Error::ProxyProtocolUnsupported { proxy_url: Box::new(proxy.uri().clone()) });
     }
-    let mut tunnel = Tunnel::new(proxy.uri().clone(), tcp);
-    if let Some(credentials) = proxy.basic_auth() {
-        tunnel = tunnel.with_auth(credentials.clone());
-    }
-    through(tunnel, config, silence, gate)
+    let tunnel = |tcp| {
+        let tunnel = Tunnel::new(proxy.uri().clone(), tcp);
+        match proxy.basic_auth() {
+            Some(credentials) => tunnel.with_auth(credentials.clone()),
+            None => tunnel,
+        }
+    };
+    through([tunnel(tcp), tunnel(fenced)], config, silence, gate)
 }
 
 /// The proxy for an API server: the kubeconfig's, or else the environment's (`HTTPS_PROXY`), except for servers that
@@ -146,8 +153,13 @@ fn proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Option<I
     matcher.intercept(&config.cluster_url).filter(|_| !are_all_excepted)
 }
 
-/// Builds the client of [`connect`] on connections that `tcp` opens.
-fn through<C>(tcp: C, mut config: Config, silence: Duration, gate: Option<GateLayer>) -> Result<Client, kube::Error>
+/// Builds the client of [`connect`] on connections that `free` opens, and `fenced` for writes of the host.
+fn through<C>(
+    [free, fenced]: [C; 2],
+    mut config: Config,
+    silence: Duration,
+    gate: Option<GateLayer>,
+) -> Result<Client, kube::Error>
 where
     C: Service<Uri, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin,
@@ -155,12 +167,18 @@ where
     // Identifies the client in audit logs and the API server's metrics.
     let agent = HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION")));
     config.headers.push((USER_AGENT, agent));
-    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
-    connector.set_connect_timeout(config.connect_timeout);
-    connector.set_read_timeout(Some(silence));
-    connector.set_write_timeout(config.write_timeout);
-    // Idle time of a pooled connection before a request does not count as silence of the API server.
-    connector.set_reset_reader_on_write(true);
+    let pool = |tcp: FencedConnector<C>| {
+        let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
+        connector.set_connect_timeout(config.connect_timeout);
+        connector.set_read_timeout(Some(silence));
+        connector.set_write_timeout(config.write_timeout);
+        // Idle time of a pooled connection before a request does not count as silence of the API server.
+        connector.set_reset_reader_on_write(true);
+        Ok::<_, kube::Error>(legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector))
+    };
+    let fence = gate.as_ref().map(|layer| layer.gate().clone());
+    let pools =
+        Pools { free: pool(FencedConnector::new(free, None))?, fenced: pool(FencedConnector::new(fenced, fence))? };
     // Only the host's writes are logged, not the writes of a user's command.
     let audit = gate.is_some().then_some(AuditLayer);
     let count = gate.is_some().then(|| RequestCountLayer::new(config.cluster_url.host().unwrap_or_default()));
@@ -172,7 +190,7 @@ where
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
-        .service(legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector));
+        .service(pools);
     Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&AndThenLayer::new(into_status)).build())
 }
 

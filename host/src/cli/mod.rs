@@ -4,6 +4,7 @@ mod completion;
 mod component;
 mod connect;
 mod crd;
+mod election;
 mod generate;
 mod inspect;
 mod output;

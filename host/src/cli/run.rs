@@ -6,12 +6,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::NOT_HOLDER;
 use super::component::RegistryArgs;
 use super::connect::ClusterArgs;
+use super::election::ElectionArgs;
 use crate::cluster::lease::{GateLayer, NotHolder, WriteGate};
 use crate::plugins::caps::Caps;
 use crate::run::{Settings, run};
@@ -29,7 +32,8 @@ Exit codes:
   0  stopped by SIGTERM or SIGINT
   2  wrong usage
   3  the host could not start, or failed; the message says why
-  7  another host holds the Lease `windlass` in the namespace: only one host may run at a time")]
+  7  this host does not hold the Lease `windlass` in the namespace: it lost it to another host, or, with
+     --leader-elect=false, another host holds it")]
 pub struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -62,6 +66,8 @@ pub struct Args {
     #[arg(long, env = "WINDLASS_REQUIRE_SIGNATURES")]
     require_signatures: bool,
     #[command(flatten)]
+    election: ElectionArgs,
+    #[command(flatten)]
     registries: RegistryArgs,
     #[command(flatten)]
     caps: Caps,
@@ -92,6 +98,10 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// Runs until SIGTERM or SIGINT.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    let election = args
+        .election
+        .election()
+        .unwrap_or_else(|error| super::Cli::command().error(ErrorKind::ValueValidation, error).exit());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         // Guests run between two polls of sockets and timers, so poll more often than every 61 tasks, the default.
@@ -102,7 +112,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let MetricsAddr(metrics_addr) = args.metrics_addr;
         let telemetry = Telemetry::start(&args.telemetry, metrics_addr.is_some())?;
         let gate = WriteGate::default();
-        let client = args.cluster.client_of_host(GateLayer::new(gate.clone(), &args.namespace)).await?;
+        let gate_layer = GateLayer::new(gate.clone(), &args.namespace, election.timing.margin());
+        let client = args.cluster.client_of_host(gate_layer).await?;
         let settings = Settings {
             cache_dir: args.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?,
             health_addr: args.health_addr,
@@ -110,6 +121,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             workers: usize::from(args.workers),
             caps: args.caps.clone(),
             namespace: args.namespace.clone(),
+            election,
             plain_http: args.registries.plain_http.clone(),
             require_signatures: args.require_signatures,
             plugins: args.plugins.clone(),

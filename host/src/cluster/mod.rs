@@ -7,6 +7,7 @@ pub mod events;
 pub mod lease;
 pub mod request_count;
 pub mod retry_after;
+pub mod secret_key;
 pub mod watch;
 pub mod writer;
 

@@ -14,6 +14,7 @@ use super::findings::Findings;
 use super::load;
 use super::permissions::{self, Lacking};
 use super::problem::{Problem, Step, invalid_descriptor};
+use super::publish::Wave;
 use super::shared::Plugins;
 use super::{caches, claim, deletion, resource, status};
 use crate::live::Live;
@@ -26,7 +27,7 @@ impl Plugins {
         let (component, rolled_back) = self.component(name, object, plugin, terms).await?;
         let rolled_back_from = terms.rollback.map(|rollback| rollback.from);
         let findings = if rolled_back {
-            self.bring(name, object, &with_definition_as_it_is(plugin), component).await?
+            self.bring(name, object, &without_crd_install(plugin), component).await?
         } else {
             self.bring(name, object, plugin, component).await?
         };
@@ -67,7 +68,7 @@ impl Plugins {
     /// component is live again.
     async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> bool {
         let Some(component) = self.last_live(name, plugin).await else { return false };
-        match self.bring(name, object, &with_definition_as_it_is(plugin), component).await {
+        match self.bring(name, object, &without_crd_install(plugin), component).await {
             Ok(_) => {
                 tracing::info!(plugin = %name, "previous component restored");
                 true
@@ -122,7 +123,7 @@ impl Plugins {
             // This component was live before the host started, and its parents are waiting.
             self.see_to_end(object, plugin, prepared.finalizes).await?;
             self.record_rollout(object, &prepared).await?;
-            self.publish(object, prepared.clone())?;
+            self.publish(object, prepared.clone(), Wave::Resumed)?;
             return permissions::review(&self.ask, &prepared).await;
         }
         let lacking = permissions::review(&self.ask, &prepared).await?;
@@ -131,7 +132,7 @@ impl Plugins {
         }
         self.see_to_end(object, plugin, prepared.finalizes).await?;
         self.record_rollout(object, &prepared).await?;
-        self.publish(object, prepared)?;
+        self.publish(object, prepared, Wave::Changed)?;
         Ok(lacking)
     }
 
@@ -215,8 +216,9 @@ impl Plugins {
     }
 }
 
-/// Prevents the installation of an older component's older CRD: it would drop fields that the newer component wrote.
-fn with_definition_as_it_is(plugin: &Plugin) -> Plugin {
+/// The Plugin without `spec.installCRD`. The older CRD of an older component would drop fields that the newer component
+/// wrote, and a host that stands by writes nothing.
+pub(super) fn without_crd_install(plugin: &Plugin) -> Plugin {
     let mut plugin = plugin.clone();
     plugin.spec.install_crd = false;
     plugin

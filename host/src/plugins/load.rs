@@ -88,7 +88,6 @@ struct Resolved {
     parent: ParentKind,
     granted: Granted,
     reads: Reads,
-    mark_key: Option<MarkKey>,
 }
 
 /// The watches of a component's kinds, with filled caches.
@@ -121,6 +120,7 @@ pub(super) async fn prepare(
         preflight::check(plugins, plugin, (declared, descriptor), (live, &checked.account), &mut waiting).await?;
     }
     let resolved = resolve(plugins, name, plugin, (declared, &component), &checked.account).await?;
+    let mark_key = if resolved.parent.namespaced { None } else { Some(plugins.mark_keys.get().await?.clone()) };
     let finalizer = parents_may_have_finalizer(plugin, descriptor, live.as_deref()).then(|| finalizer_of(name));
     let filled = fill(plugins, (name, plugin), &resolved, finalizer, waiting).await?;
     let status_access =
@@ -128,11 +128,27 @@ pub(super) async fn prepare(
     let status_access = status_access.await?;
     let capped = checked.capped.clone();
     let mut prepared =
-        assemble(plugins, (name, live.as_deref()), component, (checked, resolved, filled), status_access);
+        assemble(plugins, (name, live.as_deref()), component, (checked, resolved, filled), (status_access, mark_key));
     if let Some(state) = next_state(plugin, live.as_deref(), &prepared) {
         prepared.state = Arc::new(state);
     }
     Ok((prepared, capped))
+}
+
+/// Fills the caches of a component's kinds on a host that stands by: it changes nothing in the cluster.
+pub(super) async fn warm(
+    plugins: &Plugins,
+    name: &PluginName,
+    plugin: &Plugin,
+    (declared, component): (&DeclaredParent, &Component),
+) -> Result<(), Problem> {
+    let descriptor = component.descriptor();
+    let checked = check(plugins, name, plugin, descriptor).await?;
+    let waiting = Concern { groups: parent::groups_of(declared, descriptor), waits: true, ..Concern::default() };
+    plugins.kinds.follow(name, waiting.clone());
+    let resolved = resolve(plugins, name, plugin, (declared, component), &checked.account).await?;
+    let finalizer = parents_may_have_finalizer(plugin, descriptor, None).then(|| finalizer_of(name));
+    fill(plugins, (name, plugin), &resolved, finalizer, waiting).await.map(drop)
 }
 
 async fn check(
@@ -169,7 +185,6 @@ async fn resolve(
     // this component fails.
     plugins.withdraw(name, &parent.kind);
     Ok(Resolved {
-        mark_key: if parent.namespaced { None } else { Some(plugins.mark_keys.get().await?.clone()) },
         granted: grants::resolve(&plugins.discovery, descriptor, plugin, parent.namespaced, &host_namespace).await?,
         reads: grants::resolve_reads(&plugins.discovery, descriptor, plugin, &host_namespace).await?,
         parent,
@@ -217,10 +232,10 @@ fn assemble(
     (name, live): (&PluginName, Option<&Live>),
     component: Arc<Component>,
     (checked, resolved, filled): (Checked, Resolved, Filled),
-    (status_writer, shape): (StatusWriter, StatusShape),
+    ((status_writer, shape), mark_key): ((StatusWriter, StatusShape), Option<MarkKey>),
 ) -> Live {
     let Checked { limits, settings, config, account, .. } = checked;
-    let Resolved { parent, granted, reads, mark_key } = resolved;
+    let Resolved { parent, granted, reads } = resolved;
     let Filled { parents, children, namespaces } = filled;
     let (descriptor, surface) = (component.descriptor(), component.surface());
     let unselected = Arc::new(Unselected::new(name, &parents.id, parent.namespaced, mark_key.clone()));

@@ -29,6 +29,7 @@ mod refusal;
 mod resource;
 mod settings;
 mod shared;
+mod standby;
 mod startup_order;
 mod status;
 
@@ -47,6 +48,7 @@ use windlass_core::reason::PluginReason;
 use self::deletion::Deletion;
 use self::findings::Findings;
 use self::problem::{Problem, RESYNC, Step};
+use self::publish::Wave;
 use self::resource::parse;
 use self::settings::Settings;
 use self::shared::LastReconcile;
@@ -79,14 +81,9 @@ impl Plugins {
         }
     }
 
-    /// Whether every existing Plugin was reconciled at least once since the start.
+    /// Whether every existing Plugin was reconciled at least once since this host leads.
     pub fn all_tried(&self) -> bool {
-        let known = self.known.lock();
-        // Plugins that are being deleted do not go live.
-        let names = self.own.store.pick(|plugin| (!plugin.deleting).then(|| plugin.key.name.clone()));
-        names
-            .iter()
-            .all(|name| name.parse::<PluginName>().is_ok_and(|name| known.get(&name).is_some_and(|known| known.tried)))
+        self.all_known(|known| known.tried)
     }
 
     /// Reconciles one Plugin.
@@ -237,7 +234,7 @@ impl Plugins {
         if concerns_parents {
             live.state.adjust(guard);
             // An event waits for backoffs: a change of settings does not end them.
-            self.enqueue_parents(&live, Trigger::Event);
+            self.enqueue_parents(&live, Trigger::Event, Wave::Changed);
         }
     }
 

@@ -12,19 +12,34 @@ use super::shared::Plugins;
 use crate::live::Live;
 use crate::queue::Trigger;
 
-/// Longest time over which all parents of a Plugin are reconciled because of a change of the Plugin, spread evenly.
+/// Longest time over which all parents of a Plugin are reconciled at once, spread evenly.
 const SPREAD_MAX: Duration = Duration::from_mins(1);
-/// Share of that time per parent: a thousand reconciles a second do not disturb the API server or other plugins.
-const SPREAD_OF_ONE: Duration = Duration::from_millis(1);
 
-/// Time over which this many parents are reconciled.
-fn spread(parents: usize) -> Duration {
-    u32::try_from(parents).map_or(SPREAD_MAX, |parents| SPREAD_OF_ONE.saturating_mul(parents).min(SPREAD_MAX))
+/// Why all parents of a Plugin are reconciled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wave {
+    /// The Plugin changed, so every parent may need writes: a thousand reconciles a second do not disturb the API server
+    /// or other plugins.
+    Changed,
+    /// This host goes on with the component of an earlier leader. Few parents changed meanwhile, and these must not wait
+    /// for the others.
+    Resumed,
+}
+
+impl Wave {
+    /// Time over which this many parents are reconciled.
+    fn spread(self, parents: usize) -> Duration {
+        let of_one = match self {
+            Self::Changed => Duration::from_millis(1),
+            Self::Resumed => Duration::from_micros(50),
+        };
+        u32::try_from(parents).map_or(SPREAD_MAX, |parents| of_one.saturating_mul(parents).min(SPREAD_MAX))
+    }
 }
 
 impl Plugins {
     /// Publishes a component, and queues every parent for a reconcile with it.
-    pub(super) fn publish(&self, object: &Object, live: Live) -> Result<(), Problem> {
+    pub(super) fn publish(&self, object: &Object, live: Live, wave: Wave) -> Result<(), Problem> {
         let live = Arc::new(live);
         let name = live.name.clone();
         let mut publisher = self.publisher.lock();
@@ -45,7 +60,7 @@ impl Plugins {
         drop(publisher);
         // Parents that left the selector since the preparation were reported to the previous component only.
         live.unselected.search(&live.parents.store, live.children.values());
-        let parents = self.enqueue_parents(&live, Trigger::Sweep);
+        let parents = self.enqueue_parents(&live, Trigger::Sweep, wave);
         // A reconcile of a parent that is gone forgets its last writes, as soon as the caches show them.
         for gone in live.records.forget_unless(|parent| live.knows(parent), Instant::now()) {
             self.parents.add(&name, &gone, Trigger::Sweep);
@@ -63,10 +78,10 @@ impl Plugins {
     /// Queues every parent and former parent, spread over a time; returns the number of parents.
     ///
     /// The parents are read after the component was published: a parent that is created later finds it in the registry.
-    pub(super) fn enqueue_parents(&self, live: &Live, trigger: Trigger) -> usize {
+    pub(super) fn enqueue_parents(&self, live: &Live, trigger: Trigger, wave: Wave) -> usize {
         let parents = live.parents.store.keys();
         let count = parents.len();
-        let spread = spread(count);
+        let spread = wave.spread(count);
         let unselected = live.unselected.all().into_iter().map(|(parent, _)| parent);
         for parent in parents.into_iter().chain(unselected) {
             self.parents.add_within(&live.name, &parent, trigger, spread);
@@ -136,7 +151,7 @@ impl Plugins {
     pub(super) fn inherit(&self) {
         for name in self.registry.names() {
             if let Some(live) = self.registry.get(&name).filter(|live| live.owns_kind()) {
-                self.enqueue_parents(&live, Trigger::Sweep);
+                self.enqueue_parents(&live, Trigger::Sweep, Wave::Changed);
             }
         }
     }
@@ -156,7 +171,8 @@ mod tests {
 
     #[test]
     fn time_over_which_parents_are_reconciled_grows_with_the_fleet_and_is_bounded() {
-        let times = [1, 1000, 10_000, 60_000, 1_000_000].map(|parents| spread(parents).as_millis());
-        assert_eq!(times, [1, 1000, 10_000, 60_000, 60_000]);
+        let times = |wave: Wave| [1000, 10_000, 60_000, 10_000_000].map(|parents| wave.spread(parents).as_millis());
+        assert_eq!(times(Wave::Changed), [1000, 10_000, 60_000, 60_000]);
+        assert_eq!(times(Wave::Resumed), [50, 500, 3000, 60_000]);
     }
 }

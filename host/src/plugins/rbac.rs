@@ -18,6 +18,9 @@ pub const AGGREGATE_LABEL: &str = "windlass.dev/aggregate-to-host";
 /// Secret in the host's namespace with the key of the marks on children of cluster-scoped parents.
 pub const MARK_KEY_SECRET: &str = "windlass-mark-key";
 
+/// Secret in the host's namespace with the key of the random seeds of plugins' calls.
+pub const RNG_KEY_SECRET: &str = "windlass-rng-key";
+
 /// The host's ServiceAccount and roles, as Kubernetes objects in the order in which they are applied.
 pub fn host_objects(namespace: &str) -> Vec<Value> {
     let subject = json!([{"kind": "ServiceAccount", "name": HOST, "namespace": namespace}]);
@@ -72,13 +75,14 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
                 rule("", &["configmaps"], &["get", "list", "watch"]),
                 // To write children as the Plugins' ServiceAccounts, which are in this namespace.
                 rule("", &["serviceaccounts"], &["impersonate"]),
-                // The key of the marks on children of cluster-scoped parents: one Secret, created once. RBAC cannot
-                // restrict a create to a name.
-                of_name(rule("", &["secrets"], &["get"]), MARK_KEY_SECRET),
+                // The keys of the marks on children of cluster-scoped parents, and of random seeds: two Secrets, created
+                // once. RBAC cannot restrict a create to a name.
+                of_names(rule("", &["secrets"], &["get"]), &[MARK_KEY_SECRET, RNG_KEY_SECRET]),
                 rule("", &["secrets"], &["create"]),
-                // The Lease that lets one host act at a time. RBAC cannot restrict a create to a name.
+                // The Lease that lets one host act at a time; the others watch it. RBAC cannot restrict a create to a
+                // name.
                 rule("coordination.k8s.io", &["leases"], &["create"]),
-                of_name(rule("coordination.k8s.io", &["leases"], &["get", "update"]), lease::NAME),
+                of_names(rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "update"]), &[lease::NAME]),
             ],
         }),
         json!({
@@ -196,7 +200,7 @@ pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds
 /// The host's permission to pull a plugin's component: to read its pull secret, and no other.
 pub fn source_objects(name: &str, namespace: &str, secret: &str) -> Vec<Value> {
     let role = source_role(name);
-    let pull = of_name(rule("", &["secrets"], &["get"]), secret);
+    let pull = of_names(rule("", &["secrets"], &["get"]), &[secret]);
     vec![
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
@@ -212,10 +216,10 @@ pub fn source_objects(name: &str, namespace: &str, secret: &str) -> Vec<Value> {
     ]
 }
 
-/// Restricts a rule to the object of this name.
-fn of_name(mut rule: Value, name: &str) -> Value {
+/// Restricts a rule to the objects of these names.
+fn of_names(mut rule: Value, names: &[&str]) -> Value {
     if let Some(rule) = rule.as_object_mut() {
-        rule.insert("resourceNames".to_owned(), json!([name]));
+        rule.insert("resourceNames".to_owned(), json!(names));
     }
     rule
 }
@@ -386,7 +390,7 @@ mod tests {
                 " serviceaccounts impersonate",
                 " secrets create",
                 "coordination.k8s.io leases create",
-                "coordination.k8s.io leases get,update",
+                "coordination.k8s.io leases get,list,watch,update",
             ]
         );
     }

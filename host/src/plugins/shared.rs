@@ -94,8 +94,10 @@ pub struct Dependencies {
 /// The host's state of a Plugin, in addition to its live component.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Whether the Plugin was reconciled since the host started.
+    /// Whether the Plugin was reconciled since this host leads.
     pub tried: bool,
+    /// Whether this host tried to prepare the Plugin while it stood by.
+    pub prepared: bool,
     /// The last reconcile, if it succeeded.
     pub last: Option<LastReconcile>,
     /// A component that the last reconcile loaded, kept because a later step failed and is retried.

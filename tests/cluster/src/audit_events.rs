@@ -1,5 +1,6 @@
 //! Requests as the audit log contains them, and filters for tests.
 
+use std::collections::HashMap;
 use std::ops::Deref;
 
 use serde::Deserialize;
@@ -17,6 +18,8 @@ pub struct AuditEvent {
     pub user: String,
     /// The user whom the request impersonated, if any.
     pub impersonated: Option<String>,
+    /// The credential that the request was sent with: `JTI=…` for a ServiceAccount's token; empty if it has no id.
+    pub credential: String,
     /// The user agent that the client named.
     pub user_agent: String,
     /// The API group; empty for the core group.
@@ -85,6 +88,12 @@ impl AuditEvents {
         self.filter(|event| event.user == user)
     }
 
+    /// The requests that were sent with this credential, whomever they impersonated.
+    #[must_use]
+    pub fn with_credential(self, id: &str) -> Self {
+        self.filter(|event| event.credential == id)
+    }
+
     /// The requests that the API server authorized by this user's permissions: the user sent them for itself, or
     /// another user impersonated it.
     #[must_use]
@@ -149,11 +158,13 @@ impl IntoIterator for AuditEvents {
 impl From<Line> for AuditEvent {
     fn from(line: Line) -> Self {
         let object = line.object_ref.unwrap_or_default();
+        let credential = line.user.extra.get(CREDENTIAL).and_then(|ids| ids.first().cloned());
         Self {
             stage: line.stage,
             verb: line.verb,
             user: line.user.username,
             impersonated: line.impersonated_user.map(|user| user.username),
+            credential: credential.unwrap_or_default(),
             user_agent: line.user_agent,
             group: object.api_group,
             resource: object.resource,
@@ -192,7 +203,11 @@ pub(crate) struct Line {
 #[serde(default)]
 struct User {
     username: String,
+    extra: HashMap<String, Vec<String>>,
 }
+
+/// The key of a credential's id in a user's extra information.
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -62,6 +62,11 @@ impl Cluster {
     /// A kubeconfig file for an existing `ServiceAccount`, with a token of the `TokenRequest` API that is valid for a
     /// day.
     pub fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        self.service_account_kubeconfig_of(namespace, name, &format!("{namespace}.{name}"))
+    }
+
+    /// [`Cluster::service_account_kubeconfig`] with a token of its own, in a file that begins with `client`.
+    pub fn service_account_kubeconfig_of(&self, namespace: &str, name: &str, client: &str) -> Result<PathBuf> {
         let token = self.kubectl(&["create", "token", name, "--namespace", namespace, "--duration=24h"])?;
         let config = self.kubectl(&["config", "view", "--raw", "--minify", "--flatten", "--output=json"])?;
         let config: KubeConfig = serde_json::from_str(&config).context("cannot read the administrator's kubeconfig")?;
@@ -69,7 +74,7 @@ impl Cluster {
             config.clusters.into_iter().next().context("the administrator's kubeconfig names no cluster")?.cluster;
         let ca_pem = STANDARD.decode(&cluster.ca).context("the administrator's kubeconfig has an unreadable CA")?;
         let server = Server { url: &cluster.server, ca_pem: &ca_pem };
-        let path = self.dir.join(format!("{namespace}.{name}.{KUBECONFIG}"));
+        let path = self.dir.join(format!("{client}.{KUBECONFIG}"));
         credentials::kubeconfig(&path, &server, name, token.trim())?;
         Ok(path)
     }

@@ -100,7 +100,7 @@ impl Env {
         self.spawn_host_as(self.host_kubeconfig(), &mut options)
     }
 
-    fn spawn_host_as(&self, kubeconfig: &Path, options: &mut HostOptions) -> Host {
+    pub(crate) fn spawn_host_as(&self, kubeconfig: &Path, options: &mut HostOptions) -> Host {
         // Kept between hosts of one environment, as a volume of the Pod would be.
         options.cache_dir.get_or_insert_with(|| self.cluster.dir().join("windlass-cache"));
         let number = self.hosts.fetch_add(1, Ordering::Relaxed);
@@ -133,7 +133,14 @@ impl Env {
     /// [`Env::start_host_through`], without waiting for anything.
     #[track_caller]
     pub fn spawn_host_through(&self, faults: &Faults, mut options: HostOptions) -> Host {
-        let direct = fs::read_to_string(self.host_kubeconfig()).expect("the host's kubeconfig");
+        let path = self.kubeconfig_through(faults, self.host_kubeconfig());
+        self.spawn_host_as(&path, &mut options)
+    }
+
+    /// A copy of a kubeconfig that names a proxy as its server.
+    #[track_caller]
+    pub(crate) fn kubeconfig_through(&self, faults: &Faults, original: &Path) -> PathBuf {
+        let direct = fs::read_to_string(original).expect("a kubeconfig");
         let is_kept = |line: &&str| {
             !["server:", "certificate-authority-data:"].iter().any(|key| line.trim_start().starts_with(key))
         };
@@ -143,9 +150,9 @@ impl Env {
         let name = faults.url().replace(|char: char| !char.is_ascii_alphanumeric(), "-");
         let path = self.cluster.dir().join(format!("{name}.kubeconfig"));
         // The file contains a token. The copy keeps the mode of the original, which only its owner can read.
-        fs::copy(self.host_kubeconfig(), &path).expect("a file in the cluster's folder");
+        fs::copy(original, &path).expect("a file in the cluster's folder");
         fs::write(&path, through.join("\n") + "\n").expect("a file in the cluster's folder");
-        self.spawn_host_as(&path, &mut options)
+        path
     }
 
     /// Runs `windlass` as the administrator and returns its output.
@@ -390,14 +397,13 @@ impl Env {
     }
 }
 
-/// Whether the host writes this as itself: statuses, finalizers of parents, CRDs, Events, Leases, and the key of the marks
-/// on children.
+/// Whether the host writes this as itself: statuses, finalizers of parents, CRDs, Events, Leases, and its keys.
 fn is_the_hosts(write: &AuditEvent) -> bool {
-    let is_mark_key = write.resource == "secrets" && write.namespace == SYSTEM_NAMESPACE && write.verb == "create";
+    let is_key = write.resource == "secrets" && write.namespace == SYSTEM_NAMESPACE && write.verb == "create";
     let of_its_own = ["customresourcedefinitions", "events", "leases"];
     write.subresource == "status"
         || of_its_own.contains(&write.resource.as_str())
-        || is_mark_key
+        || is_key
         || (write.verb == "patch" && write.query("fieldManager") == Some("windlass-finalizer"))
 }
 

@@ -150,16 +150,38 @@ impl Host {
         let _ = child.wait();
     }
 
+    /// Sends SIGSTOP: the host does nothing until it [goes on](Self::resume).
+    #[track_caller]
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Sends SIGCONT.
+    #[track_caller]
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Waits until the host has exited.
+    #[track_caller]
+    pub fn wait_exit(&self) -> ExitStatus {
+        wait("the host to end", TIMEOUT, || self.exit_status())
+    }
+
+    #[track_caller]
+    fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.id).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(id, signal).expect("the signal reaches the host");
+    }
+
     /// Sends SIGTERM, and waits until the host has exited.
     ///
     /// # Panics
     /// When it does not exit within the grace period of the Pod.
     #[track_caller]
     pub fn terminate(&self) -> ExitStatus {
-        if self.is_running()
-            && let Some(id) = i32::try_from(self.id).ok().and_then(Pid::from_raw)
-        {
-            kill_process(id, Signal::TERM).expect("SIGTERM reaches the host");
+        if self.is_running() {
+            self.signal(Signal::TERM);
         }
         wait("the host to end after SIGTERM", GRACE_PERIOD, || self.exit_status())
     }

@@ -31,6 +31,7 @@ mod host;
 mod namespace;
 mod objects;
 mod puppet;
+mod replica;
 mod shared;
 
 use std::time::Duration;
@@ -41,6 +42,7 @@ pub use host::{Host, HostOptions};
 pub use namespace::{Namespace, is_settled};
 pub use objects::{Condition, condition, text};
 pub use puppet::{Puppet, is_done};
+pub use replica::Replica;
 pub use shared::{Shared, shared};
 pub use windlass_testbed::{AuditEvent, AuditEvents, AuditLevel, Mark};
 

@@ -3,56 +3,46 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::Duration;
 
 use futures::future::{Either, Ready, ready};
 use http::Request;
 use tower::{BoxError, Layer, Service};
-use windlass_core::lease::WRITES_FOR;
 
 use super::super::writer::request::is_read;
 use super::NAME;
+use super::clock::since_boot;
 
-/// Whether this host may write. Clones share the state.
-#[derive(Debug, Clone)]
-pub struct WriteGate(Arc<State>);
-
-#[derive(Debug)]
-struct State {
-    base: Instant,
-    /// Milliseconds after `base` until which the gate is open.
-    until: AtomicU64,
-}
-
-impl Default for WriteGate {
-    /// A closed gate.
-    fn default() -> Self {
-        Self(Arc::new(State { base: Instant::now(), until: AtomicU64::new(0) }))
-    }
+/// Whether this host may write. Clones share the state. A new gate is closed.
+///
+/// The gate closes by the time since the machine's boot, which passes also while the process or the machine is
+/// suspended, and which no change of the date moves.
+#[derive(Debug, Clone, Default)]
+pub struct WriteGate {
+    /// Milliseconds after the boot until which the gate is open.
+    until: Arc<AtomicU64>,
 }
 
 impl WriteGate {
-    /// Opens the gate after a renewal of the Lease whose request was sent at this time.
-    pub fn open_since(&self, sent: Instant) {
-        let until = (sent + WRITES_FOR).saturating_duration_since(self.0.base).as_millis();
-        self.0.until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Release);
+    /// Opens the gate until this time after the boot.
+    pub fn open_until(&self, time: Duration) {
+        self.until.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
     }
 
     /// Closes the gate: another host holds the Lease, or no host does.
     pub fn close(&self) {
-        self.0.until.store(0, Ordering::Release);
+        self.until.store(0, Ordering::Release);
     }
 
     /// Whether a write may be sent now.
     pub fn is_open(&self) -> bool {
-        self.is_open_at(Instant::now())
-    }
-
-    fn is_open_at(&self, now: Instant) -> bool {
-        let now = now.saturating_duration_since(self.0.base).as_millis();
-        now < u128::from(self.0.until.load(Ordering::Acquire))
+        since_boot().as_millis() < u128::from(self.until.load(Ordering::Acquire))
     }
 }
+
+/// Marks a request that needs the Lease.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NeedsLease;
 
 /// Makes a client reject writes while the gate is closed.
 #[derive(Debug, Clone)]
@@ -61,17 +51,29 @@ pub struct GateLayer {
     namespace: Arc<str>,
     /// Path of the Leases in the host's namespace; writes to it are needed to open the gate.
     leases: Arc<str>,
+    /// Time between the end of the holder's writes and the expiry of its Lease.
+    margin: Duration,
 }
 
 impl GateLayer {
-    /// A layer for the host in this namespace.
-    pub fn new(gate: WriteGate, namespace: &str) -> Self {
+    /// A layer for the host in this namespace, whose Lease expires this long after the gate has closed.
+    pub fn new(gate: WriteGate, namespace: &str, margin: Duration) -> Self {
         let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases").into();
-        Self { gate, namespace: namespace.into(), leases }
+        Self { gate, namespace: namespace.into(), leases, margin }
     }
 
-    fn lets_through<B>(&self, request: &Request<B>) -> bool {
-        is_read(request) || self.is_lease(request.uri().path()) || self.gate.is_open()
+    /// The gate.
+    pub fn gate(&self) -> &WriteGate {
+        &self.gate
+    }
+
+    /// How long the network may take to deliver a write that was sent before the gate closed.
+    pub fn margin(&self) -> Duration {
+        self.margin
+    }
+
+    fn needs_lease<B>(&self, request: &Request<B>) -> bool {
+        !is_read(request) && !self.is_lease(request.uri().path())
     }
 
     fn is_lease(&self, path: &str) -> bool {
@@ -106,8 +108,11 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        if self.layer.lets_through(&request) {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        if !self.layer.needs_lease(&request) {
+            Either::Right(self.inner.call(request))
+        } else if self.layer.gate.is_open() {
+            request.extensions_mut().insert(NeedsLease);
             Either::Right(self.inner.call(request))
         } else {
             let namespace = &self.layer.namespace;
@@ -120,31 +125,32 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use http::Method;
 
     use super::*;
 
     #[test]
-    fn h01_gate_is_open_for_less_than_the_lease_lasts_and_closes_at_once() {
+    fn h01_gate_is_open_until_its_time_and_closes_at_once() {
         let gate = WriteGate::default();
-        let now = Instant::now();
-        assert!(!gate.is_open_at(now), "before the Lease is held");
-        gate.open_since(now);
-        let just_before = now + WRITES_FOR.saturating_sub(Duration::from_millis(2));
-        assert!(gate.is_open_at(now) && gate.is_open_at(just_before));
-        assert!(!gate.is_open_at(now + WRITES_FOR), "the Lease was not renewed");
+        assert!(!gate.is_open(), "before the Lease is held");
+        gate.open_until(since_boot() + Duration::from_mins(1));
+        assert!(gate.is_open());
+        gate.open_until(since_boot());
+        assert!(!gate.is_open(), "the Lease was not renewed");
+        gate.open_until(since_boot() + Duration::from_mins(1));
         gate.close();
-        assert!(!gate.is_open_at(now));
+        assert!(!gate.is_open());
     }
 
     #[test]
     fn h01_without_the_lease_only_reads_reviews_and_the_lease_itself_pass() {
-        let layer = GateLayer::new(WriteGate::default(), "windlass-system");
+        let gate = WriteGate::default();
+        let layer = GateLayer::new(gate.clone(), "windlass-system", Duration::from_secs(5));
         let passes = |method: Method, path: &str| {
             let request = Request::builder().method(method).uri(path).body(()).expect("a request");
-            layer.lets_through(&request)
+            let inner = tower::service_fn(|_| ready(Ok::<_, BoxError>(())));
+            tokio_test::task::spawn(layer.layer(inner).call(request)).poll().map(|sent| sent.is_ok())
+                == Poll::Ready(true)
         };
         let leases = "/apis/coordination.k8s.io/v1/namespaces/windlass-system/leases";
         for (method, path) in [
@@ -164,7 +170,7 @@ mod tests {
         ] {
             assert!(!passes(method, &path), "{path}");
         }
-        layer.gate.open_since(Instant::now());
+        gate.open_until(since_boot() + Duration::from_mins(1));
         assert!(passes(Method::POST, "/api/v1/namespaces/default/pods"));
     }
 }

@@ -1,0 +1,181 @@
+//! A host that waits for the Lease, or exits because another host holds it.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use windlass_core::lease::{Found, Otherwise, Step, Timing, Watched};
+
+use super::clock::since_boot;
+use super::holder::HeldLease;
+use super::identity::Instance;
+use super::leases::{Leases, Refusal};
+use super::{Election, NAME, NotHolder, WriteGate};
+
+/// Time between two log lines about the same problem.
+const PROGRESS: Duration = Duration::from_secs(5);
+
+/// A host without the Lease.
+pub struct Candidate {
+    leases: Leases,
+    namespace: String,
+    election: Election,
+    instance: Instance,
+    gate: WriteGate,
+    watched: Watched,
+    logged: Logged,
+}
+
+/// Result of one look at the Lease.
+enum Attempt {
+    Acquired { lease: Box<Lease>, transitions: i32 },
+    Wait { holder: String, expires_in: Duration },
+    Refuse { holder: String, expires_in: Duration },
+    Problem(String),
+}
+
+impl Candidate {
+    /// A host with this identity, which opens the gate while it holds the Lease.
+    pub fn new(client: Client, namespace: &str, election: Election, instance: Instance, gate: WriteGate) -> Self {
+        Self {
+            leases: Leases::new(client, namespace, election.timing),
+            namespace: namespace.to_owned(),
+            election,
+            instance,
+            gate,
+            watched: Watched::default(),
+            logged: Logged::default(),
+        }
+    }
+
+    /// Acquires the Lease, and waits for it while another host holds it. Calls `standing_by` once, before the first
+    /// wait. Returns none if `stop` is cancelled meanwhile.
+    ///
+    /// # Errors
+    /// If another host holds the Lease, and this one does not stand by.
+    pub async fn acquire(
+        mut self,
+        standing_by: impl FnOnce(),
+        stop: &CancellationToken,
+    ) -> Result<Option<HeldLease>, NotHolder> {
+        let mut found = self.leases.get().await;
+        let mut standing_by = Some(standing_by);
+        // Polls do not notice at once that the holder released the Lease.
+        let mut changes = pin!(self.leases.changes());
+        loop {
+            let pause = match self.attempt(found).await {
+                Attempt::Acquired { lease, transitions } => return Ok(Some(self.into_holder(*lease, transitions))),
+                Attempt::Refuse { holder, expires_in } => {
+                    return Err(NotHolder::Refused { namespace: self.namespace, holder, expires_in });
+                }
+                Attempt::Wait { holder, expires_in } => {
+                    self.log_wait(&holder);
+                    self.jittered_retry().min(expires_in)
+                }
+                Attempt::Problem(problem) => {
+                    self.log_problem(&problem);
+                    self.jittered_retry()
+                }
+            };
+            if let Some(standing_by) = standing_by.take()
+                && self.election.otherwise == Otherwise::StandBy
+            {
+                standing_by();
+            }
+            found = tokio::select! {
+                () = stop.cancelled() => return Ok(None),
+                Some(Ok(lease)) = changes.next() => Ok(lease),
+                () = tokio::time::sleep(pause) => self.leases.get().await,
+            };
+        }
+    }
+
+    /// Acquires the Lease in this state, if that is allowed.
+    async fn attempt(&mut self, found: Result<Option<Lease>, String>) -> Attempt {
+        let found = match found {
+            Ok(found) => found,
+            Err(problem) => return Attempt::Problem(problem),
+        };
+        let sent = since_boot();
+        let (lease_now, version) = match &found {
+            Some(lease) => (self.leases.read(lease), lease.metadata.resource_version.clone()),
+            // A Lease that this host saw and that is gone was deleted by another client: its holder may still write.
+            None if self.watched.has_seen_one() => (Found::deleted(self.election.timing.lease_duration), None),
+            None => (Found::default(), None),
+        };
+        let silent = self.watched.note(version.as_deref(), sent);
+        let holder = lease_now.holder.clone().unwrap_or_default();
+        let own = &self.instance.identity;
+        match lease_now.step(own, Timestamp::now(), (&self.watched, silent), self.election.otherwise) {
+            Step::Wait { expires_in } => return Attempt::Wait { holder, expires_in },
+            Step::Refuse { expires_in } => return Attempt::Refuse { holder, expires_in },
+            Step::Take => {}
+        }
+        let transitions = found.and_then(|lease| lease.spec?.lease_transitions).unwrap_or_default();
+        let is_new = holder != own.to_string();
+        let transitions = transitions.saturating_add(i32::from(is_new));
+        let spec = self.leases.spec(own.to_string(), Some(Timestamp::now()), transitions);
+        match self.leases.write(version, spec).await {
+            Ok(lease) => {
+                self.gate.open_until(sent + self.election.timing.renew_deadline);
+                let namespace = &self.namespace;
+                tracing::info!(%namespace, name = NAME, holder = %own, "Lease acquired");
+                Attempt::Acquired { lease: Box::new(lease), transitions }
+            }
+            // Another host wrote the Lease first, or it is gone: read it again.
+            Err(Refusal::Outdated) => Attempt::Wait { holder: String::new(), expires_in: Duration::ZERO },
+            Err(Refusal::Other(message)) => Attempt::Problem(message),
+        }
+    }
+
+    fn into_holder(self, lease: Lease, transitions: i32) -> HeldLease {
+        let Self { leases, namespace, election, instance, gate, .. } = self;
+        HeldLease { leases, namespace, timing: election.timing, instance, gate, transitions, lease: Some(lease) }
+    }
+
+    fn jittered_retry(&self) -> Duration {
+        self.election.timing.retry_period.mul_f64(1.0 + Timing::JITTER * fastrand::f64())
+    }
+
+    /// Logs the holder, unless it was logged before.
+    fn log_wait(&mut self, holder: &str) {
+        let namespace = &self.namespace;
+        if holder.is_empty() || self.logged.holder.as_deref() == Some(holder) {
+            return;
+        }
+        match self.election.otherwise {
+            Otherwise::StandBy => {
+                tracing::info!(%namespace, name = NAME, holder, "standing by: another host holds the Lease");
+            }
+            Otherwise::Exit => tracing::warn!(
+                %namespace, name = NAME, holder,
+                "the holder of the Lease may have ended: waiting until the Lease expires or is renewed"
+            ),
+        }
+        self.logged.holder = Some(holder.to_owned());
+    }
+
+    fn log_problem(&mut self, problem: &str) {
+        if self.logged.problem.is_some_and(|logged| logged.elapsed() < PROGRESS) {
+            return;
+        }
+        let namespace = &self.namespace;
+        tracing::warn!(
+            "Lease {namespace}/{NAME} cannot be taken yet: {problem}. The host's permissions are printed by `windlass generate \
+             rbac --namespace {namespace}`"
+        );
+        self.logged.problem = Some(Instant::now());
+    }
+}
+
+/// The last log lines, which are not repeated.
+#[derive(Default)]
+struct Logged {
+    holder: Option<String>,
+    problem: Option<Instant>,
+}

@@ -1,0 +1,127 @@
+//! The host that holds the Lease: renews it, and releases it at the end.
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use windlass_core::lease::Timing;
+
+use super::clock::since_boot;
+use super::identity::Instance;
+use super::leases::{Leases, Refusal};
+use super::{NAME, NotHolder, WriteGate};
+
+/// The Lease that this host holds.
+pub struct HeldLease {
+    pub(super) leases: Leases,
+    pub(super) namespace: String,
+    pub(super) timing: Timing,
+    pub(super) instance: Instance,
+    pub(super) gate: WriteGate,
+    /// Number of changes of the holder up to this host.
+    pub(super) transitions: i32,
+    /// The last seen state of the Lease; none if it must be read again.
+    pub(super) lease: Option<Lease>,
+}
+
+/// Whether the Lease is released or expires when the host stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Released: no request is in flight, so another host may start at once.
+    Release,
+    /// Left to expire: requests may be in flight, so another host must wait for the expiry.
+    Expire,
+}
+
+/// Why a renewal failed.
+enum Failure {
+    /// Another host holds the Lease, or held it meanwhile.
+    Lost(String),
+    /// A temporary failure; the renewal is retried.
+    Passing(String),
+}
+
+impl HeldLease {
+    /// Renews the Lease until `end` receives a value. Then closes the gate, and releases the Lease or lets it expire.
+    ///
+    /// # Errors
+    /// If another host acquired the Lease. `stop` is then cancelled, and the gate is closed.
+    pub async fn keep(mut self, mut end: oneshot::Receiver<End>, stop: CancellationToken) -> Result<(), NotHolder> {
+        loop {
+            tokio::select! {
+                end = &mut end => {
+                    self.gate.close();
+                    match end {
+                        Ok(End::Release) => self.release().await,
+                        // The sender was dropped: requests may be in flight.
+                        Ok(End::Expire) | Err(_) => tracing::warn!(
+                            namespace = self.namespace, name = NAME, seconds = self.timing.lease_duration.as_secs(),
+                            "Lease not released, because writes may be under way: it expires"
+                        ),
+                    }
+                    return Ok(());
+                }
+                () = tokio::time::sleep(self.timing.retry_period) => {}
+            }
+            let sent = since_boot();
+            match self.renew().await {
+                Ok(()) => self.gate.open_until(sent + self.timing.renew_deadline),
+                Err(Failure::Passing(message)) => {
+                    let writes = self.gate.is_open();
+                    tracing::warn!(namespace = self.namespace, name = NAME, writes, message, "Lease not renewed");
+                }
+                Err(Failure::Lost(holder)) => {
+                    self.gate.close();
+                    stop.cancel();
+                    return Err(NotHolder::Lost { namespace: self.namespace, holder });
+                }
+            }
+        }
+    }
+
+    async fn renew(&mut self) -> Result<(), Failure> {
+        let lease = match self.lease.take() {
+            Some(lease) => Some(lease),
+            None => self.leases.get().await.map_err(Failure::Passing)?,
+        };
+        let own = self.instance.identity.to_string();
+        let found = lease.as_ref().map(|lease| self.leases.read(lease)).unwrap_or_default();
+        let spec = lease.as_ref().and_then(|lease| lease.spec.as_ref());
+        let transitions = spec.and_then(|spec| spec.lease_transitions).unwrap_or_default();
+        let holder = found.holder.unwrap_or_default();
+        // A Lease that was deleted, or released by another client, had no other holder if nobody counted one.
+        if (!holder.is_empty() && holder != own) || transitions > self.transitions {
+            return Err(Failure::Lost(if holder.is_empty() { "no host".to_owned() } else { holder }));
+        }
+        let acquired = spec.and_then(|spec| spec.acquire_time.as_ref()).map(|time| time.0);
+        let version = lease.and_then(|lease| lease.metadata.resource_version);
+        match self.leases.write(version, self.leases.spec(own, acquired, self.transitions)).await {
+            Ok(lease) => {
+                self.lease = Some(lease);
+                Ok(())
+            }
+            Err(Refusal::Outdated) => Err(Failure::Passing("it was changed".to_owned())),
+            Err(Refusal::Other(message)) => Err(Failure::Passing(message)),
+        }
+    }
+
+    /// Releases the Lease, so that the next host can start at once. If that fails, the next host waits until the Lease
+    /// expires.
+    async fn release(mut self) {
+        let Some(lease) = self.lease.take() else { return };
+        let spec = lease.spec.unwrap_or_default();
+        let spec = LeaseSpec { holder_identity: None, ..spec };
+        match self.leases.write(lease.metadata.resource_version, spec).await {
+            Ok(_) => tracing::info!(namespace = self.namespace, name = NAME, "Lease released"),
+            Err(Refusal::Outdated) => {}
+            Err(Refusal::Other(message)) => {
+                tracing::warn!(namespace = self.namespace, name = NAME, message, "Lease not released");
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for HeldLease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lease {}/{NAME} of {}", self.namespace, self.instance.identity)
+    }
+}

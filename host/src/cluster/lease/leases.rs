@@ -1,0 +1,103 @@
+//! Reads and writes the Lease object, each request with a time limit.
+
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ObjectMeta, PostParams};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
+use windlass_core::lease::{Found, Timing};
+
+use super::NAME;
+
+/// The Lease of the hosts of a namespace.
+pub(super) struct Leases {
+    api: Api<Lease>,
+    timing: Timing,
+}
+
+/// Why the Lease was not written.
+pub(super) enum Refusal {
+    /// The Lease has changed since it was read.
+    Outdated,
+    Other(String),
+}
+
+impl Leases {
+    pub(super) fn new(client: Client, namespace: &str, timing: Timing) -> Self {
+        Self { api: Api::namespaced(client, namespace), timing }
+    }
+
+    /// The Lease, if it exists.
+    ///
+    /// # Errors
+    /// If the API server rejects the request or does not respond. The text is for users.
+    pub(super) async fn get(&self) -> Result<Option<Lease>, String> {
+        match tokio::time::timeout(self.timing.request_timeout(), self.api.get_opt(NAME)).await {
+            Ok(response) => response.map_err(|error| message_of(&error)),
+            Err(_) => Err(self.no_response()),
+        }
+    }
+
+    /// The Lease after each of its changes; none if it was deleted. An error does not end the stream.
+    pub(super) fn changes(&self) -> impl Stream<Item = Result<Option<Lease>, watcher::Error>> + Send + use<> {
+        watcher::watch_object(self.api.clone(), NAME).default_backoff().boxed()
+    }
+
+    /// Writes the Lease if it still has this version, or creates it if there is none.
+    pub(super) async fn write(&self, version: Option<String>, spec: LeaseSpec) -> Result<Lease, Refusal> {
+        let exists = version.is_some();
+        let metadata = ObjectMeta { name: Some(NAME.to_owned()), resource_version: version, ..ObjectMeta::default() };
+        let lease = Lease { metadata, spec: Some(spec) };
+        let params = PostParams::default();
+        let sent = async {
+            if exists { self.api.replace(NAME, &params, &lease).await } else { self.api.create(&params, &lease).await }
+        };
+        match tokio::time::timeout(self.timing.request_timeout(), sent).await {
+            Ok(Ok(lease)) => Ok(lease),
+            // 404 for a create means that the namespace is missing.
+            Ok(Err(kube::Error::Api(status))) if status.code == 409 || status.code == 404 && exists => {
+                Err(Refusal::Outdated)
+            }
+            Ok(Err(error)) => Err(Refusal::Other(message_of(&error))),
+            Err(_) => Err(Refusal::Other(self.no_response())),
+        }
+    }
+
+    /// The spec of a Lease that this holder renews now.
+    pub(super) fn spec(&self, holder: String, acquired: Option<Timestamp>, transitions: i32) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(holder),
+            lease_duration_seconds: i32::try_from(self.timing.lease_duration.as_secs()).ok(),
+            acquire_time: acquired.map(MicroTime),
+            renew_time: Some(MicroTime(Timestamp::now())),
+            lease_transitions: Some(transitions),
+            ..LeaseSpec::default()
+        }
+    }
+
+    /// The state of a Lease. A Lease without a valid duration gets this host's.
+    pub(super) fn read(&self, lease: &Lease) -> Found {
+        let Some(spec) = &lease.spec else { return Found::default() };
+        let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        Found {
+            holder: spec.holder_identity.clone(),
+            renewed: spec.renew_time.as_ref().map(|time| time.0),
+            duration: seconds.filter(|seconds| *seconds > 0).map_or(self.timing.lease_duration, Duration::from_secs),
+        }
+    }
+
+    fn no_response(&self) -> String {
+        format!("no response of the API server within {:.1} s", self.timing.request_timeout().as_secs_f64())
+    }
+}
+
+fn message_of(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        error => error.to_string(),
+    }
+}
