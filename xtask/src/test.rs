@@ -38,6 +38,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     windlass_testbed::tools::control_plane(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::collector(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::prometheus(&windlass_testbed::tools::stderr)?;
+    windlass_testbed::tools::faketime(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::registry(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::cosign(&windlass_testbed::tools::stderr)?;
     let filter = args.filter.as_slice();

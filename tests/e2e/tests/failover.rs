@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use windlass_e2e::{Env, HostOptions, Mark, Namespace, Replica, SYSTEM_NAMESPACE, TIMEOUT, guest, is_settled, wait};
 use windlass_faults::{Fault, Match, Rule};
+use windlass_testbed::tools;
 
 /// Echoes that are created while the leader fails.
 const ECHOES: usize = 30;
@@ -168,6 +169,50 @@ fn h02_leader_that_was_paused_or_cut_off_writes_nothing_after_its_successor_bega
     fleet.replicas[second].faults.remove(outage.expect("an outage"));
     assert_eq!(fleet.replicas[second].host.wait_exit().code(), Some(7));
     fleet.assert_one_after_the_other((second, third), mark);
+}
+
+#[test]
+fn h02_wrong_clock_of_a_leader_or_a_standby_does_not_move_the_lease() {
+    const TWO_HOURS_BACK: &str = "-7200";
+    const TWO_HOURS_AHEAD: &str = "+7200";
+    let env = Env::start();
+    let slow = env.replica("behind", with_clock(TWO_HOURS_BACK));
+    slow.host.wait_ready();
+    let fast = env.replica("ahead", with_clock(TWO_HOURS_AHEAD));
+    fast.wait_standby();
+    assert_lease_lasts(&env, &slow, &fast);
+    assert!(slow.host.terminate().success());
+    wait("the other host to lead", TIMEOUT, || fast.leads().then_some(()));
+    let slow = env.replica("behind", with_clock(TWO_HOURS_BACK));
+    slow.wait_standby();
+    assert_lease_lasts(&env, &fast, &slow);
+    fast.host.kill();
+    wait("the other host to lead", TIMEOUT, || slow.leads().then_some(()));
+}
+
+/// Asserts that a leader renews its Lease for longer than the lease duration, with its own date, and that a standby
+/// does not try to take it.
+fn assert_lease_lasts(env: &Env, leader: &Replica, standby: &Replica) {
+    let mark = env.mark();
+    let renewals = |host: &Replica| host.requests(env, mark).resource("leases").attempted_writes();
+    wait("renewals for eight seconds", TIMEOUT, || (renewals(leader).len() >= 16).then_some(()));
+    assert_eq!(renewals(standby).to_vec(), []);
+    let lease = env.get("leases", SYSTEM_NAMESPACE, "windlass").expect("a Lease");
+    let renewed = lease["spec"]["renewTime"].as_str().expect("a time");
+    let hour = |time: &str| time.split(':').next().map(str::to_owned);
+    assert_ne!(hour(renewed), hour(&renewals(leader)[15].timestamp), "the holder's clock is wrong");
+}
+
+/// Options of a host whose date is shifted by these seconds.
+fn with_clock(seconds: &str) -> HostOptions {
+    let library = tools::faketime(&tools::stderr).expect("libfaketime");
+    let variables = [
+        ("LD_PRELOAD", library.to_string_lossy().into_owned()),
+        ("FAKETIME", seconds.to_owned()),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+    ];
+    let env = variables.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    HostOptions { env, ..options() }
 }
 
 #[test]

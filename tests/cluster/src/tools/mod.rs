@@ -103,28 +103,55 @@ pub fn prometheus(progress: Progress) -> Result<PathBuf> {
         return Ok(folder.join("prometheus"));
     }
     store::tool("prometheus", "debian", "Prometheus, from Debian's package", progress, |dir| {
-        let package = dir.join("package");
-        fs::create_dir(&package).context("cannot create a folder for the package")?;
-        let apt = |arguments: &[&str]| {
-            let mut apt = Command::new("apt-get");
-            apt.args(arguments).arg("--quiet").current_dir(&package);
-            run::quietly(apt, &format!("apt-get {}", arguments.join(" ")), dir, progress)
-        };
-        // A fresh machine has no lists of packages; only root can fetch them.
-        apt(&["download", "prometheus"])
-            .or_else(|_| apt(&["update"]).and_then(|()| apt(&["download", "prometheus"])))
-            .context("Prometheus is needed: install it, so that prometheus and promtool are in PATH")?;
-        let entry = fs::read_dir(&package).context("cannot read the folder of the package")?.next();
-        let file = entry.context("apt-get downloaded no package")??.path();
-        let mut unpack = Command::new("dpkg-deb");
-        unpack.arg("--extract").arg(&file).arg(&package);
-        run::quietly(unpack, "dpkg-deb", dir, progress)?;
-        for program in PROGRAMS {
-            fs::rename(package.join("usr/bin").join(program), dir.join(program))
-                .with_context(|| format!("the package has no {program}"))?;
-        }
-        fs::remove_dir_all(&package).context("cannot remove the unpacked package")
+        from_debian("prometheus", &PROGRAMS, dir, progress)
+            .context("Prometheus is needed: install it, so that prometheus and promtool are in PATH")
     })
+}
+
+/// The library that shows a process another date, from Debian's package.
+pub fn faketime(progress: Progress) -> Result<PathBuf> {
+    const LIBRARY: &str = "libfaketime.so.1";
+    store::tool(LIBRARY, "debian", "libfaketime, from Debian's package", progress, |dir| {
+        from_debian("libfaketime", &[LIBRARY], dir, progress)
+    })
+}
+
+/// Puts files of a Debian package into `dir`, without installing it.
+fn from_debian(name: &str, files: &[&str], dir: &Path, progress: Progress) -> Result<()> {
+    let package = dir.join("package");
+    fs::create_dir(&package).context("cannot create a folder for the package")?;
+    let apt = |arguments: &[&str]| {
+        let mut apt = Command::new("apt-get");
+        apt.args(arguments).arg("--quiet").current_dir(&package);
+        run::quietly(apt, &format!("apt-get {}", arguments.join(" ")), dir, progress)
+    };
+    // A fresh machine has no lists of packages; only root can fetch them.
+    apt(&["download", name]).or_else(|_| apt(&["update"]).and_then(|()| apt(&["download", name])))?;
+    let entry = fs::read_dir(&package).context("cannot read the folder of the package")?.next();
+    let archive = entry.context("apt-get downloaded no package")??.path();
+    let mut unpack = Command::new("dpkg-deb");
+    unpack.arg("--extract").arg(&archive).arg(&package);
+    run::quietly(unpack, "dpkg-deb", dir, progress)?;
+    for file in files {
+        let found = find(&package, file)?.with_context(|| format!("the package {name} has no {file}"))?;
+        fs::rename(found, dir.join(file)).with_context(|| format!("cannot move {file}"))?;
+    }
+    fs::remove_dir_all(&package).context("cannot remove the unpacked package")
+}
+
+/// The file of this name in a folder or below it.
+fn find(folder: &Path, name: &str) -> Result<Option<PathBuf>> {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            if let Some(found) = find(&entry.path(), name)? {
+                return Ok(Some(found));
+            }
+        } else if entry.file_name() == name {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
 }
 
 /// The OpenTelemetry Collector of the tests, with the components that tests/collector/builder.yaml names.
