@@ -373,7 +373,11 @@ fn sources(
     Sources::new(client.clone(), needs, Arc::new(changed)).context("the folder of --plugins cannot be read")
 }
 
-fn sandbox(settings: &Settings) -> anyhow::Result<Sandbox> {
+/// The sandbox of a host with these settings.
+///
+/// # Errors
+/// If wasmtime does not run here, or the cache folder cannot be used.
+pub fn sandbox(settings: &Settings) -> anyhow::Result<Sandbox> {
     let options = Options::new(&settings.cache_dir);
     let compile_memory = settings.compile_memory.unwrap_or(options.compile_memory);
     let options = Options { describe: settings.caps.describe(&options.describe), compile_memory, ..options };

@@ -69,7 +69,9 @@ impl Readiness {
     /// Marks a standby as prepared to take over.
     pub fn standing_by(&self) {
         // In any other state the host leads already, or stops.
-        let _ = self.state.compare_exchange(STARTING, STANDING_BY, Ordering::Relaxed, Ordering::Relaxed);
+        if self.state.compare_exchange(STARTING, STANDING_BY, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            tracing::info!("standing by: prepared to take over");
+        }
     }
 
     /// Sets what keeps the host from its work; none if nothing does.

@@ -3,6 +3,7 @@
 
 mod contestant;
 mod copies;
+mod failover;
 mod http;
 mod neighbours;
 mod observer;
@@ -56,7 +57,7 @@ struct Run {
     /// Also write the table
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10, p11, r19
+    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10, p11, p12, r19
     #[arg(long)]
     only: Vec<String>,
 }
@@ -93,36 +94,26 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
         works(run, &amounts, &mut figures, &say).await;
     }
     if wanted(&["p6"]) {
-        match scale::no_ops(&run.paths, &amounts, &say).await {
-            Ok(resync) => figures.no_ops = Some(resync),
-            Err(error) => note(&mut figures, &say, format!("P6 is missing: {error:#}")),
-        }
+        figures.no_ops = figures.or_note("P6", scale::no_ops(&run.paths, &amounts, &say).await, &say);
     }
     if wanted(&["p7", "p9"]) {
-        match scale::measure(&run.paths, &amounts, &say).await {
-            Ok(scale) => figures.scale = Some(scale),
-            Err(error) => note(&mut figures, &say, format!("P7 and P9 are missing: {error:#}")),
-        }
+        figures.scale = figures.or_note("P7 and P9", scale::measure(&run.paths, &amounts, &say).await, &say);
     }
     if wanted(&["p10"]) {
-        match starts::measure(&run.paths, &amounts, &say).await {
-            Ok(starts) => figures.starts = Some(starts),
-            Err(error) => note(&mut figures, &say, format!("P10 is missing: {error:#}")),
-        }
+        figures.starts = figures.or_note("P10", starts::measure(&run.paths, &amounts, &say).await, &say);
     }
     if wanted(&["p11"]) {
         say("P11: work B next to a plugin that computes all the time");
-        match neighbours::measure(&run.paths, &amounts).await {
-            Ok(pairs) => figures.beside = pairs,
-            Err(error) => note(&mut figures, &say, format!("P11 is missing: {error:#}")),
-        }
+        let pairs = neighbours::measure(&run.paths, &amounts).await;
+        figures.beside = figures.or_note("P11", pairs, &say).unwrap_or_default();
+    }
+    if wanted(&["p12"]) {
+        figures.failover = figures.or_note("P12", failover::measure(&run.paths, &amounts, &say).await, &say);
     }
     if wanted(&["r19"]) {
         say("R19: work B before, during and after the activity of hostile plugins");
-        match neighbours::measure_hostile(&run.paths, &amounts, &say).await {
-            Ok(rows) => figures.hostile = rows,
-            Err(error) => note(&mut figures, &say, format!("R19 is missing: {error:#}")),
-        }
+        let rows = neighbours::measure_hostile(&run.paths, &amounts, &say).await;
+        figures.hostile = figures.or_note("R19", rows, &say).unwrap_or_default();
     }
     say("done");
 

@@ -77,6 +77,16 @@ impl Process {
         lines.get(lines.len().saturating_sub(5)..).unwrap_or_default().join(" / ")
     }
 
+    /// Waits until its log has a line with this text.
+    pub fn wait_log(&mut self, text: &str, patience: Duration) -> anyhow::Result<()> {
+        until(format_args!("{text:?} in the log of a contestant"), patience, || {
+            if !self.lives() {
+                bail!("a contestant ended by itself: {}", self.said());
+            }
+            Ok(String::from_utf8_lossy(&fs::read(&self.log)?).contains(text).then_some(()))
+        })
+    }
+
     /// CPU time of the process and of its ended children so far, in seconds, to a hundredth.
     pub fn cpu(&self) -> anyhow::Result<f64> {
         cpu_of(self.proc("stat").as_ref())

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use crate::contestant::Contestant;
+use crate::failover::Failover;
 use crate::neighbours::{Beside, Hostile, Latency};
 use crate::process::seconds;
 use crate::scale::{Resync, Scale};
@@ -29,6 +30,8 @@ pub struct Figures {
     pub scale: Option<Scale>,
     /// P10.
     pub starts: Option<Starts>,
+    /// P12.
+    pub failover: Option<Failover>,
     /// P6.
     pub no_ops: Option<Resync>,
     /// P5: median and p99 of a call, in microseconds.
@@ -52,6 +55,19 @@ pub struct Line {
 }
 
 impl Figures {
+    /// The figures of a goal; none, and a note, if they could not be measured.
+    pub fn or_note<T>(&mut self, goal: &str, measured: anyhow::Result<T>, say: &dyn Fn(&str)) -> Option<T> {
+        match measured {
+            Ok(figures) => Some(figures),
+            Err(error) => {
+                let text = format!("{goal} is missing: {error:#}");
+                say(&text);
+                self.notes.push(text);
+                None
+            }
+        }
+    }
+
     /// The measured goals, in order.
     pub fn lines(&self) -> Vec<Line> {
         let lines = [
@@ -65,6 +81,7 @@ impl Figures {
             self.slope(),
             self.start(),
             self.neighbours(),
+            self.failover(),
             self.hostile(),
         ];
         lines.into_iter().flatten().collect()
@@ -239,6 +256,25 @@ impl Figures {
         })
     }
 
+    fn failover(&self) -> Option<Line> {
+        /// The default of `--leader-elect-lease-duration`.
+        const LEASE_MS: f64 = 15_000.0;
+        let Failover { parents, terminated, killed, .. } = self.failover?;
+        Some(Line {
+            key: "p12",
+            measure: format!(
+                "SIGKILL of the leader → first write of the standby, {parents} parents (SIGTERM: {terminated:.0})"
+            ),
+            unit: "ms",
+            windlass: killed,
+            limit: Some(LEASE_MS),
+            peers: BTreeMap::new(),
+            ratio: Some(killed / LEASE_MS),
+            goal: "≤ lease duration + 1 s; after SIGTERM ≤ 1 s",
+            met: killed <= LEASE_MS + 1000.0 && terminated <= 1000.0,
+        })
+    }
+
     fn neighbours(&self) -> Option<Line> {
         let ratio = median(self.beside.iter().map(|pair| pair.neighbour.p99 / pair.outside.p99))?;
         let cores = median(self.beside.iter().map(|pair| pair.cores))?;
@@ -395,6 +431,13 @@ impl Figures {
         }
         if let Some(starts) = &self.starts {
             rows.push((format!("windlass, {} plugins, idle", starts.plugins), starts.idle, String::new()));
+        }
+        if let Some(failover) = &self.failover {
+            rows.push((
+                format!("windlass, standing by, {} parents", failover.parents),
+                failover.standby,
+                String::new(),
+            ));
         }
         if rows.is_empty() {
             return;

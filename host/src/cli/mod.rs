@@ -1,5 +1,6 @@
 //! The subcommands and their flags.
 
+mod check;
 mod completion;
 mod component;
 mod connect;

@@ -8,33 +8,41 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
+use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::NOT_HOLDER;
+use super::check::{self, Setup};
 use super::component::RegistryArgs;
 use super::connect::ClusterArgs;
 use super::election::ElectionArgs;
-use crate::cluster::lease::{GateLayer, NotHolder, WriteGate};
+use super::{NOT_HOLDER, default_cache_dir};
+use crate::cluster::lease::{Election, GateLayer, NotHolder, WriteGate};
 use crate::plugins::caps::Caps;
-use crate::run::{Settings, run};
-use crate::telemetry::{self, Telemetry};
+use crate::run::{Settings, run, sandbox};
+use crate::telemetry::{self, Scrape, Telemetry};
 
 /// Flags of `windlass run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   windlass run --kubeconfig ~/.kube/config
+  windlass run --check
   windlass run --plugins target/guests
   WINDLASS_LOG=debug windlass run --log-traces
   OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 windlass run
 
 Exit codes:
-  0  stopped by SIGTERM or SIGINT
+  0  stopped by SIGTERM or SIGINT; with --check: all is well
+  1  --check found a problem
   2  wrong usage
   3  the host could not start, or failed; the message says why
   7  this host does not hold the Lease `windlass` in the namespace: it lost it to another host, or, with
      --leader-elect=false, another host holds it")]
 pub struct Args {
+    /// Check whether a host can run here (access to the API server, permissions, CRD, cache folder, addresses, clock,
+    /// Lease), print what is missing and how to get it, and exit. It changes nothing in the cluster
+    #[arg(long)]
+    check: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Namespace of the host; it contains the ServiceAccounts that Plugins name
@@ -96,7 +104,7 @@ impl std::str::FromStr for MetricsAddr {
 /// Longest wait for busy threads after everything else has ended.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Runs until SIGTERM or SIGINT.
+/// Runs until SIGTERM or SIGINT, or checks whether a host can run.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let election = args
         .election
@@ -108,25 +116,19 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         .event_interval(8)
         .build()
         .context("no runtime")?;
-    let result = runtime.block_on(async {
-        let MetricsAddr(metrics_addr) = args.metrics_addr;
-        let telemetry = Telemetry::start(&args.telemetry, metrics_addr.is_some())?;
+    let result =
+        runtime.block_on(async { if args.check { args.check(election).await } else { args.run(election).await } });
+    // Work that blocks a thread, such as a component's `describe`, must not keep the process alive.
+    runtime.shutdown_timeout(LINGER);
+    result
+}
+
+impl Args {
+    async fn run(&self, election: Election) -> anyhow::Result<ExitCode> {
+        let telemetry = Telemetry::start(&self.telemetry, self.metrics_addr.0.is_some())?;
         let gate = WriteGate::default();
-        let gate_layer = GateLayer::new(gate.clone(), &args.namespace, election.timing.margin());
-        let client = args.cluster.client_of_host(gate_layer).await?;
-        let settings = Settings {
-            cache_dir: args.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?,
-            health_addr: args.health_addr,
-            metrics: metrics_addr.zip(telemetry.scrape()),
-            workers: usize::from(args.workers),
-            caps: args.caps.clone(),
-            namespace: args.namespace.clone(),
-            election,
-            plain_http: args.registries.plain_http.clone(),
-            require_signatures: args.require_signatures,
-            plugins: args.plugins.clone(),
-            compile_memory: args.compile_memory,
-        };
+        let client = self.client(&gate, election).await?;
+        let settings = self.settings(election, telemetry.scrape())?;
         let stop = CancellationToken::new();
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;
@@ -147,8 +149,41 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             }
             result => result.map(|()| ExitCode::SUCCESS),
         }
-    });
-    // Work that blocks a thread, such as a component's `describe`, must not keep the process alive.
-    runtime.shutdown_timeout(LINGER);
-    result
+    }
+
+    async fn check(&self, election: Election) -> anyhow::Result<ExitCode> {
+        let settings = self.settings(election, None)?;
+        let metrics_addr = self.metrics_addr.0.map(|address| ("--metrics-addr", address));
+        let setup = Setup {
+            // The gate stays closed: no check can write.
+            client: self.client(&WriteGate::default(), election).await,
+            namespace: settings.namespace.clone(),
+            election,
+            cache: (settings.cache_dir.clone(), sandbox(&settings).map(drop)),
+            plugins: settings.plugins,
+            addresses: std::iter::once(("--health-addr", self.health_addr)).chain(metrics_addr).collect(),
+        };
+        Ok(check::main(setup).await)
+    }
+
+    async fn client(&self, gate: &WriteGate, election: Election) -> anyhow::Result<Client> {
+        let layer = GateLayer::new(gate.clone(), &self.namespace, election.timing.margin());
+        self.cluster.client_of_host(layer).await
+    }
+
+    fn settings(&self, election: Election, scrape: Option<Scrape>) -> anyhow::Result<Settings> {
+        Ok(Settings {
+            cache_dir: self.cache_dir.clone().map_or_else(default_cache_dir, Ok)?,
+            health_addr: self.health_addr,
+            metrics: self.metrics_addr.0.zip(scrape),
+            workers: usize::from(self.workers),
+            caps: self.caps.clone(),
+            namespace: self.namespace.clone(),
+            election,
+            plain_http: self.registries.plain_http.clone(),
+            require_signatures: self.require_signatures,
+            plugins: self.plugins.clone(),
+            compile_memory: self.compile_memory,
+        })
+    }
 }
