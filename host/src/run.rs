@@ -230,6 +230,7 @@ impl Host {
     fn stand_by(&self, readiness: &Readiness, stop: &CancellationToken) {
         let prepare = Prepare { plugins: self.plugins.clone(), readiness: readiness.clone() };
         work_on(&self.tasks, PLUGIN_WORKERS, &self.plugin_queue, prepare, stop);
+        self.tasks.spawn(tidy_now_and_then(self.plugins.clone(), stop.clone()));
         let (own, stop) = (self.own.clone(), stop.clone());
         let prepare = Prepare { plugins: self.plugins.clone(), readiness: readiness.clone() };
         self.tasks.spawn(async move {

@@ -67,9 +67,9 @@ const UNSETTLED: Duration = Duration::from_secs(10);
 const LIMITED: Duration = Duration::from_mins(1);
 
 impl Plugins {
-    /// Removes data that no Plugin uses, once every Plugin was reconciled.
+    /// Removes data that no Plugin uses, once every Plugin was reconciled, or prepared by a standby.
     pub async fn tidy(&self) {
-        if !self.all_tried() {
+        if !self.all_known(|known| known.tried || known.prepared) {
             return;
         }
         let (sandbox, used) = (self.sandbox.clone(), self.in_use());

@@ -242,7 +242,12 @@ fn h02_standby_changes_nothing_and_host_without_election_exits_beside_a_leader()
         let leases = other.requests(&env, mark).resource("leases").attempted_writes();
         assert_eq!(leases.to_vec(), [], "the Lease is the leader's");
     }
-    let lease = env.get("leases", SYSTEM_NAMESPACE, "windlass").expect("a Lease");
+    // A Lease that is deleted is not free: its holder still writes, and creates it again.
+    let mark = env.mark();
+    env.kubectl(&["-n", SYSTEM_NAMESPACE, "delete", "lease", "windlass"]);
+    let lease = wait("the Lease", TIMEOUT, || env.get("leases", SYSTEM_NAMESPACE, "windlass"));
+    assert_eq!(standby.requests(&env, mark).resource("leases").attempted_writes().to_vec(), []);
+    assert!(leader.leads());
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 15);
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
 }

@@ -86,10 +86,11 @@ impl HeldLease {
         let own = self.instance.identity.to_string();
         let found = lease.as_ref().map(|lease| self.leases.read(lease)).unwrap_or_default();
         let spec = lease.as_ref().and_then(|lease| lease.spec.as_ref());
-        let transitions = spec.and_then(|spec| spec.lease_transitions).unwrap_or_default();
         let holder = found.holder.unwrap_or_default();
-        // A Lease that was deleted, or released by another client, had no other holder if nobody counted one.
-        if (!holder.is_empty() && holder != own) || transitions > self.transitions {
+        // Another host may have held a Lease meanwhile that is free now. A user who empties the holder, or deletes the
+        // Lease, changes neither of these.
+        let had_another = spec.is_some_and(|spec| spec.lease_transitions != Some(self.transitions));
+        if (!holder.is_empty() && holder != own) || had_another {
             return Err(Failure::Lost(if holder.is_empty() { "no host".to_owned() } else { holder }));
         }
         let acquired = spec.and_then(|spec| spec.acquire_time.as_ref()).map(|time| time.0);
