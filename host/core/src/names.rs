@@ -46,6 +46,8 @@ pub const ANNOTATION_SUSPEND: &str = "windlass.dev/suspend";
 pub const ANNOTATION_SKIP_FINALIZE: &str = "windlass.dev/skip-finalize";
 /// Annotation on a parent or a Plugin: the hash of the blocked deletions to allow (rule R9).
 pub const ANNOTATION_ALLOW_DELETION: &str = "windlass.dev/allow-deletion";
+/// Annotation on a parent: the trace (W3C `traceparent`) to which the traces of its reconciles link.
+pub const ANNOTATION_TRACEPARENT: &str = "windlass.dev/traceparent";
 
 /// Annotation on a Plugin: while it is `"true"`, the previous component is live again.
 pub const ANNOTATION_ROLLBACK: &str = "windlass.dev/rollback";

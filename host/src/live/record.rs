@@ -49,12 +49,15 @@ struct Rare {
     namespace_terminating: Option<(Uid, Instant)>,
     /// A hash of the reason and message of the parent's failure: the texts of thousands would take megabytes.
     failure: Option<u64>,
+    /// A hash of the parent's invalid annotation `windlass.dev/traceparent` that was logged.
+    invalid_traceparent: Option<u64>,
 }
 
 impl Rare {
     fn is_empty(&self) -> bool {
-        let Self { own_writes, deletions, namespace_terminating, failure } = self;
-        own_writes.is_empty() && deletions.is_empty() && namespace_terminating.is_none() && failure.is_none()
+        let Self { own_writes, deletions, namespace_terminating, failure, invalid_traceparent } = self;
+        let is_unmarked = namespace_terminating.is_none() && failure.is_none() && invalid_traceparent.is_none();
+        own_writes.is_empty() && deletions.is_empty() && is_unmarked
     }
 }
 
@@ -191,7 +194,7 @@ impl Records {
         all.parents.retain(|_, record| {
             record.steady = Steady::default();
             if let Some(rare) = &mut record.rare {
-                (rare.deletions, rare.namespace_terminating, rare.failure) = (ParentDeletions::default(), None, None);
+                **rare = Rare { own_writes: std::mem::take(&mut rare.own_writes), ..Rare::default() };
             }
             record.has_recent_writes(now)
         });
@@ -210,6 +213,19 @@ impl Records {
             all.failures.note(parent, failure, Timestamp::now());
             self.changed(all);
         }
+    }
+
+    /// Records a parent's annotation `windlass.dev/traceparent` if it is invalid, and forgets it if it is valid (none). Returns whether an
+    /// invalid value is a new one, which is to be logged.
+    pub fn note_traceparent(&self, parent: &ObjectKey, invalid: Option<&str>) -> bool {
+        let hash = invalid.map(|value| self.hasher.hash_one(value));
+        self.with(parent, |record| {
+            let before = record.rare.as_ref().and_then(|rare| rare.invalid_traceparent);
+            if before != hash {
+                record.rare().invalid_traceparent = hash;
+            }
+            hash.is_some() && before != hash
+        })
     }
 
     /// Records the end of a reconcile after which the parent is not in steady state: the next reconcile must not be skipped (rule R17),

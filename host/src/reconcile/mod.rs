@@ -134,6 +134,7 @@ impl Reconciler {
         let span = tracing::Span::current();
         span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
         span.record("windlass.parent.generation", snapshot.parent.generation);
+        spans::link(&span, live, &snapshot.parent);
         if snapshot.parent.deleting {
             live.records.with(&job.key, |record| record.steady.end());
             self.queue_consequences(live, live.state.forget_deletions(&job.key));

@@ -1,13 +1,19 @@
 //! The spans of a reconcile's steps, and the record of a call in `plugin.call`.
 
-use opentelemetry::KeyValue;
-use opentelemetry::trace::Status;
+use std::collections::HashMap;
+
+use opentelemetry::propagation::TextMapPropagator;
+use opentelemetry::trace::{SpanContext, Status, TraceContextExt};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Span;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use windlass_core::contract::{CallFailure, CallReport, Failure, Level, Note, PluginResult};
 use windlass_core::digest::Digest;
 use windlass_core::ids::ObjectKey;
+use windlass_core::names::ANNOTATION_TRACEPARENT;
+use windlass_core::object::Object;
 use windlass_core::outcome::bounded;
 use windlass_core::plan::Plan;
 use windlass_core::quarantine::CallOutcome;
@@ -24,6 +30,34 @@ pub fn observed(observe: impl FnOnce() -> Option<Snapshot>) -> Option<Snapshot> 
         span.record("windlass.children", int(snapshot.children.len()));
     }
     snapshot
+}
+
+/// Links the span of a reconcile to the trace that the parent's annotation `windlass.dev/traceparent` names. Each new
+/// invalid value is logged once.
+pub fn link(span: &Span, live: &Live, parent: &Object) {
+    let Some(value) = parent.marks.get(ANNOTATION_TRACEPARENT).filter(|_| !span.is_disabled()) else { return };
+    let remote = context_of(value);
+    if live.records.note_traceparent(&parent.key, remote.is_none().then_some(value)) {
+        tracing::warn!(
+            plugin = %live.name,
+            kind = &*parent.kind.kind,
+            object = %parent.key,
+            value = &*one_line(value),
+            "annotation {ANNOTATION_TRACEPARENT} ignored: it is not a W3C traceparent"
+        );
+    }
+    if let Some(remote) = remote {
+        span.add_link(remote);
+    }
+}
+
+/// The trace and span that a `traceparent` names; none if it is invalid.
+fn context_of(traceparent: &str) -> Option<SpanContext> {
+    // The propagator also accepts ids that are too short.
+    let has_lengths = traceparent.split('-').map(str::len).take(4).eq([2, 32, 16, 2]);
+    let carrier = HashMap::from([("traceparent".to_owned(), traceparent.to_owned())]);
+    let remote = TraceContextPropagator::new().extract_with_context(&Context::new(), &carrier);
+    Some(remote.span().span_context().clone()).filter(|remote| has_lengths && remote.is_valid())
 }
 
 /// Runs `plan` in its span.
@@ -174,5 +208,32 @@ fn log(live: &Live, parent: &ObjectKey, level: Level, message: &str, fields: &[(
         Level::Info => line!(info, INFO),
         Level::Warn => line!(warn, WARN),
         Level::Error => line!(error, ERROR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_w3c_traceparent_names_a_trace() {
+        let (trace, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+        let valid = context_of(&format!("00-{trace}-{span}-00")).expect("valid, although not sampled");
+        assert_eq!((valid.trace_id().to_string(), valid.span_id().to_string()), (trace.to_owned(), span.to_owned()));
+        let no_trace = "0".repeat(32);
+        for invalid in [
+            String::new(),
+            "true".to_owned(),
+            trace.to_owned(),
+            "00-abc-def-01".to_owned(),
+            format!("00-{trace}-{span}"),
+            format!("00-{trace}-{span}-01-more"),
+            format!("ff-{trace}-{span}-01"),
+            format!("00-{no_trace}-{span}-01"),
+            format!("00-{}-{span}-01", trace.to_uppercase()),
+            format!("00-{trace}-{}-01", "x".repeat(16)),
+        ] {
+            assert!(context_of(&invalid).is_none(), "{invalid}");
+        }
     }
 }

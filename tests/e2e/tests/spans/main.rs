@@ -3,6 +3,7 @@
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing, clippy::too_many_lines)]
 
+mod links;
 mod measures;
 mod operators;
 mod outage;
