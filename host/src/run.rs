@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +42,7 @@ use crate::reconcile::related::Related;
 use crate::reconcile::report::Reporter;
 use crate::reconcile::rng_seed::RngSeeds;
 use crate::reconcile::triggers::Triggers;
-use crate::serve::{Readiness, listen, serve_health, serve_metrics};
+use crate::serve::{Liveness, Readiness, listen, serve_health, serve_metrics};
 use crate::telemetry::{self, PluginState, Scrape};
 
 /// Number of Plugins that are reconciled at once. Compilation has its own limit; the rest is waiting for the API
@@ -97,8 +98,10 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
         None => None,
     };
     let readiness = Readiness::new(base.progress.clone(), gate.clone());
+    let liveness = Liveness::new(Handle::current());
     let closing = CancellationToken::new();
-    let serving = tokio::spawn(serve_all(listener, readiness.clone(), metrics, closing.clone()));
+    let health = serve_health(listener, readiness.clone(), liveness.clone(), closing.clone());
+    let serving = tokio::spawn(serve_all(health, metrics, closing.clone()));
     let leads = gate.clone();
     telemetry::observe_leader(move || leads.is_open());
     let host = Host::wire(base, &settings, &stop);
@@ -113,14 +116,13 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     };
     let (end, ended) = oneshot::channel();
     let keeping = tokio::spawn(held.keep(ended, stop.clone()));
-    let working = host.lead(&readiness, &stop);
+    let working = host.lead(&readiness, &liveness, &stop);
     Running { end, keeping, serving, closing, readiness, working }.until(stop).await
 }
 
 /// Serves the health address, and the metrics address if there is one, until `stop` is cancelled.
 async fn serve_all(
-    health: TcpListener,
-    readiness: Readiness,
+    health: impl Future<Output = anyhow::Result<()>>,
     metrics: Option<(TcpListener, Scrape)>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -130,7 +132,7 @@ async fn serve_all(
             None => Ok(()),
         }
     };
-    tokio::try_join!(serve_health(health, readiness, stop.clone()), scrapes).map(|_| ())
+    tokio::try_join!(health, scrapes).map(|_| ())
 }
 
 /// Parts that need no Lease.
@@ -241,12 +243,13 @@ impl Host {
     }
 
     /// Starts the work of the host that holds the Lease; it ends when `stop` is cancelled.
-    fn lead(self, readiness: &Readiness, stop: &CancellationToken) -> Working {
+    fn lead(self, readiness: &Readiness, liveness: &Liveness, stop: &CancellationToken) -> Working {
         let Self { sandbox, workers, own, plugins, plugin_queue, parents, rng_key, reconciler, events, tasks, .. } =
             self;
         plugins.begin_to_lead();
         let bring_up = BringUp { plugins: plugins.clone(), readiness: readiness.clone() };
         work_on(&tasks, PLUGIN_WORKERS, &plugin_queue, bring_up, stop);
+        liveness.follow("Plugins", move || plugin_queue.stalled());
         tasks.spawn(tidy_now_and_then(plugins.clone(), stop.clone()));
         let bring_up = BringUp { plugins, readiness: readiness.clone() };
         let stopped = stop.clone();
@@ -255,10 +258,12 @@ impl Host {
                 bring_up.check().await;
             }
         });
-        let (working, stopped, readiness) = (tasks.clone(), stop.clone(), readiness.clone());
+        let (working, stopped) = (tasks.clone(), stop.clone());
+        let (readiness, liveness) = (readiness.clone(), liveness.clone());
         tasks.spawn(async move {
             if let Some(seeds) = rng_seeds(&rng_key, &readiness, &stopped).await {
                 work_on(&working, workers, &parents, reconciler(seeds), &stopped);
+                liveness.follow("parents", move || parents.stalled());
             }
         });
         tasks.close();

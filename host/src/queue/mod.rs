@@ -139,6 +139,12 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
         self.0.inner.lock().state.groups(Instant::now())
     }
 
+    /// The number of keys that were taken to run, if a key waits and none runs. If it does not grow then, the workers are
+    /// gone. None also while the queue is locked: this does not wait.
+    pub fn stalled(&self) -> Option<u64> {
+        self.0.inner.try_lock()?.state.stalled(Instant::now())
+    }
+
     /// Whether keys of a group are running.
     pub fn is_running(&self, group: &G) -> bool {
         self.0.inner.lock().state.is_running(group)

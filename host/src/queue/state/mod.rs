@@ -141,6 +141,8 @@ pub(super) struct State<G, K> {
     /// Number of running keys; `workers` is the limit.
     running: usize,
     workers: usize,
+    /// Number of times that a key was taken to run.
+    taken: u64,
     /// Number of running keys that have stepped aside: they wait, or other workers were woken in their place.
     aside: usize,
     busy_max: Busy,
@@ -184,6 +186,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             turn: VecDeque::new(),
             running: 0,
             workers,
+            taken: 0,
             aside: 0,
             busy_max,
             timers: BTreeSet::new(),
@@ -311,6 +314,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             self.take_turn(place);
             if job.is_some() {
                 self.running += 1;
+                self.taken += 1;
                 return job;
             }
         }
@@ -331,6 +335,12 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         let idle = self.idle();
         let wants = |group: &Group<G>| group.running < idle && group.running - group.aside < self.busy_max.of_group;
         self.busy() < self.busy_max.of_all && self.turn.iter().any(|place| self.groups.get(*place).is_some_and(wants))
+    }
+
+    /// The number of keys that were taken to run, if a key waits and none runs: a worker must take it at once.
+    pub(super) fn stalled(&self, now: Instant) -> Option<u64> {
+        let is_due = self.next_due().is_some_and(|due| due <= now);
+        (self.running == 0 && (is_due || !self.turn.is_empty())).then_some(self.taken)
     }
 
     /// Marks a running key as no longer keeping a thread busy.

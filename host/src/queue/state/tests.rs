@@ -446,3 +446,21 @@ fn r13_resync_has_a_jitter_of_ten_percent() {
         assert!((early..=late).contains(&wait.as_secs()), "{wait:?}");
     }
 }
+
+#[test]
+fn waiting_keys_that_no_worker_takes_are_noticed() {
+    let mut queue = Harness::new();
+    assert_eq!(queue.state.stalled(queue.now), None, "no key waits");
+    queue.add("a", 1, Trigger::Event);
+    queue.add("a", 2, Trigger::Event);
+    assert_eq!(queue.state.stalled(queue.now), Some(0));
+    let job = queue.next().expect("ready");
+    assert_eq!(queue.state.stalled(queue.now), None, "a worker has taken a key, and may take the other one later");
+    queue.done(&job, Requeue::WhenChanged);
+    assert_eq!(queue.state.stalled(queue.now), Some(1));
+    let job = queue.next().expect("ready");
+    queue.done(&job, Requeue::After(Duration::from_secs(1)));
+    assert_eq!(queue.state.stalled(queue.now), None, "no key is due");
+    queue.pass(Duration::from_secs(2));
+    assert_eq!(queue.state.stalled(queue.now), Some(2), "a timer did not wake a worker");
+}

@@ -1,5 +1,7 @@
 //! Serves `/healthz`, `/readyz` and `/metrics`. Any Pod can connect, so connections have limits.
 
+mod liveness;
+
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -7,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -19,12 +22,16 @@ use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::liveness::BEAT;
 use crate::cluster::lease::{NAME as LEASE, WriteGate};
 use crate::cluster::watch::AllProgress;
 use crate::telemetry::{CONTENT_TYPE, Scrape, one_line};
+
+pub use liveness::Liveness;
 
 /// Largest number of connections. A new one ends the oldest, because the new one is most likely a probe.
 const CONNECTIONS: usize = 64;
@@ -126,19 +133,67 @@ pub async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListen
     TcpListener::bind(address).await.map_err(|error| anyhow::anyhow!("{flag} {address} cannot be listened on: {error}"))
 }
 
-/// Serves `/healthz` and `/readyz` until `stop` is cancelled.
+/// Serves `/healthz` and `/readyz` until `stop` is cancelled, by a thread and a runtime of their own.
 ///
 /// # Errors
-/// If the listener has no address.
-pub async fn serve_health(listener: TcpListener, readiness: Readiness, stop: CancellationToken) -> anyhow::Result<()> {
+/// If the thread cannot be started, or panics.
+pub async fn serve_health(
+    listener: TcpListener,
+    readiness: Readiness,
+    liveness: Liveness,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     tracing::info!(address = %listener.local_addr()?, "serving /healthz and /readyz");
+    let listener = listener.into_std()?;
+    let (end, ended) = oneshot::channel();
+    let serve = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(health(listener, readiness, (liveness, BEAT), stop))
+    };
+    std::thread::Builder::new().name("health".to_owned()).spawn(move || end.send(serve()))?;
+    ended.await.context("the thread of /healthz panicked")?
+}
+
+/// Serves `/healthz` and `/readyz` in this runtime; the host is looked at once in a `beat`.
+async fn health(
+    listener: std::net::TcpListener,
+    readiness: Readiness,
+    (liveness, beat): (Liveness, Duration),
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let stuck = Arc::new(Mutex::new(Vec::new()));
+    let alive = stuck.clone();
     let app = Router::new()
-        // A response shows that the runtime's threads are not stuck.
-        .route("/healthz", get(|| async { "ok" }))
-        .route("/readyz", get(ready))
-        .with_state(readiness);
-    serve(listener, app, stop).await;
-    Ok(())
+        .route("/healthz", get(async move || status_of(alive_or(alive.lock().concat()))))
+        .route("/readyz", get(async move || status_of(readiness.get())));
+    let listener = TcpListener::from_std(listener)?;
+    tokio::select! {
+        () = serve(listener, app, stop) => Ok(()),
+        () = liveness.watch(beat, |found| note_stuck(&stuck, found)) => Ok(()),
+    }
+}
+
+/// Stores what is stuck for `/healthz`; each change is logged.
+fn note_stuck(stuck: &Mutex<Vec<String>>, found: Vec<String>) {
+    let mut stuck = stuck.lock();
+    if *stuck != found {
+        let parts = one_line(&found.concat()).into_owned();
+        tracing::error!(stuck = parts, "/healthz fails while a part of the host is stuck; please report this");
+        *stuck = found;
+    }
+}
+
+/// The response of a probe.
+fn status_of(result: Result<&'static str, String>) -> (StatusCode, String) {
+    match result {
+        Ok(response) => (StatusCode::OK, response.to_owned()),
+        Err(problems) => (StatusCode::SERVICE_UNAVAILABLE, problems),
+    }
+}
+
+/// The response of `/healthz` with these problems.
+fn alive_or(problems: String) -> Result<&'static str, String> {
+    if problems.is_empty() { Ok("ok") } else { Err(problems) }
 }
 
 /// Serves `/metrics` until `stop` is cancelled.
@@ -213,13 +268,6 @@ impl Drop for Connections {
     }
 }
 
-async fn ready(State(readiness): State<Readiness>) -> (StatusCode, String) {
-    match readiness.get() {
-        Ok(response) => (StatusCode::OK, response.to_owned()),
-        Err(message) => (StatusCode::SERVICE_UNAVAILABLE, message),
-    }
-}
-
 async fn metrics(State(scrape): State<Scrape>) -> Response {
     match scrape.text().await {
         Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text.to_string()).into_response(),
@@ -233,6 +281,7 @@ mod tests {
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpStream;
+    use tokio::runtime::Handle;
     use windlass_core::ids::Gvk;
     use windlass_core::progress::SILENCE_LIMIT;
 
@@ -293,7 +342,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let stop = CancellationToken::new();
-        let serving = tokio::spawn(serve_health(listener, Readiness::default(), stop.clone()));
+        let liveness = Liveness::new(Handle::current());
+        let serving = tokio::spawn(serve_health(listener, Readiness::default(), liveness, stop.clone()));
         let mut idle = Vec::new();
         for _ in 0..3 * CONNECTIONS {
             idle.push(TcpStream::connect(address).await.expect("connected"));
@@ -306,6 +356,37 @@ mod tests {
         }
         stop.cancel();
         assert!(serving.await.expect("no panic").is_ok());
+    }
+
+    #[test]
+    fn healthz_responds_and_fails_while_all_threads_of_the_runtime_are_stuck() {
+        const THREADS: usize = 2;
+        let stuck = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).build().expect("a runtime");
+        let liveness = Liveness::new(stuck.handle().clone());
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("for the runtime");
+        let address = listener.local_addr().expect("an address");
+        let beat = Duration::from_millis(1);
+        let own = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        own.block_on(async {
+            let stop = CancellationToken::new();
+            let serving = tokio::spawn(health(listener, Readiness::default(), (liveness, beat), stop.clone()));
+            let mut blocked = Vec::new();
+            for _ in 0..THREADS {
+                let (release, released) = std::sync::mpsc::channel::<()>();
+                stuck.spawn(async move { released.recv() });
+                blocked.push(release);
+            }
+            let is_stuck = |response: &str| {
+                response.starts_with("HTTP/1.1 503")
+                    && (0..THREADS).all(|at| response.contains(&format!("thread {at} is")))
+            };
+            while !is_stuck(&healthz(address).await) {}
+            drop(blocked);
+            while !healthz(address).await.starts_with("HTTP/1.1 200") {}
+            stop.cancel();
+            assert!(serving.await.expect("no panic").is_ok());
+        });
     }
 
     #[tokio::test]
