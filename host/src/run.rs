@@ -344,6 +344,12 @@ fn observe(parents: &Queue<PluginName, ParentKey>, registry: &Registry<Live>) {
                 version: live.version.clone(),
                 parents: live.parents.store.size(),
                 failing: live.records.failing_count(),
+                children: live
+                    .children
+                    .values()
+                    .map(|watch| (watch.id.kind.to_string(), watch.store.children_of(name.as_str())))
+                    .collect(),
+                quarantined: live.state.is_quarantined(),
             })
         });
         states.collect()

@@ -148,6 +148,10 @@ pub struct PluginState {
     pub parents: usize,
     /// Number of failing parents.
     pub failing: usize,
+    /// Kinds of children, and the number of children of each.
+    pub children: Vec<(String, usize)>,
+    /// Whether the component is in quarantine.
+    pub quarantined: bool,
 }
 
 /// Exports the state of the queues, which `queues` returns with the names of their Plugins.
@@ -211,6 +215,16 @@ pub fn observe_plugins(plugins: impl Fn() -> Vec<PluginState> + Send + Sync + 's
             (number(parents), vec![KeyValue::new("plugin", state.plugin.clone()), KeyValue::new("ready", is_ready)])
         };
         vec![of("true", ready), of("false", state.failing)]
+    });
+    observe(meter, "windlass_children", "Children in the host's caches, by kind", &plugins, |state| {
+        let plugin = || KeyValue::new("plugin", state.plugin.clone());
+        let of =
+            |(kind, count): &(String, usize)| (number(*count), vec![plugin(), KeyValue::new("kind", kind.clone())]);
+        state.children.iter().map(of).collect()
+    });
+    let description = "1 if too many calls of the live component failed, so that it is rarely called";
+    observe(meter, "windlass_plugin_quarantined", description, &plugins, |state| {
+        vec![(f64::from(u8::from(state.quarantined)), vec![KeyValue::new("plugin", state.plugin.clone())])]
     });
 }
 

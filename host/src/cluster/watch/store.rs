@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use windlass_core::ids::{ObjectKey, Uid};
 use windlass_core::intern::Interner;
 use windlass_core::managed::ManagedFields;
+use windlass_core::names::ANNOTATION_RETAINED_FOR;
 use windlass_core::object::{Object, OwnerKey};
 use windlass_core::packed::Packer;
 use windlass_core::parent::ParentRef;
@@ -56,6 +57,8 @@ struct Inner {
     owners: HashMap<OwnerKey, SmallVec<[Arc<Object>; 2]>>,
     /// Number of objects that are in `owners` under the key of a retained child (the parent's name instead of its uid).
     retained: usize,
+    /// Number of children by plugin, so that metrics need not go through all objects.
+    children: HashMap<String, usize>,
     /// Newest resourceVersion that the watch delivered since its last list: writes up to it are in the cache.
     newest_version: u64,
     /// Time at which the last complete list began: earlier writes are in the cache.
@@ -114,6 +117,7 @@ impl Store {
             by_namespace: None,
             owners: HashMap::new(),
             retained: 0,
+            children: HashMap::new(),
             newest_version: 0,
             last_list_began: None,
             pending_list: None,
@@ -187,6 +191,11 @@ impl Store {
             .flat_map(|(parent, children)| children.iter().map(move |child| (parent, child)))
             .filter(|(parent, child)| child.controller.as_ref() == Some(parent) && counts(child))
             .count()
+    }
+
+    /// Number of a plugin's children: objects with its label that are owned by a parent or retained for one.
+    pub fn children_of(&self, plugin: &str) -> usize {
+        self.inner.read().children.get(plugin).copied().unwrap_or_default()
     }
 
     /// Whether the cache shows, or has shown, a write that the API server acknowledged at this time with this resourceVersion. Versions are
@@ -285,6 +294,13 @@ fn namespace_of(object: &Object) -> Arc<str> {
     object.key.namespace.clone().unwrap_or_default()
 }
 
+/// The plugin whose child an object is; none for an object that only has the labels of a child.
+fn plugin_of(object: &Object) -> Option<&str> {
+    let is_owned = object.labelled.is_some() && object.controller == object.labelled;
+    let is_retained = || object.controller.is_none() && object.marks.get(ANNOTATION_RETAINED_FOR).is_some();
+    object.plugin().filter(|_| is_owned || is_retained())
+}
+
 fn is_same(known: &Object, object: &Object) -> bool {
     (&known.uid, known.resource_version) == (&object.uid, object.resource_version)
 }
@@ -312,6 +328,9 @@ impl Inner {
         match self.index {
             Index::Uid => drop(self.uids.replace(ByUid(object.clone()))),
             Index::Owner => {
+                if let Some(plugin) = plugin_of(&object) {
+                    *self.children.entry_ref(plugin).or_default() += 1;
+                }
                 if let Some(owner) = object.owner_key() {
                     self.retained += usize::from(owner.is_retained());
                     self.owners.entry(owner).or_default().push(object.clone());
@@ -339,7 +358,18 @@ impl Inner {
                 index.remove(namespace);
             }
         }
-        let Some(owner) = object.owner_key().filter(|_| self.index == Index::Owner) else { return };
+        if self.index != Index::Owner {
+            return;
+        }
+        if let Some(plugin) = plugin_of(object)
+            && let Some(count) = self.children.get_mut(plugin)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.children.remove(plugin);
+            }
+        }
+        let Some(owner) = object.owner_key() else { return };
         self.retained -= usize::from(owner.is_retained());
         if let Some(owned) = self.owners.get_mut(&owner) {
             owned.retain(|owned| !Arc::ptr_eq(owned, object));
@@ -447,6 +477,40 @@ mod tests {
         assert_eq!((store.key_of(&"1".into()), store.key_of(&"2".into()).is_some()), (None, true));
         store.remove(&object("a", "2", 7, "p"));
         assert_eq!(store.key_of(&"2".into()), None);
+    }
+
+    #[test]
+    fn children_are_counted_by_plugin_and_copied_labels_do_not_count() {
+        let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
+        let pod = |name: &str, plugin: &str, more: &str| {
+            let text = format!(
+                r#"{{"metadata":{{"name":"{name}","namespace":"n","uid":"{name}","resourceVersion":"1",
+                "labels":{{"windlass.dev/plugin":"{plugin}","windlass.dev/parent-uid":"p"}},{more}}}}}"#
+            );
+            Object::from_api(&kind, &text).expect("an object")
+        };
+        let owner = |uid: &str| {
+            format!(
+                r#""ownerReferences":[{{"apiVersion":"v1","kind":"A","name":"a","uid":"{uid}","controller":true}}]"#
+            )
+        };
+        let retained = r#""annotations":{"windlass.dev/retained-for":"echo A n web"}"#;
+        let store = Store::new(Index::Owner);
+        let counts = || ["echo", "shop"].map(|plugin| store.children_of(plugin));
+        store.upsert(pod("a", "echo", &owner("p")));
+        store.upsert(pod("b", "echo", retained));
+        store.upsert(pod("copy", "echo", &owner("of another parent")));
+        store.upsert(pod("c", "shop", &owner("p")));
+        assert_eq!(counts(), [2, 1]);
+        store.upsert(pod("a", "echo", &owner("p")));
+        assert_eq!(counts(), [2, 1], "a change is no second child");
+        store.upsert(pod("a", "shop", &owner("p")));
+        store.remove(&pod("c", "shop", &owner("p")));
+        assert_eq!(counts(), [1, 1]);
+        store.begin_list();
+        store.finish_list();
+        assert_eq!(counts(), [0, 0]);
+        assert!(store.inner.read().children.is_empty(), "a plugin that is gone leaves nothing");
     }
 
     #[test]
