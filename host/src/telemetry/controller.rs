@@ -35,7 +35,7 @@ impl Controller {
     pub fn new(name: &str) -> Self {
         let label = |label: &'static str| KeyValue::new(label, name.to_owned());
         let result = |result: &'static str| [label("controller"), KeyValue::new("result", result)];
-        Self {
+        let controller = Self {
             name: [label("controller")],
             success: result("success"),
             error: result("error"),
@@ -44,7 +44,21 @@ impl Controller {
             queue: [label("name"), label("controller")],
             plugin: [label("plugin")],
             otlp: [label(PLUGIN_LABEL)],
+        };
+        controller.begin_series();
+        controller
+    }
+
+    /// Makes the counters appear with 0: `rate` and `increase` of Prometheus miss the first event of a counter that appears
+    /// with it.
+    fn begin_series(&self) {
+        let Some(instruments) = instruments() else { return };
+        for result in [&self.success, &self.error, &self.requeue, &self.requeue_after] {
+            instruments.reconcile_total.add(0, result);
         }
+        instruments.reconcile_errors.add(0, &self.name);
+        instruments.skipped_calls.add(0, &self.plugin);
+        instruments.blocked_deletions.add(0, &self.plugin);
     }
 
     /// Records a reconcile: how it ended, how long its parent waited in the queue, and how long it took.

@@ -127,10 +127,10 @@ impl Instruments {
     }
 }
 
-/// Counts a restart of a watch's task after a panic.
-pub fn watch_restarted(kind: &str) {
+/// Adds to the restarts of a watch's task after a panic; 0 makes the series appear.
+pub fn watch_restarted(kind: &str, times: u64) {
     if let Some(instruments) = instruments() {
-        instruments.watch_restarts.add(1, &[KeyValue::new(KIND_LABEL, kind.to_owned())]);
+        instruments.watch_restarts.add(times, &[KeyValue::new(KIND_LABEL, kind.to_owned())]);
     }
 }
 

@@ -39,6 +39,6 @@ pub use cosign::{Cosign, SignatureLayout};
 pub use detached::{attach, down, up};
 pub use otlp::{Attributes, Metric, Span, SpanEvent, Status};
 pub use poll::until;
-pub use prometheus::{Prometheus, check_metrics};
+pub use prometheus::{Prometheus, check_metrics, promtool};
 pub use proxy::Proxy;
 pub use registry::{REGISTRY_PASSWORD, REGISTRY_USER, Registry};

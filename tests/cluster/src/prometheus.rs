@@ -91,19 +91,28 @@ impl Prometheus {
 /// # Errors
 /// What promtool found.
 pub fn check_metrics(text: &str) -> Result<()> {
-    let promtool = tools::prometheus(&tools::stderr)?.with_file_name("promtool");
-    let mut child = Command::new(&promtool)
-        .args(["check", "metrics"])
+    let found = promtool(&["check", "metrics"], text)?;
+    if found.is_empty() { Ok(()) } else { bail!("promtool check metrics: {found}") }
+}
+
+/// Runs promtool with this standard input, and returns its output.
+///
+/// # Errors
+/// If promtool fails: its output.
+pub fn promtool(arguments: &[&str], input: &str) -> Result<String> {
+    let program = tools::prometheus(&tools::stderr)?.with_file_name("promtool");
+    let mut child = Command::new(&program)
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .with_context(|| format!("cannot start {}", promtool.display()))?;
-    child.stdin.take().context("promtool has no standard input")?.write_all(text.as_bytes())?;
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    child.stdin.take().context("promtool has no standard input")?.write_all(input.as_bytes())?;
     let output = child.wait_with_output().context("cannot wait for promtool")?;
-    let found = [output.stdout, output.stderr].concat();
-    if !output.status.success() || !found.is_empty() {
-        bail!("promtool check metrics: {}", String::from_utf8_lossy(&found));
+    let found = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    if !output.status.success() {
+        bail!("promtool {}: {found}", arguments.join(" "));
     }
-    Ok(())
+    Ok(found)
 }

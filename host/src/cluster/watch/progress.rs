@@ -184,9 +184,10 @@ impl WatchProgress {
 
     /// Runs a watch's task, and restarts it when it panics. Returns only when the task ends by itself.
     pub async fn supervise<F: Future<Output = ()>>(&self, run: impl Fn() -> F) {
+        telemetry::watch_restarted(&self.kind, 0);
         while AssertUnwindSafe(run()).catch_unwind().await.is_err() {
             let wait = self.progress.lock().panicked(Instant::now());
-            telemetry::watch_restarted(&self.kind);
+            telemetry::watch_restarted(&self.kind, 1);
             let kind = &self.kind;
             tracing::error!(%kind, wait_seconds = wait.as_secs(), "watch task panicked; it is started again");
             tokio::time::sleep(wait).await;

@@ -1,7 +1,9 @@
 //! The metrics of the host, as Prometheus scrapes them.
 
 // A test fails by a panic.
-#![allow(clippy::expect_used, clippy::panic)]
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod monitoring;
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,0 +1,128 @@
+//! The dashboard and the alerts in `manifests/monitoring`, against the metrics that a host really serves.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use windlass_e2e::{Env, TIMEOUT, guest, text, wait};
+use windlass_testbed::{Prometheus, promtool};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[track_caller]
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The spec of the `PrometheusRule`, which is what Prometheus reads.
+fn rules() -> Value {
+    let manifest: Value = serde_saphyr::from_str(&read("manifests/monitoring/prometheusrule.yaml")).expect("YAML");
+    assert_eq!(manifest["kind"], "PrometheusRule");
+    manifest["spec"].clone()
+}
+
+fn alerts() -> Vec<Value> {
+    let groups = rules()["groups"].as_array().cloned().expect("groups");
+    groups.iter().flat_map(|group| group["rules"].as_array().cloned().expect("rules")).collect()
+}
+
+/// The queries of the dashboard, as Grafana sends them if everything is selected.
+fn queries_of_dashboard() -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(&read("manifests/monitoring/dashboard.json")).expect("JSON");
+    let panels = dashboard["panels"].as_array().cloned().expect("panels");
+    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    let filled = |expression: String| {
+        ["job", "plugin"].iter().fold(expression.replace("$__rate_interval", "1m"), |expression, name| {
+            let variables = dashboard["templating"]["list"].as_array().expect("variables");
+            let variable = variables.iter().find(|variable| variable["name"] == **name).expect("a variable");
+            expression.replace(&format!("${name}"), &text(variable, "/allValue"))
+        })
+    };
+    targets.map(|target| filled(text(target, "/expr"))).collect()
+}
+
+/// Work of all kinds that the dashboard shows: children, calls, and a component that traps.
+fn put_load_on(env: &Env) {
+    for (component, plugin) in [("echo", "echo"), ("puppets/puppet", "puppet")] {
+        env.push(&guest(component), plugin, &[]);
+        env.wait_live(plugin, &guest(component));
+    }
+    let ns = env.namespace("load");
+    ns.echo("web", 3, "nginx:1");
+    ns.wait_settled("web");
+    // Reconciled for as long as the test runs.
+    ns.puppet("busy").apply(&json!({ "requeueMillis": 100 }));
+    ns.puppet("broken").apply(&json!({ "fail": "trap" }));
+}
+
+#[test]
+fn every_query_of_dashboard_and_alerts_returns_data_under_load() {
+    let env = Env::start();
+    let host = env.start_host();
+    put_load_on(&env);
+    let address = wait("the address of /metrics", TIMEOUT, || host.metrics_address());
+    let files = tempfile::tempdir().expect("a temporary folder");
+    let prometheus = Prometheus::start(files.path(), address).expect("a Prometheus server");
+    let mut queries = queries_of_dashboard();
+    let of_panels = queries.len();
+    // An alert that does not fire returns nothing; the value that it compares must exist.
+    queries.extend(alerts().iter().map(|alert| {
+        let expression = text(alert, "/expr");
+        let compared = [" > ", " < "].iter().find_map(|operator| expression.rsplit_once(operator));
+        compared.unwrap_or_else(|| panic!("{expression} compares nothing")).0.to_owned()
+    }));
+    eprintln!("queries: {of_panels} of the dashboard, {} of alerts", queries.len() - of_panels);
+    for query in queries {
+        assert!(!query.contains('$'), "{query} has an unknown variable");
+        wait(&format!("data for {query}"), TIMEOUT, || match prometheus.query(&query) {
+            Ok(found) => (!found.is_empty()).then_some(()),
+            Err(error) => panic!("{query}: {error:#}"),
+        });
+    }
+}
+
+#[test]
+fn alerts_pass_the_checks_of_promtool_and_fire_when_they_should() {
+    let files = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| files.path().join(name).display().to_string();
+    fs::write(path("rules.json"), rules().to_string()).expect("written");
+    let found = promtool(&["check", "rules", "--lint=all", "--lint-fatal", &path("rules.json")], "");
+    let count = format!("{} rules found", alerts().len());
+    assert!(found.as_ref().is_ok_and(|found| found.contains(&count)), "{found:?}");
+
+    let tests = read("tests/e2e/tests/metrics/alerts.yaml");
+    for alert in alerts() {
+        let name = text(&alert, "/alert");
+        assert!(tests.contains(&format!("alertname: {name}\n")), "no series in alerts.yaml make {name} fire");
+    }
+    // promtool compares annotations as well, so the texts would have to be repeated.
+    let mut plain = rules();
+    for group in plain["groups"].as_array_mut().expect("groups") {
+        for rule in group["rules"].as_array_mut().expect("rules") {
+            rule["annotations"] = json!({});
+        }
+    }
+    fs::write(path("plain.json"), plain.to_string()).expect("written");
+    fs::write(path("alerts.yaml"), tests).expect("written");
+    promtool(&["test", "rules", &path("alerts.yaml")], "").unwrap_or_else(|found| panic!("{found:#}"));
+}
+
+/// The anchor that Markdown renderers give to a heading of one word.
+fn anchors(page: &str) -> BTreeSet<String> {
+    read(page).lines().filter_map(|line| line.strip_prefix("## ")).map(str::to_lowercase).collect()
+}
+
+#[test]
+fn each_alert_has_a_severity_and_a_runbook_that_exists() {
+    for alert in alerts() {
+        let severity = text(&alert, "/labels/severity");
+        assert!(["warning", "critical"].contains(&severity.as_str()), "{alert:#}");
+        let runbook = text(&alert, "/annotations/runbook");
+        let (page, anchor) = runbook.split_once('#').unwrap_or_else(|| panic!("no section in {runbook:?}"));
+        assert_eq!(anchor, text(&alert, "/alert").to_lowercase());
+        assert!(anchors(page).contains(anchor), "{page} has no section {anchor}");
+    }
+}
