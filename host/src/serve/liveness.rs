@@ -118,12 +118,12 @@ mod tests {
     /// Blocks a thread of the runtime until the returned sender is dropped; returns when it is blocked.
     fn block(runtime: &Runtime) -> mpsc::Sender<()> {
         let (release, released) = mpsc::channel::<()>();
-        let (begin, begun) = mpsc::channel();
+        let (started, start) = mpsc::channel();
         runtime.spawn(async move {
-            begin.send(()).expect("the test waits");
+            started.send(()).expect("the test waits");
             let _ = released.recv();
         });
-        begun.recv().expect("a free thread");
+        start.recv().expect("a free thread");
         release
     }
 
@@ -158,14 +158,14 @@ mod tests {
         let runtime = runtime();
         let liveness = Liveness::new(runtime.handle().clone());
         let (release, released) = mpsc::channel::<()>();
-        let (begin, begun) = mpsc::channel();
+        let (started, start) = mpsc::channel();
         runtime.spawn(async move {
             tokio::task::block_in_place(|| {
-                begin.send(()).expect("the test waits");
+                started.send(()).expect("the test waits");
                 let _ = released.recv();
             });
         });
-        begun.recv().expect("a free thread");
+        start.recv().expect("a free thread");
         // Another thread does the work of the blocked one.
         wait_idle(&runtime, THREADS);
         let mut watched = Watched::default();

@@ -107,6 +107,11 @@ impl Collector {
         self.processes.command("start otelcol")
     }
 
+    /// Suspends the collector: it accepts connections and data, and never responds.
+    pub fn suspend(&mut self) -> Result<()> {
+        self.processes.command("pause otelcol")
+    }
+
     fn batches(&self, file: &str) -> Result<Vec<Value>> {
         let path = self.dir.join(file);
         if !path.exists() {

@@ -45,6 +45,11 @@ fn series(text: &str, part: &str) -> BTreeSet<String> {
     lines.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
 }
 
+/// The value of a series.
+fn value(text: &str, series: &str) -> Option<usize> {
+    text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
+}
+
 fn settled_echo(ns: &Namespace, name: &str) {
     ns.echo(name, 1, "nginx:1");
     ns.wait_settled(name);
@@ -94,10 +99,11 @@ fn series_name_no_object_and_do_not_grow_with_a_thousand_parents() {
                 scope.spawn(create);
             }
         });
-        let ready = format!(r#"windlass_parents{{plugin="puppet",ready="true"}} {all}"#);
-        let idle = r#"workqueue_depth{controller="puppet",name="puppet"} 0"#;
-        let is_done = |text: &String| text.lines().any(|line| line == ready) && text.lines().any(|line| line == idle);
-        let text = wait(&ready, TIMEOUT, || host.metrics().filter(is_done));
+        let parents = |text: &str| value(text, r#"windlass_parents{plugin="puppet",ready="true"}"#);
+        let reconciles =
+            |text: &str| value(text, r#"controller_runtime_reconcile_time_seconds_count{controller="puppet"}"#);
+        let are_reconciled = |text: &String| parents(text) == Some(all) && reconciles(text) >= Some(all);
+        let text = wait("the parents to be reconciled", TIMEOUT, || host.metrics().filter(are_reconciled));
         assert!(!text.contains("parent-") && !text.contains(ns.name()), "{text}");
         series(&text, "")
     };

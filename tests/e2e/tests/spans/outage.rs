@@ -1,4 +1,5 @@
-//! A Collector that is down: the host reconciles, and exports again when the Collector is back.
+//! A Collector that is down or does not respond: the host reconciles, exports again when the Collector is back, and ends
+//! without it.
 
 use serde_json::json;
 use windlass_testbed::Collector;
@@ -32,9 +33,11 @@ fn outages(protocol: Option<&str>) {
     reconcile(&traced, "without-the-collector");
     traced.collector.resume().expect("started");
     wait_for_spans(&traced, "second");
-    stop(&mut traced.collector);
+    traced.collector.suspend().expect("suspended");
     reconcile(&traced, "at-the-end");
     assert!(traced.host.terminate().success(), "the host ends without its collector");
+    let log = traced.host.log();
+    assert!(log.contains("the last telemetry was not exported in time"), "the host waits a second at most:\n{log}");
 }
 
 #[test]

@@ -39,8 +39,8 @@ fn wait_reconciled(traced: &Traced) {
 fn whole_traces(traced: &Traced, at_least: usize) -> usize {
     assert!(traced.host.terminate().success());
     let are_whole = |spans: &[Span]| {
-        let traces = by_trace(spans);
-        traces.len() >= at_least && traces.values().all(|trace| is_whole(trace))
+        let arrived = by_trace(spans);
+        arrived.len() >= at_least && arrived.values().all(|trace| is_whole(trace))
     };
     let spans = traced.collector.wait_for_spans(TIMEOUT, are_whole).expect("whole traces, and enough of them");
     by_trace(&spans).len()
@@ -62,8 +62,8 @@ fn one_percent_of_the_reconciles_is_exported_as_whole_traces_with_the_ratio_0_01
         // However long it takes until chance selects one.
         traced.collector.wait_for_spans(TIMEOUT, |spans| !spans.is_empty()).expect("a trace arrives");
         let ended = reconciles(&traced);
-        let traces = whole_traces(&traced, 1);
-        assert!(traces < ended / 2, "{traces} traces of {ended} reconciles");
+        let exported = whole_traces(&traced, 1);
+        assert!(exported < ended / 2, "{exported} traces of {ended} reconciles");
     }
 }
 
