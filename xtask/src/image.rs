@@ -26,7 +26,7 @@ pub struct Args {
     /// Put a dev build into the image, which is quick, instead of a release build
     #[arg(long)]
     dev: bool,
-    /// Run the image as manifests/deployment does, with a component whose compilation needs more memory than there is
+    /// Run the image as manifests/kustomize/base does, with a component whose compilation needs more memory than there is
     #[arg(long = "try")]
     is_tried: bool,
 }

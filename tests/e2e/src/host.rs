@@ -15,7 +15,7 @@ use crate::{TIMEOUT, wait, windlass};
 
 /// The number of log lines that are shown when a test fails, and of characters of each, so the reason stays visible.
 const SHOWN: (usize, usize) = (40, 300);
-/// Kubernetes kills a Pod this long after SIGTERM (manifests/deployment).
+/// Kubernetes kills a Pod this long after SIGTERM (manifests/kustomize/base).
 const GRACE_PERIOD: Duration = Duration::from_secs(45);
 
 /// The excerpt of a log that is shown when a test fails: the last lines, truncated.

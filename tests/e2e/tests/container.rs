@@ -1,5 +1,5 @@
 //! The host as its Deployment runs it: the image, the arguments, the user, the read-only root and the memory limit of
-//! manifests/deployment, started by runc in the place of a kubelet.
+//! manifests/kustomize/base, started by runc in the place of a kubelet.
 //!
 //! `cargo xtask image --try` builds the image and runs this; it takes root, buildah and runc.
 
@@ -25,9 +25,11 @@ const ROOTFS: &str = "WINDLASS_TEST_ROOTFS";
 
 /// The Pod template of the Deployment, as the API server completes it.
 fn template(env: &Env) -> Value {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/deployment");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/kustomize/base");
     let args = ["apply", "--server-side", "--dry-run=server", "-o", "json", "-k", &folder.to_string_lossy()];
-    let deployment: Value = serde_json::from_str(&env.kubectl(&args)).expect("the Deployment");
+    let objects: Value = serde_json::from_str(&env.kubectl(&args)).expect("a List");
+    let mut objects = objects["items"].as_array().expect("items").iter();
+    let deployment = objects.find(|object| object["kind"] == "Deployment").expect("the Deployment");
     assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate", "the strategy prevents two hosts at the same time");
     deployment["spec"]["template"].clone()
 }

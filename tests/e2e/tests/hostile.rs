@@ -238,7 +238,7 @@ fn every_hostile_guest_has_a_row() {
 
 #[test]
 fn deployment_manifest_sets_the_limits_that_these_tests_use() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/deployment/deployment.yaml");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/kustomize/base/deployment.yaml");
     let text = std::fs::read_to_string(file).expect("the Deployment");
     for flag in flags().iter().filter(|flag| !flag.starts_with("--max-deadline")) {
         assert!(text.contains(&format!("- {flag}\n")), "{flag}");

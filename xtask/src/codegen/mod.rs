@@ -21,9 +21,9 @@ pub struct Args {
 
 /// The files that `windlass` prints, and the arguments for each.
 const PRINTED: [(&str, &[&str]); 4] = [
-    ("manifests/crds.yaml", &["crd"]),
-    ("manifests/kustomize/rbac.yaml", &["generate", "rbac"]),
-    ("manifests/kustomize/admission-policies.yaml", &["generate", "admission-policies"]),
+    ("manifests/kustomize/cluster/crds.yaml", &["crd"]),
+    ("manifests/kustomize/cluster/rbac.yaml", &["generate", "rbac"]),
+    ("manifests/kustomize/cluster/admission-policies.yaml", &["generate", "admission-policies"]),
     ("docs/cli.md", &["generate", "cli-reference"]),
 ];
 

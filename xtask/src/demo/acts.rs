@@ -91,8 +91,15 @@ impl<'a> Show<'a> {
 
     fn install(&mut self) -> anyhow::Result<()> {
         self.stage.step("Windlass' CRDs and permissions");
-        let files = ["-f", "manifests/crds.yaml", "-f", "manifests/kustomize/rbac.yaml"];
-        self.kubectl(&[&["apply", "--server-side"], &files[..]].concat())?;
+        let folder = "manifests/kustomize/cluster";
+        self.kubectl(&[
+            "apply",
+            "--server-side",
+            "-f",
+            &format!("{folder}/crds.yaml"),
+            "-f",
+            &format!("{folder}/rbac.yaml"),
+        ])?;
         self.kubectl(&["wait", "--for=condition=Established", "crd/plugins.windlass.dev", "--timeout=60s"])?;
         Ok(())
     }

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use windlass_testbed::until;
 
-/// The grace period of the Pod in manifests/deployment.
+/// The grace period of the Pod in manifests/kustomize/base.
 const GRACE: Duration = Duration::from_secs(45);
 
 /// A running `windlass run`.
