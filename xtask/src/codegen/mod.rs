@@ -1,5 +1,6 @@
 //! `cargo xtask codegen`: files that are generated from the code and committed.
 
+mod chart;
 mod rules;
 
 use std::fmt::Write as _;
@@ -34,18 +35,24 @@ const CONTRACT: [&str; 6] = ["types", "reconciler", "host", "admission", "conver
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let root = root()?;
     let windlass = windlass()?;
-    let mut generated = vec![("docs/contract.md", contract(&root)?), (rules::PAGE, rules::page(&root)?)];
+    // The files must not depend on the caller's environment.
+    let print = |arguments: &[&str]| output(Command::new(&windlass).args(arguments).env_clear());
+    let mut generated =
+        vec![("docs/contract.md".to_owned(), contract(&root)?), (rules::PAGE.to_owned(), rules::page(&root)?)];
     for (file, arguments) in PRINTED {
-        // The files must not depend on the caller's environment.
-        generated.push((file, output(Command::new(&windlass).args(arguments).env_clear())?));
+        generated.push((file.to_owned(), print(arguments)?));
     }
+    generated.push(chart::crds(&print(&["crd"])?)?);
+    generated.push(chart::rbac(&print(&["generate", "rbac", "--namespace", chart::NAMESPACE])?)?);
+    let policies = ["generate", "admission-policies", "--namespace", chart::NAMESPACE];
+    generated.push(chart::admission_policies(&print(&policies)?)?);
+    generated.extend(chart::monitoring(&root)?);
     let mut stale = Vec::new();
     for (file, text) in generated {
-        let path = root.join(file);
+        let path = root.join(&file);
         if fs::read_to_string(&path).is_ok_and(|found| found == text) {
             continue;
         }
-        stale.push(file);
         if !args.check {
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)?;
@@ -53,6 +60,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
             fs::write(&path, text).with_context(|| format!("{file} cannot be written"))?;
             println!("wrote {file}");
         }
+        stale.push(file);
     }
     if args.check && !stale.is_empty() {
         bail!("not up to date: {}; run `cargo xtask codegen` and commit", stale.join(", "));
