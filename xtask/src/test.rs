@@ -41,6 +41,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     windlass_testbed::tools::faketime(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::registry(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::cosign(&windlass_testbed::tools::stderr)?;
+    windlass_testbed::tools::helm(&windlass_testbed::tools::stderr)?;
+    windlass_testbed::tools::prometheus_operator_crds(&windlass_testbed::tools::stderr)?;
     let filter = args.filter.as_slice();
     run(cargo()
         .args(["test", "--quiet"])

@@ -49,19 +49,29 @@ impl Env {
         Self::with(Options::default())
     }
 
-    /// [`Env::start`] on a control plane with options.
+    /// A control plane without Windlass.
     #[track_caller]
-    pub fn with(options: Options) -> Self {
+    pub fn empty() -> Self {
+        Self::bare(Options::default())
+    }
+
+    #[track_caller]
+    fn bare(options: Options) -> Self {
         let slot = Slot::take();
-        let cluster = Cluster::start(options).expect("a control plane");
-        let env = Self {
-            cluster,
+        Self {
+            cluster: Cluster::start(options).expect("a control plane"),
             kubeconfig: OnceLock::new(),
             api: OnceLock::new(),
             hosts: AtomicUsize::new(0),
             namespaces: AtomicUsize::new(0),
             _slot: slot,
-        };
+        }
+    }
+
+    /// [`Env::start`] on a control plane with options.
+    #[track_caller]
+    pub fn with(options: Options) -> Self {
+        let env = Self::bare(options);
         for args in [["crd"].as_slice(), &["generate", "rbac"]] {
             env.apply(&env.windlass(args));
         }

@@ -10,7 +10,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 pub use go::Go;
 
@@ -192,6 +193,32 @@ pub fn cosign(progress: Progress) -> Result<PathBuf> {
     go_install("cosign", "github.com/sigstore/cosign/v3/cmd/cosign", "v3.1.3", progress)
 }
 
+/// Helm, which installs charts.
+pub fn helm(progress: Progress) -> Result<PathBuf> {
+    go_install("helm", "helm.sh/helm/v4/cmd/helm", "v4.3.1", progress)
+}
+
+/// The CRDs of the Prometheus operator that Windlass' chart has objects of, in one file, from the operator's Go module.
+pub fn prometheus_operator_crds(progress: Progress) -> Result<PathBuf> {
+    const MODULE: &str = "github.com/prometheus-operator/prometheus-operator@v0.85.0";
+    const NAME: &str = "prometheus-operator-crds";
+    store::tool(NAME, MODULE, "the CRDs of the Prometheus operator", progress, |dir| {
+        let mut download = Go::find(progress)?.command();
+        download.args(["mod", "download", "-json", MODULE]).current_dir(dir);
+        let output = download.output().context("cannot start go mod download")?;
+        ensure!(output.status.success(), "go mod download {MODULE}: {}", String::from_utf8_lossy(&output.stdout));
+        let module: Value = serde_json::from_slice(&output.stdout).context("go mod download printed no JSON")?;
+        let folder = module["Dir"].as_str().context("go mod download printed no folder")?;
+        let folder = Path::new(folder).join("example/prometheus-operator-crd");
+        let mut crds = String::new();
+        for kind in ["servicemonitors", "prometheusrules"] {
+            let file = folder.join(format!("monitoring.coreos.com_{kind}.yaml"));
+            crds += &fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        }
+        fs::write(dir.join(NAME), crds).context("cannot write the CRDs")
+    })
+}
+
 /// Makes sure that a Go program with the given name exists: `go install PACKAGE@VERSION`, once.
 pub fn go_install(name: &str, package: &str, version: &str, progress: Progress) -> Result<PathBuf> {
     let target = format!("{package}@{version}");
@@ -242,5 +269,5 @@ fn read_all(folder: &Path, files: &[&str]) -> Result<Vec<u8>> {
 
 /// A path as a YAML string: JSON's strings are also YAML.
 fn quoted(path: &Path) -> String {
-    serde_json::Value::from(path.to_string_lossy()).to_string()
+    Value::from(path.to_string_lossy()).to_string()
 }

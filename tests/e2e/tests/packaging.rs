@@ -1,0 +1,443 @@
+//! The kustomizations, the Helm chart and `windlass install` on a real control plane, on which a test installs and uninstalls alone.
+
+// A test fails by a panic, and so do the functions that only tests call.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::too_many_lines)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use serde_json::{Number, Value, json};
+use windlass_e2e::{Env, SYSTEM_NAMESPACE, TIMEOUT, text, wait, windlass};
+use windlass_testbed::{Helm, tools};
+
+/// Values that switch on everything except the dashboard and the rules, and set every other value.
+const ALL_VALUES: &str = r#"
+replicaCount: 3
+image: {repository: registry.example/windlass, digest: "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", pullPolicy: Always}
+imagePullSecrets: [{name: regcred}]
+fullnameOverride: fleet
+leaderElection: {leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 4s}
+host:
+  workers: 8
+  maxMemory: 128Mi
+  maxTableElements: 2000000
+  maxRequestBytes: 8Mi
+  maxResponseBytes: 8388608
+  compileMemory: 1Gi
+  requireSignatures: true
+  plainHttp: ["registry.default.svc:5000", "other.default.svc:5000"]
+  log: info,windlass=debug
+  logFormat: json
+  logTraces: true
+extraArgs: [--max-deadline=5s]
+otlp: {endpoint: "http://collector.observability:4317", protocol: grpc}
+extraEnv: [{name: HTTPS_PROXY, value: "http://proxy.example:3128"}]
+extraVolumes: [{name: ca, configMap: {name: registry-ca}}]
+extraVolumeMounts: [{name: ca, mountPath: /etc/registry-ca, readOnly: true}]
+cache: {sizeLimit: 3Gi, medium: Memory}
+resources: {requests: {cpu: 200m, memory: 256Mi}, limits: {cpu: "2", memory: 4Gi}}
+strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2, maxUnavailable: 1}}
+podDisruptionBudget: {maxUnavailable: 50%}
+nodeSelector: {kubernetes.io/os: linux}
+tolerations: [{key: dedicated, operator: Exists, effect: NoSchedule}]
+affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]}]}}}
+topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app.kubernetes.io/name: windlass}}}]
+priorityClassName: system-cluster-critical
+commonLabels: {team: platform}
+podLabels: {sidecar: none}
+podAnnotations: {example.com/note: "yes"}
+networkPolicy:
+  tcpPorts: [443, 16443]
+  metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]
+  extraEgress: [{to: [{ipBlock: {cidr: 10.0.0.0/8}}], ports: [{port: 5000, protocol: TCP}]}]
+metrics:
+  serviceMonitor:
+    enabled: true
+    interval: 15s
+    labels: {release: prometheus}
+    relabelings: [{action: labeldrop, regex: pod}]
+    metricRelabelings: [{action: keep, regex: "windlass_.*", sourceLabels: [__name__]}]
+"#;
+
+/// Cluster-scoped objects of Windlass, besides the CRD.
+const CLUSTER_SCOPED: [(&str, &str); 6] = [
+    ("clusterroles", "windlass"),
+    ("clusterroles", "windlass-host"),
+    ("clusterrolebindings", "windlass"),
+    ("validatingadmissionpolicies", "windlass-marks"),
+    ("validatingadmissionpolicies", "windlass-host-namespace"),
+    ("validatingadmissionpolicybindings", "windlass-marks"),
+];
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn chart() -> String {
+    repository().join("manifests/chart/windlass").display().to_string()
+}
+
+/// The control plane that all tests of this file share.
+struct Empty {
+    env: Env,
+    helm: Helm,
+}
+
+/// The control plane without Windlass, for one test at a time: Windlass can be installed only once in a cluster. A test removes what it
+/// installs.
+fn empty() -> MutexGuard<'static, Empty> {
+    static SHARED: OnceLock<Mutex<Empty>> = OnceLock::new();
+    let shared = SHARED.get_or_init(|| {
+        let env = Env::empty();
+        let helm = Helm::new(env.cluster()).expect("Helm");
+        Mutex::new(Empty { env, helm })
+    });
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Empty {
+    #[track_caller]
+    fn helm(&self, args: &[&str]) -> String {
+        self.helm.run(args).unwrap_or_else(|error| panic!("{error:#}"))
+    }
+
+    /// The chart's objects with these values.
+    #[track_caller]
+    fn rendered(&self, values: &str) -> String {
+        let file = self.env.cluster().dir().join("values.yaml");
+        fs::write(&file, values).expect("a file in the cluster's folder");
+        let (chart, file) = (chart(), file.to_string_lossy());
+        self.helm(&["template", "windlass", &chart, "--namespace", SYSTEM_NAMESPACE, "--values", &file])
+    }
+
+    /// Helm's message about wrong values.
+    #[track_caller]
+    fn rejected(&self, set: &str) -> String {
+        let result = self.helm.run(&["template", "windlass", &chart(), "--set", set]);
+        format!("{:#}", result.expect_err(set))
+    }
+
+    /// Deletes a namespace, and waits until it is gone.
+    fn delete_namespace(&self, name: &str) {
+        self.env.kubectl(&["delete", "namespace", name, "--timeout=180s"]);
+    }
+
+    /// Waits until all replicas of a Deployment in the host's namespace are available.
+    fn wait_available(&self, name: &str) -> Value {
+        self.env.wait_object("deployments", SYSTEM_NAMESPACE, name, |found| {
+            let (spec, status) = (&found["spec"], &found["status"]);
+            status["observedGeneration"] == found["metadata"]["generation"]
+                && status["availableReplicas"] == spec["replicas"]
+                && status["updatedReplicas"] == spec["replicas"]
+                && status["replicas"] == spec["replicas"]
+        })
+    }
+
+    /// The names of those [`CLUSTER_SCOPED`] objects that exist.
+    fn cluster_scoped(&self) -> Vec<&'static str> {
+        let exists = |(resource, name): &&(&str, &str)| self.env.get(resource, "", name).is_some();
+        CLUSTER_SCOPED.iter().filter(exists).map(|(_, name)| *name).collect()
+    }
+}
+
+fn documents(manifests: &str) -> Vec<Value> {
+    let all: Vec<Value> = serde_saphyr::from_multiple(manifests).expect("YAML");
+    all.into_iter().filter(|object| !object.is_null()).collect()
+}
+
+fn is_kind(object: &Value, kind: &str) -> bool {
+    object["kind"] == kind
+}
+
+/// The objects by kind and name, without what a chart may have more: its labels and the keep policy, and the order of arguments.
+fn comparable(manifests: &str) -> BTreeMap<(String, String), Value> {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                for labels in ["labels", "matchLabels", "selector"] {
+                    let Some(labels) = fields.get_mut(labels).and_then(Value::as_object_mut) else { continue };
+                    labels.retain(|name, _| {
+                        let of_chart =
+                            ["instance", "version", "managed-by"].map(|name| format!("app.kubernetes.io/{name}"));
+                        name != "helm.sh/chart" && !of_chart.contains(name)
+                    });
+                }
+                if let Some(args) = fields.get_mut("args").and_then(Value::as_array_mut) {
+                    args.sort_by_key(ToString::to_string);
+                }
+                fields.remove("annotations");
+                fields.values_mut().for_each(strip);
+            }
+            Value::Array(items) => items.iter_mut().for_each(strip),
+            // kustomize writes 1.0 as 1.
+            Value::Number(number) => *number = number.as_f64().and_then(Number::from_f64).expect("a number"),
+            _ => {}
+        }
+    }
+    let key = |object: &Value| (text(object, "/kind"), text(object, "/metadata/name"));
+    let objects = documents(manifests).into_iter().map(|mut object| {
+        strip(&mut object);
+        (key(&object), object)
+    });
+    objects.collect()
+}
+
+#[test]
+fn chart_passes_helm_lint_and_has_the_version_of_the_host() {
+    let cluster = empty();
+    cluster.helm(&["lint", "--strict", &chart()]);
+    let chart: Value = documents(&cluster.helm(&["show", "chart", &chart()])).remove(0);
+    let version = cluster.env.windlass(&["--version"]);
+    assert_eq!(version.trim(), format!("windlass {}", text(&chart, "/appVersion")));
+    assert_eq!(chart["version"], chart["appVersion"]);
+}
+
+#[test]
+fn chart_with_default_values_has_the_objects_of_the_kustomize_base() {
+    let cluster = empty();
+    let chart = comparable(&cluster.rendered(""));
+    let base = repository().join("manifests/kustomize/base");
+    let mut base = comparable(&cluster.env.kubectl(&["kustomize", &base.to_string_lossy()]));
+    base.remove(&("Namespace".to_owned(), SYSTEM_NAMESPACE.to_owned())).expect("Helm creates the Namespace by itself");
+    assert_eq!(chart.keys().collect::<Vec<_>>(), base.keys().collect::<Vec<_>>());
+    for (key, mut object) in base {
+        if key.0 == "NetworkPolicy" {
+            // The chart has the ports to the API server and to Collectors in one rule.
+            let ports = |policy: &Value| {
+                let rules = policy["spec"]["egress"].as_array().expect("rules").iter();
+                let ports = rules.flat_map(|rule| rule["ports"].as_array().expect("ports"));
+                ports.map(ToString::to_string).collect::<BTreeSet<_>>()
+            };
+            assert_eq!(ports(&chart[&key]), ports(&object));
+            object["spec"]["egress"] = chart[&key]["spec"]["egress"].clone();
+            let ports = |policy: &Value| policy["spec"]["ingress"].to_string().matches("\"port\"").count();
+            assert_eq!(ports(&chart[&key]), ports(&object));
+            object["spec"]["ingress"] = chart[&key]["spec"]["ingress"].clone();
+        }
+        assert_eq!(chart[&key], object, "left: the chart, right: manifests/kustomize/base");
+    }
+}
+
+#[test]
+fn every_value_of_the_chart_has_a_schema_and_a_comment() {
+    fn check(values: &Value, schema: &Value, path: &str) {
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+        assert_eq!(schema["additionalProperties"], false, "{path}: an unknown value would be ignored");
+        let named: BTreeSet<_> = properties.keys().filter(|name| *name != "global").collect();
+        let fields = values.as_object().expect("an object");
+        let optional = ["resources", "strategy"].iter().any(|name| path.ends_with(name));
+        assert!(optional || fields.keys().collect::<BTreeSet<_>>() == named, "{path}: {fields:?} and {named:?}");
+        for (name, value) in fields {
+            check(value, &properties[name], &format!("{path}.{name}"));
+        }
+    }
+    let folder = PathBuf::from(chart());
+    let text = fs::read_to_string(folder.join("values.yaml")).expect("the values");
+    let schema = fs::read_to_string(folder.join("values.schema.json")).expect("the schema");
+    check(&documents(&text)[0], &serde_json::from_str(&schema).expect("JSON"), "");
+    // A comment is before each paragraph, or before the first fields in it.
+    for paragraph in text.split("\n\n") {
+        assert!(
+            paragraph.lines().take(2).any(|line| line.trim_start().starts_with('#')),
+            "not documented: {paragraph}"
+        );
+    }
+}
+
+#[test]
+fn chart_names_the_value_that_it_rejects() {
+    let cluster = empty();
+    for (set, expected) in [
+        ("replicaCout=2", "additional properties 'replicaCout' not allowed"),
+        ("replicaCount=many", "'/replicaCount': got string, want integer"),
+        ("host.maxMemory=lots", "'/host/maxMemory'"),
+        ("leaderElection.leaseDuration=soon", "'/leaderElection/leaseDuration'"),
+        ("image.digest=latest", "'/image/digest'"),
+        ("metrics.serviceMonitor.enabled=maybe", "'/metrics/serviceMonitor/enabled': got string, want boolean"),
+        ("leaderElection.enabled=false,replicaCount=2", "Set replicaCount to 1, or leaderElection.enabled to true"),
+        ("metrics.enabled=false,metrics.serviceMonitor.enabled=true", "Set metrics.enabled to true"),
+    ] {
+        let message = cluster.rejected(set);
+        assert!(message.contains(expected), "{set}: {message}");
+    }
+}
+
+#[test]
+fn api_server_accepts_the_chart_with_default_and_with_all_values() {
+    let cluster = empty();
+    let env = &cluster.env;
+    env.kubectl(&["create", "namespace", SYSTEM_NAMESPACE]);
+    env.kubectl(&["label", "namespace", SYSTEM_NAMESPACE, "pod-security.kubernetes.io/enforce=restricted"]);
+    let crds = fs::read_to_string(tools::prometheus_operator_crds(&tools::stderr).expect("CRDs")).expect("CRDs");
+    env.apply(&crds);
+    let names = ["servicemonitors", "prometheusrules"].map(|name| format!("crd/{name}.monitoring.coreos.com"));
+    env.kubectl(&["wait", "--for=condition=Established", &names[0], &names[1], "--timeout=60s"]);
+    // The two files that a chart has once manifests/monitoring exists.
+    let files = PathBuf::from(chart()).join("files/monitoring");
+    let mut all = ALL_VALUES.to_owned();
+    for (value, file) in [("prometheusRule", "prometheusrule.yaml"), ("dashboard", "dashboard.json")] {
+        if files.join(file).exists() {
+            all += &format!("  {value}: {{enabled: true}}\n");
+        } else {
+            let message = cluster.rejected(&format!("metrics.{value}.enabled=true"));
+            assert!(message.contains(&format!("no files/monitoring/{file}: set it to false")), "{message}");
+        }
+    }
+    for values in ["", &all] {
+        let rendered = cluster.rendered(values);
+        let args = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"];
+        env.cluster().kubectl_with_input(&args, &rendered).unwrap_or_else(|error| panic!("{error:#}"));
+        let deployment = documents(&rendered).into_iter().find(|object| is_kind(object, "Deployment")).expect("one");
+        let mut pod = deployment["spec"]["template"].clone();
+        pod["apiVersion"] = "v1".into();
+        pod["kind"] = "Pod".into();
+        pod["metadata"]["name"] = "admitted".into();
+        // The ServiceAccount does not exist in a dry run.
+        pod["spec"].as_object_mut().expect("a spec").remove("serviceAccountName");
+        let args = ["create", "--dry-run=server", "-n", SYSTEM_NAMESPACE, "-f", "-"];
+        let admitted = env.cluster().kubectl_with_input(&args, &pod.to_string());
+        admitted.unwrap_or_else(|error| panic!("the restricted Pod Security Standard: {error:#}"));
+    }
+    cluster.delete_namespace(SYSTEM_NAMESPACE);
+    env.kubectl(&["delete", &names[0], &names[1]]);
+}
+
+#[test]
+fn flags_in_every_deployment_are_accepted_by_windlass_run() {
+    let cluster = empty();
+    let mut all: Vec<_> = ["base", "overlays/dev", "overlays/ha"]
+        .iter()
+        .map(|folder| {
+            let folder = repository().join("manifests/kustomize").join(folder);
+            cluster.env.kubectl(&["kustomize", &folder.to_string_lossy()])
+        })
+        .collect();
+    // Without the flags of leader election, whose names the chart takes from client-go.
+    let named: Vec<_> = ALL_VALUES.lines().filter(|line| !line.starts_with("leaderElection")).collect();
+    all.extend([
+        cluster.rendered(""),
+        cluster.rendered(&named.join("\n")),
+        cluster.rendered("metrics: {enabled: false}"),
+    ]);
+    for manifests in all {
+        let deployment = documents(&manifests).into_iter().find(|object| is_kind(object, "Deployment")).expect("one");
+        let args =
+            deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().expect("arguments").clone();
+        let args = args.iter().map(|arg| arg.as_str().expect("text"));
+        // Without a kubeconfig, a host whose flags are valid fails with 3; with a wrong flag it fails with 2.
+        let output = windlass().args(args).args(["--kubeconfig", "missing"]).output().expect("windlass starts");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{stderr}");
+        assert!(stderr.contains("the kubeconfig missing cannot be used"), "{stderr}");
+    }
+}
+
+/// A copy of the chart as an earlier version might have been: with another version, and a CRD without `spec.suspend`.
+fn earlier_chart(into: &Path) -> String {
+    let copy = into.join("earlier");
+    let copied = std::process::Command::new("cp").arg("-r").arg(chart()).arg(&copy).status().expect("cp starts");
+    assert!(copied.success());
+    let edit = |file: &str, edit: &dyn Fn(&str) -> String| {
+        let file = copy.join(file);
+        let text = fs::read_to_string(&file).expect("a file of the chart");
+        let edited = edit(&text);
+        assert_ne!(text, edited, "{}", file.display());
+        fs::write(&file, edited).expect("a copy can be written");
+    };
+    edit("Chart.yaml", &|text| text.replace("ersion: 0.1.0", "ersion: 0.0.1"));
+    edit("templates/crds.yaml", &|text| {
+        let lines: Vec<_> = text.lines().collect();
+        let at = lines.iter().position(|line| line.trim() == "suspend:").expect("spec.suspend");
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let end = lines[at + 1..].iter().position(|line| indent(line) <= indent(lines[at])).expect("an end") + at + 1;
+        [&lines[..at], &lines[end..]].concat().join("\n") + "\n"
+    });
+    copy.to_string_lossy().into_owned()
+}
+
+#[test]
+fn helm_installs_upgrades_and_uninstalls_and_keeps_the_crd_and_its_plugins() {
+    let cluster = empty();
+    let env = &cluster.env;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let earlier = earlier_chart(folder.path());
+    env.kubectl(&["create", "namespace", SYSTEM_NAMESPACE]);
+    env.kubectl(&["label", "namespace", SYSTEM_NAMESPACE, "pod-security.kubernetes.io/enforce=restricted"]);
+    let has_suspend = || {
+        let crd = env.get("customresourcedefinitions", "", "plugins.windlass.dev").expect("the CRD");
+        crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/suspend").is_some()
+    };
+    let in_namespace = ["--namespace", SYSTEM_NAMESPACE, "--wait", "--timeout", "3m"];
+
+    cluster.helm(&[&["install", "windlass", &earlier], &in_namespace[..]].concat());
+    let deployment = cluster.wait_available("windlass");
+    assert_eq!(text(&deployment, "/spec/template/spec/containers/0/image"), "windlass:0.0.1");
+    assert!(!has_suspend());
+    env.kubectl(&["wait", "--for=condition=Established", "crd/plugins.windlass.dev", "--timeout=60s"]);
+    let plugin = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": { "name": "kept" },
+        "spec": { "source": { "configMap": { "namespace": SYSTEM_NAMESPACE, "name": "kept" } } },
+    });
+    env.apply(&plugin.to_string());
+
+    cluster.helm(&[&["upgrade", "windlass", &chart(), "--set", "replicaCount=2"], &in_namespace[..]].concat());
+    let deployment = cluster.wait_available("windlass");
+    assert_eq!(text(&deployment, "/spec/template/spec/containers/0/image"), "windlass:0.1.0");
+    assert_eq!(text(&deployment, "/spec/strategy/type"), "RollingUpdate");
+    assert!(has_suspend(), "the upgrade updates the CRD");
+    assert_eq!(env.list("poddisruptionbudgets", SYSTEM_NAMESPACE).len(), 1);
+    assert_eq!(cluster.cluster_scoped().len(), CLUSTER_SCOPED.len());
+
+    cluster.helm(&["uninstall", "windlass", "--namespace", SYSTEM_NAMESPACE, "--wait", "--timeout", "3m"]);
+    assert_eq!(cluster.cluster_scoped(), Vec::<&str>::new());
+    for resource in ["deployments", "services", "networkpolicies", "roles", "rolebindings", "poddisruptionbudgets"] {
+        assert!(env.list(resource, SYSTEM_NAMESPACE).is_empty(), "{resource}");
+    }
+    assert!(env.get("plugins.windlass.dev", "", "kept").is_some(), "the CRD and the Plugins stay");
+
+    // The CRD that an uninstalled release left belongs to the next release of the same name.
+    cluster.helm(&[&["install", "windlass", &chart()], &in_namespace[..]].concat());
+    cluster.wait_available("windlass");
+    assert!(env.get("plugins.windlass.dev", "", "kept").is_some());
+    cluster.helm(&["uninstall", "windlass", "--namespace", SYSTEM_NAMESPACE, "--wait"]);
+    env.kubectl(&["delete", "crd", "plugins.windlass.dev"]);
+    cluster.delete_namespace(SYSTEM_NAMESPACE);
+}
+
+#[test]
+fn kustomizations_install_hosts_that_the_restricted_pod_security_standard_admits() {
+    let cluster = empty();
+    let env = &cluster.env;
+    for (folder, replicas) in [("base", 1), ("overlays/dev", 1), ("overlays/ha", 2)] {
+        let folder = repository().join("manifests/kustomize").join(folder);
+        let folder = folder.to_string_lossy();
+        env.kubectl(&["apply", "--server-side", "--validate=strict", "-k", &folder]);
+        let deployment = cluster.wait_available("windlass");
+        assert_eq!(deployment["spec"]["replicas"], replicas, "{folder}");
+        // The namespace enforces the standard: it rejects a Pod that does not meet it.
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "root" },
+            "spec": { "containers": [{ "name": "root", "image": "root" }] },
+        });
+        let args = ["create", "--dry-run=server", "-n", SYSTEM_NAMESPACE, "-f", "-"];
+        let rejected =
+            env.cluster().kubectl_with_input(&args, &pod.to_string()).expect_err("a Pod that may run as root");
+        assert!(format!("{rejected:#}").contains("violates PodSecurity \"restricted:latest\""), "{rejected:#}");
+        if replicas == 2 {
+            let budget = env.wait_object("poddisruptionbudgets", SYSTEM_NAMESPACE, "windlass", |budget| {
+                budget["status"]["currentHealthy"] == 2
+            });
+            assert_eq!(budget["status"]["disruptionsAllowed"], 1);
+            let pods = env.list("pods", SYSTEM_NAMESPACE);
+            let nodes: BTreeSet<_> = pods.iter().map(|pod| text(pod, "/spec/nodeName")).collect();
+            assert_eq!(nodes.len(), 2, "the hosts are on different nodes");
+        }
+        env.kubectl(&["delete", "--timeout=180s", "-k", &folder]);
+        assert_eq!(cluster.cluster_scoped(), Vec::<&str>::new());
+        wait("the Namespace to be gone", TIMEOUT, || {
+            env.get("namespaces", "", SYSTEM_NAMESPACE).is_none().then_some(())
+        });
+    }
+}
