@@ -1,5 +1,6 @@
 //! The subcommands and their flags.
 
+mod applied;
 mod check;
 mod completion;
 mod component;
@@ -8,12 +9,14 @@ mod crd;
 mod election;
 mod generate;
 mod inspect;
+mod install;
 mod output;
 mod push;
 mod pushed;
 mod remove;
 mod render;
 mod run;
+mod uninstall;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,6 +37,10 @@ struct Cli {
 enum Command {
     /// Run the host: watch Plugins and reconcile their parents
     Run(run::Args),
+    /// Install Windlass on a cluster: CRD, permissions, admission policies, Deployment
+    Install(install::Args),
+    /// Uninstall what `windlass install` wrote, once no Plugin is left
+    Uninstall(uninstall::Args),
     /// Print the Plugin CRD, or the CRD that a component carries
     Crd(crd::Args),
     /// Show what a component declares: digest, contract, descriptor, imports, exports
@@ -68,6 +75,9 @@ const INVALID_PARENT: u8 = 6;
 /// Exit code: another host holds the Lease.
 const NOT_HOLDER: u8 = 7;
 
+/// Exit code: Plugins exist.
+const PLUGINS_EXIST: u8 = 8;
+
 /// Parses a duration as kubectl does (`120s`, `1m30s`), or a number of seconds.
 fn parse_timeout(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {
@@ -83,6 +93,8 @@ fn parse_timeout(text: &str) -> Result<Duration, String> {
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::main(&args),
+        Command::Install(args) => install::main(&args),
+        Command::Uninstall(args) => uninstall::main(&args),
         Command::Crd(args) => crd::main(args),
         Command::Inspect(args) => inspect::main(&args),
         Command::Render(args) => render::main(&args),

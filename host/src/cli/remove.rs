@@ -191,7 +191,7 @@ fn has_host_finalizer(plugin: &Plugin) -> bool {
 }
 
 /// The reason why a Plugin still exists, for the user.
-fn why_not_gone(plugin: &Plugin) -> String {
+pub fn why_not_gone(plugin: &Plugin) -> String {
     let conditions = plugin.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     let terminating = conditions
         .iter()
@@ -203,8 +203,8 @@ fn why_not_gone(plugin: &Plugin) -> String {
     })
 }
 
-/// Watches the Plugin until `missing` returns none. Prints each new line that `missing` returns.
-async fn follow(
+/// Watches a Plugin until `missing` returns none. Prints each new line that `missing` returns.
+pub async fn follow(
     api: &Api<Plugin>,
     name: &str,
     missing: impl Fn(Option<&Plugin>) -> anyhow::Result<Option<String>>,

@@ -31,7 +31,11 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
             // Standards.
             "metadata": {"name": namespace, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
         }),
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": HOST, "namespace": namespace}}),
+        json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            // The API server records a field manager only for an object with fields.
+            "metadata": {"name": HOST, "namespace": namespace, "labels": {"app.kubernetes.io/name": HOST}},
+        }),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
             "metadata": {"name": HOST},

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Number, Value, json};
-use windlass_e2e::{Env, SYSTEM_NAMESPACE, TIMEOUT, text, wait, windlass};
+use windlass_e2e::{Env, SYSTEM_NAMESPACE, TIMEOUT, guest, text, wait, windlass};
 use windlass_testbed::{Helm, tools};
 
 /// Values that switch on everything except the dashboard and the rules, and set every other value.
@@ -279,7 +279,7 @@ fn api_server_accepts_the_chart_with_default_and_with_all_values() {
     let mut all = ALL_VALUES.to_owned();
     for (value, file) in [("prometheusRule", "prometheusrule.yaml"), ("dashboard", "dashboard.json")] {
         if files.join(file).exists() {
-            all += &format!("  {value}: {{enabled: true}}\n");
+            all.extend(["  ", value, ": {enabled: true}\n"]);
         } else {
             let message = cluster.rejected(&format!("metrics.{value}.enabled=true"));
             assert!(message.contains(&format!("no files/monitoring/{file}: set it to false")), "{message}");
@@ -440,4 +440,109 @@ fn kustomizations_install_hosts_that_the_restricted_pod_security_standard_admits
             env.get("namespaces", "", SYSTEM_NAMESPACE).is_none().then_some(())
         });
     }
+}
+
+#[test]
+fn windlass_install_prints_the_objects_of_the_kustomizations() {
+    let cluster = empty();
+    for (folder, replicas) in [("base", "1"), ("overlays/ha", "2")] {
+        let folder = repository().join("manifests/kustomize").join(folder);
+        let kustomization = comparable(&cluster.env.kubectl(&["kustomize", &folder.to_string_lossy()]));
+        let printed = cluster.env.windlass(&["install", "--dry-run=client", "-o", "yaml", "--replicas", replicas]);
+        assert_eq!(comparable(&printed), kustomization);
+    }
+}
+
+#[test]
+fn windlass_install_runs_a_host_and_uninstall_leaves_what_is_documented() {
+    let cluster = empty();
+    let env = &cluster.env;
+    let mark = env.mark();
+    let validated = env.windlass(&["install", "--dry-run=server", "-o", "json"]);
+    assert!(validated.contains("\"kind\": \"List\""));
+    assert!(env.audit().since(mark).expect("an audit log").by_user("admin").writes().is_empty(), "nothing is written");
+
+    let installed = env.windlass(&["install", "--image", "registry.example/windlass:1"]);
+    assert!(installed.ends_with("Windlass 0.1.0 is installed in namespace windlass-system\n"), "{installed}");
+    let pods = env.list("pods", SYSTEM_NAMESPACE);
+    assert_eq!(pods.len(), 1, "the Pod is admitted and runs");
+    assert_eq!(pods[0]["status"]["phase"], "Running");
+    let refused = env.try_windlass(&["install", "-n", "elsewhere"]).expect_err("a second installation");
+    assert!(
+        refused.contains("exit status: 3") && refused.contains("is installed in namespace windlass-system"),
+        "{refused}"
+    );
+    let refused = env.try_windlass(&["install"]).expect_err("the image of another registry");
+    assert!(refused.contains("has the image registry.example/windlass:1") && refused.contains("--image"), "{refused}");
+
+    // The Pods of this cluster run nothing: the host runs here, as the ServiceAccount that was installed.
+    let host = env.start_host();
+    env.push(&guest("puppets/puppet-finalizes"), "puppet-finalizes", &[]);
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("installed");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    env.wait_live("puppet-finalizes", &guest("puppets/puppet-finalizes"));
+    let puppet = ns.puppet_of("FinalizingPuppet", "web");
+    let finalizers = puppet.play(&json!({}))["metadata"]["finalizers"].clone();
+    assert_eq!(finalizers, json!(["windlass.dev/puppet-finalizes"]));
+
+    // An upgrade keeps the number of hosts, and everything goes on.
+    env.windlass(&["install", "--image", "registry.example/windlass:2", "--replicas", "2"]);
+    env.windlass(&["install", "--image", "registry.example/windlass:3"]);
+    assert_eq!(cluster.wait_available("windlass")["spec"]["replicas"], 2);
+
+    let mark = env.mark();
+    let refused = env.try_windlass(&["uninstall"]).expect_err("Plugins exist");
+    assert!(
+        refused.contains("exit status: 8") && refused.contains("there are Plugins (echo, puppet-finalizes)"),
+        "{refused}"
+    );
+    let preview = env.windlass(&["uninstall", "--dry-run", "--delete-plugins"]);
+    assert!(preview.contains("would delete Plugin echo\n"), "{preview}");
+    assert!(preview.contains("would delete Deployment windlass-system/windlass\n"), "{preview}");
+    assert!(env.audit().since(mark).expect("an audit log").by_user("admin").writes().is_empty());
+
+    env.windlass(&["uninstall", "--delete-plugins"]);
+    assert!(env.list("plugins.windlass.dev", "").is_empty(), "the CRD stays, without Plugins");
+    assert_eq!(cluster.cluster_scoped(), Vec::<&str>::new());
+    for resource in
+        ["deployments", "services", "networkpolicies", "roles", "rolebindings", "poddisruptionbudgets", "pods"]
+    {
+        assert_eq!(env.list(resource, SYSTEM_NAMESPACE), Vec::<Value>::new(), "{resource}");
+    }
+    assert!(env.get("serviceaccounts", SYSTEM_NAMESPACE, "windlass").is_none());
+    assert!(ns.get("echoes", "web").is_some(), "parents stay");
+    assert_eq!(puppet.get().expect("parents stay")["metadata"]["finalizers"], Value::Null);
+    assert_eq!(ns.pods().len(), 2, "children stay");
+    assert!(env.get("namespaces", "", SYSTEM_NAMESPACE).is_some());
+    drop(host);
+
+    let nothing = env.try_windlass(&["uninstall"]).expect_err("nothing is installed");
+    assert!(nothing.contains("wrote nothing that exists in namespace windlass-system"), "{nothing}");
+    env.windlass(&["install", "--no-wait"]);
+    env.windlass(&["uninstall", "--delete-crd"]);
+    assert!(env.get("customresourcedefinitions", "", "plugins.windlass.dev").is_none());
+    cluster.delete_namespace(SYSTEM_NAMESPACE);
+}
+
+#[test]
+fn windlass_uninstall_leaves_an_installation_by_helm_alone() {
+    let cluster = empty();
+    let env = &cluster.env;
+    let release = ["install", "windlass", &chart(), "--namespace", SYSTEM_NAMESPACE, "--create-namespace"];
+    cluster.helm(&release);
+    for (args, hint) in [(["uninstall", "--dry-run"], "helm uninstall"), (["install", "--no-wait"], "helm upgrade")] {
+        let mark = env.mark();
+        let refused = env.try_windlass(&args).expect_err("Helm installed it");
+        assert!(refused.contains("exit status: 3") && refused.contains(hint), "{refused}");
+        assert!(env.audit().since(mark).expect("an audit log").by_user("admin").writes().is_empty());
+    }
+    cluster.helm(&["uninstall", "windlass", "--namespace", SYSTEM_NAMESPACE, "--wait"]);
+    // The CRD that Helm left does not block another installation.
+    env.windlass(&["install", "--no-wait"]);
+    env.windlass(&["uninstall", "--delete-crd"]);
+    assert!(env.get("customresourcedefinitions", "", "plugins.windlass.dev").is_none());
+    cluster.delete_namespace(SYSTEM_NAMESPACE);
 }

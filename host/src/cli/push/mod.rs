@@ -15,9 +15,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, Preconditions};
-use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
-use kube::{Api, Client, discovery};
+use kube::api::{DeleteParams, ListParams, PartialObjectMeta, PatchParams, Preconditions};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use windlass_api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
 use windlass_core::declared_parent::{DeclaredParent, text};
@@ -31,6 +30,7 @@ use windlass_sandbox::Component;
 use self::kept::Kept;
 use self::objects::{PluginFields, Pushed, labelled, own_by, plugin_object, split};
 use self::progress::{Progress, Push};
+use super::applied::{self, Target, found, target};
 use super::component::{ComponentArgs, credentials_of_user};
 use super::connect::plain;
 use super::output::{DryRun, Format, print_all};
@@ -526,53 +526,9 @@ fn print_objects(objects: &[Value], output: Output) -> anyhow::Result<()> {
     print_all(objects, format)
 }
 
-/// An object to write, with its API.
-type Target = (Api<DynamicObject>, DynamicObject);
-
-/// The object as it is in the cluster; none if it does not exist.
-async fn found(client: &Client, object: &Value) -> anyhow::Result<Option<Value>> {
-    let (api, object) = target(client, object).await?;
-    let found = api.get_opt(object.metadata.name.as_deref().unwrap_or_default()).await;
-    let found = found.map_err(plain).with_context(|| format!("{} could not be read", describe(&object)))?;
-    Ok(found.map(serde_json::to_value).transpose()?)
-}
-
-async fn target(client: &Client, object: &Value) -> anyhow::Result<Target> {
-    let object: DynamicObject = serde_json::from_value(object.clone())?;
-    let TypeMeta { api_version, kind } = object.types.clone().unwrap_or_default();
-    let gvk: GroupVersionKind = TypeMeta { api_version, kind }.try_into()?;
-    let what = describe(&object);
-    let (resource, _) = discovery::pinned_kind(client, &gvk)
-        .await
-        .map_err(plain)
-        .with_context(|| format!("{what}: the cluster does not serve {}; install it with `windlass crd`", gvk.kind))?;
-    let api: Api<DynamicObject> = match &object.metadata.namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    Ok((api, object))
-}
-
-/// The name of an object in messages.
-fn describe(object: &DynamicObject) -> String {
-    let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
-    let name = object.metadata.name.as_deref().unwrap_or_default();
-    match &object.metadata.namespace {
-        Some(namespace) => format!("{kind} {namespace}/{name}"),
-        None => format!("{kind} {name}"),
-    }
-}
-
 /// Applies an object, or tries to as a dry run; returns its uid.
-async fn apply((api, object): &Target, dry_run: bool) -> anyhow::Result<String> {
-    // A field that an older CRD does not know must not be dropped silently: it may be `verify`.
-    let params = PatchParams { dry_run, ..PatchParams::apply(FIELD_MANAGER).force().validation_strict() };
-    let written = api
-        .patch_metadata(object.metadata.name.as_deref().unwrap_or_default(), &params, &Patch::Apply(object))
-        .await
-        .map_err(plain)
-        .with_context(|| format!("{} was not written", describe(object)))?;
-    Ok(written.metadata.uid.unwrap_or_default())
+async fn apply(target: &Target, dry_run: bool) -> anyhow::Result<String> {
+    applied::apply(target, PatchParams { dry_run, ..PatchParams::apply(FIELD_MANAGER).force() }).await
 }
 
 /// Deletes the parts of earlier components, which the head no longer names. Parts that other managers wrote as well are

@@ -13,9 +13,9 @@ use windlass_core::declared_parent::{CarriedCrd, text};
 use windlass_core::ids::PluginName;
 use windlass_core::names::ANNOTATION_PUSHED_AT;
 
+use super::super::applied::{Target, describe};
 use super::super::connect::plain;
 use super::super::pushed::{FIELD_MANAGER, plugin_of};
-use super::{Target, describe};
 use crate::plugins::crd_narrowings;
 
 /// Label of objects that a push writes, with [`FIELD_MANAGER`] as its value. It also marks objects that are printed and

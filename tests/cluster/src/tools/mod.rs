@@ -208,7 +208,7 @@ pub fn prometheus_operator_crds(progress: Progress) -> Result<PathBuf> {
         let output = download.output().context("cannot start go mod download")?;
         ensure!(output.status.success(), "go mod download {MODULE}: {}", String::from_utf8_lossy(&output.stdout));
         let module: Value = serde_json::from_slice(&output.stdout).context("go mod download printed no JSON")?;
-        let folder = module["Dir"].as_str().context("go mod download printed no folder")?;
+        let folder = module.get("Dir").and_then(Value::as_str).context("go mod download printed no folder")?;
         let folder = Path::new(folder).join("example/prometheus-operator-crd");
         let mut crds = String::new();
         for kind in ["servicemonitors", "prometheusrules"] {

@@ -1,0 +1,66 @@
+//! Applies the objects that a command writes, by the API that serves their kind.
+
+use anyhow::Context as _;
+use kube::api::{Patch, PatchParams};
+use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
+use kube::{Api, Client, discovery};
+use serde_json::Value;
+
+use super::connect::plain;
+
+/// An object to write, with its API.
+pub type Target = (Api<DynamicObject>, DynamicObject);
+
+/// The object as it is in the cluster; none if it does not exist.
+pub async fn found(client: &Client, object: &Value) -> anyhow::Result<Option<Value>> {
+    let (api, object) = target(client, object).await?;
+    let found = api.get_opt(object.metadata.name.as_deref().unwrap_or_default()).await;
+    let found = found.map_err(plain).with_context(|| format!("{} could not be read", describe(&object)))?;
+    Ok(found.map(serde_json::to_value).transpose()?)
+}
+
+/// Finds the API of an object's kind.
+pub async fn target(client: &Client, object: &Value) -> anyhow::Result<Target> {
+    let object: DynamicObject = serde_json::from_value(object.clone())?;
+    let TypeMeta { api_version, kind } = object.types.clone().unwrap_or_default();
+    let gvk: GroupVersionKind = TypeMeta { api_version, kind }.try_into()?;
+    let what = describe(&object);
+    let hint = match gvk.kind.as_str() {
+        "Plugin" => "; install it with `windlass install`",
+        "ValidatingAdmissionPolicy" => "; Windlass needs Kubernetes 1.30 or newer",
+        _ => "",
+    };
+    let (resource, _) = discovery::pinned_kind(client, &gvk)
+        .await
+        .map_err(plain)
+        .with_context(|| format!("{what}: the cluster does not serve {}{hint}", gvk.kind))?;
+    let api: Api<DynamicObject> = match &object.metadata.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    Ok((api, object))
+}
+
+/// The name of an object in messages.
+pub fn describe(object: &DynamicObject) -> String {
+    let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    match &object.metadata.namespace {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("{kind} {name}"),
+    }
+}
+
+/// Applies an object strictly: a field that an older CRD does not know must not be dropped silently. Returns its uid.
+pub async fn apply((api, object): &Target, params: PatchParams) -> anyhow::Result<String> {
+    let written = api
+        .patch_metadata(
+            object.metadata.name.as_deref().unwrap_or_default(),
+            &params.validation_strict(),
+            &Patch::Apply(object),
+        )
+        .await
+        .map_err(plain)
+        .with_context(|| format!("{} was not written", describe(object)))?;
+    Ok(written.metadata.uid.unwrap_or_default())
+}

@@ -1,0 +1,315 @@
+//! `windlass install`: applies the manifests of this version, and waits for the hosts.
+
+mod manifests;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use futures::StreamExt as _;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, PatchParams};
+use kube::runtime::wait::{await_condition, conditions::is_crd_established};
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::Value;
+use windlass_core::declared_parent::text;
+
+pub use self::manifests::{DEPLOYMENT, objects};
+use super::applied::{apply, describe, target};
+use super::connect::{ClusterArgs, plain};
+use super::output::{DryRun, Format, print_all};
+use super::{TIMED_OUT, parse_timeout};
+use crate::cluster::account::HOST;
+
+/// Field manager of installations.
+pub const FIELD_MANAGER: &str = "windlass-install";
+/// Name of the CRD of Plugins.
+pub const CRD: &str = "plugins.windlass.dev";
+/// Label by which Helm marks the objects of its releases, with the value `Helm`.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// Flags of `windlass install`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  windlass install --image registry.example/team/windlass:0.1.0
+  windlass install --replicas 2
+  windlass install --dry-run=client -o yaml > windlass.yaml
+  kubectl apply --server-side -f windlass.yaml
+
+The same command with a newer windlass upgrades the CRD, the permissions, the policies and the hosts. --dry-run=client \
+prints the same bytes for the same flags, so its output can be kept in a repository. For other settings, use the Helm \
+chart or a kustomization: docs/install.md.
+
+Exit codes:
+  0  the hosts are available (with --no-wait: everything was written)
+  2  wrong usage
+  3  the command failed; the message says why
+  4  the hosts were not available in time; the message says what is missing")]
+pub struct Args {
+    /// Namespace of the hosts
+    #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
+    namespace: String,
+    /// Image of the hosts; default: the image of this version of windlass
+    #[arg(long)]
+    image: Option<String>,
+    /// Number of hosts: one acts, the others are standbys; default: the number that is installed, or 1
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=99))]
+    replicas: Option<u16>,
+    /// Overwrite fields that another field manager has set to other values
+    #[arg(long)]
+    force_conflicts: bool,
+    /// Print what would be written, and write nothing; with server, the API server validates it first
+    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    dry_run: Option<DryRun>,
+    /// Do not wait until the hosts are available
+    #[arg(long)]
+    no_wait: bool,
+    /// How long to wait, as in 120s or 5m; a number alone counts seconds
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
+    timeout: Duration,
+    /// Output format of --dry-run
+    #[arg(short, long, value_enum, default_value = "yaml")]
+    output: Format,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Applies the manifests.
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    let image = args.image.clone().map_or_else(manifests::default_image, Ok)?;
+    if args.dry_run == Some(DryRun::Client) {
+        // Without a cluster, so that the output depends on the flags alone.
+        print_all(&objects(&args.namespace, &image, args.replicas.unwrap_or(1))?, args.output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    super::block_on(async {
+        let client = args.cluster.client().await?;
+        let host = installed(&client, args).await?;
+        check_image(args, host.as_ref())?;
+        let installed = host.and_then(|host| u16::try_from(host.spec?.replicas?).ok()).filter(|number| *number > 0);
+        let replicas = args.replicas.or(installed).unwrap_or(1);
+        let objects = objects(&args.namespace, &image, replicas)?;
+        if args.dry_run.is_some() {
+            validate(&client, args, &objects).await?;
+            print_all(&objects, args.output)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        write(&client, args, &objects).await?;
+        if args.no_wait {
+            return Ok(ExitCode::SUCCESS);
+        }
+        wait(&client, args, &image).await
+    })
+}
+
+/// The installed Deployment, if there is one, after a check that no other installation exists.
+async fn installed(client: &Client, args: &Args) -> anyhow::Result<Option<Deployment>> {
+    let bindings = Api::<ClusterRoleBinding>::all(client.clone());
+    let binding =
+        bindings.get_opt(HOST).await.map_err(plain).context("ClusterRoleBinding windlass could not be read")?;
+    if let Some(binding) = binding {
+        if binding.labels().get(MANAGED_BY).is_some_and(|manager| manager == "Helm") {
+            bail!(
+                "Windlass is installed by Helm: upgrade it with `helm upgrade`, or uninstall it first with `helm uninstall`"
+            );
+        }
+        let other = binding.subjects.iter().flatten().filter_map(|subject| subject.namespace.as_deref());
+        if let Some(other) = other.into_iter().find(|namespace| *namespace != args.namespace) {
+            bail!(
+                "Windlass is installed in namespace {other}, and a cluster has one Windlass: install into that namespace \
+                 (--namespace {other}), or uninstall it first (windlass uninstall --namespace {other})"
+            );
+        }
+    }
+    let hosts = Api::<Deployment>::namespaced(client.clone(), &args.namespace);
+    let host = hosts.get_opt(DEPLOYMENT).await.map_err(plain);
+    host.with_context(|| format!("Deployment {}/{DEPLOYMENT} could not be read", args.namespace))
+}
+
+/// Checks that an upgrade does not silently replace an image from a user's own registry.
+fn check_image(args: &Args, host: Option<&Deployment>) -> anyhow::Result<()> {
+    if args.image.is_some() {
+        return Ok(());
+    }
+    let image = manifests::default_image()?;
+    let containers = host.and_then(|host| Some(&host.spec.as_ref()?.template.spec.as_ref()?.containers));
+    let installed = containers.into_iter().flatten().find_map(|container| container.image.as_deref());
+    match installed.filter(|installed| repository(installed) != repository(&image)) {
+        Some(installed) => bail!(
+            "Deployment {}/{DEPLOYMENT} has the image {installed}, which is not from {}: set --image",
+            args.namespace,
+            repository(&image)
+        ),
+        None => Ok(()),
+    }
+}
+
+/// An image without its tag and digest.
+fn repository(image: &str) -> &str {
+    let image = image.split_once('@').map_or(image, |(name, _)| name);
+    match image.rsplit_once(':') {
+        // A colon before a slash belongs to a port.
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => image,
+    }
+}
+
+fn params(args: &Args, dry_run: bool) -> PatchParams {
+    PatchParams { dry_run, force: args.force_conflicts, ..PatchParams::apply(FIELD_MANAGER) }
+}
+
+/// Lets the API server validate all objects that it can validate before the others exist.
+async fn validate(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Result<()> {
+    let namespaces = Api::<Namespace>::all(client.clone());
+    let has_namespace = namespaces.get_opt(&args.namespace).await.map_err(plain)?.is_some();
+    for object in objects {
+        if has_namespace || object.pointer("/metadata/namespace").is_none() {
+            apply(&target(client, object).await?, params(args, true)).await.map_err(with_hint)?;
+        }
+    }
+    if !has_namespace {
+        eprintln!("note: Namespace {} does not exist, so objects in it were not validated", args.namespace);
+    }
+    Ok(())
+}
+
+/// Applies all objects in their order.
+async fn write(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Result<()> {
+    for object in objects {
+        let target = target(client, object).await?;
+        apply(&target, params(args, false)).await.map_err(with_hint)?;
+        println!("applied {}", describe(&target.1));
+        if text(object, "/kind") == "CustomResourceDefinition" {
+            let api = Api::<CustomResourceDefinition>::all(client.clone());
+            let established = await_condition(api, CRD, is_crd_established());
+            match tokio::time::timeout(args.timeout, established).await {
+                Ok(result) => result.map(drop).with_context(|| format!("CustomResourceDefinition {CRD}"))?,
+                Err(_) => {
+                    bail!("CustomResourceDefinition {CRD} was not established in time; run the same command again")
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The error of an apply, with the flag that resolves a conflict.
+fn with_hint(error: anyhow::Error) -> anyhow::Error {
+    let is_conflict = format!("{error:#}").contains("conflict with");
+    if is_conflict { anyhow::anyhow!("{error:#}; to overwrite these fields, set --force-conflicts") } else { error }
+}
+
+/// Waits until all hosts are available.
+async fn wait(client: &Client, args: &Args, image: &str) -> anyhow::Result<ExitCode> {
+    let namespace = &args.namespace;
+    let mut last = String::new();
+    let watching = async {
+        let api = Api::<Deployment>::namespaced(client.clone(), namespace);
+        let mut hosts = std::pin::pin!(watch_object(api, DEPLOYMENT));
+        while let Some(host) = hosts.next().await {
+            let host = host.context("the Deployment could not be watched")?;
+            let host = host.with_context(|| format!("Deployment {namespace}/{DEPLOYMENT} was deleted"))?;
+            let Some(missing) = missing(&host) else { return Ok(()) };
+            if missing != last {
+                eprintln!("waiting: {missing}");
+                last = missing;
+            }
+        }
+        bail!("the watch of Deployment {namespace}/{DEPLOYMENT} ended")
+    };
+    let Ok(ended) = tokio::time::timeout(args.timeout, watching).await else {
+        eprintln!(
+            "error: Deployment {namespace}/{DEPLOYMENT} was not available within {} s: {last}{}. Everything is written; \
+             see: kubectl -n {namespace} describe pods -l app.kubernetes.io/name=windlass",
+            args.timeout.as_secs(),
+            why_pods_wait(client, namespace, image).await
+        );
+        return Ok(ExitCode::from(TIMED_OUT));
+    };
+    ended?;
+    println!("Windlass {} is installed in namespace {namespace}", env!("CARGO_PKG_VERSION"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The state of a Deployment that is not available yet; none if it is.
+fn missing(host: &Deployment) -> Option<String> {
+    let wanted = host.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let status = host.status.clone().unwrap_or_default();
+    let is_seen = status.observed_generation == host.metadata.generation;
+    let [updated, available, all] =
+        [status.updated_replicas, status.available_replicas, status.replicas].map(Option::unwrap_or_default);
+    if is_seen && updated == wanted && available == wanted && all == wanted {
+        return None;
+    }
+    let mut text = format!("{available} of {wanted} hosts are available, {updated} of them in this version");
+    let conditions = status.conditions.unwrap_or_default();
+    let failed = conditions.iter().find(|one| one.type_ == "ReplicaFailure" && one.status == "True");
+    if let Some(message) = failed.and_then(|failed| failed.message.as_deref()) {
+        text = format!("{text}: {message}");
+    }
+    Some(text)
+}
+
+/// The reasons for which containers of the hosts do not run, as their Pods' statuses have them.
+async fn why_pods_wait(client: &Client, namespace: &str, image: &str) -> String {
+    let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+    let selected = ListParams::default().labels("app.kubernetes.io/name=windlass");
+    // Without Pods to read, the Deployment's own state must do.
+    let pods = pods.list(&selected).await.map(|pods| pods.items).unwrap_or_default();
+    let mut reasons = Vec::new();
+    for pod in &pods {
+        let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_deref());
+        for status in statuses.unwrap_or_default() {
+            let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref());
+            if let Some(reason) = waiting.and_then(|waiting| waiting.reason.as_deref()) {
+                reasons.push(format!("Pod {} waits: {reason} (image {image})", pod.name_any()));
+            }
+        }
+    }
+    if reasons.is_empty() { String::new() } else { format!("; {}", reasons.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn repository_of_an_image_excludes_tag_and_digest_and_includes_a_port() {
+        for (image, expected) in [
+            ("windlass", "windlass"),
+            ("windlass:0.1.0", "windlass"),
+            ("registry:5000/team/windlass", "registry:5000/team/windlass"),
+            ("registry:5000/team/windlass:0.1.0@sha256:ab", "registry:5000/team/windlass"),
+        ] {
+            assert_eq!(repository(image), expected);
+        }
+    }
+
+    #[test]
+    fn deployment_is_available_only_with_all_hosts_of_the_observed_generation() {
+        let deployment = |generation, observed, updated, available, all| -> Deployment {
+            let object = json!({
+                "metadata": {"generation": generation},
+                "spec": {"replicas": 2, "selector": {}, "template": {}},
+                "status": {
+                    "observedGeneration": observed, "updatedReplicas": updated, "availableReplicas": available,
+                    "replicas": all,
+                },
+            });
+            serde_json::from_value(object).expect("a Deployment")
+        };
+        assert_eq!(missing(&deployment(3, 3, 2, 2, 2)), None);
+        for (generation, observed, updated, available, all) in
+            [(3, 2, 2, 2, 2), (3, 3, 1, 2, 2), (3, 3, 2, 1, 2), (3, 3, 2, 2, 3)]
+        {
+            let missing = missing(&deployment(generation, observed, updated, available, all));
+            assert!(missing.is_some_and(|missing| missing.contains("of 2 hosts are available")));
+        }
+    }
+}
