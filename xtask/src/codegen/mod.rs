@@ -1,6 +1,7 @@
 //! `cargo xtask codegen`: files that are generated from the code and committed.
 
 mod chart;
+mod olm;
 mod rules;
 
 use std::fmt::Write as _;
@@ -47,6 +48,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let policies = ["generate", "admission-policies", "--namespace", chart::NAMESPACE];
     generated.push(chart::admission_policies(&print(&policies)?)?);
     generated.extend(chart::monitoring(&root)?);
+    generated.extend(olm::bundle(&root, &print(&["crd"])?, &print(&["generate", "rbac"])?)?);
     let mut stale = Vec::new();
     for (file, text) in generated {
         let path = root.join(&file);
