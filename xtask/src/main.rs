@@ -1,6 +1,7 @@
 //! The repository's own commands: `cargo xtask --help`.
 
 mod bench;
+mod book;
 mod cluster;
 mod codegen;
 mod demo;
@@ -30,6 +31,8 @@ enum Command {
     Cluster(cluster::Command),
     /// Write the generated files: CRDs, roles, command reference
     Codegen(codegen::Args),
+    /// Build the book from docs/ into target/book/html
+    Book,
     /// Compare Windlass with controller-runtime, kopf and a plain client
     Bench(bench::Args),
     /// Run every fault test: the host is killed at each of its writes, and each fault is injected
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Guests(options) => guests::build(options).map(drop),
         Command::Cluster(command) => cluster::main(&command),
         Command::Codegen(args) => codegen::main(&args),
+        Command::Book => book::main(),
         Command::Bench(args) => bench::main(&args),
         Command::Faults(args) => faults::main(&args),
         Command::Image(args) => image::main(&args),

@@ -138,4 +138,37 @@ mod tests {
             assert!(parse_timeout(text).is_err(), "{text}");
         }
     }
+
+    /// The commands after pipes and redirections of a shell line, each as its words.
+    fn commands_of(line: &str) -> Vec<Vec<String>> {
+        let words = shlex::split(line).unwrap_or_default();
+        assert!(!words.is_empty() || !line.contains("windlass "), "unbalanced quotes: {line}");
+        let is_end = |word: &String| matches!(word.as_str(), "|" | "||" | "&&" | ";" | "&" | ">" | ">>");
+        let is_variable = |word: &&String| word.split_once('=').is_some_and(|(name, _)| !name.starts_with('-'));
+        let commands = words.split(is_end);
+        commands.map(|words| words.iter().skip_while(is_variable).cloned().collect()).collect()
+    }
+
+    #[test]
+    fn documented_commands_have_valid_arguments() {
+        let mut parsed = 0;
+        for page in windlass_book::pages().expect("readable pages") {
+            for block in &page.blocks {
+                let commands = block.commands.replace("\\\n", " ");
+                for command in commands.lines().flat_map(commands_of) {
+                    let words = command.iter().map(String::as_str).skip_while(|word| *word == "kubectl");
+                    if words.clone().next() != Some("windlass") {
+                        continue;
+                    }
+                    parsed += 1;
+                    if let Err(error) = Cli::try_parse_from(words)
+                        && error.use_stderr()
+                    {
+                        panic!("{}:{}: {error}", page.path.display(), block.line);
+                    }
+                }
+            }
+        }
+        assert!(parsed > 4, "too few commands found: {parsed}");
+    }
 }

@@ -1,0 +1,237 @@
+//! The documentation as data: pages with their links, anchors and blocks of shell commands.
+//!
+//! A block of shell commands (a fence with the language `sh`) has a *mark*: an HTML comment on the line before it.
+//!
+//! | mark | meaning |
+//! |---|---|
+//! | `<!-- run -->` | `tests/e2e/tests/book.rs` runs the block |
+//! | `<!-- run by: tests/e2e/tests/oci.rs, name_of_a_test -->` | this test runs the same commands |
+//! | `<!-- not run: needs a container engine -->` | no test runs the block, for this reason |
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::Context as _;
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+/// The table of contents of the book.
+pub const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// Pages outside of `docs` that the tests of the documentation check.
+const PAGES: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"];
+
+/// A page of the documentation.
+#[derive(Debug)]
+pub struct Page {
+    /// Relative to the repository's root.
+    pub path: PathBuf,
+    /// Its source.
+    pub text: String,
+    /// Targets of its links, as written.
+    pub links: Vec<String>,
+    /// Anchors of its headings, as forges and mdBook derive them.
+    pub anchors: BTreeSet<String>,
+    /// Its blocks of shell commands.
+    pub blocks: Vec<Block>,
+}
+
+/// A block of shell commands.
+#[derive(Debug)]
+pub struct Block {
+    /// The line of its fence, from 1.
+    pub line: usize,
+    /// Whether it is run; `None` if the block has no mark.
+    pub mark: Option<Mark>,
+    /// Its text.
+    pub commands: String,
+}
+
+/// Whether and where a block is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mark {
+    /// The end-to-end test of the book runs it.
+    Run,
+    /// A test runs the same commands.
+    RunBy {
+        /// Relative to the repository's root.
+        file: PathBuf,
+        /// The name of the test function.
+        test: String,
+    },
+    /// No test runs it.
+    NotRun {
+        /// The reason.
+        reason: String,
+    },
+}
+
+impl Mark {
+    fn parse(html: &str) -> Option<Self> {
+        let comment = html.trim().strip_prefix("<!--")?.strip_suffix("-->")?.trim();
+        if comment == "run" {
+            return Some(Self::Run);
+        }
+        if let Some(by) = comment.strip_prefix("run by:") {
+            let (file, test) = by.split_once(',')?;
+            return Some(Self::RunBy { file: file.trim().into(), test: test.trim().to_owned() });
+        }
+        let reason = comment.strip_prefix("not run:")?.trim().to_owned();
+        (!reason.is_empty()).then_some(Self::NotRun { reason })
+    }
+}
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    normal(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+}
+
+/// All pages of the documentation: those in `docs`, and those in the repository's root.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn pages() -> anyhow::Result<Vec<Page>> {
+    let mut paths: Vec<PathBuf> = PAGES.iter().map(PathBuf::from).collect();
+    collect(Path::new("docs"), &mut paths)?;
+    paths.iter().map(|path| page(path)).collect()
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let mut entries = fs::read_dir(root().join(folder))?.collect::<Result<Vec<_>, _>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = folder.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            collect(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The pages of the book outside of `docs`, and all pages that [`SUMMARY`] lists.
+///
+/// # Errors
+/// If the table of contents cannot be read.
+pub fn listed() -> anyhow::Result<BTreeSet<PathBuf>> {
+    let summary = page(Path::new(SUMMARY))?;
+    Ok(summary.links.iter().map(|link| summary.target(link).0).collect())
+}
+
+/// One page.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn page(path: &Path) -> anyhow::Result<Page> {
+    let text = fs::read_to_string(root().join(path)).with_context(|| format!("{} cannot be read", path.display()))?;
+    Ok(Page::parse(path.to_owned(), text))
+}
+
+impl Page {
+    fn parse(path: PathBuf, text: String) -> Self {
+        let mut page = Self { path, text, links: Vec::new(), anchors: BTreeSet::new(), blocks: Vec::new() };
+        let mut used = HashMap::new();
+        let mut heading: Option<String> = None;
+        // The mark is the HTML block that ends where a fence begins.
+        let mut comment = (String::new(), 0);
+        let mut is_commands = false;
+        for (event, range) in Parser::new_ext(&page.text, Options::ENABLE_TABLES).into_offset_iter() {
+            match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    page.links.push(dest_url.into_string());
+                }
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => {
+                    page.anchors.extend(heading.take().map(|text| unique(slug(&text), &mut used)));
+                }
+                Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) if &*language == "sh" => {
+                    let before = page.text.get(..range.start).unwrap_or_default();
+                    let is_above = before.get(comment.1..).is_some_and(|gap| gap.trim().is_empty());
+                    let mark = if is_above { Mark::parse(&comment.0) } else { None };
+                    page.blocks.push(Block { line: before.matches('\n').count() + 1, mark, commands: String::new() });
+                    is_commands = true;
+                }
+                Event::End(TagEnd::CodeBlock) => is_commands = false,
+                Event::Html(html) => comment = (html.into_string(), range.end),
+                Event::Text(text) | Event::Code(text) => {
+                    if let Some(heading) = &mut heading {
+                        heading.push_str(&text);
+                    }
+                    if let (true, Some(block)) = (is_commands, page.blocks.last_mut()) {
+                        block.commands.push_str(&text);
+                    }
+                }
+                _ => {}
+            }
+        }
+        page
+    }
+
+    /// The file that a relative link leads to, relative to the repository's root, and the anchor in that file.
+    pub fn target(&self, link: &str) -> (PathBuf, Option<String>) {
+        let (file, anchor) = match link.split_once('#') {
+            Some((file, anchor)) => (file, Some(anchor.to_owned())),
+            None => (link, None),
+        };
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let file = if file.is_empty() { self.path.clone() } else { normal(&folder.join(file)) };
+        (file, anchor)
+    }
+
+    /// Links to files of the repository and to anchors of this page.
+    pub fn relative_links(&self) -> impl Iterator<Item = &str> {
+        let is_relative = |link: &&str| !link.contains("://") && !link.starts_with("mailto:");
+        self.links.iter().map(String::as_str).filter(is_relative)
+    }
+}
+
+/// The anchor of a heading.
+fn slug(heading: &str) -> String {
+    let kept = heading.chars().filter(|char| char.is_alphanumeric() || matches!(char, '-' | '_' | ' '));
+    kept.map(|char| if char == ' ' { '-' } else { char }).collect::<String>().to_lowercase()
+}
+
+/// The anchor with a number if the page has it already.
+fn unique(anchor: String, used: &mut HashMap<String, usize>) -> String {
+    let number = used.entry(anchor.clone()).or_default();
+    *number += 1;
+    if *number == 1 { anchor } else { format!("{anchor}-{}", *number - 1) }
+}
+
+/// The path without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => _ = normal.pop(),
+            _ => normal.push(component),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_links_and_anchors_of_a_page_are_found() {
+        let text = "# A `Plugin`, again\n\n## Twice\n\n## Twice\n\nSee [b](../b.md#here).\n\n<!-- not run: too slow -->\n\
+                    ```sh\nkubectl get pods\n```\n\ntext\n\n```sh\nls\n```\n\n- item\n\n  <!-- run -->\n  ```sh\n  true\n  ```\n";
+        let page = Page::parse("docs/a/a.md".into(), text.to_owned());
+        assert_eq!(page.anchors, ["a-plugin-again", "twice", "twice-1"].map(str::to_owned).into());
+        assert_eq!(page.target("../b.md#here"), ("docs/b.md".into(), Some("here".to_owned())));
+        assert_eq!(page.target("#twice"), ("docs/a/a.md".into(), Some("twice".to_owned())));
+        assert_eq!(page.relative_links().collect::<Vec<_>>(), ["../b.md#here"]);
+        let marks: Vec<_> =
+            page.blocks.iter().map(|block| (block.line, block.mark.clone(), &*block.commands)).collect();
+        let not_run = Mark::NotRun { reason: "too slow".to_owned() };
+        let expected = [(10, Some(not_run), "kubectl get pods\n"), (16, None, "ls\n"), (23, Some(Mark::Run), "true\n")];
+        assert_eq!(marks, expected);
+        let by = Mark::RunBy { file: "tests/x.rs".into(), test: "it_works".to_owned() };
+        assert_eq!(Mark::parse("<!-- run by: tests/x.rs, it_works -->"), Some(by));
+        assert_eq!((Mark::parse("<!-- not run: -->"), Mark::parse("<!-- tests -->")), (None, None));
+    }
+}

@@ -1,0 +1,86 @@
+//! The documentation's links resolve, its pages are in the book, its commands are run or say why not, and each reason of a
+//! condition is explained.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test ends by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use windlass_book::{Mark, SUMMARY, listed, page, pages, root};
+
+#[test]
+fn every_relative_link_and_anchor_resolves() {
+    let mut broken = Vec::new();
+    let mut links = 0;
+    for from in pages().expect("readable pages") {
+        for link in from.relative_links() {
+            links += 1;
+            let (file, anchor) = from.target(link);
+            let is_good = root().join(&file).exists()
+                && anchor.is_none_or(|anchor| page(&file).is_ok_and(|to| to.anchors.contains(&anchor)));
+            if !is_good {
+                broken.push(format!("{}: {link}", from.path.display()));
+            }
+        }
+    }
+    assert!(links > 100, "too few links found: {links}");
+    assert_eq!(broken, Vec::<String>::new(), "these links lead nowhere");
+}
+
+#[test]
+fn every_page_in_docs_is_in_the_table_of_contents() {
+    let listed = listed().expect("a table of contents");
+    let pages = pages().expect("readable pages");
+    let in_docs = pages.iter().map(|page| &page.path).filter(|path| path.starts_with("docs"));
+    let missing: Vec<_> = in_docs.filter(|path| *path != Path::new(SUMMARY) && !listed.contains(*path)).collect();
+    assert_eq!(missing, Vec::<&PathBuf>::new(), "{SUMMARY} does not list these pages");
+}
+
+/// A forge shows folders and every page of the repository; the book has only what its table of contents lists.
+#[test]
+fn links_of_the_books_pages_lead_to_pages_of_the_book_or_to_other_files() {
+    let listed = listed().expect("a table of contents");
+    let mut outside = Vec::new();
+    for path in &listed {
+        let from = page(path).expect("a page");
+        for link in from.relative_links() {
+            let (file, _) = from.target(link);
+            let is_page = file.extension().is_some_and(|extension| extension == "md");
+            if (is_page && !listed.contains(&file)) || root().join(&file).is_dir() {
+                outside.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert_eq!(outside, Vec::<String>::new(), "{SUMMARY} does not list these pages, or these are folders");
+}
+
+#[test]
+fn every_block_of_commands_is_run_by_a_test_or_gives_the_reason_why_not() {
+    let mut unmarked = Vec::new();
+    let mut blocks = 0;
+    for page in pages().expect("readable pages") {
+        for block in &page.blocks {
+            blocks += 1;
+            let is_good = match &block.mark {
+                // The test runs the pages that it names.
+                Some(Mark::Run) => is_in(Path::new("tests/e2e/tests/book.rs"), &format!("\"{}\"", page.path.display())),
+                Some(Mark::RunBy { file, test }) => is_in(file, &format!("fn {test}(")),
+                Some(Mark::NotRun { .. }) => true,
+                None => false,
+            };
+            if !is_good {
+                unmarked.push(format!("{}:{}: {:?}", page.path.display(), block.line, block.mark));
+            }
+        }
+    }
+    assert!(blocks > 5, "too few blocks found: {blocks}");
+    assert_eq!(
+        unmarked,
+        Vec::<String>::new(),
+        "the line before a block of commands is a mark (see tests/book/src/lib.rs), and a named test exists"
+    );
+}
+
+fn is_in(file: &Path, text: &str) -> bool {
+    fs::read_to_string(root().join(file)).is_ok_and(|source| source.contains(text))
+}
