@@ -127,6 +127,8 @@ fn default_cache_dir() -> anyhow::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use clap::error::ErrorKind;
+
     use super::*;
 
     #[test]
@@ -169,6 +171,24 @@ mod tests {
                 }
             }
         }
-        assert!(parsed > 4, "too few commands found: {parsed}");
+        assert!(parsed > 20, "too few commands found: {parsed}");
+    }
+
+    /// Commands in a sentence may be incomplete, but have no flag or subcommand that does not exist.
+    #[test]
+    fn commands_in_sentences_of_the_documentation_exist() {
+        let mut parsed = 0;
+        for page in windlass_book::pages().expect("readable pages") {
+            for command in page.code.iter().flat_map(|code| commands_of(code)) {
+                if command.len() < 2 || command.first().is_none_or(|program| program != "windlass") {
+                    continue;
+                }
+                parsed += 1;
+                let kind = Cli::try_parse_from(&command).map_or_else(|error| Some(error.kind()), |_| None);
+                let is_unknown = matches!(kind, Some(ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand));
+                assert!(!is_unknown, "{}: {}: {kind:?}", page.path.display(), command.join(" "));
+            }
+        }
+        assert!(parsed > 50, "too few commands found: {parsed}");
     }
 }

@@ -34,6 +34,8 @@ pub struct Page {
     pub anchors: BTreeSet<String>,
     /// Its blocks of shell commands.
     pub blocks: Vec<Block>,
+    /// Code within its text, such as a command in a sentence.
+    pub code: Vec<String>,
 }
 
 /// A block of shell commands.
@@ -130,7 +132,8 @@ pub fn page(path: &Path) -> anyhow::Result<Page> {
 
 impl Page {
     fn parse(path: PathBuf, text: String) -> Self {
-        let mut page = Self { path, text, links: Vec::new(), anchors: BTreeSet::new(), blocks: Vec::new() };
+        let mut page =
+            Self { path, text, links: Vec::new(), anchors: BTreeSet::new(), blocks: Vec::new(), code: Vec::new() };
         let mut used = HashMap::new();
         let mut heading: Option<String> = None;
         // The mark is the HTML block that ends where a fence begins.
@@ -154,12 +157,15 @@ impl Page {
                 }
                 Event::End(TagEnd::CodeBlock) => is_commands = false,
                 Event::Html(html) => comment = (html.into_string(), range.end),
-                Event::Text(text) | Event::Code(text) => {
+                Event::Text(ref text) | Event::Code(ref text) => {
+                    if matches!(event, Event::Code(_)) {
+                        page.code.push(text.to_string());
+                    }
                     if let Some(heading) = &mut heading {
-                        heading.push_str(&text);
+                        heading.push_str(text);
                     }
                     if let (true, Some(block)) = (is_commands, page.blocks.last_mut()) {
-                        block.commands.push_str(&text);
+                        block.commands.push_str(text);
                     }
                 }
                 _ => {}

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use windlass_book::{Mark, SUMMARY, listed, page, pages, root};
+use windlass_core::reason::{ParentReason, PluginReason};
 
 #[test]
 fn every_relative_link_and_anchor_resolves() {
@@ -23,7 +24,7 @@ fn every_relative_link_and_anchor_resolves() {
             }
         }
     }
-    assert!(links > 100, "too few links found: {links}");
+    assert!(links > 300, "too few links found: {links}");
     assert_eq!(broken, Vec::<String>::new(), "these links lead nowhere");
 }
 
@@ -73,7 +74,7 @@ fn every_block_of_commands_is_run_by_a_test_or_gives_the_reason_why_not() {
             }
         }
     }
-    assert!(blocks > 5, "too few blocks found: {blocks}");
+    assert!(blocks > 40, "too few blocks found: {blocks}");
     assert_eq!(
         unmarked,
         Vec::<String>::new(),
@@ -83,4 +84,23 @@ fn every_block_of_commands_is_run_by_a_test_or_gives_the_reason_why_not() {
 
 fn is_in(file: &Path, text: &str) -> bool {
     fs::read_to_string(root().join(file)).is_ok_and(|source| source.contains(text))
+}
+
+#[test]
+fn every_reason_of_a_condition_has_a_section_in_troubleshooting() {
+    let plugins: Vec<_> = PluginReason::ALL.iter().map(|reason| reason.as_str()).collect();
+    let parents: Vec<_> = ParentReason::ALL.iter().map(|reason| reason.as_str()).collect();
+    for (file, reasons) in [("plugins", plugins), ("parents", parents)] {
+        let page = page(&Path::new("docs/troubleshooting").join(file).with_extension("md")).expect("a page");
+        let sections: Vec<_> = page.text.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+        for reason in &reasons {
+            assert!(sections.contains(reason), "{} has no section {reason}", page.path.display());
+            // Other pages and messages link to it.
+            assert!(page.anchors.contains(&reason.to_lowercase()), "{} has no anchor {reason}", page.path.display());
+        }
+        for section in sections {
+            let path = page.path.display();
+            assert!(reasons.contains(&section), "{path} has a section {section}, but no condition has this reason");
+        }
+    }
 }
