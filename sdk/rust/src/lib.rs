@@ -134,6 +134,11 @@
 //!   of its own turns the feature off; a library for plugins depends on this crate without it.
 //! - `golden`: module `testing::golden`, for tests.
 
+/// The code of the book's tutorial compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tutorial.md")]
+mod tutorial {}
+
 mod adapter;
 mod admission;
 #[cfg(all(target_arch = "wasm32", feature = "allocator"))]
