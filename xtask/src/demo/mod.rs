@@ -104,35 +104,76 @@ fn show(
     Ok(())
 }
 
+/// What the set-up builds, in this order, and the minutes that the first build of each takes on two cores.
+const PARTS: [(&str, u32); 3] = [("Kubernetes", 5), ("Windlass", 4), ("two components", 2)];
+
 /// Builds what is missing. Takes seconds if nothing is.
 fn set_up(stage: &Stage, local: bool) -> anyhow::Result<Built> {
     stage.step("Set-up");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let patience = std::sync::Once::new();
-    let first_run = || {
-        patience.call_once(|| {
-            stage.note("not everything is built yet: a first run may take ten minutes on two cores, twice that if Kubernetes must be built too");
-        });
-    };
-    if !target.join("debug/windlass").exists() || !Path::new("target/guests/echo.wasm").exists() {
-        first_run();
-    }
     // One after the other: each uses all cores by itself.
     if local {
+        let announced = std::sync::Once::new();
         // It prints lines only if there is something to build.
         tools::control_plane(&|line| {
-            first_run();
+            announced.call_once(|| announce(stage, 0));
             tools::stderr(line);
         })?;
     }
-    stage.note("building Windlass");
-    run(cargo().args(["build", "--package", "windlass"]))?;
-    let windlass = windlass()?;
-    stage.note("building the components");
-    let guests = guests::build(guests::Options { plugins_only: true })?;
+    let windlass = build_windlass(stage)?;
+    if !Path::new("target/guests/echo-v2.wasm").exists() {
+        announce(stage, 2);
+    }
+    let guests = guests::build_two("echo", "echo-v2")?;
     let guest = |name: &str| {
         let guest = guests.iter().find(|guest| guest.name == name);
-        guest.cloned().with_context(|| format!("`cargo xtask guests` builds no {name}.wasm"))
+        guest.cloned().with_context(|| format!("{name}.wasm was not built"))
     };
     Ok(Built { windlass, echo: guest("echo")?, echo_v2: guest("echo-v2")? })
+}
+
+/// Builds the `windlass` binary as soon as possible: where the tests have built one, only what changed since.
+fn build_windlass(stage: &Stage) -> anyhow::Result<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    if target.join("debug/windlass").exists() {
+        return windlass();
+    }
+    let binary = target.join("demo/windlass");
+    if !binary.exists() {
+        announce(stage, 1);
+    }
+    run(cargo().args(["build", "--locked", "--package", "windlass", "--profile", "demo"]))?;
+    Ok(std::fs::canonicalize(binary)?)
+}
+
+/// Prints which part is built now, and what is left to wait for.
+fn announce(stage: &Stage, part: usize) {
+    stage.note(&announcement(part));
+}
+
+fn announcement(part: usize) -> String {
+    let (parts, rest) = PARTS.split_at(PARTS.len().min(part + 1));
+    let (name, minutes) = parts.last().unwrap_or(&PARTS[0]);
+    let names: Vec<_> = rest.iter().map(|(name, _)| *name).collect();
+    let left: u32 = rest.iter().map(|(_, minutes)| minutes).sum();
+    let then = if rest.is_empty() {
+        "then the demo begins".to_owned()
+    } else {
+        format!("then {}, about {left} more", names.join(" and "))
+    };
+    format!("building {name} ({} of {}): about {minutes} minutes on two cores, once; {then}", parts.len(), PARTS.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::announcement;
+
+    #[test]
+    fn each_part_of_the_set_up_says_what_is_left_to_wait_for() {
+        let expected = [
+            "building Kubernetes (1 of 3): about 5 minutes on two cores, once; then Windlass and two components, about 6 more",
+            "building Windlass (2 of 3): about 4 minutes on two cores, once; then two components, about 2 more",
+            "building two components (3 of 3): about 2 minutes on two cores, once; then the demo begins",
+        ];
+        assert_eq!([0, 1, 2].map(announcement), expected);
+    }
 }

@@ -52,23 +52,14 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
 
     let mut modules = Vec::new();
     for package in packages(&root.join("plugins/Cargo.toml"))? {
-        // Only a `cdylib` alone gets link-time optimization, and the manifest of a plugin also names `rlib`, for its
-        // tests.
-        let arguments = ["--package", &package, "--lib", "--crate-type", "cdylib"];
-        modules.extend(compile(compiler.cargo("rustc"), &root, "plugins", &arguments)?);
+        modules.extend(compile_plugin(&compiler, &root, &package)?);
     }
     // The names of Echo's variants begin with its name.
     let examples: &[&str] = if options.plugins_only { &["--example", "echo-*"] } else { &["--examples"] };
     modules.extend(compile(compiler.cargo("build"), &root, "tests/guests", examples)?);
 
     let folder = root.join("target/guests");
-    let mut guests = Vec::new();
-    for module in &modules {
-        let path = folder.join(module.folder).join(&module.name).with_extension("wasm");
-        let guest = component::make(&module.path, &path)
-            .with_context(|| format!("guest {} builds, but is not a valid component", module.name))?;
-        guests.push(guest);
-    }
+    let mut guests = components(&modules, &folder)?;
     if !options.plugins_only {
         for text in texts(&root.join(TEXTS))? {
             let path = folder.join("unloadable").join(text.file_stem().unwrap_or_default()).with_extension("wasm");
@@ -83,6 +74,19 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
         println!("{:<20}{:>8} bytes  {}", guest.name, guest.size, guest.digest);
     }
     Ok(guests)
+}
+
+/// Builds one plugin and one example of tests/guests into `target/guests`, and leaves the other components there.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_two(plugin: &str, example: &str) -> Result<Vec<Guest>> {
+    let root = root()?;
+    let compiler = compiler::find()?;
+    println!("guests: {compiler}");
+    let mut modules = compile_plugin(&compiler, &root, plugin)?;
+    modules.extend(compile(compiler.cargo("build"), &root, "tests/guests", &["--example", example])?);
+    components(&modules, &root.join("target/guests"))
 }
 
 /// Builds the component that `cargo xtask bench` measures into a folder.
@@ -142,6 +146,22 @@ fn packages(manifest: &Path) -> Result<Vec<String>> {
     let metadata: Value = serde_json::from_slice(&metadata.stdout)?;
     let packages = metadata.get("packages").and_then(Value::as_array).into_iter().flatten();
     Ok(packages.filter_map(|package| Some(package.get("name")?.as_str()?.to_owned())).collect())
+}
+
+fn compile_plugin(compiler: &compiler::Compiler, root: &Path, package: &str) -> Result<Vec<Module>> {
+    // Only a `cdylib` alone gets link-time optimization, and the manifest of a plugin also names `rlib`, for its tests.
+    let arguments = ["--package", package, "--lib", "--crate-type", "cdylib"];
+    compile(compiler.cargo("rustc"), root, "plugins", &arguments)
+}
+
+/// Makes components of modules, below a folder.
+fn components(modules: &[Module], folder: &Path) -> Result<Vec<Guest>> {
+    let component = |module: &Module| {
+        let path = folder.join(module.folder).join(&module.name).with_extension("wasm");
+        component::make(&module.path, &path)
+            .with_context(|| format!("guest {} builds, but is not a valid component", module.name))
+    };
+    modules.iter().map(component).collect()
 }
 
 /// Runs cargo, which prints its own progress, and returns the modules that it built or found up to date.
