@@ -18,9 +18,6 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 /// The table of contents of the book.
 pub const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Pages outside of `docs` that the tests of the documentation check.
-const PAGES: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"];
-
 /// A page of the documentation.
 #[derive(Debug)]
 pub struct Page {
@@ -88,31 +85,30 @@ pub fn root() -> PathBuf {
     normal(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
 }
 
-/// All pages of the documentation: those in `docs`, and those in the repository's root.
+/// All pages of the documentation: those in `docs`, and those that [`SUMMARY`] lists.
 ///
 /// # Errors
 /// If a file cannot be read.
 pub fn pages() -> anyhow::Result<Vec<Page>> {
-    let mut paths: Vec<PathBuf> = PAGES.iter().map(PathBuf::from).collect();
+    let mut paths = listed()?;
     collect(Path::new("docs"), &mut paths)?;
     paths.iter().map(|path| page(path)).collect()
 }
 
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    let mut entries = fs::read_dir(root().join(folder))?.collect::<Result<Vec<_>, _>>()?;
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for entry in entries {
+fn collect(folder: &Path, found: &mut BTreeSet<PathBuf>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(root().join(folder))? {
+        let entry = entry?;
         let path = folder.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             collect(&path, found)?;
         } else if path.extension().is_some_and(|extension| extension == "md") {
-            found.push(path);
+            found.insert(path);
         }
     }
     Ok(())
 }
 
-/// The pages of the book outside of `docs`, and all pages that [`SUMMARY`] lists.
+/// The pages of the book: those that [`SUMMARY`] lists.
 ///
 /// # Errors
 /// If the table of contents cannot be read.
