@@ -141,14 +141,17 @@ mod tests {
         }
     }
 
-    /// The commands after pipes and redirections of a shell line, each as its words.
+    /// The commands after pipes and redirections of a shell line, each as its words. Placeholders such as `NAME` become
+    /// lower-case words, which are valid names.
     fn commands_of(line: &str) -> Vec<Vec<String>> {
         let words = shlex::split(line).unwrap_or_default();
         assert!(!words.is_empty() || !line.contains("windlass "), "unbalanced quotes: {line}");
         let is_end = |word: &String| matches!(word.as_str(), "|" | "||" | "&&" | ";" | "&" | ">" | ">>");
         let is_variable = |word: &&String| word.split_once('=').is_some_and(|(name, _)| !name.starts_with('-'));
+        let is_placeholder = |word: &str| word.chars().all(|char| char.is_ascii_uppercase() || char == '_');
+        let filled = |word: &String| if is_placeholder(word) { word.to_lowercase() } else { word.clone() };
         let commands = words.split(is_end);
-        commands.map(|words| words.iter().skip_while(is_variable).cloned().collect()).collect()
+        commands.map(|words| words.iter().skip_while(is_variable).map(filled).collect()).collect()
     }
 
     #[test]
