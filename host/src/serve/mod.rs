@@ -381,12 +381,18 @@ mod tests {
                 response.starts_with("HTTP/1.1 503")
                     && (0..THREADS).all(|at| response.contains(&format!("thread {at} is")))
             };
-            while !is_stuck(&healthz(address).await) {}
+            until(address, is_stuck).await;
             drop(blocked);
-            while !healthz(address).await.starts_with("HTTP/1.1 200") {}
+            until(address, |response| response.starts_with("HTTP/1.1 200")).await;
             stop.cancel();
             assert!(serving.await.expect("no panic").is_ok());
         });
+    }
+
+    /// Waits for a response of `/healthz` that satisfies a condition; a minute is for a failure only.
+    async fn until(address: SocketAddr, condition: impl Fn(&str) -> bool) {
+        let found = async { while !condition(&healthz(address).await) {} };
+        tokio::time::timeout(Duration::from_mins(1), found).await.expect("such a response of /healthz");
     }
 
     #[tokio::test]
