@@ -52,7 +52,7 @@ const PLUGIN_WORKERS: usize = 4;
 const TIDY: Duration = Duration::from_hours(1);
 /// Time until the host tries again to read the key of random seeds.
 const KEY_RETRY: Duration = Duration::from_secs(5);
-/// Time for running reconciles to end after SIGTERM; Kubernetes kills the process after 45 s (manifests/deployment).
+/// Time for running reconciles to end after SIGTERM; Kubernetes kills the process after 45 s (manifests/kustomize/base).
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Settings of a host.
