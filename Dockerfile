@@ -1,19 +1,38 @@
-# The host, from a binary that was built before: `cargo xtask image` does both.
+# The host's image: the binary, the libraries that it is linked against, and the certificates of public CAs. It has no shell and no
+# package manager.
 #
-#     cargo build --release --locked --bin windlass
-#     buildah bud --tag windlass:0.1.0 --file Dockerfile target/release
+#     docker build --tag windlass:0.1.0 .       builds the binary in the image
+#     cargo xtask image                         builds it here, with buildah; where BUILDER cannot be pulled, Debian's packages make it
 #
-# The same release of Debian that the binary was built on, or a newer one: it is linked against its C library.
-FROM debian:bookworm-slim
-# Registries of components are reached over TLS.
+# BUILDER is the same release of Debian in both cases, because the image gets its C library.
+ARG BUILDER=rust:1.95-bookworm
+FROM ${BUILDER} AS build
 RUN apt-get update \
     && apt-get install --no-install-recommends --yes ca-certificates \
     && rm -rf /var/lib/apt/lists/*
-COPY windlass /usr/local/bin/windlass
+WORKDIR /source
+COPY . .
+# The image that `windlass install` of this build installs; default: the image of manifests/kustomize/base.
+ARG WINDLASS_RELEASED_IMAGE
+# `cargo xtask image` copies a binary that was built before; the source is not there then.
+RUN if [ ! -e windlass ]; then cargo build --release --locked --bin windlass && cp target/release/windlass windlass; fi
+RUN mkdir -p /image/usr/local/bin /image/etc/ssl/certs \
+    && cp windlass /image/usr/local/bin/windlass \
+    && ldd windlass | grep -o '/lib[^ ]*' | xargs -I '{}' cp --dereference --parents '{}' /image \
+    && cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ \
+    && echo 'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin' > /image/etc/passwd \
+    && echo 'nogroup:x:65534:' > /image/etc/group \
+    && echo 'hosts: files dns' > /image/etc/nsswitch.conf
+
+FROM scratch
+LABEL org.opencontainers.image.title="windlass" \
+      org.opencontainers.image.description="Runs Kubernetes operators as sandboxed WebAssembly plugins" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /image /
 # User 65534: the host needs no permissions on its node.
 USER 65534:65534
 # Below a volume that the container may write to: the host makes a private folder there.
 ENV WINDLASS_CACHE_DIR=/var/cache/windlass/host
-EXPOSE 8080
+EXPOSE 8080 9090
 ENTRYPOINT ["/usr/local/bin/windlass"]
 CMD ["run"]

@@ -31,10 +31,14 @@ pub struct Args {
     is_tried: bool,
 }
 
-/// The base image of the Dockerfile. If it cannot be pulled, it is built from Debian's packages.
+/// The image in which the Dockerfile puts the host's image together, instead of its own with a Rust compiler. If it cannot be
+/// pulled, it is built from Debian's packages.
 const BASE: &str = "debian:bookworm-slim";
 /// The same Debian release, as debootstrap names it.
 const RELEASE: &str = "bookworm";
+
+/// Largest compressed size of a release image, in bytes.
+const LARGEST: u32 = 25_000_000;
 
 /// Builds the image, and tests it if `--try` is set.
 ///
@@ -57,9 +61,16 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let buildah = Buildah { storage: work.join("storage") };
     buildah.make_base(&work)?;
     let file = root.join("Dockerfile");
-    let build = ["build", "--isolation", "chroot", "--pull-never", "--tag", &args.tag, "--file"];
+    let builder = format!("BUILDER={BASE}");
+    let build =
+        ["build", "--isolation", "chroot", "--pull-never", "--build-arg", &builder, "--tag", &args.tag, "--file"];
     run(buildah.command().args(build).arg(&file).arg(&context))?;
-    tools::stderr(&format!("image {} is in {}", args.tag, buildah.storage.display()));
+    let size = buildah.compressed_size(&args.tag, &work)?;
+    let megabytes = f64::from(size) / 1e6;
+    tools::stderr(&format!("image {} is in {}: {megabytes:.1} MB compressed", args.tag, buildah.storage.display()));
+    if !args.dev && size > LARGEST {
+        bail!("the image has {size} bytes compressed, more than {LARGEST}");
+    }
     if args.is_tried { try_out(&root, &buildah, &args.tag) } else { Ok(()) }
 }
 
@@ -91,6 +102,21 @@ impl Buildah {
         buildah.args(["--storage-driver", "vfs", "--root"]).arg(&self.storage);
         buildah.arg("--runroot").arg(self.storage.with_file_name("run"));
         buildah
+    }
+
+    /// The size of an image as a registry stores it.
+    fn compressed_size(&self, tag: &str, work: &Path) -> anyhow::Result<u32> {
+        let layout = work.join("oci");
+        if layout.exists() {
+            fs::remove_dir_all(&layout)?;
+        }
+        run(self.command().args(["push", "--quiet", tag]).arg(format!("oci:{}", layout.display())))?;
+        let mut size = 0;
+        for blob in fs::read_dir(layout.join("blobs/sha256"))? {
+            size += blob?.metadata()?.len();
+        }
+        fs::remove_dir_all(&layout)?;
+        u32::try_from(size).context("the image is larger than 4 GiB")
     }
 
     /// Makes sure that the base image exists.
