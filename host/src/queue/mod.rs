@@ -218,7 +218,11 @@ where
         let mut in_a_row = 0;
         loop {
             let job = tokio::select! {
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => {
+                    // After a run, no other worker was woken for the keys that this one would have taken next.
+                    self.change(|_| ());
+                    return;
+                }
                 job = self.next() => job,
             };
             let (end, waited) = self.run(&job, work).await;
@@ -414,6 +418,24 @@ mod tests {
         fixture.queue.add(&"g", &13, Trigger::Changed);
         assert!(worker.poll().is_pending());
         assert_eq!(fixture.begun(), [13, 13]);
+    }
+
+    #[tokio::test]
+    async fn key_that_was_queued_again_during_the_last_run_of_a_leaving_worker_is_taken_by_another() {
+        let fixture = Fixture::new(8);
+        let leaving = CancellationToken::new();
+        let mut other = tokio_test::task::spawn(fixture.work());
+        assert!(other.poll().is_pending());
+        let mut leaver = tokio_test::task::spawn(fixture.queue.work(&leaving, &fixture));
+        assert!(leaver.poll().is_pending());
+        fixture.queue.add(&"g", &1, Trigger::Event);
+        assert!(leaver.is_woken() && leaver.poll().is_pending());
+        fixture.queue.add(&"g", &1, Trigger::Event);
+        leaving.cancel();
+        fixture.gate.add_permits(1);
+        assert!(leaver.poll().is_ready());
+        assert!(other.is_woken() && other.poll().is_pending());
+        assert_eq!(fixture.begun(), [1, 1]);
     }
 
     #[tokio::test]

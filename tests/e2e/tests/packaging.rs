@@ -314,13 +314,10 @@ fn flags_in_every_deployment_are_accepted_by_windlass_run() {
             cluster.env.kubectl(&["kustomize", &folder.to_string_lossy()])
         })
         .collect();
-    // Without the flags of leader election, whose names the chart takes from client-go.
-    let named: Vec<_> = ALL_VALUES.lines().filter(|line| !line.starts_with("leaderElection")).collect();
-    all.extend([
-        cluster.rendered(""),
-        cluster.rendered(&named.join("\n")),
-        cluster.rendered("metrics: {enabled: false}"),
-    ]);
+    all.extend(
+        ["", ALL_VALUES, "metrics: {enabled: false}", "leaderElection: {enabled: false}"]
+            .map(|values| cluster.rendered(values)),
+    );
     for manifests in all {
         let deployment = documents(&manifests).into_iter().find(|object| is_kind(object, "Deployment")).expect("one");
         let args =
