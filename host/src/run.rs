@@ -108,7 +108,15 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let instance = Instance::of(&settings.cache_dir);
     let candidate = Candidate::new(host.client.clone(), &settings.namespace, settings.election, instance, gate);
     let standby = stop.child_token();
-    let acquired = candidate.acquire(|| host.stand_by(&readiness, &standby), &stop).await?;
+    let mut serving = serving;
+    let acquired = tokio::select! {
+        acquired = candidate.acquire(|| host.stand_by(&readiness, &liveness, &standby), &stop) => acquired?,
+        served = &mut serving => {
+            stop.cancel();
+            host.sandbox.stop();
+            return served.map_err(anyhow::Error::from).flatten();
+        }
+    };
     standby.cancel();
     let Some(held) = acquired else {
         host.sandbox.stop();
@@ -157,7 +165,7 @@ impl Base {
     }
 }
 
-/// The wired parts of the host. Watches run; nothing else does.
+/// The wired parts of the host. No Plugin and no parent is reconciled yet.
 struct Host {
     client: Client,
     sandbox: Sandbox,
@@ -229,12 +237,13 @@ impl Host {
     }
 
     /// Starts to prepare Plugins for the moment when this host leads, until `stop` is cancelled.
-    fn stand_by(&self, readiness: &Readiness, stop: &CancellationToken) {
-        let prepare = Prepare { plugins: self.plugins.clone(), readiness: readiness.clone() };
-        work_on(&self.tasks, PLUGIN_WORKERS, &self.plugin_queue, prepare, stop);
+    fn stand_by(&self, readiness: &Readiness, liveness: &Liveness, stop: &CancellationToken) {
+        let prepare = || Prepare { plugins: self.plugins.clone(), readiness: readiness.clone(), stop: stop.clone() };
+        work_on(&self.tasks, PLUGIN_WORKERS, &self.plugin_queue, prepare(), stop);
+        let queue = self.plugin_queue.clone();
+        liveness.follow("Plugins", move || queue.stalled());
         self.tasks.spawn(tidy_now_and_then(self.plugins.clone(), stop.clone()));
-        let (own, stop) = (self.own.clone(), stop.clone());
-        let prepare = Prepare { plugins: self.plugins.clone(), readiness: readiness.clone() };
+        let (own, prepare, stop) = (self.own.clone(), prepare(), stop.clone());
         self.tasks.spawn(async move {
             if listed(&own, &stop).await {
                 prepare.check();
@@ -246,6 +255,7 @@ impl Host {
     fn lead(self, readiness: &Readiness, liveness: &Liveness, stop: &CancellationToken) -> Working {
         let Self { sandbox, workers, own, plugins, plugin_queue, parents, rng_key, reconciler, events, tasks, .. } =
             self;
+        readiness.leading();
         plugins.begin_to_lead();
         let bring_up = BringUp { plugins: plugins.clone(), readiness: readiness.clone() };
         work_on(&tasks, PLUGIN_WORKERS, &plugin_queue, bring_up, stop);
@@ -287,8 +297,8 @@ impl Working {
         if !is_idle {
             tracing::warn!("stopped with reconciles in progress; the next start resumes them");
         }
-        self.events.close().await;
-        is_idle
+        // An event may still be on its way to the API server.
+        self.events.close().await && is_idle
     }
 }
 
@@ -426,10 +436,12 @@ impl Run<(), PluginName> for BringUp {
     }
 }
 
-/// Prepares Plugins while the host stands by. It is ready when it tried to prepare each Plugin once.
+/// Prepares Plugins while the host stands by. It is ready when it has prepared each Plugin once.
 struct Prepare {
     plugins: Arc<Plugins>,
     readiness: Readiness,
+    /// Cancelled when the host leads.
+    stop: CancellationToken,
 }
 
 impl Prepare {
@@ -442,9 +454,15 @@ impl Prepare {
 
 impl Run<(), PluginName> for Prepare {
     async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
-        let outcome = Box::pin(self.plugins.prepare_standby(job)).await;
-        self.check();
-        outcome
+        // A preparation writes nothing, so it can be dropped at any moment.
+        match self.stop.run_until_cancelled(Box::pin(self.plugins.prepare_standby(job))).await {
+            Some(outcome) => {
+                self.check();
+                outcome
+            }
+            // This host leads now: the Plugin is for the leader's workers.
+            None => (Requeue::After(Duration::ZERO), Duration::MAX),
+        }
     }
 }
 
@@ -459,7 +477,7 @@ async fn rng_seeds(key: &SecretKey, readiness: &Readiness, stop: &CancellationTo
             }
             Err(error) => error,
         };
-        let message = format!("no parent is reconciled, because the key of random numbers is missing: {error}");
+        let message = format!("no parent is reconciled, because the key of random numbers is not available: {error}");
         tracing::warn!("{message}");
         readiness.lacks(Some(message));
         stop.run_until_cancelled(tokio::time::sleep(KEY_RETRY)).await?;

@@ -31,7 +31,7 @@ pub enum TimingError {
     #[error("the lease duration must be a whole number of seconds, at least 1")]
     LeaseDuration,
     /// Another host could take the Lease while this one still writes.
-    #[error("the renew deadline must be shorter than the lease duration")]
+    #[error("the renew deadline must be at least 1 s shorter than the lease duration")]
     RenewDeadline,
     /// A single failed renewal would end the host's writes.
     #[error("the retry period must be at least 100 ms, and shorter than the renew deadline divided by 1.2")]
@@ -49,7 +49,7 @@ impl Timing {
     pub fn check(self) -> Result<Self, TimingError> {
         if self.lease_duration.is_zero() || self.lease_duration.subsec_nanos() > 0 {
             Err(TimingError::LeaseDuration)
-        } else if self.renew_deadline >= self.lease_duration {
+        } else if self.margin() < Duration::from_secs(1) {
             Err(TimingError::RenewDeadline)
         } else if self.retry_period < Duration::from_millis(100)
             || self.retry_period.mul_f64(1.0 + Self::JITTER) >= self.renew_deadline
@@ -295,7 +295,8 @@ mod tests {
             .check()
         };
         assert_eq!(Timing::default().check(), Ok(Timing::default()));
-        assert!(timing(2000, 1500, 300).is_ok());
+        assert!(timing(2000, 1000, 300).is_ok());
+        assert_eq!(timing(2000, 1500, 300), Err(TimingError::RenewDeadline), "too short for writes in flight");
         assert_eq!(timing(0, 0, 0), Err(TimingError::LeaseDuration));
         assert_eq!(timing(2500, 1000, 300), Err(TimingError::LeaseDuration));
         assert_eq!(timing(10_000, 10_000, 2000), Err(TimingError::RenewDeadline));

@@ -12,7 +12,6 @@ use http::{Request, header};
 use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionSpec,
@@ -21,14 +20,14 @@ use kube::api::PostParams;
 use kube::client::Body;
 use kube::{Api, Client};
 use serde_json::Value;
-use windlass_core::lease::Otherwise;
+use windlass_core::lease::Step;
 use windlass_core::schema;
 
 use super::INPUT_REJECTED;
-use crate::cluster::lease::{Election, NAME as LEASE};
+use crate::cluster::lease::{Election, Instance, NAME as LEASE, preview};
 use crate::cluster::secret_key::SecretKey;
 use crate::cluster::{access_review, in_time};
-use crate::plugins::rbac::{self, RNG_KEY_SECRET};
+use crate::plugins::rbac::{self, MARK_KEY_SECRET, RNG_KEY_SECRET};
 use crate::serve::listen;
 
 /// The oldest supported minor version of Kubernetes 1: the first with `ValidatingAdmissionPolicy` v1.
@@ -124,8 +123,8 @@ impl Setup {
         let (crd, permissions, keys, lease) = tokio::join!(
             crd(&client),
             permissions(&client, &self.namespace),
-            key(&client, &self.namespace),
-            lease(&client, &self.namespace, self.election.otherwise),
+            keys(&client, &self.namespace),
+            lease(&client, &self.namespace, self.election, &self.cache.0),
         );
         findings.extend([
             ("API server", Finding::of(version)),
@@ -179,7 +178,7 @@ async fn server(client: &Client) -> Result<Server, String> {
     let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
     if !response.status().is_success() {
         return Err(format!(
-            "the API server refuses the request for its version: {}. Check the credentials in the kubeconfig",
+            "the API server rejects the request for its version: {}. Check the credentials in the kubeconfig",
             response.status()
         ));
     }
@@ -211,7 +210,7 @@ fn causes(error: &dyn std::error::Error) -> String {
 }
 
 fn clock(date: Option<Timestamp>) -> Result<String, String> {
-    let Some(date) = date else { return Ok("the API server does not tell its time".to_owned()) };
+    let Some(date) = date else { return Ok("the API server sends no Date header".to_owned()) };
     // The header has whole seconds.
     let ahead = Timestamp::now().duration_since(date);
     if ahead.abs() > CLOCK_SKEW {
@@ -326,26 +325,32 @@ fn described(attributes: &ResourceAttributes) -> String {
     )
 }
 
-async fn key(client: &Client, namespace: &str) -> Result<String, String> {
-    match SecretKey::new(client.clone(), namespace, RNG_KEY_SECRET).read().await {
-        Ok(Some(_)) => Ok(format!("Secret {RNG_KEY_SECRET} holds the key of plugins' random numbers")),
-        Ok(None) => Ok(format!("the host will create Secret {RNG_KEY_SECRET}")),
-        Err(error) => Err(error.to_string()),
+async fn keys(client: &Client, namespace: &str) -> Result<String, String> {
+    let mut states = Vec::new();
+    for name in [MARK_KEY_SECRET, RNG_KEY_SECRET] {
+        let key = SecretKey::new(client.clone(), namespace, name).read().await.map_err(|error| error.to_string())?;
+        states.push(if key.is_some() {
+            format!("Secret {name} exists")
+        } else {
+            format!("the host creates Secret {name} when it needs it")
+        });
     }
+    Ok(states.join("; "))
 }
 
-async fn lease(client: &Client, namespace: &str, otherwise: Otherwise) -> Result<String, String> {
-    let found = in_time(Api::<Lease>::namespaced(client.clone(), namespace).get_opt(LEASE)).await;
-    let found = found.map_err(|error| format!("Lease {namespace}/{LEASE} cannot be read: {error}"))?;
-    let spec = found.and_then(|lease| lease.spec).unwrap_or_default();
-    let Some(holder) = spec.holder_identity.filter(|holder| !holder.is_empty()) else {
-        return Ok(format!("Lease {namespace}/{LEASE} is free: this host would lead"));
-    };
-    match otherwise {
-        Otherwise::StandBy => Ok(format!("Lease {namespace}/{LEASE} is held by {holder}: this host would stand by")),
-        Otherwise::Exit => Err(format!(
-            "Lease {namespace}/{LEASE} is held by {holder}, and this host would exit beside it. Stop that host, or start this one \
-             with --leader-elect"
+async fn lease(client: &Client, namespace: &str, election: Election, cache_dir: &Path) -> Result<String, String> {
+    let lease = format!("Lease {namespace}/{LEASE}");
+    let (step, holder) = preview(client.clone(), namespace, election, &Instance::of(cache_dir))
+        .await
+        .map_err(|error| format!("{lease} cannot be read: {error}"))?;
+    match step {
+        Step::Take => Ok(format!("{lease} is free: this host would lead")),
+        Step::Wait { .. } => {
+            Ok(format!("{lease} is held by {holder}: this host would stand by, or wait until it expires"))
+        }
+        Step::Refuse { .. } => Err(format!(
+            "{lease} is held by {holder}, and this host would exit beside it. Stop that host, or start this one with \
+             --leader-elect"
         )),
     }
 }

@@ -98,13 +98,16 @@ impl Recorder {
 }
 
 impl EventWriter {
-    /// Writes the queued events for at most a second, and ends the task.
-    pub async fn close(mut self) {
+    /// Writes the queued events for at most a second, and ends the task. Returns whether all were written, so that no
+    /// request is in flight.
+    pub async fn close(mut self) -> bool {
         self.stop.cancel();
-        if tokio::time::timeout(FLUSH, &mut self.task).await.is_err() {
+        let is_done = tokio::time::timeout(FLUSH, &mut self.task).await.is_ok();
+        if !is_done {
             self.task.abort();
             tracing::info!("the last events were not written in time");
         }
+        is_done
     }
 }
 

@@ -94,7 +94,13 @@ impl Plugins {
         }
         let name = &job.key;
         let key = ObjectKey::new(None, name.as_str());
-        let requeue = match self.own.store.get(&key) {
+        let object = self.own.store.get(&key);
+        if let Some(object) = object.as_ref().filter(|_| self.stood_by(name))
+            && let Some(requeue) = self.catch_up(object).await
+        {
+            return (requeue, RESYNC);
+        }
+        let requeue = match object {
             Some(object) if !object.deleting => match self.findings_still_valid(job, &object) {
                 Some((findings, rest)) => self.report(name, &object, &Ok(findings), Requeue::Pause(rest)).await,
                 None => self.bring_up(name, &object).await,
@@ -107,6 +113,11 @@ impl Plugins {
             }
         };
         (requeue, RESYNC)
+    }
+
+    /// Whether this host stood by, and has not reconciled the Plugin since.
+    fn stood_by(&self, name: &PluginName) -> bool {
+        self.known.lock().get(name).is_some_and(|known| known.prepared && !known.tried)
     }
 
     /// The findings of the last reconcile and their remaining validity. None unless only the counts of parents have

@@ -96,7 +96,7 @@ pub struct Dependencies {
 pub(super) struct Known {
     /// Whether the Plugin was reconciled since this host leads.
     pub tried: bool,
-    /// Whether this host tried to prepare the Plugin while it stood by.
+    /// Whether this host prepared the Plugin while it stood by, or found a problem of it.
     pub prepared: bool,
     /// The last reconcile, if it succeeded.
     pub last: Option<LastReconcile>,

@@ -8,7 +8,7 @@ use windlass_api::Plugin;
 use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::ids::{ObjectKey, PluginName};
 use windlass_core::object::Object;
-use windlass_core::outcome::Requeue;
+use windlass_core::outcome::{Requeue, UNAVAILABLE};
 use windlass_core::reason::PluginReason;
 use windlass_sandbox::Component;
 
@@ -19,10 +19,14 @@ use super::shared::{Known, Plugins};
 use crate::live::had_no_parents;
 use crate::queue::{Job, Trigger};
 
+/// Time until a Plugin is tried again whose cache is behind the API server.
+const CATCH_UP: Duration = Duration::from_millis(100);
+
 impl Plugins {
     /// Prepares one Plugin.
     pub async fn prepare_standby(&self, job: &Job<(), PluginName>) -> (Requeue, Duration) {
         let name = &job.key;
+        let mut is_prepared = true;
         let requeue = match self.own.store.get(&ObjectKey::new(None, name.as_str())) {
             // The end of a Plugin is the leader's work.
             Some(object) if object.deleting => Requeue::WhenChanged,
@@ -31,6 +35,8 @@ impl Plugins {
                 Err(problem) => {
                     // The leader reports the problem.
                     tracing::debug!(plugin = %name, message = problem.message, "plugin not prepared");
+                    // Its source is still being fetched, or a cache filled; any other problem is the leader's as well.
+                    is_prepared = !problem.is_pending() && problem.step != Step::Synced;
                     problem.requeue
                 }
             },
@@ -39,17 +45,18 @@ impl Plugins {
                 return (Requeue::WhenChanged, RESYNC);
             }
         };
-        self.known.lock().entry(name.clone()).or_default().prepared = true;
+        self.known.lock().entry(name.clone()).or_default().prepared |= is_prepared;
         (requeue, RESYNC)
     }
 
-    /// Whether this host, while it stands by, tried to prepare every existing Plugin.
+    /// Whether this host, while it stood by, prepared every existing Plugin, or found a problem of it.
     pub fn all_prepared(&self) -> bool {
         self.all_known(|known| known.prepared)
     }
 
     /// Queues all Plugins: this host leads now. Those that had parents come first.
     pub fn begin_to_lead(&self) {
+        self.startup_order.begin();
         for key in self.own.store.keys() {
             let Some(object) = self.own.store.get(&key) else { continue };
             if let Ok(name) = key.name.parse::<PluginName>() {
@@ -74,8 +81,34 @@ impl Plugins {
             // The leader runs the component of before as well, if the source gives no usable one.
             Err(problem) => self.last_live(name, &plugin).await.ok_or(problem)?,
         };
+        self.warn_if_live_component_is_missing(name, &plugin, &component).await;
         let declared = DeclaredParent::of(component.descriptor()).map_err(invalid_descriptor)?;
         load::warm(self, name, &super::activate::without_crd_install(&plugin), (&declared, &component)).await
+    }
+
+    /// Warns if the leader runs another component than the source delivers (after a rollback, or a rejected update),
+    /// and this host never had it: as the leader, it could not go on with it.
+    async fn warn_if_live_component_is_missing(&self, name: &PluginName, plugin: &Plugin, component: &Component) {
+        let active = plugin.status.as_ref().and_then(|status| status.active_digest.as_deref());
+        let Some(active) = active.filter(|active| *active != component.digest().to_string()) else { return };
+        if self.last_live(name, plugin).await.is_none() {
+            tracing::warn!(plugin = %name, digest = active, "this standby does not have the live component, and could not go on with it");
+        }
+    }
+
+    /// When to try a Plugin again that the cache of a host that stood by does not show as the API server does; none if it
+    /// does. The watch may be minutes behind without a sign, and a status by an older Plugin would overwrite what the
+    /// previous leader recorded.
+    pub(super) async fn catch_up(&self, object: &Object) -> Option<Requeue> {
+        match self.own.read(&object.key).await {
+            Ok(Some(now)) if now.uid == object.uid && now.resource_version <= object.resource_version => None,
+            // The watch delivers the newer version, or the deletion.
+            Ok(_) => Some(Requeue::After(CATCH_UP)),
+            Err(error) => {
+                tracing::warn!(plugin = %object.key.name, %error, "the Plugin cannot be read, and is not reconciled yet");
+                Some(UNAVAILABLE)
+            }
+        }
     }
 
     async fn component_to_warm(

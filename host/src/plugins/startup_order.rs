@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// How long after the start Plugins without parents wait for urgent ones.
@@ -10,7 +11,8 @@ const FIRST: Duration = Duration::from_secs(1);
 
 /// Counts the urgent reconciles of Plugins, and lets other reconciles wait for them.
 pub(super) struct StartupOrder {
-    started: Instant,
+    /// When the host began to reconcile Plugins.
+    started: Mutex<Instant>,
     /// Number of urgent reconciles in progress.
     urgent: watch::Sender<usize>,
 }
@@ -20,7 +22,12 @@ pub(super) struct Urgent<'a>(&'a watch::Sender<usize>);
 
 impl StartupOrder {
     pub(super) fn new() -> Self {
-        Self { started: Instant::now(), urgent: watch::Sender::new(0) }
+        Self { started: Mutex::new(Instant::now()), urgent: watch::Sender::new(0) }
+    }
+
+    /// Counts the time from now on.
+    pub(super) fn begin(&self) {
+        *self.started.lock() = Instant::now();
     }
 
     /// Starts an urgent reconcile.
@@ -31,7 +38,7 @@ impl StartupOrder {
 
     /// Waits until no urgent reconcile is in progress. The wait occupies a worker, so it is bounded.
     pub(super) async fn give_way(&self) {
-        let rest = FIRST.saturating_sub(self.started.elapsed());
+        let rest = FIRST.saturating_sub(self.started.lock().elapsed());
         let mut urgent = self.urgent.subscribe();
         // Continues in either case.
         let _ = tokio::time::timeout(rest, urgent.wait_for(|urgent| *urgent == 0)).await.map(drop);
@@ -62,7 +69,7 @@ mod tests {
         assert_ready!(waiting.poll());
 
         let long_ago = Instant::now().checked_sub(FIRST).expect("the machine has run for longer");
-        let late = StartupOrder { started: long_ago, ..StartupOrder::new() };
+        let late = StartupOrder { started: Mutex::new(long_ago), ..StartupOrder::new() };
         let _hangs = late.urgent();
         late.give_way().await;
     }

@@ -218,6 +218,8 @@ where
         let mut in_a_row = 0;
         loop {
             let job = tokio::select! {
+                // A worker that must end takes no further key: that is for the workers that go on.
+                biased;
                 () = stop.cancelled() => {
                     // After a run, no other worker was woken for the keys that this one would have taken next.
                     self.change(|_| ());
@@ -418,6 +420,22 @@ mod tests {
         fixture.queue.add(&"g", &13, Trigger::Changed);
         assert!(worker.poll().is_pending());
         assert_eq!(fixture.begun(), [13, 13]);
+    }
+
+    #[tokio::test]
+    async fn leaving_worker_takes_no_key_and_wakes_another_for_it() {
+        let fixture = Fixture::new(8);
+        let leaving = CancellationToken::new();
+        let mut other = tokio_test::task::spawn(fixture.work());
+        let mut leaver = tokio_test::task::spawn(fixture.queue.work(&leaving, &fixture));
+        assert!(other.poll().is_pending() && leaver.poll().is_pending());
+        fixture.queue.add(&"g", &11, Trigger::Event);
+        leaving.cancel();
+        assert!(leaver.is_woken() && leaver.poll().is_ready());
+        assert!(fixture.begun().is_empty());
+        drop(leaver);
+        assert!(other.is_woken() && other.poll().is_pending());
+        assert_eq!(fixture.begun(), [11]);
     }
 
     #[tokio::test]

@@ -35,8 +35,11 @@ impl Liveness {
 
     /// Follows the workers of a queue, which have started. `stalled` returns the number of keys that they have taken, if
     /// a key waits and no worker runs one. It must not wait for a lock.
+    /// A queue that was followed before is replaced.
     pub fn follow(&self, queue: &'static str, stalled: impl Fn() -> Option<u64> + Send + Sync + 'static) {
-        self.queues.lock().push((queue, Box::new(stalled)));
+        let mut queues = self.queues.lock();
+        queues.retain(|(name, _)| *name != queue);
+        queues.push((queue, Box::new(stalled)));
     }
 
     /// Looks at the host once in a `beat`, and calls `report` with what is stuck. Never returns.

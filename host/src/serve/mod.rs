@@ -57,8 +57,9 @@ pub struct Readiness {
 
 const STARTING: u8 = 0;
 const STANDING_BY: u8 = 1;
-const READY: u8 = 2;
-const STOPPING: u8 = 3;
+const LEADING: u8 = 2;
+const READY: u8 = 3;
+const STOPPING: u8 = 4;
 
 impl Readiness {
     /// The readiness of a host with these watches, which writes while this gate is open.
@@ -69,16 +70,23 @@ impl Readiness {
     /// Marks the host as ready; a Plugin that is created later does not change that. Returns whether the host was not
     /// ready before.
     pub fn ready(&self) -> bool {
-        let next = |state| matches!(state, STARTING | STANDING_BY).then_some(READY);
+        let next = |state| matches!(state, STARTING | LEADING).then_some(READY);
         self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 
     /// Marks a standby as prepared to take over.
     pub fn standing_by(&self) {
-        // In any other state the host leads already, or stops.
+        // A preparation may end after the host has begun to lead, or to stop.
         if self.state.compare_exchange(STARTING, STANDING_BY, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             tracing::info!("standing by: prepared to take over");
         }
+    }
+
+    /// Marks the host as the leader, which is not ready before it has tried every Plugin.
+    pub fn leading(&self) {
+        let next = |state| matches!(state, STARTING | STANDING_BY).then_some(LEADING);
+        // A host that stops does not lead any more.
+        let _ = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 
     /// Sets what keeps the host from its work; none if nothing does.
@@ -101,14 +109,14 @@ impl Readiness {
             (STOPPING, _) => return Err("the host is stopping".to_owned()),
             (STARTING, false) => {
                 return Err(format!(
-                    "this host does not hold the Lease {LEASE}, and did not try to prepare every Plugin yet"
+                    "this host does not hold the Lease {LEASE}, and has not prepared every Plugin yet"
                 ));
             }
             (STANDING_BY, false) => "ok: standing by",
             (_, false) => {
                 return Err(format!("this host could not renew the Lease {LEASE} in time, so it changes nothing else"));
             }
-            (STARTING | STANDING_BY, true) => return Err("not every Plugin was tried yet".to_owned()),
+            (STARTING | STANDING_BY | LEADING, true) => return Err("not every Plugin was tried yet".to_owned()),
             (_, true) => "ok",
         };
         if let Some(message) = self.lacks.lock().clone() {
@@ -176,11 +184,16 @@ async fn health(
 /// Stores what is stuck for `/healthz`; each change is logged.
 fn note_stuck(stuck: &Mutex<Vec<String>>, found: Vec<String>) {
     let mut stuck = stuck.lock();
-    if *stuck != found {
+    if *stuck == found {
+        return;
+    }
+    if found.is_empty() {
+        tracing::info!("the host makes progress again");
+    } else {
         let parts = one_line(&found.concat()).into_owned();
         tracing::error!(stuck = parts, "/healthz fails while a part of the host is stuck; please report this");
-        *stuck = found;
     }
+    *stuck = found;
 }
 
 /// The response of a probe.
@@ -316,10 +329,13 @@ mod tests {
     fn h01_standby_is_ready_once_it_is_prepared_and_a_new_leader_once_it_tried_every_plugin() {
         let gate = WriteGate::default();
         let readiness = Readiness::new(AllProgress::default(), gate.clone());
-        assert!(readiness.get().is_err_and(|message| message.contains("prepare every Plugin")));
+        assert!(readiness.get().is_err_and(|message| message.contains("prepared every Plugin")));
         readiness.standing_by();
         assert_eq!(readiness.get(), Ok("ok: standing by"));
+        readiness.leading();
+        assert!(readiness.get().is_err(), "the gate of a leader is closed");
         gate.open_until(Duration::MAX);
+        readiness.standing_by();
         assert!(readiness.get().is_err_and(|message| message.contains("not every Plugin was tried")));
         assert!(readiness.ready());
         assert_eq!(readiness.get(), Ok("ok"));

@@ -129,7 +129,8 @@
 //! - `k8s-openapi`: its types are [`Kind`]s.
 //! - `clock`: module `clock`, the host's clocks, and the time of the last change in [`PhaseStatus`]. A call that reads the
 //!   wall clock is impure: the host does not reuse its response.
-//! - `random`: module `random`, random bytes from the host, the same for the same request as long as the host keeps its `--cache-dir`.
+//! - `random`: module `random`, random bytes from the host, the same for the same request as long as the Secret
+//!   `windlass-rng-key` in the host's namespace exists.
 //! - `allocator` (on by default): an allocator whose first memory exists when a call begins. A plugin with a global allocator
 //!   of its own turns the feature off; a library for plugins depends on this crate without it.
 //! - `golden`: module `testing::golden`, for tests.

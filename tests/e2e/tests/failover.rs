@@ -58,7 +58,7 @@ impl<'a> Fleet<'a> {
     }
 
     fn leader(&self) -> usize {
-        self.replicas.iter().position(Replica::leads).expect("a leader")
+        wait("a leader", TIMEOUT, || self.replicas.iter().position(Replica::leads))
     }
 
     /// Lets the leader fail while it creates Pods, and waits until another host has finished its work. Returns the failed
@@ -73,7 +73,7 @@ impl<'a> Fleet<'a> {
             wait("the first Pods", TIMEOUT, || (self.pods_created(mark).len() >= 10).then_some(()));
             fail(&self.replicas[leader]);
         });
-        // Changes that no leader sees.
+        // Most of the time, no host leads while these changes are made.
         ns.echo("echo-0", 1, "nginx:1");
         ns.kubectl(&["delete", "echo", "echo-1", "--wait=false"]);
         let successor = wait("a successor", TIMEOUT, || {
@@ -222,6 +222,7 @@ fn h02_standby_changes_nothing_and_host_without_election_exits_beside_a_leader()
     leader.host.wait_ready();
     env.push(&guest("echo"), "echo", &[]);
     env.wait_live("echo", &guest("echo"));
+    let mark = env.mark();
     let standby = env.replica("standby", HostOptions::default());
     standby.wait_standby();
     let alone = HostOptions { args: vec!["--leader-elect=false".to_owned()], ..HostOptions::default() };
@@ -230,7 +231,6 @@ fn h02_standby_changes_nothing_and_host_without_election_exits_beside_a_leader()
     let log = alone.host.log();
     assert!(log.contains("error: another host is running: Lease windlass-system/windlass is held by "), "{log}");
 
-    let mark = env.mark();
     let ns = env.namespace("one-host");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");

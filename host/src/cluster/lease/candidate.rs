@@ -128,14 +128,15 @@ impl Candidate {
                 Attempt::Acquired { lease: Box::new(lease), transitions }
             }
             // Another host wrote the Lease first, or it is gone: read it again.
-            Err(Refusal::Outdated) => Attempt::Wait { holder: String::new(), expires_in: Duration::ZERO },
+            Err(Refusal::Outdated) => Attempt::Wait { holder: String::new(), expires_in: Duration::from_millis(100) },
             Err(Refusal::Other(message)) => Attempt::Problem(message),
         }
     }
 
     fn into_holder(self, lease: Lease, transitions: i32) -> HeldLease {
         let Self { leases, namespace, election, instance, gate, .. } = self;
-        HeldLease { leases, namespace, timing: election.timing, instance, gate, transitions, lease: Some(lease) }
+        let (timing, acquired) = (election.timing, lease.spec.as_ref().and_then(|spec| spec.acquire_time.clone()));
+        HeldLease { leases, namespace, timing, instance, gate, transitions, acquired, lease: Some(lease) }
     }
 
     fn jittered_retry(&self) -> Duration {

@@ -1,6 +1,7 @@
 //! The host that holds the Lease: renews it, and releases it at the end.
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_core::lease::Timing;
@@ -19,6 +20,8 @@ pub struct HeldLease {
     pub(super) gate: WriteGate,
     /// Number of changes of the holder up to this host.
     pub(super) transitions: i32,
+    /// When this host acquired the Lease, as the API server stored it.
+    pub(super) acquired: Option<MicroTime>,
     /// The last seen state of the Lease; none if it must be read again.
     pub(super) lease: Option<Lease>,
 }
@@ -36,6 +39,8 @@ pub enum End {
 enum Failure {
     /// Another host holds the Lease, or held it meanwhile.
     Lost(String),
+    /// Another client changed the Lease since it was read.
+    Outdated,
     /// A temporary failure; the renewal is retried.
     Passing(String),
 }
@@ -62,13 +67,20 @@ impl HeldLease {
                 }
                 () = tokio::time::sleep(self.timing.retry_period) => {}
             }
-            let sent = since_boot();
-            match self.renew().await {
-                Ok(()) => self.gate.open_until(sent + self.timing.renew_deadline),
-                Err(Failure::Passing(message)) => {
-                    let writes = self.gate.is_open();
-                    tracing::warn!(namespace = self.namespace, name = NAME, writes, message, "Lease not renewed");
+            let mut sent = since_boot();
+            let mut renewed = self.renew().await;
+            if matches!(renewed, Err(Failure::Outdated)) {
+                // Another host may have taken the Lease, because a user released it.
+                sent = since_boot();
+                renewed = self.renew().await;
+                if renewed.is_err() {
+                    self.gate.close();
                 }
+            }
+            match renewed {
+                Ok(()) => self.gate.open_until(sent + self.timing.renew_deadline),
+                Err(Failure::Outdated) => self.warn_not_renewed("another client changes it all the time"),
+                Err(Failure::Passing(message)) => self.warn_not_renewed(&message),
                 Err(Failure::Lost(holder)) => {
                     self.gate.close();
                     stop.cancel();
@@ -76,6 +88,11 @@ impl HeldLease {
                 }
             }
         }
+    }
+
+    fn warn_not_renewed(&self, message: &str) {
+        let writes = self.gate.is_open();
+        tracing::warn!(namespace = self.namespace, name = NAME, writes, message, "Lease not renewed");
     }
 
     async fn renew(&mut self) -> Result<(), Failure> {
@@ -87,20 +104,21 @@ impl HeldLease {
         let found = lease.as_ref().map(|lease| self.leases.read(lease)).unwrap_or_default();
         let spec = lease.as_ref().and_then(|lease| lease.spec.as_ref());
         let holder = found.holder.unwrap_or_default();
-        // Another host may have held a Lease meanwhile that is free now. A user who empties the holder, or deletes the
-        // Lease, changes neither of these.
-        let had_another = spec.is_some_and(|spec| spec.lease_transitions != Some(self.transitions));
+        // Another host may have held the Lease meanwhile, also if it is free now. A user who empties the holder, or who
+        // deletes the Lease, changes neither number nor time.
+        let had_another = spec
+            .is_some_and(|spec| spec.lease_transitions != Some(self.transitions) || spec.acquire_time != self.acquired);
         if (!holder.is_empty() && holder != own) || had_another {
             return Err(Failure::Lost(if holder.is_empty() { "no host".to_owned() } else { holder }));
         }
-        let acquired = spec.and_then(|spec| spec.acquire_time.as_ref()).map(|time| time.0);
+        let acquired = self.acquired.as_ref().map(|time| time.0);
         let version = lease.and_then(|lease| lease.metadata.resource_version);
         match self.leases.write(version, self.leases.spec(own, acquired, self.transitions)).await {
             Ok(lease) => {
                 self.lease = Some(lease);
                 Ok(())
             }
-            Err(Refusal::Outdated) => Err(Failure::Passing("it was changed".to_owned())),
+            Err(Refusal::Outdated) => Err(Failure::Outdated),
             Err(Refusal::Other(message)) => Err(Failure::Passing(message)),
         }
     }

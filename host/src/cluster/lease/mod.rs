@@ -15,7 +15,11 @@ mod leases;
 use std::time::Duration;
 
 use http::Request;
-use windlass_core::lease::{Otherwise, Timing};
+use jiff::Timestamp;
+use kube::Client;
+use windlass_core::lease::{Otherwise, Step, Timing, Watched};
+
+use self::leases::Leases;
 
 pub use candidate::Candidate;
 pub use fence::{FencedConnector, Pools};
@@ -35,7 +39,25 @@ pub struct Election {
     pub timing: Timing,
 }
 
-/// Whether a request is for the existing Lease, to read, acquire, renew or release it. A create has another path.
+/// How a host with this identity would react to the Lease now; and the holder, if there is one.
+///
+/// # Errors
+/// If the Lease cannot be read. The text is for users.
+pub async fn preview(
+    client: Client,
+    namespace: &str,
+    election: Election,
+    instance: &Instance,
+) -> Result<(Step, String), String> {
+    let leases = Leases::new(client, namespace, election.timing);
+    let found = leases.get().await?.map(|lease| leases.read(&lease)).unwrap_or_default();
+    let nothing_yet = (&Watched::default(), Duration::ZERO);
+    let step = found.step(&instance.identity, Timestamp::now(), nothing_yet, election.otherwise);
+    Ok((step, found.holder.unwrap_or_default()))
+}
+
+/// Whether a request is for the existing Lease, to read, acquire, renew or release it. A create is not counted: its path
+/// has no name.
 pub fn is_of_lease<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     let rest = path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/");
