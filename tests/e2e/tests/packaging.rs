@@ -12,7 +12,7 @@ use serde_json::{Number, Value, json};
 use windlass_e2e::{Env, SYSTEM_NAMESPACE, TIMEOUT, guest, text, wait, windlass};
 use windlass_testbed::{Helm, tools};
 
-/// Values that switch on everything except the dashboard and the rules, and set every other value.
+/// Values that switch on everything, and set every value.
 const ALL_VALUES: &str = r#"
 replicaCount: 3
 image: {repository: registry.example/windlass, digest: "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", pullPolicy: Always}
@@ -59,6 +59,8 @@ metrics:
     labels: {release: prometheus}
     relabelings: [{action: labeldrop, regex: pod}]
     metricRelabelings: [{action: keep, regex: "windlass_.*", sourceLabels: [__name__]}]
+  prometheusRule: {enabled: true}
+  dashboard: {enabled: true}
 "#;
 
 /// Cluster-scoped objects of Windlass, besides the CRD.
@@ -115,7 +117,8 @@ impl Empty {
     /// Helm's message about wrong values.
     #[track_caller]
     fn rejected(&self, set: &str) -> String {
-        let result = self.helm.run(&["template", "windlass", &chart(), "--set", set]);
+        let args = ["template", "windlass", &chart(), "--namespace", SYSTEM_NAMESPACE, "--set", set];
+        let result = self.helm.run(&args);
         format!("{:#}", result.expect_err(set))
     }
 
@@ -258,9 +261,75 @@ fn chart_names_the_value_that_it_rejects() {
         ("metrics.serviceMonitor.enabled=maybe", "'/metrics/serviceMonitor/enabled': got string, want boolean"),
         ("leaderElection.enabled=false,replicaCount=2", "Set replicaCount to 1, or leaderElection.enabled to true"),
         ("metrics.enabled=false,metrics.serviceMonitor.enabled=true", "Set metrics.enabled to true"),
+        ("metrics.enabled=false,metrics.prometheusRule.enabled=true", "Set metrics.enabled to true"),
+        ("strategy.type=Recreate,replicaCount=2", "Remove strategy.type"),
+        ("strategy.type=RollingUpdate,leaderElection.enabled=false", "Remove strategy.type"),
+        ("podDisruptionBudget.maxUnavailable=0", "'/podDisruptionBudget/maxUnavailable'"),
+        ("podDisruptionBudget.maxUnavailable=0%", "'/podDisruptionBudget/maxUnavailable'"),
+        ("host.maxMemory=0Mi", "'/host/maxMemory'"),
+        ("host.compileMemory=0", "'/host/compileMemory'"),
+        ("cache.sizeLimit=0Gi", "'/cache/sizeLimit'"),
+        ("leaderElection.retryPeriod=0s", "'/leaderElection/retryPeriod'"),
+        ("metrics.serviceMonitor.interval=0m0s", "'/metrics/serviceMonitor/interval'"),
+        ("extraArgs={--max-memory=1Gi}", "extraArgs has a flag that the value host.maxMemory sets"),
+        ("extraArgs={--leader-elect=false}", "the value leaderElection.enabled sets"),
+        ("extraArgs={--log-traces}", "the value host.logTraces sets"),
+        ("fullnameOverride=My_Fleet", "'/fullnameOverride'"),
+        ("fullnameOverride=fleet-", "'/fullnameOverride'"),
+        ("commonLabels.app\\.kubernetes\\.io/name=mine", "'/commonLabels/app.kubernetes.io~1name'"),
+        ("podLabels.app\\.kubernetes\\.io/instance=mine", "'/podLabels/app.kubernetes.io~1instance'"),
     ] {
         let message = cluster.rejected(set);
         assert!(message.contains(expected), "{set}: {message}");
+    }
+}
+
+#[test]
+fn chart_opens_the_ports_of_registries_without_tls_and_of_the_collector() {
+    let cluster = empty();
+    let ports = |values: &str| {
+        let objects = documents(&cluster.rendered(values));
+        let policy = objects.into_iter().find(|object| is_kind(object, "NetworkPolicy")).expect("a NetworkPolicy");
+        let rules = policy["spec"]["egress"].as_array().expect("rules").clone();
+        let ports = rules.iter().flat_map(|rule| rule["ports"].as_array().expect("ports").clone());
+        ports.map(|port| port["port"].as_u64().expect("a number")).collect::<Vec<_>>()
+    };
+    let dns = [53, 53, 5353, 5353];
+    let all = |more: &[u64]| [&dns[..], &[443, 6443, 8443, 4317, 4318], more].concat();
+    assert_eq!(ports(""), all(&[]));
+    let registries =
+        r#"host: {plainHttp: ["registry.default.svc:5000", "other.default.svc", "[fd00::1]:5001", "third:5000"]}"#;
+    assert_eq!(ports(registries), all(&[5000, 80, 5001]));
+    assert_eq!(ports(r#"otlp: {endpoint: "http://collector.observability:14317"}"#), all(&[14317]));
+    assert_eq!(ports(r#"otlp: {endpoint: "http://collector.observability/otlp"}"#), all(&[80]));
+    assert_eq!(ports(r#"otlp: {endpoint: "https://collector.example"}"#), all(&[]));
+}
+
+#[test]
+fn chart_with_another_name_has_the_job_that_rules_and_dashboard_select() {
+    let cluster = empty();
+    let objects = documents(&cluster.rendered(ALL_VALUES));
+    let find = |kind: &str| objects.iter().find(|object| is_kind(object, kind)).expect("one");
+    assert_eq!(text(find("Service"), "/metadata/name"), "fleet-metrics");
+    // The operator takes the job from this label of the Service.
+    let label = text(find("ServiceMonitor"), "/spec/jobLabel");
+    assert_eq!(find("Service")["metadata"]["labels"][label], "windlass");
+    let rendered = cluster.helm(&["template", &"a".repeat(53), &chart(), "--namespace", SYSTEM_NAMESPACE]);
+    for object in documents(&rendered) {
+        assert!(text(&object, "/metadata/name").len() <= 63, "{object:#}");
+    }
+}
+
+#[test]
+fn flux_and_argo_cd_keep_the_crd_and_the_namespace_of_the_kustomization() {
+    let cluster = empty();
+    let base = repository().join("manifests/kustomize/base");
+    for object in documents(&cluster.env.kubectl(&["kustomize", &base.to_string_lossy()])) {
+        let is_kept = is_kind(&object, "CustomResourceDefinition") || is_kind(&object, "Namespace");
+        let annotations = &object["metadata"]["annotations"];
+        assert_eq!(annotations["kustomize.toolkit.fluxcd.io/prune"] == "disabled", is_kept, "{annotations}");
+        let argo = &annotations["argocd.argoproj.io/sync-options"];
+        assert_eq!(argo == "Prune=false,Delete=false", is_kept, "{annotations}");
     }
 }
 
@@ -274,18 +343,7 @@ fn api_server_accepts_the_chart_with_default_and_with_all_values() {
     env.apply(&crds);
     let names = ["servicemonitors", "prometheusrules"].map(|name| format!("crd/{name}.monitoring.coreos.com"));
     env.kubectl(&["wait", "--for=condition=Established", &names[0], &names[1], "--timeout=60s"]);
-    // The two files that a chart has once manifests/monitoring exists.
-    let files = PathBuf::from(chart()).join("files/monitoring");
-    let mut all = ALL_VALUES.to_owned();
-    for (value, file) in [("prometheusRule", "prometheusrule.yaml"), ("dashboard", "dashboard.json")] {
-        if files.join(file).exists() {
-            all.extend(["  ", value, ": {enabled: true}\n"]);
-        } else {
-            let message = cluster.rejected(&format!("metrics.{value}.enabled=true"));
-            assert!(message.contains(&format!("no files/monitoring/{file}: set it to false")), "{message}");
-        }
-    }
-    for values in ["", &all] {
+    for values in ["", ALL_VALUES] {
         let rendered = cluster.rendered(values);
         let args = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"];
         env.cluster().kubectl_with_input(&args, &rendered).unwrap_or_else(|error| panic!("{error:#}"));

@@ -57,13 +57,13 @@ fn template(name: &str, value: Option<&str>, text: &str) -> anyhow::Result<(Stri
     Ok((format!("{TEMPLATES}/{name}.yaml"), text))
 }
 
-/// The copies of those monitoring files that exist.
+/// The copies of the monitoring files.
 ///
 /// # Errors
-/// If a file exists and cannot be read.
+/// If a file cannot be read.
 pub fn monitoring(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
-    let existing = MONITORING_FILES.iter().filter(|file| root.join(MONITORING).join(file).exists());
-    existing
+    MONITORING_FILES
+        .iter()
         .map(|file| {
             let text = fs::read_to_string(root.join(MONITORING).join(file));
             Ok((format!("{FILES}/{file}"), text.with_context(|| format!("{MONITORING}/{file} cannot be read"))?))

@@ -1,14 +1,15 @@
 {{/*
 Name of the namespaced objects: the release's, with the chart's name unless the release has it already. The ServiceAccount, the roles and
-the policies have fixed names: the host, the policies and `windlass push` name them, and one cluster has one Windlass.
+the policies have fixed names: the host, the policies and `windlass push` name them, and one cluster has one Windlass. At most 54
+characters, because the Service appends `-metrics`, and the names of Pods append a hash.
 */}}
 {{- define "windlass.fullname" -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | trunc 54 | trimSuffix "-" -}}
 {{- else if contains "windlass" .Release.Name -}}
-{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 54 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-windlass" .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- printf "%s-windlass" .Release.Name | trunc 54 | trimSuffix "-" -}}
 {{- end -}}
 {{- end }}
 
@@ -38,22 +39,29 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end }}
 
+{{/* Flags of `windlass run` that are set to a value, by the path of this value. */}}
+{{- define "windlass.flags" -}}
+workers: host.workers
+max-memory: host.maxMemory
+max-table-elements: host.maxTableElements
+max-request-bytes: host.maxRequestBytes
+max-response-bytes: host.maxResponseBytes
+compile-memory: host.compileMemory
+log: host.log
+log-format: host.logFormat
+leader-elect-lease-duration: leaderElection.leaseDuration
+leader-elect-renew-deadline: leaderElection.renewDeadline
+leader-elect-retry-period: leaderElection.retryPeriod
+{{- end }}
+
 {{/* Flags of `windlass run` from named values: a flag is set only where its value is. */}}
 {{- define "windlass.args" -}}
 - run
-{{- range $flag, $value := dict
-      "workers" .Values.host.workers
-      "max-memory" .Values.host.maxMemory
-      "max-table-elements" .Values.host.maxTableElements
-      "max-request-bytes" .Values.host.maxRequestBytes
-      "max-response-bytes" .Values.host.maxResponseBytes
-      "compile-memory" .Values.host.compileMemory
-      "log" .Values.host.log
-      "log-format" .Values.host.logFormat
-      "leader-elect-lease-duration" .Values.leaderElection.leaseDuration
-      "leader-elect-renew-deadline" .Values.leaderElection.renewDeadline
-      "leader-elect-retry-period" .Values.leaderElection.retryPeriod
-}}
+{{- range $flag, $path := include "windlass.flags" . | fromYaml }}
+{{- $value := $.Values }}
+{{- range splitList "." $path }}
+{{- $value = index $value . }}
+{{- end }}
 {{- if $value }}
 {{- if or (kindIs "float64" $value) (kindIs "int64" $value) }}
 - {{ printf "--%s=%d" $flag (int64 $value) }}
@@ -82,9 +90,45 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* Several replicas need leader election: without it, every host but one exits. */}}
+{{/* TCP ports that the host connects to: networkPolicy.tcpPorts, and those of registries without TLS and of the Collector. */}}
+{{- define "windlass.tcpPorts" -}}
+{{- $ports := list }}
+{{- range .Values.networkPolicy.tcpPorts }}
+{{- $ports = append $ports (int .) }}
+{{- end }}
+{{- range .Values.host.plainHttp }}
+{{- $ports = append $ports (regexFind ":[0-9]+$" . | trimPrefix ":" | default 80 | int) }}
+{{- end }}
+{{- with .Values.otlp.endpoint }}
+{{- $url := urlParse . }}
+{{- $ports = append $ports (regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary 443 80 (eq $url.scheme "https")) | int) }}
+{{- end }}
+{{- uniq $ports | toJson }}
+{{- end }}
+
+{{/* Combinations of values that cannot work, and that the schema cannot describe. */}}
 {{- define "windlass.check" -}}
-{{- if and (gt (int .Values.replicaCount) 1) (not .Values.leaderElection.enabled) }}
+{{- if has .Release.Namespace (list "default" "kube-system" "kube-public" "kube-node-lease") }}
+{{- fail (printf "Windlass needs a namespace of its own, and %s is shared: the host may impersonate its ServiceAccounts, and a policy denies them to write there. Set --namespace to another one" .Release.Namespace) }}
+{{- end }}
+{{- $several := gt (int .Values.replicaCount) 1 }}
+{{- if and $several (not .Values.leaderElection.enabled) }}
 {{- fail "replicaCount is greater than 1 and leaderElection.enabled is false: every host but one would exit. Set replicaCount to 1, or leaderElection.enabled to true" }}
+{{- end }}
+{{- if and $several (eq (default "" .Values.strategy.type) "Recreate") }}
+{{- fail "replicaCount is greater than 1 and strategy.type is Recreate: an update would end all hosts, also the standbys, before it starts a new one. Remove strategy.type" }}
+{{- end }}
+{{- if and (not .Values.leaderElection.enabled) (eq (default "" .Values.strategy.type) "RollingUpdate") }}
+{{- fail "leaderElection.enabled is false and strategy.type is RollingUpdate: a new host would exit while the old one runs. Remove strategy.type" }}
+{{- end }}
+{{- $flags := dict "leader-elect" "leaderElection.enabled" "require-signatures" "host.requireSignatures" "log-traces" "host.logTraces" "plain-http" "host.plainHttp" "metrics-addr" "metrics.enabled" }}
+{{- $flags = merge $flags (include "windlass.flags" . | fromYaml) }}
+{{- range .Values.extraArgs }}
+{{- with get $flags (regexReplaceAll "=.*$" (trimPrefix "--" .) "") }}
+{{- fail (printf "extraArgs has a flag that the value %s sets: set this value instead" .) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.metrics.prometheusRule.enabled (not .Values.metrics.enabled) }}
+{{- fail "metrics.prometheusRule.enabled is true and metrics.enabled is false: its alerts would have no metrics. Set metrics.enabled to true" }}
 {{- end }}
 {{- end }}
