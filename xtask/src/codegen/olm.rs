@@ -16,8 +16,8 @@ const DESCRIPTION: &str = "\
 Windlass runs Kubernetes operators as sandboxed WebAssembly components, in one process. A Plugin names a component; the host reconciles the
 objects of its kind.
 
-Install it into the namespace windlass-system. The Operator Lifecycle Manager does not install ValidatingAdmissionPolicies: apply them by
-hand, with `kubectl apply --server-side -f manifests/kustomize/cluster/admission-policies.yaml`, and enforce the restricted Pod Security
+Install it into the namespace windlass-system: no other namespace works, because the bundle's role binding and the policies name it. The
+Operator Lifecycle Manager does not install ValidatingAdmissionPolicies: apply them by hand, with `kubectl apply --server-side -f manifests/kustomize/cluster/admission-policies.yaml`, and enforce the restricted Pod Security
 Standard in that namespace.
 ";
 
@@ -67,7 +67,7 @@ fn cluster_service_version(
             "name": format!("windlass.v{version}"),
             "annotations": {
                 "alm-examples": serde_json::to_string_pretty(&json!([example]))?,
-                "capabilities": "Seamless Upgrades",
+                "capabilities": "Basic Install",
                 "categories": "Developer Tools",
                 "containerImage": image,
                 "operatorframework.io/suggested-namespace": "windlass-system",
