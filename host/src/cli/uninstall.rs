@@ -7,14 +7,13 @@ use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Preconditions};
-use kube::core::DynamicObject;
 use kube::runtime::wait::{await_condition, conditions::is_deleted};
 use kube::{Api, Client, ResourceExt as _};
 use windlass_api::Plugin;
 
 use super::applied::{Target, describe, target};
 use super::connect::{ClusterArgs, plain};
-use super::install::{CRD, DEPLOYMENT, FIELD_MANAGER, objects};
+use super::install::{CRD, DEPLOYMENT, Installation, objects, reason_to_keep};
 use super::output::DryRun;
 use super::remove::{follow, why_not_gone};
 use super::{PLUGINS_EXIST, TIMED_OUT, parse_timeout};
@@ -31,7 +30,7 @@ Plugins come first, because only a running host removes their finalizers from th
 `windlass remove NAME`, which also deletes what `windlass push` wrote for them, or all at once with --delete-plugins. \
 Parents, their CRDs, children (unless a Plugin's spec.deletionPolicy is Delete), the CRD of Plugins (unless \
 --delete-crd), the Namespace with everything else in it, and the roles that `windlass push` wrote stay. An object that \
-`windlass install` did not write is kept and named.
+`windlass install` did not write, or that Helm, Flux or kubectl applies as well, is kept and named.
 
 Exit codes:
   0  everything is deleted (with --dry-run: nothing was changed)
@@ -140,6 +139,12 @@ impl Installed {
 
 /// The existing objects that an installation wrote, in the order of their deletion: the hosts first, and the permissions last.
 async fn installed(client: &Client, args: &Args) -> anyhow::Result<Vec<Installed>> {
+    let installation = Installation::read(client).await?;
+    if let Some(other) = installation.elsewhere(&args.namespace) {
+        bail!(
+            "Windlass is installed in namespace {other}; nothing was deleted. To uninstall it, set --namespace {other}"
+        );
+    }
     let mut found = Vec::new();
     let mut others = Vec::new();
     // With several replicas there are the most objects. The image does not matter.
@@ -150,32 +155,30 @@ async fn installed(client: &Client, args: &Args) -> anyhow::Result<Vec<Installed
             continue;
         }
         let existing = target.0.get_metadata_opt(&target.1.name_any()).await.map_err(plain);
-        match existing.with_context(|| format!("{} could not be read", describe(&target.1)))? {
-            Some(existing) if is_installs(&existing) => found.push(Installed { uid: existing.uid(), target }),
-            Some(_) => others.push(describe(&target.1)),
-            None => {}
+        let Some(existing) = existing.with_context(|| format!("{} could not be read", describe(&target.1)))? else {
+            continue;
+        };
+        // Helm leaves the CRD, with its label, when it uninstalls the release.
+        let ignores_helm = kind == "CustomResourceDefinition" && !installation.is_helms;
+        match reason_to_keep(&existing.metadata, ignores_helm) {
+            None => found.push(Installed { uid: existing.uid(), target }),
+            Some(why) => others.push((describe(&target.1), why)),
         }
     }
     let host = format!("Deployment {}/{DEPLOYMENT}", args.namespace);
-    if others.contains(&host) {
+    if let Some((_, why)) = others.iter().find(|(what, _)| *what == host) {
         bail!(
-            "{host} was not written by `windlass install`; nothing was deleted. Uninstall it as it was installed, with \
-             `helm uninstall` or `kubectl delete -k`"
+            "{host} is kept, because {why}; nothing was deleted. Uninstall it as it was installed, with `helm uninstall` or \
+             `kubectl delete -k`"
         );
     }
-    for other in others {
-        eprintln!("note: {other} was not written by `windlass install`, and is kept");
+    for (what, why) in others {
+        eprintln!("note: {what} is kept, because {why}");
     }
     if found.is_empty() {
         bail!("`windlass install` wrote nothing that exists in namespace {}", args.namespace);
     }
     Ok(found)
-}
-
-/// Whether an installation wrote the object.
-fn is_installs(object: &PartialObjectMeta<DynamicObject>) -> bool {
-    let mut entries = object.metadata.managed_fields.iter().flatten();
-    entries.any(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER))
 }
 
 /// All Plugins; none if their CRD does not exist.
@@ -260,10 +263,7 @@ async fn say_left(client: &Client, args: &Args) -> anyhow::Result<()> {
     let roles = roles.items.iter().map(PartialObjectMeta::name_any);
     let roles: Vec<_> = roles.filter(|name| name != "windlass-host").collect();
     if !roles.is_empty() {
-        eprintln!(
-            "note: roles of plugins stay; to delete them: windlass remove NAME, or kubectl delete clusterrole {}",
-            roles.join(" ")
-        );
+        eprintln!("note: roles of plugins stay ({}); to delete them: windlass remove NAME", roles.join(", "));
     }
     eprintln!(
         "note: Namespace {namespace} stays, with the Secrets of the hosts, which a later installation uses again, and with what \

@@ -583,6 +583,110 @@ fn windlass_install_runs_a_host_and_uninstall_leaves_what_is_documented() {
 }
 
 #[test]
+fn windlass_uninstall_in_another_namespace_or_of_other_tools_objects_deletes_nothing() {
+    let cluster = empty();
+    let env = &cluster.env;
+    env.windlass(&["install", "--no-wait"]);
+    let mark = env.mark();
+    let refused = env.try_windlass(&["uninstall", "-n", "elsewhere"]).expect_err("another namespace");
+    assert!(refused.contains("exit status: 3"), "{refused}");
+    assert!(refused.contains("Windlass is installed in namespace windlass-system; nothing was deleted"), "{refused}");
+    assert!(env.audit().since(mark).expect("an audit log").by_user("admin").writes().is_empty());
+
+    // Objects that Flux applies as well, and one that Helm has taken over, are kept; the others are deleted.
+    let policy = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+        "metadata": { "name": "windlass", "namespace": SYSTEM_NAMESPACE, "labels": { "app.kubernetes.io/name": "windlass" } },
+        "spec": { "podSelector": { "matchLabels": { "app.kubernetes.io/name": "windlass" } } },
+    });
+    env.apply_as("kustomize-controller", &policy.to_string());
+    env.kubectl(&["label", "-n", SYSTEM_NAMESPACE, "service/windlass-metrics", "app.kubernetes.io/managed-by=Helm"]);
+    let preview = env.windlass(&["uninstall", "--dry-run"]);
+    assert!(preview.contains("would delete Deployment windlass-system/windlass\n"), "{preview}");
+    assert!(
+        preview.contains("would delete ClusterRole windlass\n"),
+        "the aggregating controller owns nothing: {preview}"
+    );
+    assert!(!preview.contains("NetworkPolicy") && !preview.contains("Service "), "{preview}");
+    env.windlass(&["uninstall"]);
+    assert!(env.get("networkpolicies", SYSTEM_NAMESPACE, "windlass").is_some());
+    assert!(env.get("services", SYSTEM_NAMESPACE, "windlass-metrics").is_some());
+    assert!(env.get("deployments", SYSTEM_NAMESPACE, "windlass").is_none());
+    assert_eq!(cluster.cluster_scoped(), Vec::<&str>::new());
+
+    // Without its host, nothing of an installation that kubectl applies as well is deleted.
+    env.windlass(&["install", "--no-wait", "--force-conflicts"]);
+    let base = repository().join("manifests/kustomize/base");
+    env.kubectl(&["apply", "--server-side", "--force-conflicts", "-k", &base.to_string_lossy()]);
+    let mark = env.mark();
+    let refused = env.try_windlass(&["uninstall"]).expect_err("kubectl applied the Deployment");
+    assert!(refused.contains("it was also applied by kubectl; nothing was deleted"), "{refused}");
+    assert!(env.audit().since(mark).expect("an audit log").by_user("admin").writes().is_empty());
+    env.kubectl(&["delete", "--timeout=180s", "-k", &base.to_string_lossy()]);
+}
+
+#[test]
+fn windlass_install_with_a_conflict_writes_nothing_and_with_one_host_deletes_its_disruption_budget() {
+    let cluster = empty();
+    let env = &cluster.env;
+    env.windlass(&["install", "--no-wait", "--replicas", "2"]);
+    assert_eq!(env.list("poddisruptionbudgets", SYSTEM_NAMESPACE).len(), 1);
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "windlass-metrics", "namespace": SYSTEM_NAMESPACE },
+        "spec": { "selector": { "app.kubernetes.io/name": "other" } },
+    });
+    env.apply_as("somebody", &service.to_string());
+    let mark = env.mark();
+    let refused = env.try_windlass(&["install", "--no-wait", "--replicas", "1"]).expect_err("a conflict");
+    assert!(refused.contains("conflict with \"somebody\"") && refused.contains("--force-conflicts"), "{refused}");
+    assert!(env.audit().since(mark).expect("an audit log").by_user("admin").writes().is_empty(), "nothing is written");
+
+    let written = env.windlass(&["install", "--no-wait", "--replicas", "1", "--force-conflicts"]);
+    assert!(written.ends_with("deleted PodDisruptionBudget windlass-system/windlass\n"), "{written}");
+    assert_eq!(env.list("poddisruptionbudgets", SYSTEM_NAMESPACE), Vec::<Value>::new());
+    // One of somebody else stays.
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": { "name": "windlass", "namespace": SYSTEM_NAMESPACE }, "spec": { "maxUnavailable": 1 },
+    });
+    env.apply(&budget.to_string());
+    env.windlass(&["install", "--no-wait"]);
+    assert_eq!(env.list("poddisruptionbudgets", SYSTEM_NAMESPACE).len(), 1);
+    cluster.delete_namespace(SYSTEM_NAMESPACE);
+    env.windlass(&["uninstall", "--delete-crd"]);
+}
+
+#[test]
+fn windlass_needs_a_namespace_of_its_own() {
+    let cluster = empty();
+    let env = &cluster.env;
+    let shared = env.namespace("shared");
+    shared.kubectl(&["create", "serviceaccount", "windlass-plugin-echo"]);
+    shared.kubectl(&["create", "serviceaccount", "shop"]);
+    let mark = env.mark();
+    for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+        for more in ["--no-wait", "--dry-run=client", "--allow-shared-namespace"] {
+            let refused = env.try_windlass(&["install", more, "-n", namespace]).expect_err(namespace);
+            assert!(refused.contains("needs a namespace of its own"), "{refused}");
+        }
+        let refused = cluster.helm.run(&["template", "windlass", &chart(), "--namespace", namespace]);
+        let refused = format!("{:#}", refused.expect_err(namespace));
+        assert!(
+            refused.contains(&format!("Windlass needs a namespace of its own, and {namespace} is shared")),
+            "{refused}"
+        );
+    }
+    let refused = env.try_windlass(&["install", "--no-wait", "-n", shared.name()]).expect_err("a ServiceAccount");
+    assert!(refused.contains("has other ServiceAccounts (shop)"), "{refused}");
+    assert!(env.audit().since(mark).expect("an audit log").by_user("admin").writes().is_empty());
+    env.windlass(&["install", "--no-wait", "-n", shared.name(), "--allow-shared-namespace"]);
+    // The same command again upgrades, without the flag.
+    env.windlass(&["install", "--no-wait", "-n", shared.name()]);
+    env.windlass(&["uninstall", "--delete-crd", "-n", shared.name()]);
+    cluster.delete_namespace(shared.name());
+}
+
+#[test]
 fn windlass_uninstall_leaves_an_installation_by_helm_alone() {
     let cluster = empty();
     let env = &cluster.env;

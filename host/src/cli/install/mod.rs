@@ -1,5 +1,6 @@
 //! `windlass install`: applies the manifests of this version, and waits for the hosts.
 
+mod existing;
 mod manifests;
 
 use std::process::ExitCode;
@@ -9,28 +10,27 @@ use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, PatchParams};
+use kube::api::{DeleteParams, ListParams, PatchParams, Preconditions};
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::wait::{await_condition, conditions::is_crd_established};
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 use windlass_core::declared_parent::text;
 
+pub use self::existing::{Installation, reason_to_keep};
 pub use self::manifests::{DEPLOYMENT, objects};
 use super::applied::{apply, describe, target};
 use super::connect::{ClusterArgs, plain};
 use super::output::{DryRun, Format, print_all};
 use super::{TIMED_OUT, parse_timeout};
-use crate::cluster::account::HOST;
 
 /// Field manager of installations.
 pub const FIELD_MANAGER: &str = "windlass-install";
 /// Name of the CRD of Plugins.
 pub const CRD: &str = "plugins.windlass.dev";
-/// Label by which Helm marks the objects of its releases, with the value `Helm`.
-const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// Flags of `windlass install`.
 #[derive(Debug, clap::Args)]
@@ -62,6 +62,9 @@ pub struct Args {
     /// Overwrite fields that another field manager has set to other values
     #[arg(long)]
     force_conflicts: bool,
+    /// Install into a namespace that has other ServiceAccounts: the host may impersonate them, and they may not write there
+    #[arg(long)]
+    allow_shared_namespace: bool,
     /// Print what would be written, and write nothing; with server, the API server validates it first
     #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     dry_run: Option<DryRun>,
@@ -80,6 +83,7 @@ pub struct Args {
 
 /// Applies the manifests.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    existing::check_name(&args.namespace)?;
     let image = args.image.clone().map_or_else(manifests::default_image, Ok)?;
     if args.dry_run == Some(DryRun::Client) {
         // Without a cluster, so that the output depends on the flags alone.
@@ -93,12 +97,16 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let installed = host.and_then(|host| u16::try_from(host.spec?.replicas?).ok()).filter(|number| *number > 0);
         let replicas = args.replicas.or(installed).unwrap_or(1);
         let objects = objects(&args.namespace, &image, replicas)?;
+        // Before the first write, so that a conflict does not leave one half of an upgrade.
+        validate(&client, args, &objects).await?;
         if args.dry_run.is_some() {
-            validate(&client, args, &objects).await?;
             print_all(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
         }
         write(&client, args, &objects).await?;
+        if replicas == 1 {
+            delete_budget(&client, args).await?;
+        }
         if args.no_wait {
             return Ok(ExitCode::SUCCESS);
         }
@@ -108,26 +116,25 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The installed Deployment, if there is one, after a check that no other installation exists.
 async fn installed(client: &Client, args: &Args) -> anyhow::Result<Option<Deployment>> {
-    let bindings = Api::<ClusterRoleBinding>::all(client.clone());
-    let binding =
-        bindings.get_opt(HOST).await.map_err(plain).context("ClusterRoleBinding windlass could not be read")?;
-    if let Some(binding) = binding {
-        if binding.labels().get(MANAGED_BY).is_some_and(|manager| manager == "Helm") {
-            bail!(
-                "Windlass is installed by Helm: upgrade it with `helm upgrade`, or uninstall it first with `helm uninstall`"
-            );
-        }
-        let other = binding.subjects.iter().flatten().filter_map(|subject| subject.namespace.as_deref());
-        if let Some(other) = other.into_iter().find(|namespace| *namespace != args.namespace) {
-            bail!(
-                "Windlass is installed in namespace {other}, and a cluster has one Windlass: install into that namespace \
-                 (--namespace {other}), or uninstall it first (windlass uninstall --namespace {other})"
-            );
-        }
+    let installation = Installation::read(client).await?;
+    if installation.is_helms {
+        bail!(
+            "Windlass is installed by Helm: upgrade it with `helm upgrade`, or uninstall it first with `helm uninstall`"
+        );
+    }
+    if let Some(other) = installation.elsewhere(&args.namespace) {
+        bail!(
+            "Windlass is installed in namespace {other}, and a cluster has one Windlass: install into that namespace \
+             (--namespace {other}), or uninstall it first (windlass uninstall --namespace {other})"
+        );
     }
     let hosts = Api::<Deployment>::namespaced(client.clone(), &args.namespace);
     let host = hosts.get_opt(DEPLOYMENT).await.map_err(plain);
-    host.with_context(|| format!("Deployment {}/{DEPLOYMENT} could not be read", args.namespace))
+    let host = host.with_context(|| format!("Deployment {}/{DEPLOYMENT} could not be read", args.namespace))?;
+    if !installation.exists && host.is_none() && !args.allow_shared_namespace {
+        existing::check_accounts(client, &args.namespace).await?;
+    }
+    Ok(host)
 }
 
 /// Checks that an upgrade does not silently replace an image from a user's own registry.
@@ -171,7 +178,7 @@ async fn validate(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Re
             apply(&target(client, object).await?, params(args, true)).await.map_err(with_hint)?;
         }
     }
-    if !has_namespace {
+    if !has_namespace && args.dry_run.is_some() {
         eprintln!("note: Namespace {} does not exist, so objects in it were not validated", args.namespace);
     }
     Ok(())
@@ -197,6 +204,24 @@ async fn write(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Resul
     Ok(())
 }
 
+/// Deletes the `PodDisruptionBudget` that this command wrote for several hosts: with one host, there is nothing to protect.
+async fn delete_budget(client: &Client, args: &Args) -> anyhow::Result<()> {
+    let what = format!("PodDisruptionBudget {}/{DEPLOYMENT}", args.namespace);
+    let api = Api::<PodDisruptionBudget>::namespaced(client.clone(), &args.namespace);
+    let found = api.get_metadata_opt(DEPLOYMENT).await.map_err(plain);
+    let found = found.with_context(|| format!("{what} could not be read"))?;
+    let Some(found) = found.filter(|found| reason_to_keep(&found.metadata, false).is_none()) else { return Ok(()) };
+    let preconditions = Some(Preconditions { uid: found.uid(), resource_version: None });
+    let this = DeleteParams { preconditions, ..DeleteParams::default() };
+    match api.delete(DEPLOYMENT, &this).await {
+        Ok(_) => println!("deleted {what}"),
+        // 404: it is gone. 409: another object has the name now.
+        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {}
+        Err(error) => return Err(plain(error)).with_context(|| format!("{what} was not deleted")),
+    }
+    Ok(())
+}
+
 /// The error of an apply, with the flag that resolves a conflict.
 fn with_hint(error: anyhow::Error) -> anyhow::Error {
     let is_conflict = format!("{error:#}").contains("conflict with");
@@ -209,11 +234,17 @@ async fn wait(client: &Client, args: &Args, image: &str) -> anyhow::Result<ExitC
     let mut last = String::new();
     let watching = async {
         let api = Api::<Deployment>::namespaced(client.clone(), namespace);
-        let mut hosts = std::pin::pin!(watch_object(api, DEPLOYMENT));
+        // A watch that ends, for example while the API server restarts, is started again.
+        let mut hosts = std::pin::pin!(watch_object(api, DEPLOYMENT).default_backoff());
         while let Some(host) = hosts.next().await {
-            let host = host.context("the Deployment could not be watched")?;
-            let host = host.with_context(|| format!("Deployment {namespace}/{DEPLOYMENT} was deleted"))?;
-            let Some(missing) = missing(&host) else { return Ok(()) };
+            let missing = match host {
+                Ok(host) => {
+                    let host = host.with_context(|| format!("Deployment {namespace}/{DEPLOYMENT} was deleted"))?;
+                    let Some(missing) = missing(&host) else { return Ok(()) };
+                    missing
+                }
+                Err(error) => format!("the Deployment could not be watched: {:#}", anyhow::Error::from(error)),
+            };
             if missing != last {
                 eprintln!("waiting: {missing}");
                 last = missing;
