@@ -687,6 +687,30 @@ fn windlass_needs_a_namespace_of_its_own() {
 }
 
 #[test]
+fn helm_takes_over_an_installation_by_windlass_install_and_its_plugins_stay() {
+    let cluster = empty();
+    let env = &cluster.env;
+    env.windlass(&["install", "--no-wait", "--replicas", "2"]);
+    let plugin = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": { "name": "kept" },
+        "spec": { "source": { "configMap": { "namespace": SYSTEM_NAMESPACE, "name": "kept" } } },
+    });
+    env.apply(&plugin.to_string());
+    env.kubectl(&["-n", SYSTEM_NAMESPACE, "delete", "deployment/windlass", "poddisruptionbudget/windlass"]);
+    let release = ["install", "windlass", &chart(), "--namespace", SYSTEM_NAMESPACE, "--take-ownership"];
+    cluster.helm(&[&release[..], &["--force-conflicts", "--wait"]].concat());
+    cluster.wait_available("windlass");
+    assert!(env.get("plugins.windlass.dev", "", "kept").is_some());
+    let refused = env.try_windlass(&["uninstall", "--delete-plugins"]).expect_err("Helm owns it");
+    assert!(refused.contains("Deployment windlass-system/windlass is kept"), "{refused}");
+    cluster.helm(&["uninstall", "windlass", "--namespace", SYSTEM_NAMESPACE, "--wait"]);
+    assert_eq!(cluster.cluster_scoped(), Vec::<&str>::new());
+    assert!(env.get("plugins.windlass.dev", "", "kept").is_some());
+    env.kubectl(&["delete", "crd", "plugins.windlass.dev"]);
+    cluster.delete_namespace(SYSTEM_NAMESPACE);
+}
+
+#[test]
 fn windlass_uninstall_leaves_an_installation_by_helm_alone() {
     let cluster = empty();
     let env = &cluster.env;
