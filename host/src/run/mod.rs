@@ -1,5 +1,7 @@
 //! Wires the parts of the host, starts their tasks, and stops them.
 
+mod plugin_work;
+
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::SocketAddr;
@@ -17,12 +19,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::ids::PluginName;
-use windlass_core::outcome::Requeue;
 use windlass_core::quarantine::QuarantineChange;
 use windlass_delivery::{Needs, Sources};
 use windlass_sandbox::registry::{Publisher, Registry};
 use windlass_sandbox::{Options, Sandbox};
 
+use self::plugin_work::{BringUp, Prepare};
 use crate::cluster::access_review;
 use crate::cluster::account::Accounts;
 use crate::cluster::events::{EventWriter, Recorder};
@@ -34,7 +36,7 @@ use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
 use crate::plugins::caps::Caps;
 use crate::plugins::rbac::RNG_KEY_SECRET;
 use crate::plugins::{Dependencies, Kinds, Plugins};
-use crate::queue::{Busy, Job, PluginQueue, Queue, Run, Trigger, Turn};
+use crate::queue::{Busy, PluginQueue, Queue, Run, Trigger};
 use crate::reconcile::Reconciler;
 use crate::reconcile::apply::Applier;
 use crate::reconcile::call::{Caller, QuarantineListener};
@@ -411,59 +413,6 @@ fn watch_plugins(watches: &Watches) -> Arc<Watch> {
     let kind = windlass_api::plugin_kind();
     let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
     watches.lease(&Arc::new(kind), &ApiResource::from_gvk_with_plural(&gvk, "plugins"), None)
-}
-
-/// Reconciles Plugins. The host is ready when each Plugin was reconciled once.
-struct BringUp {
-    plugins: Arc<Plugins>,
-    readiness: Readiness,
-}
-
-impl BringUp {
-    async fn check(&self) {
-        if self.plugins.all_tried() && self.readiness.ready() {
-            self.plugins.tidy().await;
-        }
-    }
-}
-
-impl Run<(), PluginName> for BringUp {
-    async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
-        // Boxed, because the future is large and lives until the component is loaded.
-        let outcome = Box::pin(self.plugins.reconcile(job)).await;
-        self.check().await;
-        outcome
-    }
-}
-
-/// Prepares Plugins while the host stands by. It is ready when it has prepared each Plugin once.
-struct Prepare {
-    plugins: Arc<Plugins>,
-    readiness: Readiness,
-    /// Cancelled when the host leads.
-    stop: CancellationToken,
-}
-
-impl Prepare {
-    fn check(&self) {
-        if self.plugins.all_prepared() {
-            self.readiness.standing_by();
-        }
-    }
-}
-
-impl Run<(), PluginName> for Prepare {
-    async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
-        // A preparation writes nothing, so it can be dropped at any moment.
-        match self.stop.run_until_cancelled(Box::pin(self.plugins.prepare_standby(job))).await {
-            Some(outcome) => {
-                self.check();
-                outcome
-            }
-            // This host leads now: the Plugin is for the leader's workers.
-            None => (Requeue::After(Duration::ZERO), Duration::MAX),
-        }
-    }
 }
 
 /// The seeds of calls. Tries until the key is available: with another key, plugins would get other random numbers.
