@@ -44,5 +44,6 @@ pub mod reserved;
 pub mod retry_after;
 pub mod schema;
 pub mod selector;
+pub mod shards;
 pub mod snapshot;
 pub mod status;

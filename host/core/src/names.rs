@@ -53,6 +53,10 @@ pub const ANNOTATION_TRACEPARENT: &str = "windlass.dev/traceparent";
 pub const ANNOTATION_ROLLBACK: &str = "windlass.dev/rollback";
 /// Annotation on a Plugin: the time of the last `windlass push`.
 pub const ANNOTATION_PUSHED_AT: &str = "windlass.dev/pushed-at";
+/// Label of the Lease of a shard: the shard's number.
+pub const LABEL_SHARD: &str = "windlass.dev/shard";
+/// Annotation of the Lease of a shard: what its holder tells the other hosts.
+pub const ANNOTATION_SHARD: &str = "windlass.dev/shard-state";
 
 /// Condition types of a Plugin.
 pub mod plugin_condition {
