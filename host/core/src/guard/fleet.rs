@@ -1,12 +1,12 @@
 //! Guards deletions over all parents of one plugin: deletions that a new version plans, and deletions of children in
 //! namespaces that the Plugin no longer selects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{BlockedDeletions, Cause, DeletionGuard, Rollout, RolloutDecision};
+use super::{BlockedDeletions, Cause, DeletionGuard, Rollout, RolloutDecision, RolloutRecord};
 use crate::digest::Digest;
 use crate::ids::ObjectKey;
 use crate::plan::Delete;
@@ -21,6 +21,11 @@ pub struct Fleet {
     leaving: BTreeMap<Arc<str>, Rollout>,
     /// The value of the Plugin's annotation that allows deletions.
     allowed: Option<Box<str>>,
+    /// The rollout as the leader has recorded it, if this host has a share of the parents only: it does not decide about
+    /// deletions of many parents.
+    share_of: Option<RolloutRecord>,
+    /// Parents whose deletions only the leader may decide about: as long as there are any, it has all parents.
+    for_leader: HashSet<ObjectKey>,
 }
 
 /// The parents in a namespace that the Plugin no longer selects.
@@ -35,12 +40,17 @@ pub struct Leavers {
 impl Fleet {
     /// Creates the fleet for a new version of the plugin.
     pub fn new(rollout: Rollout) -> Self {
-        Self { rollout, leaving: BTreeMap::new(), allowed: None }
+        Self { rollout, leaving: BTreeMap::new(), allowed: None, share_of: None, for_leader: HashSet::new() }
     }
 
-    /// See [`Rollout::is_undecided_for`].
+    /// Creates the fleet of a host that has a share of the parents only. The leader has recorded the rollout.
+    pub fn of_share(guard: DeletionGuard, version: Digest, rollout: RolloutRecord) -> Self {
+        Self { share_of: Some(rollout), ..Self::new(Rollout::begin(guard, version, [], 0, None)) }
+    }
+
+    /// See [`Rollout::is_undecided_for`]. Only the leader knows for which parents its rollout is undecided.
     pub fn is_undecided_for(&self, parent: &ObjectKey) -> bool {
-        self.rollout.is_undecided_for(parent)
+        self.share_of.as_ref().map_or_else(|| self.rollout.is_undecided_for(parent), |rollout| !rollout.is_decided)
     }
 
     /// Returns true if the deletions in the parent's namespace are summed up, because the Plugin no longer selects the
@@ -65,6 +75,16 @@ impl Fleet {
         has_children: bool,
         leavers: impl FnOnce() -> Leavers,
     ) -> RolloutDecision {
+        let has_left = cause == Cause::LeftNamespaces;
+        let is_of_many = !is_asked && (has_left || !self.is_decided());
+        if self.share_of.is_some() {
+            return if is_of_many { RolloutDecision::ForLeader } else { RolloutDecision::Delete };
+        }
+        if is_of_many {
+            self.for_leader.insert(parent.clone());
+        } else {
+            self.for_leader.remove(parent);
+        }
         let decision = self.rollout.evaluated(parent, deletions, is_asked);
         let left = parent.namespace.as_ref().filter(|_| cause == Cause::LeftNamespaces);
         match left {
@@ -127,6 +147,7 @@ impl Fleet {
     }
 
     fn each(&mut self, parent: &ObjectKey, apply: fn(&mut Rollout, &ObjectKey)) {
+        self.for_leader.remove(parent);
         apply(&mut self.rollout, parent);
         if let Some(rollout) = parent.namespace.as_ref().and_then(|namespace| self.leaving.get_mut(namespace)) {
             apply(rollout, parent);
@@ -160,6 +181,24 @@ impl Fleet {
     /// The rollout of the plugin's version.
     pub fn rollout(&self) -> &Rollout {
         &self.rollout
+    }
+
+    /// The state of the rollout to persist.
+    pub fn record(&self) -> RolloutRecord {
+        self.share_of.clone().unwrap_or_else(|| self.rollout.record())
+    }
+
+    /// Whether no deletion of many parents is undecided, blocked, or not carried out yet: from now on, each parent's
+    /// own guard is enough.
+    pub fn is_settled(&self) -> bool {
+        self.is_decided()
+            && self.rollout.is_settled()
+            && self.leaving.values().all(Rollout::is_worked_off)
+            && self.for_leader.is_empty()
+    }
+
+    fn is_decided(&self) -> bool {
+        self.share_of.as_ref().map_or_else(|| self.rollout.is_decided(), |rollout| rollout.is_decided)
     }
 
     /// See [`Rollout::take_to_queue`].

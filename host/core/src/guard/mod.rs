@@ -313,6 +313,8 @@ pub enum Stop {
     AtParent(BlockedDeletions),
     /// Deletions are blocked at the Plugin: for this parent, together with those of other parents.
     AtPlugin(BlockedDeletions),
+    /// Deletions wait for the leader, which must reconcile the parent: this host has a share of the parents only.
+    ForLeader,
 }
 
 /// What happened to a parent, as far as it shows whether a user asked for the plan's deletions.
@@ -404,7 +406,12 @@ pub fn guard_plan(
         RolloutDecision::Delete | RolloutDecision::Allowed => blocked.map(Stop::AtParent),
         RolloutDecision::PutOff => Some(Stop::PutOff),
         RolloutDecision::Blocked(blocked) => Some(Stop::AtPlugin(blocked)),
+        RolloutDecision::ForLeader => Some(Stop::ForLeader),
     };
+    if stop == Some(Stop::ForLeader) {
+        // With new children, the deletions would be a smaller share when the leader counts them.
+        plan.writes.clear();
+    }
     if stop.is_some() {
         plan.prunes.clear();
         if may_be_by_component {
@@ -430,7 +437,7 @@ fn existed(child: &Object, since: Timestamp) -> bool {
 }
 
 /// Returns true if the plan deletes children, for good or to recreate them.
-fn deletes(plan: &Plan) -> bool {
+pub fn deletes(plan: &Plan) -> bool {
     !plan.prunes.is_empty() || plan.writes.iter().any(|write| matches!(write, Write::Replace(_)))
 }
 

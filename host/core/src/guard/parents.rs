@@ -69,6 +69,11 @@ impl Parents {
         self.deletions
     }
 
+    /// Whether all of these parents are such whose reconcile ended without a plan.
+    pub fn only_unplanned(&self) -> bool {
+        self.states.len() == self.unplanned
+    }
+
     /// The parents that were not evaluated yet.
     pub fn all_untried(&self) -> impl Iterator<Item = &ObjectKey> {
         self.states.iter().filter(|(_, parent)| matches!(parent, ParentState::Untried)).map(|(key, _)| key)

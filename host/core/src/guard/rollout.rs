@@ -75,6 +75,8 @@ pub enum RolloutDecision {
     PutOff,
     /// The deletions are blocked until a user allows them at the Plugin. Then the parent is queued again.
     Blocked(BlockedDeletions),
+    /// The deletions are for the leader to decide: this host has a share of the parents only.
+    ForLeader,
 }
 
 impl Rollout {
@@ -138,9 +140,14 @@ impl Rollout {
         self
     }
 
+    /// Whether every parent was evaluated and nothing is blocked, now or in an earlier rollout of this version.
+    pub(super) fn is_decided(&self) -> bool {
+        !self.is_new || self.is_complete()
+    }
+
     /// The state to persist.
     pub fn record(&self) -> RolloutRecord {
-        let is_decided = !self.is_new || self.is_complete();
+        let is_decided = self.is_decided();
         let matters = !is_decided && (self.parents.count_untried() > 0 || self.blocked().is_some());
         RolloutRecord { hash: self.version.short(), is_decided, began: matters.then_some((self.baseline, self.since)) }
     }
@@ -292,6 +299,15 @@ impl Rollout {
     pub fn is_complete(&self) -> bool {
         self.parents.count_untried() == 0
             && self.parents.count_unplanned() == 0
+            && matches!(self.decision, Some(Decision::Released))
+    }
+
+    /// Returns true if every parent was evaluated, with a plan or without, and no deletion waits, is blocked, or was
+    /// released and not carried out yet.
+    pub(super) fn is_settled(&self) -> bool {
+        self.parents.count_untried() == 0
+            && self.parents.only_unplanned()
+            && (self.was_blocked.is_none() || self.is_complete())
             && matches!(self.decision, Some(Decision::Released))
     }
 

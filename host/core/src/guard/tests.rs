@@ -747,6 +747,71 @@ fn r09_leaving_parents_that_finalize_first_requeue_no_other_parent_and_count_whe
     );
 }
 
+/// The fleet of a host that has a share of the parents, under a rollout that the leader has decided, or not yet.
+fn fleet_of_share(is_decided: bool) -> Fleet {
+    let version = Digest::of(b"component");
+    let rollout = RolloutRecord { hash: version.short(), is_decided, began: None };
+    Fleet::of_share(DeletionGuard::default(), version, rollout)
+}
+
+/// Applies the guard to a parent with this many Pods, of which this many would be deleted for this cause.
+fn stop(fleet: &mut Fleet, (pods, drops): (usize, usize), seen: &str, cause: Cause) -> (Option<Stop>, usize) {
+    let snapshot = fleet_parent("a", pods, &status(seen), "");
+    let (mut plan, mut own) = (dropping(&snapshot, drops), ParentDeletions::default());
+    let guard = DeletionGuard::default();
+    let stop = guard_plan(fleet, (&mut own, guard), &snapshot, || cause, Leavers::default, &mut plan);
+    (stop, plan.prunes.len())
+}
+
+#[test]
+fn h03_host_with_a_share_leaves_deletions_of_many_parents_to_the_leader_and_decides_those_of_one_parent() {
+    let decided = &mut fleet_of_share(true);
+    assert_eq!(stop(decided, (2, 2), UNCHANGED, Cause::Unchanged), (None, 2), "few children need no guard");
+    assert!(matches!(stop(decided, (6, 6), UNCHANGED, Cause::Unchanged), (Some(Stop::AtParent(_)), 0)));
+    assert!(matches!(stop(decided, (6, 6), UNCHANGED, Cause::LeftSelector), (Some(Stop::AtParent(_)), 0)));
+    assert_eq!(stop(decided, (6, 6), CHANGED, Cause::SpecChanged), (None, 6), "a user asked");
+    assert_eq!(stop(decided, (2, 2), UNCHANGED, Cause::LeftNamespaces), (Some(Stop::ForLeader), 0));
+
+    // New children would make the same deletions a smaller share, so they wait for the leader as well.
+    let renamed = fleet_parent("a", 2, &status(UNCHANGED), "");
+    let mut plan = plan(&renamed, &desired_pods(&[7, 8]));
+    assert!(!plan.writes.is_empty() && !plan.prunes.is_empty());
+    let (guard, mut own) = (DeletionGuard::default(), ParentDeletions::default());
+    guard_plan(decided, (&mut own, guard), &renamed, || Cause::LeftNamespaces, Leavers::default, &mut plan);
+    assert!(plan.is_empty());
+
+    // The leader's rollout waits for other parents, whose reconciles fail.
+    let undecided = &mut fleet_of_share(false);
+    assert_eq!(stop(undecided, (2, 0), UNCHANGED, Cause::Unchanged), (None, 0));
+    assert_eq!(stop(undecided, (2, 1), UNCHANGED, Cause::Unchanged), (Some(Stop::ForLeader), 0));
+    assert_eq!(stop(undecided, (2, 1), CHANGED, Cause::SpecChanged), (Some(Stop::ForLeader), 0));
+    assert_eq!(stop(undecided, (2, 2), UNCHANGED, Cause::Deleted), (None, 2));
+}
+
+#[test]
+fn h03_leader_keeps_all_parents_as_long_as_a_host_with_a_share_would_leave_one_to_it() {
+    let mut fleet = fleet_of(&[], 10_000);
+    assert!(fleet.is_settled());
+    fleet.evaluated(
+        DeletionGuard::default(),
+        &key("a"),
+        &prunes_of("a", 2),
+        (false, Cause::LeftNamespaces),
+        true,
+        || Leavers { parents: vec![key("a")], owned: 2 },
+    );
+    assert!(!fleet.is_settled());
+    fleet.forget(&key("a"));
+    assert!(fleet.is_settled());
+    let mut undecided = fleet_of(&["a", "failing"], 10_000);
+    assert!(!undecided.is_settled(), "no parent was evaluated");
+    undecided.unplanned(&key("failing"));
+    assert_eq!(stop(&mut undecided, (2, 0), UNCHANGED, Cause::Unchanged), (None, 0));
+    assert!(!undecided.is_settled(), "the deletions of the failing parent would be the component's");
+    undecided.forget(&key("failing"));
+    assert!(undecided.is_settled());
+}
+
 #[test]
 fn r09_suspended_parent_that_left_the_selector_counts_once_it_is_resumed() {
     let mut fleet = fleet_of(&["a", "b", "c"], 9);
