@@ -651,6 +651,9 @@ pub struct PluginRollout {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "date_time")]
     pub since: Option<String>,
+    /// Whether the hosts share the parents (`windlass run --shards`). If not, the leader reconciles all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<bool>,
 }
 
 impl PluginRollout {

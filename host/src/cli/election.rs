@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use clap::ArgAction;
 use windlass_core::lease::{Otherwise, Timing, TimingError};
+use windlass_core::shards::{SHARDS_MAX, Shard};
 
 use crate::cluster::lease::Election;
 
 /// Flags of the leader election.
-// The fields are the names of the flags.
-#[expect(clippy::struct_field_names)]
 #[derive(Debug, Clone, clap::Args)]
 pub struct ElectionArgs {
     /// Stand by while another host holds the Lease `windlass` in the namespace, and take over when it is released or
@@ -37,9 +36,28 @@ pub struct ElectionArgs {
         value_parser = parse_duration
     )]
     leader_elect_retry_period: Duration,
+    /// Number of hosts that share the parents, for clusters that outgrow one leader. Further replicas stand by. The
+    /// leader alone reconciles Plugins, and decides about deletions of many parents. Needs --leader-elect; all replicas
+    /// must have the same number
+    #[arg(
+        long, value_name = "N", env = "WINDLASS_SHARDS", default_value_t = 1,
+        value_parser = clap::value_parser!(Shard).range(1..=i64::from(SHARDS_MAX))
+    )]
+    shards: Shard,
 }
 
 impl ElectionArgs {
+    /// Number of hosts that share the parents.
+    ///
+    /// # Errors
+    /// If a host that does not stand by for others cannot share parents with them.
+    pub fn shards(&self) -> Result<Shard, String> {
+        if self.shards > 1 && !self.leader_elect {
+            return Err("invalid value for --shards: hosts share the parents only with --leader-elect".to_owned());
+        }
+        Ok(self.shards)
+    }
+
     /// How the host takes part in the election.
     ///
     /// # Errors
@@ -103,6 +121,20 @@ mod tests {
             "--leader-elect-retry-period=500ms",
         ]);
         assert_eq!(quick.expect("valid").timing.retry_period, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn h03_number_of_shards_is_limited_and_needs_the_election() {
+        let shards = |args: &[&str]| {
+            let cli = Cli::try_parse_from([&["windlass"], args].concat()).map_err(|error| error.to_string())?;
+            cli.election.shards()
+        };
+        assert_eq!(shards(&[]), Ok(1));
+        assert_eq!(shards(&["--shards=3"]), Ok(3));
+        assert_eq!(shards(&["--shards=1", "--leader-elect=false"]), Ok(1));
+        for args in [&["--shards=0"][..], &["--shards=17"], &["--shards=3", "--leader-elect=false"]] {
+            assert!(shards(args).expect_err("wrong").contains("--shards"), "{args:?}");
+        }
     }
 
     #[test]

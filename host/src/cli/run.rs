@@ -11,6 +11,7 @@ use clap::error::ErrorKind;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use windlass_core::shards::Shard;
 
 use super::check::{self, Setup};
 use super::component::RegistryArgs;
@@ -37,7 +38,7 @@ Exit codes:
   2  wrong usage
   3  the host could not start, or failed; the message says why
   7  this host does not hold the Lease `windlass` in the namespace: it lost it to another host, or, with
-     --leader-elect=false, another host holds it")]
+     --leader-elect=false, another host holds it; or it lost its shard")]
 pub struct Args {
     /// Check whether a host can run here (access to the API server, permissions, CRD, cache folder, addresses, clock,
     /// Lease), print what is missing and how to get it, and exit. It changes nothing in the cluster
@@ -106,29 +107,29 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// Runs until SIGTERM or SIGINT, or checks whether a host can run.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    let election = args
-        .election
-        .election()
-        .unwrap_or_else(|error| super::Cli::command().error(ErrorKind::ValueValidation, error).exit());
+    let both = args.election.election().and_then(|election| Ok((election, args.election.shards()?)));
+    let (election, shards) =
+        both.unwrap_or_else(|error| super::Cli::command().error(ErrorKind::ValueValidation, error).exit());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         // Guests run between two polls of sockets and timers, so poll more often than every 61 tasks, the default.
         .event_interval(8)
         .build()
         .context("no runtime")?;
-    let result =
-        runtime.block_on(async { if args.check { args.check(election).await } else { args.run(election).await } });
+    let result = runtime.block_on(async {
+        if args.check { args.check(election, shards).await } else { args.run(election, shards).await }
+    });
     // Work that blocks a thread, such as a component's `describe`, must not keep the process alive.
     runtime.shutdown_timeout(LINGER);
     result
 }
 
 impl Args {
-    async fn run(&self, election: Election) -> anyhow::Result<ExitCode> {
+    async fn run(&self, election: Election, shards: Shard) -> anyhow::Result<ExitCode> {
         let telemetry = Telemetry::start(&self.telemetry, self.metrics_addr.0.is_some())?;
         let gate = WriteGate::default();
         let client = self.client(&gate, election).await?;
-        let settings = self.settings(election, telemetry.scrape())?;
+        let settings = self.settings((election, shards), telemetry.scrape())?;
         let stop = CancellationToken::new();
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;
@@ -151,8 +152,8 @@ impl Args {
         }
     }
 
-    async fn check(&self, election: Election) -> anyhow::Result<ExitCode> {
-        let settings = self.settings(election, None)?;
+    async fn check(&self, election: Election, shards: Shard) -> anyhow::Result<ExitCode> {
+        let settings = self.settings((election, shards), None)?;
         let metrics_addr = self.metrics_addr.0.map(|address| ("--metrics-addr", address));
         let setup = Setup {
             // The gate stays closed: no check can write.
@@ -171,7 +172,7 @@ impl Args {
         self.cluster.client_of_host(layer).await
     }
 
-    fn settings(&self, election: Election, scrape: Option<Scrape>) -> anyhow::Result<Settings> {
+    fn settings(&self, (election, shards): (Election, Shard), scrape: Option<Scrape>) -> anyhow::Result<Settings> {
         Ok(Settings {
             cache_dir: self.cache_dir.clone().map_or_else(default_cache_dir, Ok)?,
             health_addr: self.health_addr,
@@ -180,6 +181,7 @@ impl Args {
             caps: self.caps.clone(),
             namespace: self.namespace.clone(),
             election,
+            shards,
             plain_http: self.registries.plain_http.clone(),
             require_signatures: self.require_signatures,
             plugins: self.plugins.clone(),

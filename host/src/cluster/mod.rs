@@ -8,6 +8,7 @@ pub mod lease;
 pub mod request_count;
 pub mod retry_after;
 pub mod secret_key;
+pub mod shards;
 pub mod watch;
 pub mod writer;
 

@@ -38,6 +38,29 @@ pub struct ComponentState {
     unreconciled: Unreconciled,
     /// Whether the component returned a status that is not written.
     gave_unwritten_status: AtomicBool,
+    /// Set if this host has a share of the parents only; otherwise it has all of them.
+    share: Option<Share>,
+}
+
+/// The share of a host in a Plugin's parents.
+#[derive(Debug)]
+pub struct Share {
+    /// Hash of what the leader rolled out, as the Plugin's status has it.
+    pub hash: String,
+    /// Whether this host, if it leads, lets the members reconcile their shares.
+    is_open: AtomicBool,
+}
+
+impl Share {
+    /// Lets the members reconcile their shares, or no longer: the Plugin's status tells them.
+    pub fn set_open(&self, is_open: bool) {
+        self.is_open.store(is_open, Ordering::Relaxed);
+    }
+
+    /// Whether the leader lets the members reconcile their shares.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
 }
 
 /// The parents that were not reconciled since the component went live.
@@ -81,7 +104,7 @@ impl Unreconciled {
 pub struct Consequences {
     /// Parents to reconcile again.
     pub parents: Vec<ObjectKey>,
-    /// Whether to reconcile the Plugin, because its status changes.
+    /// Whether to reconcile the Plugin, because its status changes, or the members may share its parents.
     pub plugin: bool,
 }
 
@@ -107,6 +130,31 @@ impl ComponentState {
         Self { unreconciled, ..Self::of(rollout.after(before, Timestamp::now())) }
     }
 
+    /// The state on the leader that takes back the parents which the members shared: no deletion of many parents was
+    /// undecided. Every parent is reconciled once before they are shared again.
+    pub fn settled(live: &Live, rollout: &RolloutRecord) -> Self {
+        let settled = Rollout::begin(live.guard, live.decides_by(), [], 0, None).after(Some(rollout), Timestamp::now());
+        let left = live.unselected.all().into_iter().map(|(parent, _)| parent);
+        Self { unreconciled: Unreconciled::new(live.parents.store.keys().into_iter().chain(left)), ..Self::of(settled) }
+    }
+
+    /// The state on a host that has a share of the parents only. The leader has recorded this rollout.
+    pub fn of_share(live: &Live, rollout: RolloutRecord) -> Self {
+        let share = Share { hash: rollout.hash.clone(), is_open: AtomicBool::new(false) };
+        let fleet = Fleet::of_share(live.guard, live.decides_by(), rollout);
+        Self { fleet: Mutex::new(fleet), share: Some(share), ..Self::none() }
+    }
+
+    /// The share of this host; none if this host has all parents.
+    pub fn share(&self) -> Option<&Share> {
+        self.share.as_ref()
+    }
+
+    /// Whether every parent was reconciled, and no decision about deletions of many parents is open.
+    pub fn is_settled(&self) -> bool {
+        self.unreconciled() == 0 && !self.is_quarantined() && self.fleet.lock().is_settled()
+    }
+
     /// A placeholder until the component's state is known.
     pub fn none() -> Self {
         Self::of(Rollout::begin(DeletionGuard::default(), Digest::of(b""), [], 0, None))
@@ -119,7 +167,7 @@ impl ComponentState {
         let unreconciled = Unreconciled::default();
         let gave_unwritten_status = AtomicBool::new(false);
         let fleet = Mutex::new(Fleet::new(rollout));
-        Self { id, fleet, quarantine: Mutex::default(), log, unreconciled, gave_unwritten_status }
+        Self { id, fleet, quarantine: Mutex::default(), log, unreconciled, gave_unwritten_status, share: None }
     }
 
     /// Removes the deletions from a parent's plan that must not be carried out now.
@@ -163,6 +211,7 @@ impl ComponentState {
                 fleet.blocked().map(|blocked| blocked.hash.clone()),
                 fleet.blocked_hash().map(str::to_owned),
                 rollout.is_complete(),
+                fleet.is_settled(),
             )
         };
         let before = reported(&fleet);
@@ -184,7 +233,7 @@ impl ComponentState {
 
     /// The record of the component's rollout, for the Plugin's status.
     pub fn record_of_rollout(&self) -> RolloutRecord {
-        self.fleet.lock().rollout().record()
+        self.fleet.lock().record()
     }
 
     /// Parents that no longer exist, but for which the deletions of other parents wait.

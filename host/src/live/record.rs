@@ -170,6 +170,15 @@ impl Records {
         }
     }
 
+    /// Records that another host reconciles a parent. The writes of this host are remembered: it may get the parent back
+    /// before the caches show them.
+    pub fn let_go(&self, parent: &ObjectKey) {
+        let is_known = self.all.lock().parents.contains_key(parent);
+        if is_known {
+            self.note_unsteady(parent, None);
+        }
+    }
+
     /// Forgets the parents that no longer exist. They may have been deleted while no component of the Plugin was live. Writes for a
     /// parent that the cache does not show are remembered for some time: it may have left the label selector. Returns these parents.
     pub fn forget_unless(&self, exists: impl Fn(&ObjectKey) -> bool, now: Instant) -> Vec<ObjectKey> {

@@ -51,8 +51,13 @@ impl Plugins {
                 pinned.is_some_and(|pinned| pinned != live.digest() && problem.candidate != Some(pinned))
             }
         };
-        if is_wanting && problem.stored_as.is_none() && self.restore(name, object, plugin).await {
-            return Ok(());
+        if is_wanting && problem.stored_as.is_none() {
+            match self.restore(name, object, plugin).await {
+                Ok(()) => return Ok(()),
+                // Other hosts still reconcile with the component that is live.
+                Err(Some(waits)) if waits.is_pending() => return Err(waits),
+                Err(_) => {}
+            }
         }
         // The deletion policy may have changed with this generation.
         let was_live = plugin.status.as_ref().is_some_and(|status| status.parent_kind.is_some());
@@ -64,18 +69,20 @@ impl Plugins {
     }
 
     /// Restores a component that was live before: if no component is live because the newer one has a problem, or if
-    /// the Plugin pins the earlier one, even if its source contains another one by now. Returns whether the earlier
-    /// component is live again.
-    async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> bool {
-        let Some(component) = self.last_live(name, plugin).await else { return false };
+    /// the Plugin pins the earlier one, even if its source contains another one by now.
+    ///
+    /// # Errors
+    /// Why the earlier component is not live again; none if there is none.
+    async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<(), Option<Problem>> {
+        let component = self.last_live(name, plugin).await.ok_or(None)?;
         match self.bring(name, object, &without_crd_install(plugin), component).await {
             Ok(_) => {
                 tracing::info!(plugin = %name, "previous component restored");
-                true
+                Ok(())
             }
             Err(problem) => {
                 tracing::debug!(plugin = %name, message = problem.message, "previous component not restored");
-                false
+                Err(Some(problem))
             }
         }
     }
@@ -100,11 +107,7 @@ impl Plugins {
             Ok(Findings { stalled: self.stalled_related(name), ..Findings::of(&prepared, plugin, capped, lacking) })
         };
         let findings = bring.await.map_err(|problem: Problem| problem.of(digest))?;
-        let mut known = self.known.lock();
-        let entry = known.entry(name.clone()).or_default();
-        // The live component has its own references to these now.
-        entry.candidate = None;
-        entry.held.clear();
+        self.let_candidate_go(name);
         Ok(findings)
     }
 
@@ -121,6 +124,7 @@ impl Plugins {
         let was_live = status.and_then(|status| status.active_digest.as_deref());
         if was_live == Some(prepared.digest().to_string().as_str()) {
             // This component was live before the host started, and its parents are waiting.
+            self.exclude_members_before(object, &prepared).await?;
             self.see_to_end(object, plugin, prepared.finalizes).await?;
             self.record_rollout(object, &prepared).await?;
             self.publish(object, prepared.clone(), Wave::Resumed)?;
@@ -130,6 +134,7 @@ impl Plugins {
         if let Some(problem) = lacking.as_ref().and_then(Lacking::vital) {
             return Err(problem);
         }
+        self.exclude_members_before(object, &prepared).await?;
         self.see_to_end(object, plugin, prepared.finalizes).await?;
         self.record_rollout(object, &prepared).await?;
         self.publish(object, prepared, Wave::Changed)?;

@@ -287,7 +287,8 @@ fn assemble(
 
 /// A new component state, if the component decides differently from the live one; none if the live state is kept.
 fn next_state(plugin: &Plugin, live: Option<&Live>, prepared: &Live) -> Option<ComponentState> {
-    match live {
+    // What this host had a share of may be older than what the last leader recorded in the status.
+    match live.filter(|live| live.state.share().is_none() || live.decides_like(prepared)) {
         Some(live) if live.decides_like(prepared) => None,
         Some(live) => {
             let (before, was_blocked) = (live.state.record_of_rollout(), live.state.blocked_hash());

@@ -29,6 +29,7 @@ mod refusal;
 mod resource;
 mod settings;
 mod shared;
+mod sharing;
 mod standby;
 mod startup_order;
 mod status;
@@ -102,7 +103,10 @@ impl Plugins {
         }
         let requeue = match object {
             Some(object) if !object.deleting => match self.findings_still_valid(job, &object) {
-                Some((findings, rest)) => self.report(name, &object, &Ok(findings), Requeue::Pause(rest)).await,
+                Some((findings, rest)) => {
+                    let again = self.balance(name, &object).await;
+                    self.report(name, &object, &Ok(findings), again.unwrap_or(Requeue::Pause(rest))).await
+                }
                 None => self.bring_up(name, &object).await,
             },
             Some(object) => self.handle_deletion(name, &object).await,
@@ -117,7 +121,10 @@ impl Plugins {
 
     /// Whether this host stood by, and has not reconciled the Plugin since.
     fn stood_by(&self, name: &PluginName) -> bool {
-        self.known.lock().get(name).is_some_and(|known| known.prepared && !known.tried)
+        let known = self.known.lock();
+        let known = known.get(name);
+        // A host that had a share stood by as well, even if it could not prepare the Plugin.
+        known.map_or(self.shards.are_used(), |known| !known.tried && (known.prepared || self.shards.are_used()))
     }
 
     /// The findings of the last reconcile and their remaining validity. None unless only the counts of parents have
@@ -163,7 +170,10 @@ impl Plugins {
         self.remember(name, object, &result, requeue == Requeue::Settled(None));
         if let Err(problem) = &result {
             // The live component continues to run, and there is nothing to report.
-            if problem.is_pending() && self.registry.get(name).is_some() {
+            if problem.is_pending()
+                && let Some(live) = self.registry.get(name)
+            {
+                self.work_on_share(&live);
                 return requeue;
             }
             tracing::warn!(plugin = %name, reason = problem.reason.as_str(), message = problem.message, "plugin not brought up to date");
@@ -171,6 +181,7 @@ impl Plugins {
                 self.withdraw(name, stored);
             }
         }
+        let requeue = self.balance(name, object).await.unwrap_or(requeue);
         self.report(name, object, &result, requeue).await
     }
 
@@ -202,8 +213,17 @@ impl Plugins {
     ) -> Requeue {
         let live = self.registry.get(name);
         let former_kinds = self.known.lock().get(name).map(|known| known.former_kinds.clone()).unwrap_or_default();
-        let standing = Standing { live: live.as_deref(), former_kinds: &former_kinds, result };
-        match status::write(&self.client, &self.own.resource, object, standing).await {
+        let elsewhere = self.shards.failing_elsewhere(name);
+        let is_taken_back = self.is_taken_back(name);
+        let standing = Standing {
+            live: live.as_deref(),
+            elsewhere: &elsewhere,
+            is_taken_back,
+            former_kinds: &former_kinds,
+            result,
+        };
+        let before_sharing = || self.note_shared(name);
+        match status::write(&self.client, &self.own.resource, object, standing, before_sharing).await {
             Ok(notes) => {
                 let plugin = ParentRef::of(name, object, None);
                 self.recorder.record(name, &plugin, notes, Occasion::Changed);
@@ -252,7 +272,7 @@ impl Plugins {
     /// Handles the deletion of a Plugin: waits until none of its reconciles runs, does the host's work, and removes the
     /// host's finalizer.
     async fn handle_deletion(&self, name: &PluginName, object: &Object) -> Requeue {
-        if self.known.lock().contains_key(name) {
+        if self.known.lock().get(name).is_some_and(|known| known.tried || known.prepared) {
             self.take_down(name);
         }
         if !deletion::is_awaited(object) {
@@ -262,7 +282,12 @@ impl Plugins {
             // A running reconcile may set a finalizer or create a child.
             return Requeue::Pause(DRAIN);
         }
-        let ended = match self.end(name, object).await {
+        // Reconciles of other hosts may do so as well.
+        let ended = match self.exclude_members(name, object).await {
+            Ok(()) => self.end(name, object).await,
+            Err(problem) => return problem.requeue,
+        };
+        let ended = match ended {
             Err(problem) if deletion::is_given_up(object) => {
                 tracing::warn!(plugin = %name, message = problem.message, "cleanup of the Plugin skipped, as its annotation says");
                 Ok(())

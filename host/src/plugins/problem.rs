@@ -76,6 +76,11 @@ impl Problem {
         self.reason == PluginReason::Progressing
     }
 
+    /// Whether the Plugin lost its parent kind, to another Plugin or because it is stored in another version.
+    pub(super) fn is_about_kind(&self) -> bool {
+        self.reason == PluginReason::ParentKindTaken || self.stored_as.is_some()
+    }
+
     pub(super) fn of(self, candidate: Digest) -> Self {
         Self { candidate: Some(candidate), ..self }
     }

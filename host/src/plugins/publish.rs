@@ -28,7 +28,7 @@ pub(super) enum Wave {
 
 impl Wave {
     /// Time over which this many parents are reconciled.
-    fn spread(self, parents: usize) -> Duration {
+    pub(super) fn spread(self, parents: usize) -> Duration {
         let of_one = match self {
             Self::Changed => Duration::from_millis(1),
             Self::Resumed => Duration::from_micros(50),
@@ -65,14 +65,18 @@ impl Plugins {
         for gone in live.records.forget_unless(|parent| live.knows(parent), Instant::now()) {
             self.parents.add(&name, &gone, Trigger::Sweep);
         }
-        // Parents that were deleted since the preparation were reported to the previous component. A reconcile of their
-        // own finds them gone.
-        for gone in live.state.awaited_in_vain(|parent| live.knows(parent)) {
-            self.parents.add(&name, &gone, Trigger::Sweep);
-        }
-        live.state.forget_unreconciled(|parent| live.knows(parent));
+        self.wait_for_no_parent_that_is_gone(&live);
         tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "component activated");
         Ok(())
+    }
+
+    /// Parents that were deleted since the state of a live component was prepared were reported to the previous state. A
+    /// reconcile of their own finds them gone.
+    pub(super) fn wait_for_no_parent_that_is_gone(&self, live: &Live) {
+        for gone in live.state.awaited_in_vain(|parent| live.knows(parent)) {
+            self.parents.add(&live.name, &gone, Trigger::Sweep);
+        }
+        live.state.forget_unreconciled(|parent| live.knows(parent));
     }
 
     /// Queues every parent and former parent, spread over a time; returns the number of parents.
@@ -118,6 +122,7 @@ impl Plugins {
         drop(publisher);
         self.parents.forget_group(name);
         self.interests.forget_plugin(name);
+        self.shards.retracted(name);
         retracted
     }
 

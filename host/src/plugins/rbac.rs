@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 use windlass_core::contract::Descriptor;
 use windlass_core::declared_parent::Resource;
+use windlass_core::shards::SHARDS_MAX;
 
 use crate::cluster::access_review::{
     CHILD_VERBS, FINALIZER_VERB, FINALIZERS, PARENT_VERB, READ_VERBS, STATUS, STATUS_VERB,
@@ -24,6 +25,8 @@ pub const RNG_KEY_SECRET: &str = "windlass-rng-key";
 /// The host's ServiceAccount and roles, as Kubernetes objects in the order in which they are applied.
 pub fn host_objects(namespace: &str) -> Vec<Value> {
     let subject = json!([{"kind": "ServiceAccount", "name": HOST, "namespace": namespace}]);
+    let shards: Vec<_> = (0..SHARDS_MAX).map(lease::name_of_shard).collect();
+    let leases: Vec<_> = std::iter::once(lease::NAME).chain(shards.iter().map(String::as_str)).collect();
     vec![
         json!({
             "apiVersion": "v1", "kind": "Namespace",
@@ -83,10 +86,10 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
                 // once. RBAC cannot restrict a create to a name.
                 of_names(rule("", &["secrets"], &["get"]), &[MARK_KEY_SECRET, RNG_KEY_SECRET]),
                 rule("", &["secrets"], &["create"]),
-                // The Lease that lets one host act at a time; the others watch it. RBAC cannot restrict a create to a
-                // name.
-                rule("coordination.k8s.io", &["leases"], &["create"]),
-                of_names(rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "update"]), &[lease::NAME]),
+                // The Lease that lets one host lead at a time, and those of the shards; the other hosts watch them. RBAC
+                // cannot restrict a create to a name, or a list to several names.
+                rule("coordination.k8s.io", &["leases"], &["create", "get", "list", "watch"]),
+                of_names(rule("coordination.k8s.io", &["leases"], &["update"]), &leases),
             ],
         }),
         json!({
@@ -393,8 +396,8 @@ mod tests {
                 "events.k8s.io events create,patch",
                 " serviceaccounts impersonate",
                 " secrets create",
-                "coordination.k8s.io leases create",
-                "coordination.k8s.io leases get,list,watch,update",
+                "coordination.k8s.io leases create,get,list,watch",
+                "coordination.k8s.io leases update",
             ]
         );
     }

@@ -23,6 +23,7 @@ use crate::cluster::access_review::Ask;
 use crate::cluster::account::Accounts;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Recorder;
+use crate::cluster::shards::Shards;
 use crate::cluster::watch::{AllProgress, Watch, Watches};
 use crate::live::interests::Interests;
 use crate::live::record::Records;
@@ -53,6 +54,7 @@ pub struct Plugins {
     /// What is remembered of each Plugin's parents, also of a Plugin that is gone for a short time.
     pub(super) records: Mutex<HashMap<PluginName, Arc<Records>>>,
     pub(super) startup_order: StartupOrder,
+    pub(super) shards: Shards,
 }
 
 /// Dependencies of the reconcile of Plugins.
@@ -89,6 +91,8 @@ pub struct Dependencies {
     pub interests: Interests,
     /// Records events on Plugins.
     pub recorder: Recorder,
+    /// The shards of the hosts.
+    pub shards: Shards,
 }
 
 /// The host's state of a Plugin, in addition to its live component.
@@ -107,6 +111,26 @@ pub(super) struct Known {
     /// Watches that the last reconcile needed, while the component is not live.
     pub held: Vec<Arc<Watch>>,
     pub former_kinds: FormerKinds,
+    /// How this host, as the leader, shares the parents.
+    pub sharing: Sharing,
+}
+
+/// How the leader shares the parents of a Plugin.
+#[derive(Default)]
+pub(super) struct Sharing {
+    /// Whether it is about to share them, once its own reconciles have ended.
+    pub gives: bool,
+    /// Whether it has let other hosts reconcile some of them since it had all.
+    pub has_shared: bool,
+    /// Version of the Plugin in which it announced that it takes them back; none if it did not.
+    pub taken_in: Option<u64>,
+    /// Version of the Plugin that all members must have seen, while it waits for that: each wait may write the status, and
+    /// must not begin anew.
+    pub awaited: Option<u64>,
+    /// When it took them back for a decision that a member left to it.
+    pub taken_at: Option<Instant>,
+    /// Version of the Plugin since which no other host reconciles any of them.
+    pub alone_since: u64,
 }
 
 /// A reconcile that succeeded: the component of the Plugin is live.
@@ -137,6 +161,7 @@ impl Plugins {
             parents,
             interests,
             recorder,
+            shards,
         } = dependencies;
         let mark_keys = MarkKeys::new(client.clone(), accounts.namespace());
         tokio::spawn(kinds.clone().watch_definitions(client.clone(), progress));
@@ -162,12 +187,23 @@ impl Plugins {
             known: Mutex::default(),
             records: Mutex::default(),
             startup_order: StartupOrder::new(),
+            shards,
         }
     }
 
     /// Replaces the watches that are kept for a Plugin.
     pub(super) fn hold(&self, name: &PluginName, watches: Vec<Arc<Watch>>) {
         let before = std::mem::replace(&mut self.known.lock().entry(name.clone()).or_default().held, watches);
+        // Dropped outside the lock: dropping the last reference ends a watch.
+        drop(before);
+    }
+
+    /// Forgets what the last reconcile kept in case it is retried: the live component has its own references now.
+    pub(super) fn let_candidate_go(&self, name: &PluginName) {
+        let mut known = self.known.lock();
+        let entry = known.entry(name.clone()).or_default();
+        let before = (entry.candidate.take(), std::mem::take(&mut entry.held));
+        drop(known);
         // Dropped outside the lock: dropping the last reference ends a watch.
         drop(before);
     }

@@ -27,11 +27,15 @@ impl Plugins {
     pub async fn prepare_standby(&self, job: &Job<(), PluginName>) -> (Requeue, Duration) {
         let name = &job.key;
         let mut is_prepared = true;
+        // Also if the preparation of a newer component fails below.
+        if let Some(live) = self.registry.get(name) {
+            self.work_on_share(&live);
+        }
         let requeue = match self.own.store.get(&ObjectKey::new(None, name.as_str())) {
             // The end of a Plugin is the leader's work.
             Some(object) if object.deleting => Requeue::WhenChanged,
             Some(object) => match self.warm(name, &object).await {
-                Ok(()) => Requeue::Settled(None),
+                Ok(()) => self.follow_if_shared(name, &object).await,
                 Err(problem) => {
                     // The leader reports the problem.
                     tracing::debug!(plugin = %name, message = problem.message, "plugin not prepared");
@@ -42,11 +46,28 @@ impl Plugins {
             },
             None => {
                 self.take_down(name);
+                if self.shards.are_used() {
+                    self.inherit();
+                }
                 return (Requeue::WhenChanged, RESYNC);
             }
         };
         self.known.lock().entry(name.clone()).or_default().prepared |= is_prepared;
         (requeue, RESYNC)
+    }
+
+    /// Makes live what the leader has rolled out, if hosts share the parents.
+    async fn follow_if_shared(&self, name: &PluginName, object: &Object) -> Requeue {
+        if !self.shards.are_used() {
+            return Requeue::Settled(None);
+        }
+        match self.follow_leader(name, object).await {
+            Ok(()) => Requeue::Settled(None),
+            Err(problem) => {
+                tracing::info!(plugin = %name, message = problem.message, "the leader must reconcile this host's share yet");
+                problem.requeue
+            }
+        }
     }
 
     /// Whether this host, while it stood by, prepared every existing Plugin, or found a problem of it.
@@ -56,6 +77,7 @@ impl Plugins {
 
     /// Queues all Plugins: this host leads now. Those that had parents come first.
     pub fn begin_to_lead(&self) {
+        self.shards.set_leading();
         self.startup_order.begin();
         for key in self.own.store.keys() {
             let Some(object) = self.own.store.get(&key) else { continue };

@@ -16,6 +16,7 @@ use windlass_core::outcome::bounded;
 use windlass_core::plugin_events;
 use windlass_core::readiness::{Found, Obstacle, Readiness, readiness};
 use windlass_core::reason::PluginReason;
+use windlass_core::shards::FailingShare;
 
 use super::claim;
 use super::findings::Findings;
@@ -27,25 +28,38 @@ use crate::cluster::writer::audit::about;
 use crate::cluster::writer::response::Ack;
 use crate::cluster::writer::{request, send};
 use crate::live::Live;
+use crate::live::component_state::Share;
 use crate::live::failures::{LastFailure, Sums};
 use crate::telemetry::one_line;
 
 /// Updates the status from the last reconcile and the live component. Returns the events for the changes.
+///
+/// `before_sharing` is called before a status is sent by which other hosts reconcile parents.
 pub(super) async fn write(
     client: &Client,
     resource: &ApiResource,
     object: &Object,
     standing: Standing<'_>,
+    before_sharing: impl FnOnce(),
 ) -> anyhow::Result<Vec<Note>> {
     let before = observed(object);
-    let sums =
-        standing.live.map(|live| live.records.begin_report(before.count("failing"), |parent| live.knows(parent)));
+    let sums = standing.live.map(|live| {
+        let own = live.records.begin_report(before.count("failing"), |parent| live.knows(parent));
+        standing.elsewhere.iter().fold(own, Sums::with)
+    });
     let next = next(object, &before, standing, sums, jiff::Timestamp::now());
     if next == before {
         return Ok(Vec::new());
     }
     let notes = plugin_events::notes(&before, &next);
-    let request = request::status(resource, object, next, None).map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
+    // A delayed request must not let other hosts reconcile parents that the leader has taken back.
+    let request = if is_shared(&next) {
+        before_sharing();
+        request::status_if_unchanged(resource, object, next)
+    } else {
+        request::status(resource, object, next, None)
+    };
+    let request = request.map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
     written(send(client, of_plugin(request, object)).await)?;
     Ok(notes)
 }
@@ -84,12 +98,43 @@ pub(super) async fn record_rollout(
     send(client, of_plugin(request, object)).await.map(drop).map_err(|error| unwritten(&plain(&error)))
 }
 
+/// Tells the other hosts to end their reconciles of the Plugin's parents. Returns the version of the Plugin that says so.
+pub(super) async fn write_unshared(client: &Client, resource: &ApiResource, object: &Object) -> Result<u64, Problem> {
+    let mut next = observed(object);
+    remove_shared(&mut next);
+    let unwritten = |why: &str| {
+        let message =
+            format!("status.rollout could not be written, so other hosts have some of the parents yet: {why}");
+        Problem::new(Step::Granted, PluginReason::ApiError, message)
+    };
+    let request =
+        request::status(resource, object, next, None).map_err(|problem| unwritten(&format!("{problem:?}")))?;
+    let ack = send(client, of_plugin(request, object)).await.map_err(|error| unwritten(&plain(&error)))?;
+    match ack.resource_version() {
+        0 => Err(unwritten("the response has no version")),
+        version => Ok(version),
+    }
+}
+
 /// Names the Plugin's status in the audit line.
 fn of_plugin(request: Request<Vec<u8>>, object: &Object) -> Request<Vec<u8>> {
     match object.key.name.parse::<PluginName>() {
         Ok(name) => about(request, &name, None, &format!("Plugin {name}/status")),
         Err(_) => request,
     }
+}
+
+fn remove_shared(status: &mut Map) {
+    if is_shared(status)
+        && let Some(rollout) = status.object_mut("rollout")
+    {
+        rollout.remove("shared");
+    }
+}
+
+fn is_shared(status: &Map) -> bool {
+    let rollout = status.get("rollout").and_then(Value::as_object);
+    rollout.is_some_and(|rollout| rollout.get("shared") == Some(&Value::Bool(true)))
 }
 
 fn rollout(record: &RolloutRecord) -> Value {
@@ -105,6 +150,10 @@ fn rollout(record: &RolloutRecord) -> Value {
 #[derive(Clone, Copy)]
 pub(super) struct Standing<'a> {
     pub live: Option<&'a Live>,
+    /// The failing parents in the shares of other hosts.
+    pub elsewhere: &'a [FailingShare],
+    /// Whether the leader takes back the parents that it shared.
+    pub is_taken_back: bool,
     pub former_kinds: &'a FormerKinds,
     pub result: &'a Result<Findings, Problem>,
 }
@@ -123,7 +172,7 @@ const OF_LIVE_LOGIC: [&str; 9] = [
 ];
 
 fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums>, now: jiff::Timestamp) -> Map {
-    let Standing { live, former_kinds, result } = standing;
+    let Standing { live, former_kinds, result, .. } = standing;
     let mut next = Map::default();
     if let Some(generation) = object.generation {
         next.insert("observedGeneration", generation);
@@ -146,7 +195,7 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
     if let Some(last) = last_failure(before.get("lastFailure"), sums.and_then(|sums| sums.last)) {
         next.insert("lastFailure", last);
     }
-    insert_decisions(&mut next, before, live);
+    insert_decisions(&mut next, before, standing);
     if let Some(previous) = previous_digest(before, live) {
         next.insert("previousDigest", previous);
     }
@@ -194,9 +243,14 @@ fn insert_live(
 }
 
 /// Sets the progress of the rollout and the blocked deletions. While no component is live, both keep their values.
-fn insert_decisions(next: &mut Map, before: &Map, live: Option<&Live>) {
+fn insert_decisions(next: &mut Map, before: &Map, Standing { live, result, is_taken_back, .. }: Standing<'_>) {
     let Some(live) = live else {
-        return keep(next, before, &["reconciledDigest", "blockedDeletionsHash", "rollout"]);
+        keep(next, before, &["reconciledDigest", "blockedDeletionsHash", "rollout"]);
+        // Otherwise the members go on with their shares: only this host has a problem with the component.
+        if is_taken_back || result.as_ref().is_err_and(Problem::is_about_kind) {
+            remove_shared(next);
+        }
+        return;
     };
     // The previous component's value stays until this component was called for all parents.
     if live.state.unreconciled() == 0 {
@@ -207,7 +261,13 @@ fn insert_decisions(next: &mut Map, before: &Map, live: Option<&Live>) {
     if let Some(hash) = live.state.blocked_hash() {
         next.insert("blockedDeletionsHash", hash);
     }
-    next.insert("rollout", rollout(&live.state.record_of_rollout()));
+    let mut rollout = rollout(&live.state.record_of_rollout());
+    if live.state.share().is_some_and(Share::is_open)
+        && let Value::Object(rollout) = &mut rollout
+    {
+        rollout.insert("shared", true);
+    }
+    next.insert("rollout", rollout);
 }
 
 /// Digest of the component that was live before the live one.
@@ -270,7 +330,7 @@ fn conditions(
     unreconciled: usize,
     standing: Standing<'_>,
 ) -> Vec<Map> {
-    let Standing { live, former_kinds, result } = standing;
+    let Standing { live, former_kinds, result, .. } = standing;
     // Components control parts of some messages, and a status that is too large could not be written.
     let write = |kind: &str, status: &str, reason: PluginReason, message: &str| {
         condition(kind, status, reason.as_str(), &bounded(one_line(message).into_owned()), generation)
@@ -527,7 +587,13 @@ mod tests {
         let result = Err(Problem::new(Step::Fetched, PluginReason::SourceNotFound, "gone"));
         let next = |before: &[u8]| {
             let before = json::parse(before, 8).expect("JSON");
-            let standing = Standing { live: None, former_kinds: &FormerKinds::default(), result: &result };
+            let standing = Standing {
+                live: None,
+                elsewhere: &[],
+                is_taken_back: false,
+                former_kinds: &FormerKinds::default(),
+                result: &result,
+            };
             let before = before.as_object().expect("an object");
             let next = next(&object, before, standing, None, jiff::Timestamp::UNIX_EPOCH);
             let plugin = format!(
@@ -557,7 +623,13 @@ mod tests {
                 capped,
                 conditions_kept,
             };
-            let standing = Standing { live: None, former_kinds: &FormerKinds::default(), result: &Ok(findings) };
+            let standing = Standing {
+                live: None,
+                elsewhere: &[],
+                is_taken_back: false,
+                former_kinds: &FormerKinds::default(),
+                result: &Ok(findings),
+            };
             let all = conditions(Some(1), false, 0, standing);
             let granted = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Granted")).cloned();
             let granted = granted.expect("the condition");
@@ -575,7 +647,13 @@ mod tests {
     fn stalled_watch_sets_synced_and_ready_to_false() {
         let stalled = "the host's watch of Pod.v1 has stalled: no progress since 2026-11-23T08:00:00Z: 503";
         let result = Err(Problem::new(Step::Synced, PluginReason::WatchStalled, stalled));
-        let standing = Standing { live: None, former_kinds: &FormerKinds::default(), result: &result };
+        let standing = Standing {
+            live: None,
+            elsewhere: &[],
+            is_taken_back: false,
+            former_kinds: &FormerKinds::default(),
+            result: &result,
+        };
         let all = conditions(Some(1), false, 0, standing);
         let condition = |kind: &str| {
             let one = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some(kind)).expect(kind);
@@ -598,7 +676,13 @@ mod tests {
         let mut last = before.as_object().expect("an object").clone();
         for _ in 0..2 {
             let result = Err(Problem::new(Step::Granted, PluginReason::Terminating, "stuck"));
-            let standing = Standing { live: None, former_kinds: &FormerKinds::default(), result: &result };
+            let standing = Standing {
+                live: None,
+                elsewhere: &[],
+                is_taken_back: false,
+                former_kinds: &FormerKinds::default(),
+                result: &result,
+            };
             last = next(&object, &last, standing, None, jiff::Timestamp::UNIX_EPOCH);
         }
         for (field, value) in before.as_object().expect("an object").iter() {

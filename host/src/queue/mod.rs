@@ -150,6 +150,11 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
         self.0.inner.lock().state.is_running(group)
     }
 
+    /// Whether a key is running for which this holds.
+    pub fn any_running(&self, holds: impl Fn(&G, &K) -> bool) -> bool {
+        self.0.inner.lock().state.any_running(holds)
+    }
+
     fn change(&self, change: impl FnOnce(&mut Inner<G, K>)) {
         let needs_worker = {
             let mut inner = self.0.inner.lock();

@@ -68,9 +68,12 @@ impl Reconciler {
             values.filter(|values| !self.applier.is_kept_by_server(current, child, *values))
         };
         let mut plan = spans::planned(|| planned(live, snapshot, &desired, differing));
+        if self.shards.are_used() && guard::deletes(&plan) && !is_current(live, snapshot).await {
+            return Attempt { silent: true, ..Attempt::from(&Problem::PutOff) };
+        }
         let blocked = self.guard(live, snapshot, (phase, is_selected), &mut plan);
         // The rate limit comes first, because the breaker must count only writes that are sent.
-        let rate_wait = take_tokens(&live.budget, &mut plan);
+        let rate_wait = take_tokens(&live.budget, &mut plan, self.hosts_of(live));
         let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, Instant::now());
         let (terminating, rolling) = (being_deleted(&plan), std::mem::take(&mut plan.rolling));
         let applied = if plan.is_empty() {
@@ -132,9 +135,19 @@ impl Reconciler {
         self.queue_consequences(live, consequences);
         stop.map(|stop| match stop {
             Stop::PutOff => Problem::PutOff,
+            Stop::ForLeader => {
+                self.shards.leave_to_leader(&live.name);
+                self.plugins.add(&(), &live.name, Trigger::Changed);
+                Problem::PutOff
+            }
             Stop::AtParent(blocked) => Problem::DeletionsBlocked(blocked),
             Stop::AtPlugin(_) => Problem::DeletionsBlockedAtPlugin(live.name.clone()),
         })
+    }
+
+    /// Number of hosts that reconcile parents of the plugin.
+    fn hosts_of(&self, live: &Live) -> usize {
+        if live.state.share().is_some() { self.shards.members() } else { 1 }
     }
 
     /// Queues the other parents, and the Plugin, that a decision about deletions concerns.
@@ -146,6 +159,14 @@ impl Reconciler {
             self.plugins.add(&(), &live.name, Trigger::Changed);
         }
     }
+}
+
+/// Whether the cache shows the parent as the API server does. Another host may just have handed it over, and have blocked
+/// deletions in its status. If not, the watch shows the change, and the parent is reconciled again.
+async fn is_current(live: &Live, snapshot: &Snapshot) -> bool {
+    let parent = &snapshot.parent;
+    let now = live.parents.read(&parent.key).await;
+    matches!(now, Ok(Some(now)) if now.uid == parent.uid && now.resource_version <= parent.resource_version)
 }
 
 /// Removes all children from the desired state if a deselected parent has finished its cleanup, so that the plan deletes them.
@@ -187,11 +208,12 @@ fn omitted_children_problem(snapshot: &Snapshot, limit: u64, again: Option<Durat
 }
 
 /// Takes all writes out of a plan if the plugin has used up its rate of writes. Returns how long it takes until it has more.
-fn take_tokens(budget: &Mutex<Budget>, plan: &mut Plan) -> Option<Duration> {
+/// The rate is that of all hosts together: each takes the tokens of this many.
+fn take_tokens(budget: &Mutex<Budget>, plan: &mut Plan, hosts: usize) -> Option<Duration> {
     if plan.is_empty() {
         return None;
     }
-    let count = plan.writes.len() + plan.prunes.len();
+    let count = (plan.writes.len() + plan.prunes.len()).saturating_mul(hosts);
     let wait = budget.lock().spend(Cost::Write, count, Timestamp::now()).err()?;
     plan.writes.clear();
     plan.prunes.clear();
@@ -229,10 +251,10 @@ mod tests {
         let original = Plan { prunes: vec![Delete { child, uid: Uid::from("1") }], ..Plan::default() };
         let budget = Mutex::new(Budget::new(Timestamp::now()));
         let mut plan = original.clone();
-        assert_eq!((take_tokens(&budget, &mut plan), &plan), (None, &original));
+        assert_eq!((take_tokens(&budget, &mut plan, 1), &plan), (None, &original));
         budget.lock().spend(Cost::Write, 200_000, Timestamp::now()).expect("tokens may be overdrawn");
-        let wait = take_tokens(&budget, &mut plan).expect("no tokens are left");
+        let wait = take_tokens(&budget, &mut plan, 1).expect("no tokens are left");
         assert!(wait > Duration::from_mins(1) && plan.is_empty(), "{wait:?}");
-        assert_eq!(take_tokens(&budget, &mut plan), None, "a plan without writes does not wait");
+        assert_eq!(take_tokens(&budget, &mut plan, 1), None, "a plan without writes does not wait");
     }
 }

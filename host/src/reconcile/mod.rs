@@ -45,6 +45,7 @@ use self::ending::{Attempt, Ending, NothingToDo};
 use self::observe::observe;
 use self::related::Related;
 use self::report::Reporter;
+use crate::cluster::shards::Shards;
 use crate::live::{Live, ParentKey};
 use crate::queue::{Job, PluginQueue, Queue, Run, Trigger, Turn};
 use crate::telemetry::{self, TRACE};
@@ -64,6 +65,7 @@ pub struct Reconciler {
     plugins: PluginQueue,
     applier: Applier,
     reporter: Reporter,
+    shards: Shards,
 }
 
 impl Run<PluginName, ParentKey> for Reconciler {
@@ -73,6 +75,12 @@ impl Run<PluginName, ParentKey> for Reconciler {
             // When a component goes live, all parents are queued.
             return (Requeue::WhenChanged, Duration::MAX);
         };
+        if let Some(share) = live.state.share()
+            && !self.shards.may_reconcile(&job.group, &share.hash, &job.key)
+        {
+            // Another host reconciles it. When this host gains the parent, it is queued.
+            return (let_go(&live, &job.key), Duration::MAX);
+        }
         let span = tracing::debug_span!(
             target: TRACE,
             "reconcile",
@@ -110,13 +118,13 @@ impl Reconciler {
     pub fn new(
         registry: Registry<Live>,
         parents: Queue<PluginName, ParentKey>,
-        plugins: PluginQueue,
+        (plugins, shards): (PluginQueue, Shards),
         related: Related,
         caller: Caller,
         applier: Applier,
         reporter: Reporter,
     ) -> Self {
-        Self { registry, breaker: Mutex::default(), related, caller, parents, plugins, applier, reporter }
+        Self { registry, breaker: Mutex::default(), related, caller, parents, plugins, applier, reporter, shards }
     }
 
     /// Runs the steps of one reconcile before `finish`.
@@ -178,6 +186,20 @@ impl Reconciler {
         let attempt = Attempt { silent: !live.owns_kind(), ..Attempt::from(&Problem::HostNamespace(host_namespace)) };
         Ending::outcome(snapshot, attempt)
     }
+}
+
+/// Forgets what this host knows of a parent that another host reconciles.
+fn let_go(live: &Live, parent: &ObjectKey) -> Requeue {
+    if live.unselected.uid(parent).is_some_and(|uid| !live.has_children(&uid)) {
+        live.unselected.forget(parent);
+    }
+    if live.knows(parent) {
+        live.records.let_go(parent);
+        return Requeue::WhenChanged;
+    }
+    live.records.forget(parent);
+    live.measures.forget(parent);
+    Requeue::Gone
 }
 
 /// Ends the reconcile of a parent that needs nothing: it is being deleted without the plugin's finalizer, or it was deselected while it or

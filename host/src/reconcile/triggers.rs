@@ -7,6 +7,7 @@ use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::{Object, OwnerKey};
 use windlass_sandbox::registry::Registry;
 
+use crate::cluster::shards::Shards;
 use crate::cluster::watch::{Change, WatchId};
 use crate::live::interests::Interests;
 use crate::live::{Live, ParentIndex, ParentKey, had_no_parents};
@@ -21,6 +22,7 @@ pub struct Triggers {
     interests: Interests,
     parents: Queue<PluginName, ParentKey>,
     plugins: PluginQueue,
+    shards: Shards,
     /// The kind `Plugin`.
     own: Gvk,
 }
@@ -33,8 +35,9 @@ impl Triggers {
         index: ParentIndex,
         interests: Interests,
         (parents, plugins): (Queue<PluginName, ParentKey>, PluginQueue),
+        shards: Shards,
     ) -> Self {
-        Self { registry, index, interests, parents, plugins, own: windlass_api::plugin_kind() }
+        Self { registry, index, interests, parents, plugins, shards, own: windlass_api::plugin_kind() }
     }
 
     /// Queues the keys that a change concerns. A change that concerns no key costs a lookup and no allocation.
@@ -60,6 +63,12 @@ impl Triggers {
 
     fn plugin_changed(&self, change: &Change) {
         let Some(object) = change.after.as_ref().or(change.before.as_ref()) else { return };
+        // Recorded here, in the order of the watch: other hosts rely on what this host has seen.
+        if let Ok(name) = object.key.name.parse::<PluginName>()
+            && self.shards.plugin_changed(&name, change.before.is_none(), change.after.as_deref())
+        {
+            self.plugins.add(&(), &name, Trigger::Event);
+        }
         if let (Some(before), Some(after)) = (&change.before, &change.after)
             && (&before.uid, before.generation, before.deleting, &before.marks)
                 == (&after.uid, after.generation, after.deleting, &after.marks)
@@ -193,9 +202,11 @@ fn retained_parent(text: &str) -> Option<ObjectKey> {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::lease::Timing;
     use windlass_sandbox::registry::Publisher;
 
     use super::*;
+    use crate::cluster::discovery::silent_api_server;
     use crate::queue::Busy;
 
     fn object(text: &str) -> Arc<Object> {
@@ -273,11 +284,13 @@ mod tests {
         let team: PluginName = "team".parse().expect("a name");
         index.replace([(team.clone(), watch(Some("team"))), ("tier".parse().expect("a name"), watch(Some("tier")))]);
         let parents = Queue::new(1, 1, Busy { of_all: 1, of_group: 1 });
+        let shards = Shards::new(silent_api_server(), "windlass-system", Timing::default(), 1);
         let triggers = Triggers::new(
             Publisher::new().registry(),
             index,
             Interests::default(),
             (parents.clone(), PluginQueue::new(1, 1, Busy { of_all: 1, of_group: 1 })),
+            shards,
         );
         let appeared = Change { before: None, after: Some(object(r#""generation":1"#)) };
         // A watch with another selector, and the watch of the kind as children, do not show parents.

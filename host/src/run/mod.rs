@@ -1,6 +1,8 @@
 //! Wires the parts of the host, starts their tasks, and stops them.
 
+mod parent_work;
 mod plugin_work;
+mod share;
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -10,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use futures::future::select_all;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 use tokio::net::TcpListener;
@@ -20,17 +23,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::ids::PluginName;
 use windlass_core::quarantine::QuarantineChange;
+use windlass_core::shards::Shard;
 use windlass_delivery::{Needs, Sources};
 use windlass_sandbox::registry::{Publisher, Registry};
 use windlass_sandbox::{Options, Sandbox};
 
-use self::plugin_work::{BringUp, Prepare};
-use crate::cluster::access_review;
+use self::parent_work::ParentWork;
+use self::plugin_work::PluginWork;
+use crate::cluster::access_review::{self, Ask};
 use crate::cluster::account::Accounts;
 use crate::cluster::events::{EventWriter, Recorder};
-use crate::cluster::lease::{Candidate, Election, End, Instance, NotHolder, WriteGate};
+use crate::cluster::lease::{Candidate, Election, End, HeldLease, Instance, NotHolder, WriteGate};
 use crate::cluster::secret_key::SecretKey;
-use crate::cluster::watch::{AllProgress, HealthListener, Watch, Watches, follow_config_maps};
+use crate::cluster::shards::Shards;
+use crate::cluster::watch::{AllProgress, Change, HealthListener, Watch, WatchId, Watches, follow_config_maps};
 use crate::live::interests::Interests;
 use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
 use crate::plugins::caps::Caps;
@@ -50,10 +56,6 @@ use crate::telemetry::{self, PluginState, Scrape};
 /// Number of Plugins that are reconciled at once. Compilation has its own limit; the rest is waiting for the API
 /// server.
 const PLUGIN_WORKERS: usize = 4;
-/// Time between removals of data that no Plugin uses.
-const TIDY: Duration = Duration::from_hours(1);
-/// Time until the host tries again to read the key of random seeds.
-const KEY_RETRY: Duration = Duration::from_secs(5);
 /// Time for running reconciles to end after SIGTERM; Kubernetes kills the process after 45 s (manifests/kustomize/base).
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -74,6 +76,8 @@ pub struct Settings {
     pub namespace: String,
     /// How the host takes part in the leader election.
     pub election: Election,
+    /// Number of hosts that share the parents; with one, the leader has all of them.
+    pub shards: Shard,
     /// Registries that are reached without TLS.
     pub plain_http: Vec<String>,
     /// Whether components must be signed.
@@ -85,10 +89,10 @@ pub struct Settings {
 }
 
 /// Runs the host until `stop` is cancelled, then lets running reconciles end. While another host holds the Lease, this
-/// one stands by: it fills its caches and compiles components.
+/// one stands by: it fills its caches and compiles components. If hosts share the parents, it takes a shard first.
 ///
 /// # Errors
-/// If the host cannot start, or another host holds the Lease. Once started, only `stop`, the loss of the Lease or a
+/// If the host cannot start, or another host holds the Lease. Once started, only `stop`, the loss of a Lease or a
 /// failure of the health address ends it.
 pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
     // Errors that keep this host from starting are found before it acquires the Lease, because another host may be
@@ -99,35 +103,43 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
         Some((address, scrape)) => Some((listen("--metrics-addr", *address).await?, scrape.clone())),
         None => None,
     };
+    if settings.shards > 1 {
+        gate.need_shard();
+    }
     let readiness = Readiness::new(base.progress.clone(), gate.clone());
     let liveness = Liveness::new(Handle::current());
     let closing = CancellationToken::new();
     let health = serve_health(listener, readiness.clone(), liveness.clone(), closing.clone());
     let serving = tokio::spawn(serve_all(health, metrics, closing.clone()));
     let leads = gate.clone();
-    telemetry::observe_leader(move || leads.is_open());
-    let host = Host::wire(base, &settings, &stop);
-    let instance = Instance::of(&settings.cache_dir);
-    let candidate = Candidate::new(host.client.clone(), &settings.namespace, settings.election, instance, gate);
-    let standby = stop.child_token();
+    telemetry::observe_leader(move || leads.leads());
+    let tasks = Tasks { running: TaskTracker::new(), readiness: readiness.clone(), liveness };
+    let host = Host::wire(base, &settings, tasks, &gate, &stop);
+    let instance = Arc::new(Instance::of(&settings.cache_dir));
+    let (client, namespace) = (host.client.clone(), &settings.namespace);
+    let candidate = Candidate::new(client, namespace, settings.election, instance.clone(), gate.clone());
+    let sandbox = host.working.sandbox.clone();
     let mut serving = serving;
-    let acquired = tokio::select! {
-        acquired = candidate.acquire(|| host.stand_by(&readiness, &liveness, &standby), &stop) => acquired?,
+    let started = async {
+        if settings.shards > 1 {
+            Ok(host.share(candidate, instance, gate, &stop).await)
+        } else {
+            host.lead_alone(candidate, &stop).await
+        }
+    };
+    let started = tokio::select! {
+        started = started => started?,
         served = &mut serving => {
             stop.cancel();
-            host.sandbox.stop();
+            sandbox.stop();
             return served.map_err(anyhow::Error::from).flatten();
         }
     };
-    standby.cancel();
-    let Some(held) = acquired else {
-        host.sandbox.stop();
+    let Some((keepers, working)) = started else {
+        sandbox.stop();
         return Ok(());
     };
-    let (end, ended) = oneshot::channel();
-    let keeping = tokio::spawn(held.keep(ended, stop.clone()));
-    let working = host.lead(&readiness, &liveness, &stop);
-    Running { end, keeping, serving, closing, readiness, working }.until(stop).await
+    Running { keepers, serving, closing, readiness, working }.until(stop).await
 }
 
 /// Serves the health address, and the metrics address if there is one, until `stop` is cancelled.
@@ -167,39 +179,38 @@ impl Base {
     }
 }
 
+/// Where the host's tasks run, and where their progress shows.
+#[derive(Clone)]
+struct Tasks {
+    running: TaskTracker,
+    readiness: Readiness,
+    liveness: Liveness,
+}
+
 /// The wired parts of the host. No Plugin and no parent is reconciled yet.
 struct Host {
     client: Client,
-    sandbox: Sandbox,
-    workers: usize,
-    own: Arc<Watch>,
-    plugins: Arc<Plugins>,
-    plugin_queue: PluginQueue,
-    parents: Queue<PluginName, ParentKey>,
-    rng_key: SecretKey,
-    /// Creates the reconciler of parents, once the seeds are known.
-    reconciler: Box<dyn FnOnce(RngSeeds) -> Reconciler + Send>,
-    events: EventWriter,
-    tasks: TaskTracker,
+    shards: Shards,
+    plugins: PluginWork,
+    parents: ParentWork,
+    working: Working,
 }
 
 impl Host {
-    fn wire(base: Base, settings: &Settings, stop: &CancellationToken) -> Self {
+    fn wire(base: Base, settings: &Settings, tasks: Tasks, gate: &WriteGate, stop: &CancellationToken) -> Self {
         let Base { client, sandbox, progress, plugins: plugin_queue, sources } = base;
         let publisher = Publisher::<Live>::new();
         let registry = publisher.registry();
         let parents = Queue::new(settings.workers, settings.workers, busy_max());
-        observe(&parents, &registry);
+        let shards = Shards::new(client.clone(), &settings.namespace, settings.election.timing, settings.shards);
+        observe(&parents, &registry, (&shards, gate));
         let (index, interests) = (ParentIndex::default(), Interests::default());
         let queues = (parents.clone(), plugin_queue.clone());
-        let triggers = Triggers::new(registry.clone(), index.clone(), interests.clone(), queues);
+        let triggers = Triggers::new(registry.clone(), index.clone(), interests.clone(), queues, shards.clone());
         let kinds = Kinds::new(plugin_queue.clone());
-        let watches = Arc::new(Watches::new(
-            client.clone(),
-            Arc::new(move |watch, change| triggers.on_change(watch, change)),
-            health_listener(kinds.clone(), interests.clone(), plugin_queue.clone()),
-            progress.clone(),
-        ));
+        let on_health = health_listener(kinds.clone(), interests.clone(), plugin_queue.clone());
+        let on_change = Arc::new(move |watch: &WatchId, change: &Change| triggers.on_change(watch, change));
+        let watches = Arc::new(Watches::new(client.clone(), on_change, on_health, progress.clone()));
         let own = watch_plugins(&watches);
         let ask = access_review::by_api_server(client.clone());
         let accounts = Accounts::new(&settings.namespace, access_review::own_user(client.clone()));
@@ -221,66 +232,58 @@ impl Host {
             parents: parents.clone(),
             interests: interests.clone(),
             recorder: recorder.clone(),
+            shards: shards.clone(),
         }));
-        let tasks = TaskTracker::new();
         let (stopped, stalls) = (stop.clone(), watches.clone());
-        tasks.spawn(async move { stopped.run_until_cancelled(stalls.look_for_stalls()).await });
+        tasks.running.spawn(async move { stopped.run_until_cancelled(stalls.look_for_stalls()).await });
         let rng_key = SecretKey::new(client.clone(), &settings.namespace, RNG_KEY_SECRET);
-        let (queues, writes) = ((parents.clone(), plugin_queue.clone()), client.clone());
-        let reconciler = Box::new(move |seeds| {
-            let (parents, plugins) = queues;
-            let quarantine = quarantine_listener(parents.clone(), plugins.clone());
-            let related = Related::new(registry.clone(), watches, interests, ask);
-            let (caller, applier) = (Caller::new(seeds, quarantine), Applier::new(writes.clone()));
-            Reconciler::new(registry, parents, plugins, related, caller, applier, Reporter::new(writes, recorder))
-        });
-        let workers = settings.workers;
-        Self { client, sandbox, workers, own, plugins, plugin_queue, parents, rng_key, reconciler, events, tasks }
+        let reconciler = reconciler(
+            registry,
+            (parents.clone(), plugin_queue.clone(), shards.clone()),
+            (watches, interests, ask),
+            (client.clone(), recorder),
+        );
+        let working = Working { tasks: tasks.running.clone(), sandbox, events };
+        let plugins = PluginWork { own, plugins, queue: plugin_queue, tasks: tasks.clone() };
+        let parents = ParentWork { rng_key, reconciler, workers: settings.workers, queue: parents, tasks };
+        Self { client, shards, plugins, parents, working }
     }
 
-    /// Starts to prepare Plugins for the moment when this host leads, until `stop` is cancelled.
-    fn stand_by(&self, readiness: &Readiness, liveness: &Liveness, stop: &CancellationToken) {
-        let prepare = || Prepare { plugins: self.plugins.clone(), readiness: readiness.clone(), stop: stop.clone() };
-        work_on(&self.tasks, PLUGIN_WORKERS, &self.plugin_queue, prepare(), stop);
-        let queue = self.plugin_queue.clone();
-        liveness.follow("Plugins", move || queue.stalled());
-        self.tasks.spawn(tidy_now_and_then(self.plugins.clone(), stop.clone()));
-        let (own, prepare, stop) = (self.own.clone(), prepare(), stop.clone());
-        self.tasks.spawn(async move {
-            if listed(&own, &stop).await {
-                prepare.check();
-            }
-        });
-    }
-
-    /// Starts the work of the host that holds the Lease; it ends when `stop` is cancelled.
-    fn lead(self, readiness: &Readiness, liveness: &Liveness, stop: &CancellationToken) -> Working {
-        let Self { sandbox, workers, own, plugins, plugin_queue, parents, rng_key, reconciler, events, tasks, .. } =
-            self;
-        readiness.leading();
-        plugins.begin_to_lead();
-        let bring_up = BringUp { plugins: plugins.clone(), readiness: readiness.clone() };
-        work_on(&tasks, PLUGIN_WORKERS, &plugin_queue, bring_up, stop);
-        liveness.follow("Plugins", move || plugin_queue.stalled());
-        tasks.spawn(tidy_now_and_then(plugins.clone(), stop.clone()));
-        let bring_up = BringUp { plugins, readiness: readiness.clone() };
+    /// Leads, and reconciles all parents, once this host holds the Lease. Returns none if `stop` is cancelled before.
+    ///
+    /// # Errors
+    /// If another host holds the Lease, and this one does not stand by.
+    async fn lead_alone(
+        self,
+        candidate: Candidate,
+        stop: &CancellationToken,
+    ) -> Result<Option<(Vec<Keeper>, Working)>, NotHolder> {
+        let standby = stop.child_token();
+        let acquired = candidate.acquire(|| self.plugins.stand_by(&standby), stop).await?;
+        standby.cancel();
+        let Some(held) = acquired else { return Ok(None) };
+        let keeper = Keeper::of(held, stop);
+        self.plugins.lead(stop);
         let stopped = stop.clone();
-        tasks.spawn(async move {
-            if listed(&own, &stopped).await {
-                bring_up.check().await;
-            }
-        });
-        let (working, stopped) = (tasks.clone(), stop.clone());
-        let (readiness, liveness) = (readiness.clone(), liveness.clone());
-        tasks.spawn(async move {
-            if let Some(seeds) = rng_seeds(&rng_key, &readiness, &stopped).await {
-                work_on(&working, workers, &parents, reconciler(seeds), &stopped);
-                liveness.follow("parents", move || parents.stalled());
-            }
-        });
-        tasks.close();
-        Working { tasks, sandbox, events }
+        self.working.tasks.spawn(async move { self.parents.start(&stopped).await });
+        Ok(Some((vec![keeper], self.working)))
     }
+}
+
+/// Creates the reconciler of parents, once the seeds are known.
+fn reconciler(
+    registry: Registry<Live>,
+    (parents, plugins, shards): (Queue<PluginName, ParentKey>, PluginQueue, Shards),
+    (watches, interests, ask): (Arc<Watches>, Interests, Ask),
+    (client, recorder): (Client, Recorder),
+) -> Box<dyn FnOnce(RngSeeds) -> Reconciler + Send> {
+    Box::new(move |seeds| {
+        let quarantine = quarantine_listener(parents.clone(), plugins.clone());
+        let related = Related::new(registry.clone(), watches, interests, ask);
+        let (caller, applier) = (Caller::new(seeds, quarantine), Applier::new(client.clone()));
+        let reporter = Reporter::new(client, recorder);
+        Reconciler::new(registry, parents, (plugins, shards), related, caller, applier, reporter)
+    })
 }
 
 /// The tasks of a working host.
@@ -293,6 +296,7 @@ struct Working {
 impl Working {
     /// Lets running tasks end; returns whether all of them did.
     async fn end(self) -> bool {
+        self.tasks.close();
         self.sandbox.stop();
         tracing::info!("stopping: running reconciles may end");
         let is_idle = tokio::time::timeout(GRACE, self.tasks.wait()).await.is_ok();
@@ -304,11 +308,23 @@ impl Working {
     }
 }
 
-/// A working host that holds the Lease.
-struct Running {
-    /// Tells the task that renews the Lease whether to release it.
+/// A task that keeps a Lease.
+struct Keeper {
+    /// Tells the task whether to release the Lease.
     end: oneshot::Sender<End>,
     keeping: JoinHandle<Result<(), NotHolder>>,
+}
+
+impl Keeper {
+    fn of(held: HeldLease, stop: &CancellationToken) -> Self {
+        let (end, ended) = oneshot::channel();
+        Self { end, keeping: tokio::spawn(held.keep(ended, stop.clone())) }
+    }
+}
+
+/// A working host that holds its Leases.
+struct Running {
+    keepers: Vec<Keeper>,
     serving: JoinHandle<anyhow::Result<()>>,
     closing: CancellationToken,
     readiness: Readiness,
@@ -316,34 +332,40 @@ struct Running {
 }
 
 impl Running {
-    /// Waits until `stop` is cancelled, the Lease is lost or the health address fails, and then stops the host.
+    /// Waits until `stop` is cancelled, a Lease is lost or the health address fails, and then stops the host.
     async fn until(self, stop: CancellationToken) -> anyhow::Result<()> {
-        let Self { end, mut keeping, mut serving, closing, readiness, working } = self;
+        let Self { mut keepers, mut serving, closing, readiness, working } = self;
         let (mut failed, mut kept) = (None, None);
+        let any_lost = select_all(keepers.iter_mut().map(|keeper| &mut keeper.keeping));
         tokio::select! {
             () = stop.cancelled() => {}
             served = &mut serving => failed = served.map_err(anyhow::Error::from).flatten().err(),
-            lost = &mut keeping => kept = Some(lost),
+            (lost, at, _) = any_lost => kept = Some((lost, at)),
         }
         stop.cancel();
         readiness.stopping();
         let is_idle = working.end().await;
-        let kept = if let Some(kept) = kept {
-            kept
-        } else {
+        let mut results = Vec::new();
+        if let Some((lost, at)) = kept {
+            keepers.remove(at);
+            results.push(lost);
+        }
+        for Keeper { end, keeping } in keepers {
             // The task may have ended by itself meanwhile.
             let _ = end.send(if is_idle { End::Release } else { End::Expire });
-            keeping.await
-        };
+            results.push(keeping.await);
+        }
         closing.cancel();
-        kept??;
+        for kept in results {
+            kept??;
+        }
         failed.map_or(Ok(()), Err)
     }
 }
 
 /// Exports the states of the parents' queue and of the live components.
-fn observe(parents: &Queue<PluginName, ParentKey>, registry: &Registry<Live>) {
-    let (queue, live) = (parents.clone(), registry.clone());
+fn observe(parents: &Queue<PluginName, ParentKey>, registry: &Registry<Live>, (shards, gate): (&Shards, &WriteGate)) {
+    let (queue, live, shards, gate) = (parents.clone(), registry.clone(), shards.clone(), gate.clone());
     telemetry::observe_queues(move || {
         queue.groups().into_iter().map(|(plugin, state)| (plugin.to_string(), state)).collect()
     });
@@ -354,18 +376,27 @@ fn observe(parents: &Queue<PluginName, ParentKey>, registry: &Registry<Live>) {
                 plugin: name.to_string(),
                 digest: live.digest().to_string(),
                 version: live.version.clone(),
-                parents: live.parents.store.size(),
+                parents: parents_of(&live, &shards),
                 failing: live.records.failing_count(),
-                children: live
-                    .children
-                    .values()
-                    .map(|watch| (watch.id.kind.to_string(), watch.store.children_of(name.as_str())))
-                    .collect(),
+                // A sum over all hosts counts each child once.
+                children: if live.state.share().is_none() || gate.leads() {
+                    let of = |watch: &Arc<Watch>| (watch.id.kind.to_string(), watch.store.children_of(name.as_str()));
+                    live.children.values().map(of).collect()
+                } else {
+                    Vec::new()
+                },
                 quarantined: live.state.is_quarantined(),
             })
         });
         states.collect()
     });
+}
+
+/// Number of a plugin's parents that this host reconciles.
+fn parents_of(live: &Live, shards: &Shards) -> usize {
+    let Some(share) = live.state.share() else { return live.parents.store.size() };
+    let is_ours = |parent: &ParentKey| shards.may_reconcile(&live.name, &share.hash, parent);
+    live.parents.store.keys().iter().filter(|parent| is_ours(parent)).count()
 }
 
 /// Queues the Plugins that a change of a watch's health affects: those that use the watch, and those whose parents
@@ -415,74 +446,9 @@ fn watch_plugins(watches: &Watches) -> Arc<Watch> {
     watches.lease(&Arc::new(kind), &ApiResource::from_gvk_with_plural(&gvk, "plugins"), None)
 }
 
-/// The seeds of calls. Tries until the key is available: with another key, plugins would get other random numbers.
-/// Returns none if `stop` is cancelled meanwhile.
-async fn rng_seeds(key: &SecretKey, readiness: &Readiness, stop: &CancellationToken) -> Option<RngSeeds> {
-    loop {
-        let error = match stop.run_until_cancelled(key.read_or_create()).await? {
-            Ok(key) => {
-                readiness.lacks(None);
-                return Some(RngSeeds::new(&key));
-            }
-            Err(error) => error,
-        };
-        let message = format!("no parent is reconciled, because the key of random numbers is not available: {error}");
-        tracing::warn!("{message}");
-        readiness.lacks(Some(message));
-        stop.run_until_cancelled(tokio::time::sleep(KEY_RETRY)).await?;
-    }
-}
-
 /// The number of calls that can run at once; further busy workers would wait for a call.
 fn busy_max() -> Busy {
     Busy { of_all: calls_at_once(), of_group: calls_of_one() }
-}
-
-/// Starts workers on the keys of a queue.
-fn work_on<G, K>(
-    tasks: &TaskTracker,
-    workers: usize,
-    queue: &Queue<G, K>,
-    work: impl Run<G, K> + 'static,
-    stop: &CancellationToken,
-) where
-    G: Clone + Debug + Eq + Hash + Send + Sync + 'static,
-    K: Clone + Debug + Eq + Hash + Send + Sync + 'static,
-{
-    let work = Arc::new(work);
-    for _ in 0..workers {
-        let (queue, work, stop) = (queue.clone(), work.clone(), stop.clone());
-        tasks.spawn(async move { queue.work(&stop, &*work).await });
-    }
-}
-
-/// Removes unused data once an hour: each push adds a component, and unused ones must not fill the disk.
-async fn tidy_now_and_then(plugins: Arc<Plugins>, stop: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(TIDY) => plugins.tidy().await,
-        }
-    }
-}
-
-/// Waits until the Plugins are listed. Returns false if `stop` is cancelled before.
-async fn listed(own: &Watch, stop: &CancellationToken) -> bool {
-    loop {
-        match stop.run_until_cancelled(own.synced(Duration::from_secs(10))).await {
-            None => return false,
-            Some(Ok(())) => return true,
-            Some(Err(health)) => tracing::warn!(
-                ?health,
-                "Plugins cannot be watched yet: are Windlass' CRDs installed (`windlass crd | kubectl apply -f -`), and may \
-                 this host watch them?"
-            ),
-        }
-        // The watch retries by itself; this pause only spaces the log lines.
-        if stop.run_until_cancelled(tokio::time::sleep(Duration::from_secs(10))).await.is_none() {
-            return false;
-        }
-    }
 }
 
 /// Queues the Plugin when its component enters or leaves quarantine, and all its parents when it leaves.
@@ -502,4 +468,22 @@ fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQue
         }
         plugins.add(&(), plugin, Trigger::Changed);
     })
+}
+
+/// Starts workers on the keys of a queue.
+fn work_on<G, K>(
+    tasks: &TaskTracker,
+    workers: usize,
+    queue: &Queue<G, K>,
+    work: impl Run<G, K> + 'static,
+    stop: &CancellationToken,
+) where
+    G: Clone + Debug + Eq + Hash + Send + Sync + 'static,
+    K: Clone + Debug + Eq + Hash + Send + Sync + 'static,
+{
+    let work = Arc::new(work);
+    for _ in 0..workers {
+        let (queue, work, stop) = (queue.clone(), work.clone(), stop.clone());
+        tasks.spawn(async move { queue.work(&stop, &*work).await });
+    }
 }

@@ -7,9 +7,93 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::ids::PluginName;
 use windlass_core::outcome::Requeue;
 
+use super::{PLUGIN_WORKERS, Tasks, work_on};
+use crate::cluster::watch::Watch;
 use crate::plugins::Plugins;
-use crate::queue::{Job, Run, Turn};
+use crate::queue::{Job, PluginQueue, Run, Turn};
 use crate::serve::Readiness;
+
+/// Time between removals of data that no Plugin uses.
+const TIDY: Duration = Duration::from_hours(1);
+/// Longest wait for Plugins to be prepared before this host takes a shard.
+const PREPARED: Duration = Duration::from_mins(2);
+/// Time between two checks whether the cache of Plugins has caught up, or Plugins are prepared.
+const CATCH_UP: Duration = Duration::from_millis(100);
+
+/// The work on Plugins.
+#[derive(Clone)]
+pub(super) struct PluginWork {
+    pub own: Arc<Watch>,
+    pub plugins: Arc<Plugins>,
+    pub queue: PluginQueue,
+    pub tasks: Tasks,
+}
+
+impl PluginWork {
+    /// Starts to prepare Plugins for the moment when this host leads or has a shard, until `stop` is cancelled.
+    pub(super) fn stand_by(&self, stop: &CancellationToken) {
+        let prepare =
+            || Prepare { plugins: self.plugins.clone(), readiness: self.tasks.readiness.clone(), stop: stop.clone() };
+        self.begin(prepare(), stop);
+        let (own, prepare, stop) = (self.own.clone(), prepare(), stop.clone());
+        self.tasks.running.spawn(async move {
+            if listed(&own, &stop).await {
+                prepare.check();
+            }
+        });
+    }
+
+    /// Starts the work of the host that holds the leader's Lease; it ends when `stop` is cancelled.
+    pub(super) fn lead(&self, stop: &CancellationToken) {
+        self.tasks.readiness.leading();
+        self.plugins.begin_to_lead();
+        let bring_up = || BringUp { plugins: self.plugins.clone(), readiness: self.tasks.readiness.clone() };
+        self.begin(bring_up(), stop);
+        let (own, bring_up, stop) = (self.own.clone(), bring_up(), stop.clone());
+        self.tasks.running.spawn(async move {
+            if listed(&own, &stop).await {
+                bring_up.check().await;
+            }
+        });
+    }
+
+    fn begin(&self, work: impl Run<(), PluginName> + 'static, stop: &CancellationToken) {
+        work_on(&self.tasks.running, PLUGIN_WORKERS, &self.queue, work, stop);
+        let queue = self.queue.clone();
+        self.tasks.liveness.follow("Plugins", move || queue.stalled());
+        self.tasks.running.spawn(tidy_now_and_then(self.plugins.clone(), stop.clone()));
+    }
+
+    /// Waits until every Plugin is prepared, but not for ever: a source may not respond.
+    pub(super) async fn prepared(&self, stop: &CancellationToken) {
+        let prepared = async {
+            while !(listed(&self.own, stop).await && self.plugins.all_prepared()) {
+                tokio::time::sleep(CATCH_UP).await;
+            }
+        };
+        if tokio::time::timeout(PREPARED, prepared).await.is_err() {
+            tracing::warn!("not every Plugin could be prepared: the leader must reconcile all parents of those");
+        }
+    }
+
+    /// Waits until the cache of Plugins shows what the API server has now. Returns false if `stop` is cancelled before.
+    pub(super) async fn catch_up(&self, stop: &CancellationToken) -> bool {
+        if !listed(&self.own, stop).await {
+            return false;
+        }
+        loop {
+            match stop.run_until_cancelled(self.plugins.is_caught_up()).await {
+                None => return false,
+                Some(Ok(true)) => return true,
+                Some(Ok(false)) => {}
+                Some(Err(error)) => tracing::warn!(%error, "the Plugins cannot be listed yet"),
+            }
+            if stop.run_until_cancelled(tokio::time::sleep(CATCH_UP)).await.is_none() {
+                return false;
+            }
+        }
+    }
+}
 
 /// Reconciles Plugins. The host is ready when each Plugin was reconciled once.
 pub(super) struct BringUp {
@@ -62,6 +146,35 @@ impl Run<(), PluginName> for Prepare {
             }
             // This host leads now: the Plugin is for the leader's workers.
             None => (Requeue::After(Duration::ZERO), Duration::MAX),
+        }
+    }
+}
+
+/// Removes unused data once an hour: each push adds a component, and unused ones must not fill the disk.
+async fn tidy_now_and_then(plugins: Arc<Plugins>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(TIDY) => plugins.tidy().await,
+        }
+    }
+}
+
+/// Waits until the Plugins are listed. Returns false if `stop` is cancelled before.
+async fn listed(own: &Watch, stop: &CancellationToken) -> bool {
+    loop {
+        match stop.run_until_cancelled(own.synced(Duration::from_secs(10))).await {
+            None => return false,
+            Some(Ok(())) => return true,
+            Some(Err(health)) => tracing::warn!(
+                ?health,
+                "Plugins cannot be watched yet: are Windlass' CRDs installed (`windlass crd | kubectl apply -f -`), and may \
+                 this host watch them?"
+            ),
+        }
+        // The watch retries by itself; this pause only spaces the log lines.
+        if stop.run_until_cancelled(tokio::time::sleep(Duration::from_secs(10))).await.is_none() {
+            return false;
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -49,6 +49,8 @@ const REST: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     state: Arc<AtomicU8>,
+    /// Whether the host has a shard.
+    shares: Arc<AtomicBool>,
     /// What else keeps the host from its work.
     lacks: Arc<Mutex<Option<String>>>,
     watches: AllProgress,
@@ -60,11 +62,12 @@ const STANDING_BY: u8 = 1;
 const LEADING: u8 = 2;
 const READY: u8 = 3;
 const STOPPING: u8 = 4;
+const SHARING: u8 = 5;
 
 impl Readiness {
     /// The readiness of a host with these watches, which writes while this gate is open.
     pub fn new(watches: AllProgress, gate: WriteGate) -> Self {
-        Self { state: Arc::default(), lacks: Arc::default(), watches, gate }
+        Self { state: Arc::default(), shares: Arc::default(), lacks: Arc::default(), watches, gate }
     }
 
     /// Marks the host as ready; a Plugin that is created later does not change that. Returns whether the host was not
@@ -77,14 +80,26 @@ impl Readiness {
     /// Marks a standby as prepared to take over.
     pub fn standing_by(&self) {
         // A preparation may end after the host has begun to lead, or to stop.
-        if self.state.compare_exchange(STARTING, STANDING_BY, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        if self.state.compare_exchange(STARTING, STANDING_BY, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        if self.shares.load(Ordering::Relaxed) {
+            self.joined();
+        } else {
             tracing::info!("standing by: prepared to take over");
         }
     }
 
+    /// Marks the host as one with a shard.
+    pub fn joined(&self) {
+        self.shares.store(true, Ordering::Relaxed);
+        // A host that has not prepared every Plugin yet is not ready.
+        let _ = self.state.compare_exchange(STANDING_BY, SHARING, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// Marks the host as the leader, which is not ready before it has tried every Plugin.
     pub fn leading(&self) {
-        let next = |state| matches!(state, STARTING | STANDING_BY).then_some(LEADING);
+        let next = |state| matches!(state, STARTING | STANDING_BY | SHARING).then_some(LEADING);
         // A host that stops does not lead any more.
         let _ = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
@@ -114,8 +129,11 @@ impl Readiness {
             }
             (STANDING_BY, false) => "ok: standing by",
             (_, false) => {
-                return Err(format!("this host could not renew the Lease {LEASE} in time, so it changes nothing else"));
+                return Err(format!(
+                    "this host could not renew the Lease {LEASE}, or that of its shard, in time, so it changes nothing else"
+                ));
             }
+            (SHARING, true) => "ok: sharing the parents",
             (STARTING | STANDING_BY | LEADING, true) => return Err("not every Plugin was tried yet".to_owned()),
             (_, true) => "ok",
         };
@@ -306,7 +324,7 @@ mod tests {
         let secrets = watches.track(&Gvk::from_api_version("v1", "Secret"));
         let gate = WriteGate::default();
         let readiness = Readiness::new(watches.clone(), gate.clone());
-        gate.open_until(Duration::MAX);
+        gate.leader().open_until(Duration::MAX);
         assert!(readiness.get().is_err_and(|message| message.contains("Plugin")));
         readiness.ready();
         assert_eq!(readiness.get(), Ok("ok"));
@@ -319,7 +337,7 @@ mod tests {
         secrets.listed();
         watches.check(Instant::now());
         assert_eq!(readiness.get(), Ok("ok"));
-        gate.close();
+        gate.leader().close();
         assert!(readiness.get().is_err_and(|message| message.contains("the Lease windlass")));
         readiness.stopping();
         assert!(readiness.get().is_err_and(|message| message.contains("stopping")));
@@ -334,13 +352,13 @@ mod tests {
         assert_eq!(readiness.get(), Ok("ok: standing by"));
         readiness.leading();
         assert!(readiness.get().is_err(), "the gate of a leader is closed");
-        gate.open_until(Duration::MAX);
+        gate.leader().open_until(Duration::MAX);
         readiness.standing_by();
         assert!(readiness.get().is_err_and(|message| message.contains("not every Plugin was tried")));
         assert!(readiness.ready());
         assert_eq!(readiness.get(), Ok("ok"));
         readiness.standing_by();
-        gate.close();
+        gate.leader().close();
         assert!(readiness.get().is_err_and(|message| message.contains("could not renew the Lease windlass")));
     }
 

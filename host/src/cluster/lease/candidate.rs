@@ -1,6 +1,7 @@
 //! A host that waits for the Lease, or exits because another host holds it.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -25,7 +26,7 @@ pub struct Candidate {
     leases: Leases,
     namespace: String,
     election: Election,
-    instance: Instance,
+    instance: Arc<Instance>,
     gate: WriteGate,
     watched: Watched,
     logged: Logged,
@@ -41,9 +42,9 @@ enum Attempt {
 
 impl Candidate {
     /// A host with this identity, which opens the gate while it holds the Lease.
-    pub fn new(client: Client, namespace: &str, election: Election, instance: Instance, gate: WriteGate) -> Self {
+    pub fn new(client: Client, namespace: &str, election: Election, instance: Arc<Instance>, gate: WriteGate) -> Self {
         Self {
-            leases: Leases::new(client, namespace, election.timing),
+            leases: Leases::new(client, namespace, NAME, election.timing),
             namespace: namespace.to_owned(),
             election,
             instance,
@@ -120,9 +121,9 @@ impl Candidate {
         let is_new = holder != own.to_string();
         let transitions = transitions.saturating_add(i32::from(is_new));
         let spec = self.leases.spec(own.to_string(), Some(Timestamp::now()), transitions);
-        match self.leases.write(version, spec).await {
+        match self.leases.write(version, spec, None).await {
             Ok(lease) => {
-                self.gate.open_until(sent + self.election.timing.renew_deadline);
+                self.gate.leader().open_until(sent + self.election.timing.renew_deadline);
                 let namespace = &self.namespace;
                 tracing::info!(%namespace, name = NAME, holder = %own, "Lease acquired");
                 Attempt::Acquired { lease: Box::new(lease), transitions }
@@ -136,7 +137,9 @@ impl Candidate {
     fn into_holder(self, lease: Lease, transitions: i32) -> HeldLease {
         let Self { leases, namespace, election, instance, gate, .. } = self;
         let (timing, acquired) = (election.timing, lease.spec.as_ref().and_then(|spec| spec.acquire_time.clone()));
-        HeldLease { leases, namespace, timing, instance, gate, transitions, acquired, lease: Some(lease) }
+        let gate = gate.leader().clone();
+        let (announcement, lease) = (None, Some(lease));
+        HeldLease { leases, namespace, timing, instance, gate, announcement, transitions, acquired, lease }
     }
 
     fn jittered_retry(&self) -> Duration {

@@ -10,32 +10,83 @@ use http::Request;
 use tower::{BoxError, Layer, Service};
 
 use super::super::writer::request::is_read;
-use super::NAME;
 use super::clock::since_boot;
+use super::{NAME, shard_of};
 
-/// Whether this host may write. Clones share the state. A new gate is closed.
+/// Whether this host may write: it must hold each Lease that it needs. Clones share the state. A new gate needs the
+/// Lease of the leader, and is closed.
 ///
 /// The gate closes by the time since the machine's boot, which passes also while the process or the machine is
 /// suspended, and which no change of the date moves.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct WriteGate {
-    /// Milliseconds after the boot until which the gate is open.
+    leader: GatePart,
+    shard: GatePart,
+}
+
+/// The part of a gate that one Lease opens.
+#[derive(Debug, Clone)]
+pub struct GatePart {
+    /// Milliseconds after the boot until which this part is open.
     until: Arc<AtomicU64>,
 }
 
+/// Value of a part whose Lease the host does not need.
+const NOT_NEEDED: u64 = u64::MAX;
+
+impl Default for WriteGate {
+    fn default() -> Self {
+        Self { leader: GatePart::new(0), shard: GatePart::new(NOT_NEEDED) }
+    }
+}
+
 impl WriteGate {
-    /// Opens the gate until this time after the boot.
-    pub fn open_until(&self, time: Duration) {
-        self.until.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
+    /// Makes a new gate need the Lease of a shard. The Lease of the leader is needed only once the host has acquired
+    /// it.
+    pub fn need_shard(&self) {
+        self.shard.close();
+        self.leader.until.store(NOT_NEEDED, Ordering::Release);
     }
 
-    /// Closes the gate: another host holds the Lease, or no host does.
-    pub fn close(&self) {
-        self.until.store(0, Ordering::Release);
+    /// The part of the leader's Lease.
+    pub fn leader(&self) -> &GatePart {
+        &self.leader
+    }
+
+    /// The part of a shard's Lease.
+    pub fn shard(&self) -> &GatePart {
+        &self.shard
     }
 
     /// Whether a write may be sent now.
     pub fn is_open(&self) -> bool {
+        self.leader.is_open() && self.shard.is_open()
+    }
+
+    /// Whether this host leads, and may write.
+    pub fn leads(&self) -> bool {
+        self.leader.until.load(Ordering::Acquire) != NOT_NEEDED && self.is_open()
+    }
+}
+
+impl GatePart {
+    fn new(until: u64) -> Self {
+        Self { until: Arc::new(AtomicU64::new(until)) }
+    }
+
+    /// Opens this part until this time after the boot.
+    pub fn open_until(&self, time: Duration) {
+        let until = u64::try_from(time.as_millis()).unwrap_or(NOT_NEEDED).min(NOT_NEEDED - 1);
+        self.until.store(until, Ordering::Release);
+    }
+
+    /// Closes this part: another host holds the Lease, or no host does.
+    pub fn close(&self) {
+        self.until.store(0, Ordering::Release);
+    }
+
+    /// Whether this part is open now.
+    pub(super) fn is_open(&self) -> bool {
         since_boot().as_millis() < u128::from(self.until.load(Ordering::Acquire))
     }
 }
@@ -77,7 +128,8 @@ impl GateLayer {
     }
 
     fn is_lease(&self, path: &str) -> bool {
-        path.strip_prefix(&*self.leases).is_some_and(|rest| rest.is_empty() || rest.strip_prefix('/') == Some(NAME))
+        let is_ours = |rest: &str| rest.strip_prefix('/').is_some_and(|name| name == NAME || shard_of(name).is_some());
+        path.strip_prefix(&*self.leases).is_some_and(|rest| rest.is_empty() || is_ours(rest))
     }
 }
 
@@ -116,8 +168,9 @@ where
             Either::Right(self.inner.call(request))
         } else {
             let namespace = &self.layer.namespace;
-            let message =
-                format!("not sent: this host does not hold Lease {namespace}/{NAME}, or could not renew it in time");
+            let message = format!(
+                "not sent: this host does not hold Lease {namespace}/{NAME} or that of a shard, or could not renew it in time"
+            );
             Either::Left(ready(Err(message.into())))
         }
     }
@@ -133,13 +186,29 @@ mod tests {
     fn h01_gate_is_open_until_its_time_and_closes_at_once() {
         let gate = WriteGate::default();
         assert!(!gate.is_open(), "before the Lease is held");
-        gate.open_until(since_boot() + Duration::from_mins(1));
+        gate.leader().open_until(since_boot() + Duration::from_mins(1));
         assert!(gate.is_open());
-        gate.open_until(since_boot());
+        gate.leader().open_until(since_boot());
         assert!(!gate.is_open(), "the Lease was not renewed");
-        gate.open_until(since_boot() + Duration::from_mins(1));
-        gate.close();
+        gate.leader().open_until(since_boot() + Duration::from_mins(1));
+        gate.leader().close();
         assert!(!gate.is_open());
+    }
+
+    #[test]
+    fn h03_host_with_a_shard_writes_only_with_its_shard_and_as_the_leader_only_with_both_leases() {
+        let (gate, soon) = (WriteGate::default(), since_boot() + Duration::from_mins(1));
+        gate.need_shard();
+        assert!(!gate.is_open(), "before the shard is held");
+        gate.shard().open_until(soon);
+        assert!(gate.is_open() && !gate.leads());
+        gate.leader().open_until(soon);
+        assert!(gate.is_open() && gate.leads());
+        gate.leader().close();
+        assert!(!gate.is_open(), "a leader that lost its Lease writes nothing, not even in its share");
+        gate.leader().open_until(soon);
+        gate.shard().close();
+        assert!(!gate.is_open() && !gate.leads());
     }
 
     #[test]
@@ -158,6 +227,7 @@ mod tests {
             (Method::POST, "/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned()),
             (Method::POST, format!("{leases}?")),
             (Method::PUT, format!("{leases}/windlass?")),
+            (Method::PUT, format!("{leases}/windlass-shard-2?")),
         ] {
             assert!(passes(method, &path), "{path}");
         }
@@ -166,11 +236,12 @@ mod tests {
             (Method::PATCH, "/apis/my-operator.dev/v1/namespaces/default/echoes/web/status".to_owned()),
             (Method::DELETE, "/api/v1/namespaces/default/pods/a".to_owned()),
             (Method::PUT, format!("{leases}/other")),
+            (Method::PUT, format!("{leases}/windlass-shard-other")),
             (Method::POST, "/apis/coordination.k8s.io/v1/namespaces/default/leases".to_owned()),
         ] {
             assert!(!passes(method, &path), "{path}");
         }
-        gate.open_until(since_boot() + Duration::from_mins(1));
+        gate.leader().open_until(since_boot() + Duration::from_mins(1));
         assert!(passes(Method::POST, "/api/v1/namespaces/default/pods"));
     }
 }

@@ -1,29 +1,36 @@
 //! The host that holds the Lease: renews it, and releases it at the end.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_core::lease::Timing;
 
+use super::NotHolder;
 use super::clock::since_boot;
+use super::gate::GatePart;
 use super::identity::Instance;
 use super::leases::{Leases, Refusal};
-use super::{NAME, NotHolder, WriteGate};
 
 /// The Lease that this host holds.
 pub struct HeldLease {
-    pub(super) leases: Leases,
-    pub(super) namespace: String,
-    pub(super) timing: Timing,
-    pub(super) instance: Instance,
-    pub(super) gate: WriteGate,
+    pub(in crate::cluster) leases: Leases,
+    pub(in crate::cluster) namespace: String,
+    pub(in crate::cluster) timing: Timing,
+    pub(in crate::cluster) instance: Arc<Instance>,
+    /// The part of the host's gate that this Lease opens.
+    pub(in crate::cluster) gate: GatePart,
+    /// What the holder of a shard tells the other hosts: written at once if it wakes the receiver, otherwise with the
+    /// next renewal.
+    pub(in crate::cluster) announcement: Option<watch::Receiver<String>>,
     /// Number of changes of the holder up to this host.
-    pub(super) transitions: i32,
+    pub(in crate::cluster) transitions: i32,
     /// When this host acquired the Lease, as the API server stored it.
-    pub(super) acquired: Option<MicroTime>,
+    pub(in crate::cluster) acquired: Option<MicroTime>,
     /// The last seen state of the Lease; none if it must be read again.
-    pub(super) lease: Option<Lease>,
+    pub(in crate::cluster) lease: Option<Lease>,
 }
 
 /// Whether the Lease is released or expires when the host stops.
@@ -59,13 +66,14 @@ impl HeldLease {
                         Ok(End::Release) => self.release().await,
                         // The sender was dropped: requests may be in flight.
                         Ok(End::Expire) | Err(_) => tracing::warn!(
-                            namespace = self.namespace, name = NAME, seconds = self.timing.lease_duration.as_secs(),
+                            namespace = self.namespace, name = self.leases.name(), seconds = self.timing.lease_duration.as_secs(),
                             "Lease not released, because writes may be under way: it expires"
                         ),
                     }
                     return Ok(());
                 }
                 () = tokio::time::sleep(self.timing.retry_period) => {}
+                () = changed(&mut self.announcement) => {}
             }
             let mut sent = since_boot();
             let mut renewed = self.renew().await;
@@ -84,7 +92,8 @@ impl HeldLease {
                 Err(Failure::Lost(holder)) => {
                     self.gate.close();
                     stop.cancel();
-                    return Err(NotHolder::Lost { namespace: self.namespace, holder });
+                    let name = self.leases.name().to_owned();
+                    return Err(NotHolder::Lost { namespace: self.namespace, name, holder });
                 }
             }
         }
@@ -92,7 +101,7 @@ impl HeldLease {
 
     fn warn_not_renewed(&self, message: &str) {
         let writes = self.gate.is_open();
-        tracing::warn!(namespace = self.namespace, name = NAME, writes, message, "Lease not renewed");
+        tracing::warn!(namespace = self.namespace, name = self.leases.name(), writes, message, "Lease not renewed");
     }
 
     async fn renew(&mut self) -> Result<(), Failure> {
@@ -104,16 +113,21 @@ impl HeldLease {
         let found = lease.as_ref().map(|lease| self.leases.read(lease)).unwrap_or_default();
         let spec = lease.as_ref().and_then(|lease| lease.spec.as_ref());
         let holder = found.holder.unwrap_or_default();
+        // The other hosts take over the share of a shard without a holder; no host takes over that of one which was
+        // deleted before its time has passed, but this host does not know when that was.
+        let is_given_up = self.announcement.is_some() && holder.is_empty();
         // Another host may have held the Lease meanwhile, also if it is free now. A user who empties the holder, or who
         // deletes the Lease, changes neither number nor time.
         let had_another = spec
             .is_some_and(|spec| spec.lease_transitions != Some(self.transitions) || spec.acquire_time != self.acquired);
-        if (!holder.is_empty() && holder != own) || had_another {
+        if (!holder.is_empty() && holder != own) || had_another || is_given_up {
             return Err(Failure::Lost(if holder.is_empty() { "no host".to_owned() } else { holder }));
         }
         let acquired = self.acquired.as_ref().map(|time| time.0);
         let version = lease.and_then(|lease| lease.metadata.resource_version);
-        match self.leases.write(version, self.leases.spec(own, acquired, self.transitions)).await {
+        let announcement = self.announcement.as_mut().map(|changes| changes.borrow_and_update().clone());
+        let spec = self.leases.spec(own, acquired, self.transitions);
+        match self.leases.write(version, spec, announcement.as_deref()).await {
             Ok(lease) => {
                 self.lease = Some(lease);
                 Ok(())
@@ -129,11 +143,11 @@ impl HeldLease {
         let Some(lease) = self.lease.take() else { return };
         let spec = lease.spec.unwrap_or_default();
         let spec = LeaseSpec { holder_identity: None, ..spec };
-        match self.leases.write(lease.metadata.resource_version, spec).await {
-            Ok(_) => tracing::info!(namespace = self.namespace, name = NAME, "Lease released"),
+        match self.leases.write(lease.metadata.resource_version, spec, None).await {
+            Ok(_) => tracing::info!(namespace = self.namespace, name = self.leases.name(), "Lease released"),
             Err(Refusal::Outdated) => {}
             Err(Refusal::Other(message)) => {
-                tracing::warn!(namespace = self.namespace, name = NAME, message, "Lease not released");
+                tracing::warn!(namespace = self.namespace, name = self.leases.name(), message, "Lease not released");
             }
         }
     }
@@ -141,6 +155,16 @@ impl HeldLease {
 
 impl std::fmt::Debug for HeldLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Lease {}/{NAME} of {}", self.namespace, self.instance.identity)
+        write!(f, "Lease {}/{} of {}", self.namespace, self.leases.name(), self.instance.identity)
     }
+}
+
+/// Waits until the holder has something new to announce; forever if it announces nothing.
+async fn changed(announcement: &mut Option<watch::Receiver<String>>) {
+    if let Some(changes) = announcement
+        && changes.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
 }

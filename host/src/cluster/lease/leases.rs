@@ -10,51 +10,83 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use windlass_core::lease::{Found, Timing};
+use windlass_core::names::{ANNOTATION_SHARD, LABEL_SHARD};
 
-use super::NAME;
+use super::shard_of;
 
-/// The Lease of the hosts of a namespace.
-pub(super) struct Leases {
+/// One Lease in the hosts' namespace.
+#[derive(Clone)]
+pub(in crate::cluster) struct Leases {
     api: Api<Lease>,
+    name: String,
     timing: Timing,
 }
 
 /// Why the Lease was not written.
-pub(super) enum Refusal {
+pub(in crate::cluster) enum Refusal {
     /// The Lease has changed since it was read.
     Outdated,
     Other(String),
 }
 
 impl Leases {
-    pub(super) fn new(client: Client, namespace: &str, timing: Timing) -> Self {
-        Self { api: Api::namespaced(client, namespace), timing }
+    pub(in crate::cluster) fn new(client: Client, namespace: &str, name: &str, timing: Timing) -> Self {
+        Self { api: Api::namespaced(client, namespace), name: name.to_owned(), timing }
+    }
+
+    /// The name of the Lease.
+    pub(in crate::cluster) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The times of the election.
+    pub(in crate::cluster) fn timing(&self) -> Timing {
+        self.timing
     }
 
     /// The Lease, if it exists.
     ///
     /// # Errors
     /// If the API server rejects the request or does not respond. The text is for users.
-    pub(super) async fn get(&self) -> Result<Option<Lease>, String> {
-        match tokio::time::timeout(self.timing.request_timeout(), self.api.get_opt(NAME)).await {
+    pub(in crate::cluster) async fn get(&self) -> Result<Option<Lease>, String> {
+        match tokio::time::timeout(self.timing.request_timeout(), self.api.get_opt(&self.name)).await {
             Ok(response) => response.map_err(|error| message_of(&error)),
             Err(_) => Err(self.no_response()),
         }
     }
 
     /// The Lease after each of its changes; none if it was deleted. An error does not end the stream.
-    pub(super) fn changes(&self) -> impl Stream<Item = Result<Option<Lease>, watcher::Error>> + Send + use<> {
-        watcher::watch_object(self.api.clone(), NAME).default_backoff().boxed()
+    pub(in crate::cluster) fn changes(
+        &self,
+    ) -> impl Stream<Item = Result<Option<Lease>, watcher::Error>> + Send + use<> {
+        watcher::watch_object(self.api.clone(), &self.name).default_backoff().boxed()
     }
 
-    /// Writes the Lease if it still has this version, or creates it if there is none.
-    pub(super) async fn write(&self, version: Option<String>, spec: LeaseSpec) -> Result<Lease, Refusal> {
+    /// Writes the Lease if it still has this version, or creates it if there is none. The Lease of a shard gets its label,
+    /// and this announcement.
+    pub(in crate::cluster) async fn write(
+        &self,
+        version: Option<String>,
+        spec: LeaseSpec,
+        announcement: Option<&str>,
+    ) -> Result<Lease, Refusal> {
         let exists = version.is_some();
-        let metadata = ObjectMeta { name: Some(NAME.to_owned()), resource_version: version, ..ObjectMeta::default() };
+        let one = |key: &str, value: String| [(key.to_owned(), value)].into();
+        let metadata = ObjectMeta {
+            name: Some(self.name.clone()),
+            resource_version: version,
+            labels: shard_of(&self.name).map(|shard| one(LABEL_SHARD, shard.to_string())),
+            annotations: announcement.map(|text| one(ANNOTATION_SHARD, text.to_owned())),
+            ..ObjectMeta::default()
+        };
         let lease = Lease { metadata, spec: Some(spec) };
         let params = PostParams::default();
         let sent = async {
-            if exists { self.api.replace(NAME, &params, &lease).await } else { self.api.create(&params, &lease).await }
+            if exists {
+                self.api.replace(&self.name, &params, &lease).await
+            } else {
+                self.api.create(&params, &lease).await
+            }
         };
         match tokio::time::timeout(self.timing.request_timeout(), sent).await {
             Ok(Ok(lease)) => Ok(lease),
@@ -68,7 +100,7 @@ impl Leases {
     }
 
     /// The spec of a Lease that this holder renews now.
-    pub(super) fn spec(&self, holder: String, acquired: Option<Timestamp>, transitions: i32) -> LeaseSpec {
+    pub(in crate::cluster) fn spec(&self, holder: String, acquired: Option<Timestamp>, transitions: i32) -> LeaseSpec {
         LeaseSpec {
             holder_identity: Some(holder),
             lease_duration_seconds: i32::try_from(self.timing.lease_duration.as_secs()).ok(),
@@ -80,7 +112,7 @@ impl Leases {
     }
 
     /// The state of a Lease. A Lease without a valid duration gets this host's.
-    pub(super) fn read(&self, lease: &Lease) -> Found {
+    pub(in crate::cluster) fn read(&self, lease: &Lease) -> Found {
         let Some(spec) = &lease.spec else { return Found::default() };
         let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         Found {

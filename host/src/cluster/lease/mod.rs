@@ -19,16 +19,32 @@ use jiff::Timestamp;
 use kube::Client;
 use windlass_core::lease::{Otherwise, Step, Timing, Watched};
 
-use self::leases::Leases;
+pub(super) use self::leases::Leases;
 
+use windlass_core::shards::{SHARDS_MAX, Shard};
+
+pub(super) use self::clock::since_boot;
+pub(super) use self::leases::Refusal;
 pub use candidate::Candidate;
 pub use fence::{FencedConnector, Pools};
 pub use gate::{GateLayer, WriteGate};
-pub use holder::End;
+pub use holder::{End, HeldLease};
 pub use identity::Instance;
 
-/// Name of the Lease, in the host's namespace.
+/// Name of the leader's Lease, in the host's namespace.
 pub const NAME: &str = "windlass";
+/// Start of the names of the shards' Leases; the shard's number follows.
+const SHARD_PREFIX: &str = "windlass-shard-";
+
+/// Name of a shard's Lease.
+pub fn name_of_shard(shard: Shard) -> String {
+    format!("{SHARD_PREFIX}{shard}")
+}
+
+/// The shard whose Lease has this name; none if it is another Lease.
+pub fn shard_of(name: &str) -> Option<Shard> {
+    name.strip_prefix(SHARD_PREFIX)?.parse().ok().filter(|shard| *shard < SHARDS_MAX)
+}
 
 /// How a host takes part in the leader election.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +65,7 @@ pub async fn preview(
     election: Election,
     instance: &Instance,
 ) -> Result<(Step, String), String> {
-    let leases = Leases::new(client, namespace, election.timing);
+    let leases = Leases::new(client, namespace, NAME, election.timing);
     let found = leases.get().await?.map(|lease| leases.read(&lease)).unwrap_or_default();
     let nothing_yet = (&Watched::default(), Duration::ZERO);
     let step = found.step(&instance.identity, Timestamp::now(), nothing_yet, election.otherwise);
@@ -61,7 +77,9 @@ pub async fn preview(
 pub fn is_of_lease<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     let rest = path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/");
-    rest.and_then(|rest| rest.split_once('/')).is_some_and(|(_, rest)| rest == format!("leases/{NAME}"))
+    rest.and_then(|rest| rest.split_once('/')).is_some_and(|(_, rest)| {
+        rest.strip_prefix("leases/").is_some_and(|name| name == NAME || shard_of(name).is_some())
+    })
 }
 
 /// Why this host may not act.
@@ -83,12 +101,14 @@ pub enum NotHolder {
     },
     /// Another host acquired the Lease, because this host could not renew it in time.
     #[error(
-        "this host stops, because Lease {namespace}/{NAME} is held by {holder} now: it was not renewed in time, or another client \
+        "this host stops, because Lease {namespace}/{name} is held by {holder} now: it was not renewed in time, or another client \
          changed it"
     )]
     Lost {
         /// Namespace of the Lease.
         namespace: String,
+        /// Name of the Lease.
+        name: String,
         /// Identity of the holder.
         holder: String,
     },

@@ -245,7 +245,9 @@ impl Store {
             let newest_version = listed.iter().map(|object| object.0.resource_version).max().unwrap_or_default();
             let is_known =
                 |object: &ByKey| inner.objects.get(&object.0.key).is_some_and(|known| is_same(&known.0, &object.0));
-            let fresh: Vec<_> = listed.into_iter().filter(|object| !is_known(object)).collect();
+            let mut fresh: Vec<_> = listed.into_iter().filter(|object| !is_known(object)).collect();
+            // In the order of their changes, as events would show them.
+            fresh.sort_unstable_by_key(|object| object.0.resource_version);
             (gone, fresh, newest_version)
         };
         let mut changes = Vec::with_capacity(gone.len() + fresh.len());

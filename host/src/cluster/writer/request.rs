@@ -161,7 +161,27 @@ pub fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]
 /// # Errors
 /// If the name does not form a valid URL.
 pub fn status(resource: &ApiResource, object: &Object, status: Map, account: Option<&Account>) -> Built {
-    let mut meta = Map::from([("name", Value::from(&*object.key.name)), ("uid", Value::from(object.uid.to_string()))]);
+    let meta = Map::from([("name", Value::from(&*object.key.name)), ("uid", Value::from(object.uid.to_string()))]);
+    status_with(meta, resource, object, status, account)
+}
+
+/// [`status`] as the host, if the object still has its version.
+pub fn status_if_unchanged(resource: &ApiResource, object: &Object, status: Map) -> Built {
+    let meta = Map::from([
+        ("name", Value::from(&*object.key.name)),
+        ("uid", Value::from(object.uid.to_string())),
+        ("resourceVersion", Value::from(object.resource_version.to_string())),
+    ]);
+    status_with(meta, resource, object, status, None)
+}
+
+fn status_with(
+    mut meta: Map,
+    resource: &ApiResource,
+    object: &Object,
+    status: Map,
+    account: Option<&Account>,
+) -> Built {
     if let Some(namespace) = &object.key.namespace {
         meta.insert("namespace", &**namespace);
     }

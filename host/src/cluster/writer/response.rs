@@ -38,8 +38,8 @@ impl Ack {
         Written::Child { kind: kind.clone(), resource_version: self.resource_version() }
     }
 
-    /// The resourceVersion, or 0 if the response has none: then there is no write to wait for.
-    fn resource_version(&self) -> u64 {
+    /// Version of the written object, or 0 if the response has none: then there is no write to wait for.
+    pub fn resource_version(&self) -> u64 {
         self.metadata.resource_version.parse().unwrap_or(0)
     }
 

@@ -295,6 +295,14 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         self.names.get(name).and_then(|place| self.groups.get(*place)).is_some_and(|group| group.running > 0)
     }
 
+    pub(super) fn any_running(&self, holds: impl Fn(&G, &K) -> bool) -> bool {
+        self.running > 0
+            && self.entries.iter().any(|(_, entry)| {
+                matches!(entry.phase, Phase::Running { .. })
+                    && self.groups.get(entry.group).is_some_and(|group| holds(&group.name, &entry.key))
+            })
+    }
+
     pub(super) fn next(&mut self, now: Instant) -> Option<Job<G, K>> {
         self.ring_timers(now);
         // A group may have as many workers as it leaves idle: a single group takes half of them, and a group without a

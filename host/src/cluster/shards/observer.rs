@@ -1,0 +1,69 @@
+//! Follows the Leases of all shards.
+
+use std::pin::Pin;
+
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::ListParams;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use windlass_core::lease::Timing;
+use windlass_core::names::LABEL_SHARD;
+
+use super::table::Table;
+
+type Events = Pin<Box<dyn Stream<Item = Result<Event<Lease>, watcher::Error>> + Send>>;
+
+/// Follows the Leases of all shards.
+pub(super) struct Observer {
+    api: Api<Lease>,
+    events: Events,
+    timing: Timing,
+    pub(super) table: Table,
+    /// The Leases of a list that is being received.
+    listed: Vec<Lease>,
+}
+
+impl Observer {
+    pub(super) fn new(api: Api<Lease>, timing: Timing) -> Self {
+        let config = watcher::Config::default().labels(LABEL_SHARD);
+        let events = watcher(api.clone(), config).default_backoff().boxed();
+        Self { api, events, timing, table: Table::default(), listed: Vec::new() }
+    }
+
+    /// Reads all Leases now.
+    pub(super) async fn list(&mut self) -> Result<(), String> {
+        let params = ListParams::default().labels(LABEL_SHARD);
+        match tokio::time::timeout(self.timing.request_timeout(), self.api.list(&params)).await {
+            Ok(Ok(list)) => self.table.note_list(list.items),
+            Ok(Err(error)) => return Err(error.to_string()),
+            Err(_) => return Err("no response of the API server".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Waits for the next change of a Lease.
+    pub(super) async fn next(&mut self) {
+        loop {
+            match self.events.next().await {
+                Some(Ok(Event::Init)) => self.listed.clear(),
+                Some(Ok(Event::InitApply(lease))) => self.listed.push(lease),
+                Some(Ok(Event::InitDone)) => {
+                    self.table.note_list(std::mem::take(&mut self.listed));
+                    return;
+                }
+                Some(Ok(Event::Apply(lease))) => {
+                    self.table.note(lease);
+                    return;
+                }
+                Some(Ok(Event::Delete(lease))) => {
+                    self.table.note_deleted(&lease);
+                    return;
+                }
+                Some(Err(error)) => tracing::debug!(%error, "the watch of the shards was interrupted"),
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
