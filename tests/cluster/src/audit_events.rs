@@ -36,6 +36,8 @@ pub struct AuditEvent {
     pub code: u16,
     /// The time at which the request arrived, RFC 3339 with microseconds.
     pub timestamp: String,
+    /// The time at which the response ended, or, for a watch that has not ended, at which it started.
+    pub ended: String,
     /// Path and query.
     pub uri: String,
     /// The request's body, from `AuditLevel::Request` on.
@@ -173,6 +175,7 @@ impl From<Line> for AuditEvent {
             name: object.name,
             code: line.response_status.map_or(0, |status| status.code),
             timestamp: line.request_received_timestamp,
+            ended: line.stage_timestamp,
             uri: line.request_uri,
             request_object: line.request_object,
             response_object: line.response_object,
@@ -193,6 +196,8 @@ pub(crate) struct Line {
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
     request_received_timestamp: String,
+    #[serde(default)]
+    stage_timestamp: String,
     #[serde(rename = "requestURI")]
     request_uri: String,
     request_object: Option<Value>,

@@ -38,8 +38,16 @@ pub struct Env {
     kubeconfig: OnceLock<PathBuf>,
     api: OnceLock<Api>,
     hosts: AtomicUsize,
+    /// The other hosts that share the parents: see [`shards`].
+    companions: Mutex<Vec<Host>>,
     namespaces: AtomicUsize,
     _slot: Slot,
+}
+
+/// Number of hosts that share the parents in every test whose hosts do not name a number: `WINDLASS_TEST_SHARDS`. With
+/// more than one, tests fail that count requests or stop the only host.
+fn shards() -> usize {
+    std::env::var("WINDLASS_TEST_SHARDS").ok().and_then(|count| count.parse().ok()).unwrap_or(1)
 }
 
 impl Env {
@@ -63,6 +71,7 @@ impl Env {
             kubeconfig: OnceLock::new(),
             api: OnceLock::new(),
             hosts: AtomicUsize::new(0),
+            companions: Mutex::default(),
             namespaces: AtomicUsize::new(0),
             _slot: slot,
         }
@@ -98,7 +107,16 @@ impl Env {
 
     /// [`Env::start_host`] with flags and variables.
     #[track_caller]
-    pub fn start_host_with(&self, options: HostOptions) -> Host {
+    pub fn start_host_with(&self, mut options: HostOptions) -> Host {
+        let shards = shards();
+        if shards > 1 && !options.args.iter().any(|arg| arg.starts_with("--shards")) {
+            options.args.push(format!("--shards={shards}"));
+            let mut companions = self.companions.lock().unwrap_or_else(PoisonError::into_inner);
+            for at in companions.len() + 1..shards {
+                let cache_dir = Some(self.cluster.dir().join(format!("companion-{at}-cache")));
+                companions.push(self.spawn_host(HostOptions { cache_dir, ..options.clone() }));
+            }
+        }
         let host = self.spawn_host(options);
         host.wait_ready();
         host
