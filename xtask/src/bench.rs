@@ -20,7 +20,8 @@ pub struct Args {
     /// Also write the figures as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Measure only this goal and those that are measured with it: p1, p5, p6, p7, p10, p11, p12 or r19; may be repeated
+    /// Measure only this goal and those that are measured with it: p1, p5, p6, p7, p10, p11, p12 or r19; or shards, which
+    /// has no goal and is measured only if it is named. May be repeated
     #[arg(long, value_name = "GOAL")]
     only: Vec<String>,
 }

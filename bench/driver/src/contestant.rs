@@ -57,18 +57,7 @@ impl Contestant {
         let mut command;
         match self {
             Self::Windlass => {
-                command = Command::new(&paths.windlass);
-                command.args([
-                    "run",
-                    "--health-addr",
-                    "127.0.0.1:0",
-                    "--metrics-addr",
-                    "127.0.0.1:0",
-                    "--workers",
-                    &workers,
-                    "--kubeconfig",
-                ]);
-                command.arg(&stage.windlass).arg("--cache-dir").arg(&paths.cache);
+                command = windlass(stage, paths);
             }
             Self::Raw => {
                 command = Command::new(std::env::current_exe()?);
@@ -90,9 +79,28 @@ impl Contestant {
                 command.arg(&stage.peer);
             }
         }
+        self.start_command(&mut command, stage)
+    }
+
+    fn start_command(self, command: &mut Command, stage: &Stage) -> anyhow::Result<Process> {
         // Each start has its own log, so that a second start does not overwrite the first one's.
         let number = std::fs::read_dir(stage.dir())?.count();
         let log = stage.dir().join(format!("{}-{number}.log", self.name().replace(' ', "-")));
-        Process::start(&mut command, &log)
+        Process::start(command, &log)
     }
+}
+
+/// Starts one of the hosts that share the parents.
+pub fn start_member(stage: &Stage, paths: &Paths, shards: usize) -> anyhow::Result<Process> {
+    let mut command = windlass(stage, paths);
+    command.arg("--shards").arg(shards.to_string());
+    Contestant::Windlass.start_command(&mut command, stage)
+}
+
+fn windlass(stage: &Stage, paths: &Paths) -> Command {
+    let mut command = Command::new(&paths.windlass);
+    command.args(["run", "--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0"]);
+    command.args(["--workers", &WORKERS.to_string(), "--kubeconfig"]).arg(&stage.windlass);
+    command.arg("--cache-dir").arg(&paths.cache);
+    command
 }

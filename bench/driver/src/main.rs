@@ -12,6 +12,7 @@ mod raw;
 mod report;
 mod scale;
 mod settings;
+mod shards;
 mod stage;
 mod starts;
 mod stats;
@@ -57,7 +58,8 @@ struct Run {
     /// Also write the table
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10, p11, p12, r19
+    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10, p11, p12, r19; or shards, which has no
+    /// goal and is measured only if it is named
     #[arg(long)]
     only: Vec<String>,
 }
@@ -114,6 +116,10 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
         say("R19: work B before, during and after the activity of hostile plugins");
         let rows = neighbours::measure_hostile(&run.paths, &amounts, &say).await;
         figures.hostile = figures.or_note("R19", rows, &say).unwrap_or_default();
+    }
+    if run.only.iter().any(|key| key == "shards") {
+        let rounds = shards::measure(&run.paths, &amounts, &say).await;
+        figures.shards = figures.or_note("shards", rounds, &say).unwrap_or_default();
     }
     say("done");
 

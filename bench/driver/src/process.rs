@@ -48,6 +48,32 @@ fn cpu_of(stat: &Path) -> anyhow::Result<f64> {
     Ok(seconds(ticks) / USER_HZ)
 }
 
+/// A process of the control plane, which the testbed started.
+pub struct Component(PathBuf);
+
+impl Component {
+    /// Finds it by its name and the cluster's folder, which are among its arguments.
+    pub fn find(name: &str, folder: &Path) -> anyhow::Result<Self> {
+        // With the slash, because another cluster's folder may begin with the same name.
+        let folder = format!("{}/", folder.display());
+        for entry in fs::read_dir("/proc")? {
+            let process = entry?.path();
+            // Other processes end meanwhile.
+            let Ok(arguments) = fs::read(process.join("cmdline")) else { continue };
+            let arguments = String::from_utf8_lossy(&arguments);
+            if arguments.split('\0').nth(1) == Some(name) && arguments.contains(&folder) {
+                return Ok(Self(process.join("stat")));
+            }
+        }
+        bail!("no process {name} of the cluster in {folder}")
+    }
+
+    /// CPU time of the process so far, in seconds, to a hundredth.
+    pub fn cpu(&self) -> anyhow::Result<f64> {
+        cpu_of(&self.0)
+    }
+}
+
 impl Process {
     /// Starts it with standard output and standard error in a file.
     pub fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {

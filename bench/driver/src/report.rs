@@ -11,6 +11,7 @@ use crate::neighbours::{Beside, Hostile, Latency};
 use crate::process::seconds;
 use crate::scale::{Resync, Scale};
 use crate::settings::CHILDREN;
+use crate::shards::{self, COLUMNS, Turn};
 use crate::starts::Starts;
 use crate::stats::median;
 use crate::work::Round;
@@ -32,6 +33,8 @@ pub struct Figures {
     pub starts: Option<Starts>,
     /// P12.
     pub failover: Option<Failover>,
+    /// For each round, the turn of each number of hosts that share the parents.
+    pub shards: Vec<BTreeMap<usize, Turn>>,
     /// P6.
     pub no_ops: Option<Resync>,
     /// P5: median and p99 of a call, in microseconds.
@@ -357,6 +360,9 @@ impl Figures {
                 }),
             );
         }
+        if !self.shards.is_empty() {
+            all.insert("shards".to_owned(), self.shards_json());
+        }
         all.insert("machine".to_owned(), json!(machine));
         all.insert("date".to_owned(), json!(date));
         Value::Object(all)
@@ -385,6 +391,7 @@ impl Figures {
         self.rounds_table(&mut text);
         self.scale_table(&mut text);
         self.hostile_table(&mut text);
+        self.shards_table(&mut text);
         for note in &self.notes {
             let _ = writeln!(text, "\nNote: {note}.");
         }
@@ -462,6 +469,41 @@ impl Figures {
             let _ = writeln!(text, "| {what} | {:.2} | {before} | {meanwhile} | {outside} | {after} |", beside.cores);
         }
     }
+
+    fn shards_table(&self, text: &mut String) {
+        let Some(turn) = self.shards.iter().flat_map(BTreeMap::values).next() else { return };
+        let titles: Vec<_> = COLUMNS.iter().map(|(title, _)| *title).collect();
+        let _ = write!(
+            text,
+            "\n## One to three hosts share {} parents with {CHILDREN} children, all of which are changed\n\n\
+             | hosts | round | {} | CPU s of each host |\n|---|---|{}---|\n",
+            turn.parents,
+            titles.join(" | "),
+            "---|".repeat(titles.len()),
+        );
+        for hosts in 1..=shards::MOST {
+            for (number, round) in self.shards.iter().enumerate() {
+                let Some((turn, figures)) = shards::figures(round, hosts) else { continue };
+                let figures = figures.map(short).join(" | ");
+                let each: Vec<_> = turn.hosts.iter().map(|cpu| format!("{cpu:.2}")).collect();
+                let _ = writeln!(text, "| {hosts} | {} | {figures} | {} |", number + 1, each.join(" + "));
+            }
+            if let Some(medians) = shards::medians(&self.shards, hosts) {
+                let medians = medians.map(|figure| format!("**{}**", short(figure))).join(" | ");
+                let _ = writeln!(text, "| {hosts} | **median** | {medians} | |");
+            }
+        }
+    }
+
+    fn shards_json(&self) -> Value {
+        let all = (1..=shards::MOST).filter_map(|hosts| {
+            let medians = shards::medians(&self.shards, hosts)?;
+            let figures =
+                COLUMNS.iter().zip(medians).map(|((_, key), figure)| ((*key).to_owned(), json!(rounded(figure))));
+            Some(Value::Object(std::iter::once(("hosts".to_owned(), json!(hosts))).chain(figures).collect()))
+        });
+        all.collect()
+    }
 }
 
 /// Four digits: more would be noise.
@@ -525,5 +567,30 @@ mod tests {
         assert_eq!(fields, ["goal", "limit", "measure", "met", "peers", "ratio", "unit", "windlass"]);
         assert_eq!(json["p2"]["ratio"], json!(0.25));
         assert!(figures.markdown("two cores", "2026-01-01").contains("| P1 |"));
+    }
+
+    #[test]
+    fn figures_of_shards_are_medians_and_relative_to_one_host_in_the_same_round() {
+        let turn = |seconds: f64, hosts: &[f64]| Turn {
+            parents: 1000,
+            seconds,
+            changing: 1.0,
+            hosts: hosts.to_vec(),
+            server: 5.0,
+            etcd: 2.0,
+        };
+        let round = |one: f64, two: f64| BTreeMap::from([(1, turn(one, &[4.0])), (2, turn(two, &[2.5, 2.0]))]);
+        let figures =
+            Figures { shards: vec![round(10.0, 5.0), round(20.0, 20.0), round(40.0, 10.0)], ..Figures::default() };
+        let json = &figures.json("two cores", "2026-01-01")["shards"];
+        assert_eq!((&json[0]["hosts"], &json[0]["parents_per_second"]), (&json!(1), &json!(50.0)));
+        assert_eq!((&json[1]["parents_per_second"], &json[1]["ratio"]), (&json!(100.0), &json!(2.0)));
+        assert_eq!((&json[1]["hosts_cpu"], &json[1]["server_percent"]), (&json!(4.5), &json!(50.0)));
+        assert_eq!(json.as_array().map(Vec::len), Some(2), "no turn of three hosts");
+        let table = figures.markdown("two cores", "2026-01-01");
+        assert!(
+            table.contains("| 2 | 1 | 200 | 2.00 | 5.00 | 1.00 | 4.50 | 5.00 | 100 | 2.00 | 2.50 + 2.00 |"),
+            "{table}"
+        );
     }
 }

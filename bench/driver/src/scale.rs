@@ -194,7 +194,7 @@ async fn published(stage: &Stage, host: &Process, spec: &serde_json::Value) -> a
 }
 
 /// Waits until a process has been idle for a while.
-async fn quiet(process: &Process) -> anyhow::Result<()> {
+pub async fn quiet(process: &Process) -> anyhow::Result<()> {
     let begun = Instant::now();
     let mut quiet = 0;
     let mut before = process.cpu()?;

@@ -62,6 +62,8 @@ pub struct Amounts {
     pub idle: Duration,
     /// The number of converged parents that are reconciled again.
     pub settled: usize,
+    /// The number of parents that one to three hosts share.
+    pub shared: usize,
     /// The numbers of parents at which memory is measured.
     pub sizes: [usize; 3],
     /// The number of plugins at a start.
@@ -87,6 +89,7 @@ impl Amounts {
             changes: 200,
             idle: Duration::from_secs(15),
             settled: 2000,
+            shared: 2000,
             sizes: [500, 1000, 4000],
             plugins: 10,
             parents_of_one: 2000,
@@ -106,6 +109,7 @@ impl Amounts {
             changes: 400,
             idle: Duration::from_secs(30),
             settled: 10_000,
+            shared: 5000,
             sizes: [1000, 5000, 20_000],
             plugins: 100,
             parents_of_one: 10_000,

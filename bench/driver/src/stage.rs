@@ -19,10 +19,11 @@ pub const NAMESPACE: &str = "bench";
 pub const LOADS: &str = "/apis/bench.example/v1/namespaces/bench/loads";
 /// The API path of the children.
 pub const CONFIG_MAPS: &str = "/api/v1/namespaces/bench/configmaps";
+/// The namespace of the host.
+pub const SYSTEM_NAMESPACE: &str = "windlass-system";
 /// The host's user in the audit log.
 pub const WINDLASS_USER: &str = "system:serviceaccount:windlass-system:windlass";
 
-const SYSTEM_NAMESPACE: &str = "windlass-system";
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// The number of the driver's own requests that run at once.
 pub const PARALLEL: usize = 16;
@@ -209,27 +210,47 @@ impl Stage {
         self.admin.write(Method::PATCH, &format!("{LOADS}/{parent}"), MERGE, body.into()).await.map(drop)
     }
 
+    /// Changes the note of the parents `load-0` to `load-(PARENTS - 1)`.
+    pub async fn note_all(&self, parents: usize, note: &str) -> anyhow::Result<()> {
+        let changes = (0..parents).map(|number| async move { self.note(&format!("load-{number}"), note).await });
+        futures::stream::iter(changes).buffer_unordered(PARALLEL).try_for_each(|()| async { Ok(()) }).await
+    }
+
+    /// The number of children that show a note.
+    pub async fn noted(&self, note: &str) -> anyhow::Result<usize> {
+        let mut count = 0;
+        let is_noted = |item: &Value| item.pointer("/data/note").and_then(Value::as_str) == Some(note);
+        self.visit(CONFIG_MAPS, |item| count += usize::from(is_noted(item))).await?;
+        Ok(count)
+    }
+
     /// The size of all parents and children as a cache would store them: without `managedFields`, in bytes.
     pub async fn trimmed_bytes(&self) -> anyhow::Result<u64> {
         let mut bytes = 0;
         for path in [LOADS, CONFIG_MAPS] {
-            let mut token = String::new();
-            loop {
-                let page = self.admin.get(&format!("{path}?limit=500&continue={token}")).await?;
-                for item in page.get("items").and_then(Value::as_array).into_iter().flatten() {
-                    let mut item = item.clone();
-                    if let Some(meta) = item.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-                        meta.remove("managedFields");
-                    }
-                    bytes += item.to_string().len() as u64;
+            let measure = |item: &Value| {
+                let mut item = item.clone();
+                if let Some(meta) = item.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+                    meta.remove("managedFields");
                 }
-                match page.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty()) {
-                    Some(next) => next.clone_into(&mut token),
-                    None => break,
-                }
-            }
+                bytes += item.to_string().len() as u64;
+            };
+            self.visit(path, measure).await?;
         }
         Ok(bytes)
+    }
+
+    /// Lists all objects of a path, page by page.
+    async fn visit(&self, path: &str, mut visit: impl FnMut(&Value)) -> anyhow::Result<()> {
+        let mut token = String::new();
+        loop {
+            let page = self.admin.get(&format!("{path}?limit=500&continue={token}")).await?;
+            page.get("items").and_then(Value::as_array).into_iter().flatten().for_each(&mut visit);
+            match page.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty()) {
+                Some(next) => next.clone_into(&mut token),
+                None => return Ok(()),
+            }
+        }
     }
 
     fn windlass_says(&self, args: &[&str]) -> anyhow::Result<String> {
