@@ -73,6 +73,9 @@ leader-elect-retry-period: leaderElection.retryPeriod
 {{- if not .Values.leaderElection.enabled }}
 - --leader-elect=false
 {{- end }}
+{{- if gt (int .Values.shards) 1 }}
+- {{ printf "--shards=%d" (int .Values.shards) }}
+{{- end }}
 {{- if .Values.host.requireSignatures }}
 - --require-signatures
 {{- end }}
@@ -111,6 +114,14 @@ leader-elect-retry-period: leaderElection.retryPeriod
 {{- if has .Release.Namespace (list "default" "kube-system" "kube-public" "kube-node-lease") }}
 {{- fail (printf "Windlass needs a namespace of its own, and %s is shared: the host may impersonate its ServiceAccounts, and a policy denies them to write there. Set --namespace to another one" .Release.Namespace) }}
 {{- end }}
+{{- if gt (int .Values.shards) 1 }}
+{{- if not .Values.leaderElection.enabled }}
+{{- fail "shards is greater than 1 and leaderElection.enabled is false: hosts share the parents only with leader election. Set shards to 1, or leaderElection.enabled to true" }}
+{{- end }}
+{{- if gt (int .Values.shards) (int .Values.replicaCount) }}
+{{- fail (printf "shards is %d and replicaCount is %d: a shard would have no host. Set replicaCount to at least the number of shards; one more is a standby" (int .Values.shards) (int .Values.replicaCount)) }}
+{{- end }}
+{{- end }}
 {{- $several := gt (int .Values.replicaCount) 1 }}
 {{- if and $several (not .Values.leaderElection.enabled) }}
 {{- fail "replicaCount is greater than 1 and leaderElection.enabled is false: every host but one would exit. Set replicaCount to 1, or leaderElection.enabled to true" }}
@@ -121,7 +132,7 @@ leader-elect-retry-period: leaderElection.retryPeriod
 {{- if and (not .Values.leaderElection.enabled) (eq (default "" .Values.strategy.type) "RollingUpdate") }}
 {{- fail "leaderElection.enabled is false and strategy.type is RollingUpdate: a new host would exit while the old one runs. Remove strategy.type" }}
 {{- end }}
-{{- $flags := dict "leader-elect" "leaderElection.enabled" "require-signatures" "host.requireSignatures" "log-traces" "host.logTraces" "plain-http" "host.plainHttp" "metrics-addr" "metrics.enabled" }}
+{{- $flags := dict "leader-elect" "leaderElection.enabled" "shards" "shards" "require-signatures" "host.requireSignatures" "log-traces" "host.logTraces" "plain-http" "host.plainHttp" "metrics-addr" "metrics.enabled" }}
 {{- $flags = merge $flags (include "windlass.flags" . | fromYaml) }}
 {{- range .Values.extraArgs }}
 {{- with get $flags (regexReplaceAll "=.*$" (trimPrefix "--" .) "") }}
