@@ -89,31 +89,38 @@ pub(super) async fn record_rollout(
         return Ok(());
     }
     next.insert("rollout", rollout);
-    let unwritten = |why: &str| {
-        let message = format!("status.rollout could not be written, so the component does not go live yet: {why}");
-        Problem::new(Step::Granted, PluginReason::ApiError, message)
-    };
-    let request =
-        request::status(resource, object, next, None).map_err(|problem| unwritten(&format!("{problem:?}")))?;
-    send(client, of_plugin(request, object)).await.map(drop).map_err(|error| unwritten(&plain(&error)))
+    send_rollout(client, resource, object, next, "the component does not go live yet").await.map(drop)
 }
 
 /// Tells the other hosts to end their reconciles of the Plugin's parents. Returns the version of the Plugin that says so.
 pub(super) async fn write_unshared(client: &Client, resource: &ApiResource, object: &Object) -> Result<u64, Problem> {
     let mut next = observed(object);
     remove_shared(&mut next);
-    let unwritten = |why: &str| {
-        let message =
-            format!("status.rollout could not be written, so other hosts have some of the parents yet: {why}");
-        Problem::new(Step::Granted, PluginReason::ApiError, message)
-    };
-    let request =
-        request::status(resource, object, next, None).map_err(|problem| unwritten(&format!("{problem:?}")))?;
-    let ack = send(client, of_plugin(request, object)).await.map_err(|error| unwritten(&plain(&error)))?;
-    match ack.resource_version() {
-        0 => Err(unwritten("the response has no version")),
+    match send_rollout(client, resource, object, next, UNSHARED).await?.resource_version() {
+        0 => Err(unwritten(UNSHARED, "the response has no version")),
         version => Ok(version),
     }
+}
+
+/// What follows if other hosts cannot be told to end their reconciles.
+const UNSHARED: &str = "other hosts reconcile some of the parents yet";
+
+/// Writes a status with another `rollout`. `consequence`: what follows if that fails.
+async fn send_rollout(
+    client: &Client,
+    resource: &ApiResource,
+    object: &Object,
+    next: Map,
+    consequence: &str,
+) -> Result<Ack, Problem> {
+    let request = request::status(resource, object, next, None);
+    let request = request.map_err(|problem| unwritten(consequence, &format!("{problem:?}")))?;
+    send(client, of_plugin(request, object)).await.map_err(|error| unwritten(consequence, &plain(&error)))
+}
+
+fn unwritten(consequence: &str, why: &str) -> Problem {
+    let message = format!("status.rollout could not be written, so {consequence}: {why}");
+    Problem::new(Step::Granted, PluginReason::ApiError, message)
 }
 
 /// Names the Plugin's status in the audit line.
@@ -543,6 +550,8 @@ mod tests {
     use windlass_core::contract::Limits;
     use windlass_core::json;
 
+    use std::sync::LazyLock;
+
     use super::*;
     use crate::plugins::caps;
 
@@ -579,6 +588,34 @@ mod tests {
         assert_ne!(last_failure(Some(&first), Some(failure("taken by another", 2))), Some(first));
     }
 
+    /// The state of a Plugin without a live component.
+    fn without_component(result: &Result<Findings, Problem>) -> Standing<'_> {
+        static NO_KINDS: LazyLock<FormerKinds> = LazyLock::new(FormerKinds::default);
+        Standing { live: None, elsewhere: &[], is_taken_back: false, former_kinds: &NO_KINDS, result }
+    }
+
+    #[test]
+    fn h03_plugin_that_lost_its_kind_or_is_taken_back_is_not_shared_and_other_problems_leave_it_shared() {
+        let kind = std::sync::Arc::new(windlass_api::plugin_kind());
+        let object = r#"{"metadata":{"name":"echo","uid":"1","resourceVersion":"1","generation":1}}"#;
+        let object = Object::from_api(&kind, object).expect("a Plugin");
+        let rollout = |before: &str, reason, is_taken_back| {
+            let result = Err(Problem::new(Step::Granted, reason, "a problem"));
+            let before = json::parse(before.as_bytes(), 8).expect("JSON");
+            let standing = Standing { is_taken_back, ..without_component(&result) };
+            let before = before.as_object().expect("an object");
+            next(&object, before, standing, None, jiff::Timestamp::UNIX_EPOCH).get("rollout").cloned()
+        };
+        let shared = r#"{"rollout":{"decided":true,"hash":"a","shared":true}}"#;
+        let is_shared = |rollout: Option<Value>| {
+            rollout.as_ref().and_then(Value::as_object).map(|rollout| rollout.get("shared").is_some())
+        };
+        assert_eq!(is_shared(rollout(shared, PluginReason::SourceNotFound, false)), Some(true));
+        assert_eq!(is_shared(rollout(shared, PluginReason::ParentKindTaken, false)), Some(false));
+        assert_eq!(is_shared(rollout(shared, PluginReason::SourceNotFound, true)), Some(false));
+        assert_eq!(rollout("{}", PluginReason::ParentKindTaken, false), None, "no component was ever live");
+    }
+
     #[test]
     fn r09_blocked_deletions_stay_blocked_while_no_component_is_live() {
         let kind = std::sync::Arc::new(windlass_api::plugin_kind());
@@ -587,13 +624,7 @@ mod tests {
         let result = Err(Problem::new(Step::Fetched, PluginReason::SourceNotFound, "gone"));
         let next = |before: &[u8]| {
             let before = json::parse(before, 8).expect("JSON");
-            let standing = Standing {
-                live: None,
-                elsewhere: &[],
-                is_taken_back: false,
-                former_kinds: &FormerKinds::default(),
-                result: &result,
-            };
+            let standing = without_component(&result);
             let before = before.as_object().expect("an object");
             let next = next(&object, before, standing, None, jiff::Timestamp::UNIX_EPOCH);
             let plugin = format!(
@@ -623,13 +654,8 @@ mod tests {
                 capped,
                 conditions_kept,
             };
-            let standing = Standing {
-                live: None,
-                elsewhere: &[],
-                is_taken_back: false,
-                former_kinds: &FormerKinds::default(),
-                result: &Ok(findings),
-            };
+            let result = Ok(findings);
+            let standing = without_component(&result);
             let all = conditions(Some(1), false, 0, standing);
             let granted = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Granted")).cloned();
             let granted = granted.expect("the condition");
@@ -647,13 +673,7 @@ mod tests {
     fn stalled_watch_sets_synced_and_ready_to_false() {
         let stalled = "the host's watch of Pod.v1 has stalled: no progress since 2026-11-23T08:00:00Z: 503";
         let result = Err(Problem::new(Step::Synced, PluginReason::WatchStalled, stalled));
-        let standing = Standing {
-            live: None,
-            elsewhere: &[],
-            is_taken_back: false,
-            former_kinds: &FormerKinds::default(),
-            result: &result,
-        };
+        let standing = without_component(&result);
         let all = conditions(Some(1), false, 0, standing);
         let condition = |kind: &str| {
             let one = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some(kind)).expect(kind);
@@ -676,13 +696,7 @@ mod tests {
         let mut last = before.as_object().expect("an object").clone();
         for _ in 0..2 {
             let result = Err(Problem::new(Step::Granted, PluginReason::Terminating, "stuck"));
-            let standing = Standing {
-                live: None,
-                elsewhere: &[],
-                is_taken_back: false,
-                former_kinds: &FormerKinds::default(),
-                result: &result,
-            };
+            let standing = without_component(&result);
             last = next(&object, &last, standing, None, jiff::Timestamp::UNIX_EPOCH);
         }
         for (field, value) in before.as_object().expect("an object").iter() {
