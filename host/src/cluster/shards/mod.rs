@@ -12,13 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwapOption;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::ListParams;
 use kube::{Api, Client};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use windlass_core::ids::{ObjectKey, PluginName};
 use windlass_core::lease::Timing;
-use windlass_core::names::LABEL_SHARD;
 use windlass_core::object::Object;
 use windlass_core::shards::{Announcement, Claims, FailingShare, Rollout, Shard};
 
@@ -271,7 +269,7 @@ impl Shards {
             || state.others.values().any(|other| other.for_leader.contains(name.as_str()))
     }
 
-    /// Whether the other members may begin to share the parents of a Plugin: they have taken over its last change.
+    /// Whether the other members may begin to share the parents of a Plugin: they have applied its last change.
     /// A change of this queues the Plugin.
     pub fn are_prepared(&self, name: &PluginName) -> bool {
         let state = self.0.state.lock();
@@ -308,12 +306,7 @@ impl Shards {
         }
         let api: Api<Lease> = Api::namespaced(self.0.client.clone(), &self.0.namespace);
         // The answer must not be older than the request: a host may have acquired a shard just before.
-        let params = ListParams::default().labels(LABEL_SHARD);
-        let leases = match tokio::time::timeout(self.0.timing.request_timeout(), api.list(&params)).await {
-            Ok(Ok(list)) => list.items,
-            Ok(Err(error)) => return Err(unlisted(&error.to_string())),
-            Err(_) => return Err(unlisted("no response of the API server")),
-        };
+        let leases = observer::list(&api, self.0.timing).await.map_err(|error| unlisted(&error))?;
         let now = since_boot();
         let (late, expired): (Vec<_>, _) = {
             let mut table = self.0.table.lock();

@@ -15,6 +15,16 @@ use super::table::Table;
 
 type Events = Pin<Box<dyn Stream<Item = Result<Event<Lease>, watcher::Error>> + Send>>;
 
+/// The Leases of all shards, not older than this call.
+pub(super) async fn list(api: &Api<Lease>, timing: Timing) -> Result<Vec<Lease>, String> {
+    let params = ListParams::default().labels(LABEL_SHARD);
+    match tokio::time::timeout(timing.request_timeout(), api.list(&params)).await {
+        Ok(Ok(list)) => Ok(list.items),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("no response of the API server".to_owned()),
+    }
+}
+
 /// Follows the Leases of all shards.
 pub(super) struct Observer {
     api: Api<Lease>,
@@ -34,12 +44,7 @@ impl Observer {
 
     /// Reads all Leases now.
     pub(super) async fn list(&mut self) -> Result<(), String> {
-        let params = ListParams::default().labels(LABEL_SHARD);
-        match tokio::time::timeout(self.timing.request_timeout(), self.api.list(&params)).await {
-            Ok(Ok(list)) => self.table.note_list(list.items),
-            Ok(Err(error)) => return Err(error.to_string()),
-            Err(_) => return Err("no response of the API server".to_owned()),
-        }
+        self.table.note_list(list(&self.api, self.timing).await?);
         Ok(())
     }
 
