@@ -82,7 +82,7 @@ pub fn medians(rounds: &[BTreeMap<usize, Turn>], hosts: usize) -> Option<[f64; C
     Some(std::array::from_fn(|at| middle(at).unwrap_or_default()))
 }
 
-/// Measures everything on one cluster. The hosts are started anew for each turn, and the order varies.
+/// Measures everything on one cluster. Each turn starts new hosts, and the order varies.
 pub async fn measure(
     paths: &Paths,
     amounts: &Amounts,

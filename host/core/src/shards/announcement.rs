@@ -27,7 +27,7 @@ pub struct Announcement {
     /// alone.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub for_leader: BTreeSet<String>,
-    /// The Plugins whose last change the holder has not taken over yet: it goes on with its share, but does not begin
+    /// The Plugins whose last change the holder has not applied yet: it continues with its share, but does not begin
     /// one.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub behind: BTreeSet<String>,

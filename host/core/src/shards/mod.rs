@@ -13,7 +13,7 @@
 //! A host judges by what its watch of the Leases shows, and by its own view only once the watch shows it: everything
 //! that was written before is then visible, too. So of two hosts whose views both claim a parent, at least one sees the
 //! claim of the other. A host that does not renew its Lease writes nothing any more (see [`crate::lease`]) and loses its
-//! shard, so nobody waits for it.
+//! shard, so no host waits for it.
 
 pub mod announcement;
 #[cfg(test)]

@@ -113,8 +113,8 @@ impl HeldLease {
         let found = lease.as_ref().map(|lease| self.leases.read(lease)).unwrap_or_default();
         let spec = lease.as_ref().and_then(|lease| lease.spec.as_ref());
         let holder = found.holder.unwrap_or_default();
-        // The other hosts take over the share of a shard without a holder; no host takes over that of one which was
-        // deleted before its time has passed, but this host does not know when that was.
+        // The other hosts reconcile the share of a shard without a holder. They wait for the lease duration if the
+        // Lease was deleted, but this host does not know when that was.
         let is_given_up = self.announcement.is_some() && holder.is_empty();
         // Another host may have held the Lease meanwhile, also if it is free now. A user who empties the holder, or who
         // deletes the Lease, changes neither number nor time.
