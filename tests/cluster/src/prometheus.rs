@@ -11,9 +11,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::poll::until;
 use crate::ports;
 use crate::supervised::{Plan, Process, Ready, Supervised};
 use crate::tools;
+
+/// How long the server may take until it is ready.
+const START: Duration = Duration::from_mins(1);
 
 /// A running Prometheus server. Dropping it ends it; so does any end of this process.
 pub struct Prometheus {
@@ -52,7 +56,11 @@ impl Prometheus {
                 ready: Ready { tcp: vec![format!("127.0.0.1:{port}")], timeout_seconds: 60, ..Ready::default() },
             };
             match Supervised::start(&supervise, &plan) {
-                Ok(processes) => return Ok(Self { port, _processes: processes }),
+                Ok(processes) => {
+                    let server = Self { port, _processes: processes };
+                    server.wait_ready()?;
+                    return Ok(server);
+                }
                 // Another process took the port in the meantime.
                 Err(error) if tries < 3 && format!("{error:#}").contains("address already in use") => tries += 1,
                 Err(error) => {
@@ -62,18 +70,19 @@ impl Prometheus {
         }
     }
 
+    /// Waits until the server has loaded its database: before, it accepts connections, but responds 503 to queries.
+    fn wait_ready(&self) -> Result<()> {
+        until("Prometheus to be ready", START, || self.get("/-/ready").map(Some))?;
+        Ok(())
+    }
+
     /// The values of the series that an expression (`PromQL`) selects now.
     pub fn query(&self, expression: &str) -> Result<Vec<f64>> {
         let mut encoded = String::new();
         for byte in expression.bytes() {
             write!(encoded, "%{byte:02X}")?;
         }
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).context("cannot connect to Prometheus")?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        write!(stream, "GET /api/v1/query?query={encoded} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
-        let mut response = String::new();
-        stream.read_to_string(&mut response).context("no response of Prometheus")?;
-        let (_, body) = response.split_once("\r\n\r\n").context("no body in the response of Prometheus")?;
+        let body = self.get(&format!("/api/v1/query?query={encoded}"))?;
         let body: Value = serde_json::from_str(body).with_context(|| format!("not valid JSON: {body}"))?;
         let result = body.pointer("/data/result").and_then(Value::as_array);
         let result = result.with_context(|| format!("query {expression} failed: {body}"))?;
@@ -83,6 +92,21 @@ impl Prometheus {
             value.parse().with_context(|| format!("{value} is not a number"))
         });
         values.collect()
+    }
+
+    /// The body of the response to a GET of `path`. An error unless the server responds 200.
+    fn get(&self, path: &str) -> Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).context("cannot connect to Prometheus")?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        let mut response = String::new();
+        stream.read_to_string(&mut response).context("no response of Prometheus")?;
+        let (head, body) = response.split_once("\r\n\r\n").context("no body in the response of Prometheus")?;
+        let status = head.lines().next().unwrap_or_default();
+        if status.split(' ').nth(1) != Some("200") {
+            bail!("GET {path}: {status}: {body}");
+        }
+        Ok(body.to_owned())
     }
 }
 
