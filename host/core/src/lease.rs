@@ -98,7 +98,7 @@ impl fmt::Display for Identity {
 
 /// The state of a Lease.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct LeaseState {
     /// The holder; `None` if the Lease is released.
     pub holder: Option<String>,
     /// Time of the holder's last renewal, by the holder's clock.
@@ -110,14 +110,14 @@ pub struct Found {
 /// What a host without the Lease observed since it began to wait. It judges by its own clock only: the holder's clock
 /// may be wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Watched {
+pub struct Observations {
     /// The last version of the Lease, and when this host first saw it.
     last: Option<(Option<String>, Duration)>,
     /// Whether this host saw the Lease change.
     changed: bool,
 }
 
-impl Watched {
+impl Observations {
     /// Whether this host ever saw the Lease.
     pub fn has_seen_one(&self) -> bool {
         self.changed || self.last.as_ref().is_some_and(|(version, _)| version.is_some())
@@ -157,14 +157,14 @@ pub enum Step {
 
 /// What a host does while another one holds the Lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Otherwise {
+pub enum WhileHeld {
     /// It stands by, and takes the Lease when it can.
     StandBy,
     /// It exits, unless the holder may have ended.
     Exit,
 }
 
-impl Found {
+impl LeaseState {
     /// The state of a Lease that was deleted, not released: its holder is unknown, and may write for this long.
     pub fn deleted(duration: Duration) -> Self {
         Self { holder: Some("an unknown host: the Lease was deleted".to_owned()), renewed: None, duration }
@@ -175,8 +175,8 @@ impl Found {
         &self,
         own: &Identity,
         now: Timestamp,
-        (watched, silent): (&Watched, Duration),
-        otherwise: Otherwise,
+        (observed, silent): (&Observations, Duration),
+        while_held: WhileHeld,
     ) -> Step {
         let Some(holder) = self.holder.as_deref().filter(|holder| !holder.is_empty() && **holder != own.to_string())
         else {
@@ -189,10 +189,10 @@ impl Found {
         // The clocks are compared only to exit without a wait, never to take the Lease.
         let age = self.renewed.map(|renewed| now.duration_since(renewed)).unwrap_or_default();
         let seems_held_for = self.duration.saturating_sub(Duration::try_from(age).unwrap_or_default());
-        let is_active = watched.changed || (!seems_held_for.is_zero() && !own.is_neighbour(holder));
-        match otherwise {
-            Otherwise::Exit if is_active => Step::Refuse { expires_in: seems_held_for },
-            Otherwise::Exit | Otherwise::StandBy => Step::Wait { expires_in },
+        let is_active = observed.changed || (!seems_held_for.is_zero() && !own.is_neighbour(holder));
+        match while_held {
+            WhileHeld::Exit if is_active => Step::Refuse { expires_in: seems_held_for },
+            WhileHeld::Exit | WhileHeld::StandBy => Step::Wait { expires_in },
         }
     }
 }
@@ -203,28 +203,28 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn found(holder: Option<&str>, seconds_ago: i64) -> Found {
+    fn state(holder: Option<&str>, seconds_ago: i64) -> LeaseState {
         let renewed = Timestamp::from_second(1_000_000 - seconds_ago).expect("a time");
-        Found { holder: holder.map(str::to_owned), renewed: Some(renewed), duration: 15 * SECOND }
+        LeaseState { holder: holder.map(str::to_owned), renewed: Some(renewed), duration: 15 * SECOND }
     }
 
-    fn step(found: &Found, watched: &Watched, silent: Duration, otherwise: Otherwise) -> Step {
+    fn step(state: &LeaseState, observed: &Observations, silent: Duration, while_held: WhileHeld) -> Step {
         let now = Timestamp::from_second(1_000_000).expect("a time");
-        found.step(&Identity::new("node-a", "1"), now, (watched, silent), otherwise)
+        state.step(&Identity::new("node-a", "1"), now, (observed, silent), while_held)
     }
 
-    fn changed() -> Watched {
-        let mut watched = Watched::default();
-        watched.note(Some("1"), SECOND);
-        watched.note(Some("2"), SECOND);
-        watched
+    fn changed() -> Observations {
+        let mut observed = Observations::default();
+        observed.note(Some("1"), SECOND);
+        observed.note(Some("2"), SECOND);
+        observed
     }
 
     #[test]
     fn h01_free_lease_and_lease_of_the_same_instance_are_acquired_at_once() {
         for holder in [None, Some(""), Some("node-a_1")] {
-            for otherwise in [Otherwise::StandBy, Otherwise::Exit] {
-                let step = step(&found(holder, 0), &Watched::default(), Duration::ZERO, otherwise);
+            for while_held in [WhileHeld::StandBy, WhileHeld::Exit] {
+                let step = step(&state(holder, 0), &Observations::default(), Duration::ZERO, while_held);
                 assert_eq!(step, Step::Take, "{holder:?}");
             }
         }
@@ -233,51 +233,51 @@ mod tests {
     #[test]
     fn h01_standby_takes_the_lease_only_after_it_saw_no_change_for_the_lease_duration_whatever_the_clocks_say() {
         for seconds_ago in [-100_000, 0, 15, 100_000] {
-            let lease = found(Some("node-b_1"), seconds_ago);
+            let lease = state(Some("node-b_1"), seconds_ago);
             for (silent, expected) in [
                 (Duration::ZERO, Step::Wait { expires_in: 15 * SECOND }),
                 (14 * SECOND, Step::Wait { expires_in: SECOND }),
                 (15 * SECOND, Step::Take),
             ] {
-                assert_eq!(step(&lease, &changed(), silent, Otherwise::StandBy), expected, "{seconds_ago} s ago");
+                assert_eq!(step(&lease, &changed(), silent, WhileHeld::StandBy), expected, "{seconds_ago} s ago");
             }
         }
     }
 
     #[test]
     fn h01_lease_that_was_deleted_is_not_free_before_its_duration_has_passed() {
-        let mut watched = Watched::default();
-        assert_eq!(watched.note(None, SECOND), Duration::ZERO);
-        assert!(!watched.has_seen_one(), "there was none");
-        watched.note(Some("1"), 2 * SECOND);
-        let silent = watched.note(None, 3 * SECOND);
-        assert!(watched.has_seen_one());
-        let deleted = Found::deleted(15 * SECOND);
+        let mut observed = Observations::default();
+        assert_eq!(observed.note(None, SECOND), Duration::ZERO);
+        assert!(!observed.has_seen_one(), "there was none");
+        observed.note(Some("1"), 2 * SECOND);
+        let silent = observed.note(None, 3 * SECOND);
+        assert!(observed.has_seen_one());
+        let deleted = LeaseState::deleted(15 * SECOND);
         let expected = Step::Wait { expires_in: 15 * SECOND };
-        assert_eq!(step(&deleted, &watched, silent, Otherwise::StandBy), expected);
-        assert_eq!(step(&deleted, &watched, 15 * SECOND, Otherwise::StandBy), Step::Take);
+        assert_eq!(step(&deleted, &observed, silent, WhileHeld::StandBy), expected);
+        assert_eq!(step(&deleted, &observed, 15 * SECOND, WhileHeld::StandBy), Step::Take);
     }
 
     #[test]
     fn h01_each_change_of_the_lease_begins_the_wait_anew() {
-        let mut watched = Watched::default();
-        assert_eq!(watched.note(Some("1"), SECOND), Duration::ZERO);
-        assert_eq!(watched.note(Some("1"), 8 * SECOND), 7 * SECOND);
-        assert_eq!(watched.note(Some("2"), 9 * SECOND), Duration::ZERO);
-        assert_eq!(watched.note(Some("2"), 10 * SECOND), SECOND);
-        assert_eq!(watched.note(None, 11 * SECOND), Duration::ZERO);
+        let mut observed = Observations::default();
+        assert_eq!(observed.note(Some("1"), SECOND), Duration::ZERO);
+        assert_eq!(observed.note(Some("1"), 8 * SECOND), 7 * SECOND);
+        assert_eq!(observed.note(Some("2"), 9 * SECOND), Duration::ZERO);
+        assert_eq!(observed.note(Some("2"), 10 * SECOND), SECOND);
+        assert_eq!(observed.note(None, 11 * SECOND), Duration::ZERO);
     }
 
     #[test]
     fn h01_host_without_election_exits_beside_an_active_host_and_waits_for_one_that_may_have_ended() {
-        let exit = |found: &Found, watched: &Watched, silent| step(found, watched, silent, Otherwise::Exit);
-        let unwatched = Watched::default();
-        let fresh = found(Some("node-b_1"), 10);
+        let exit = |state: &LeaseState, observed: &Observations, silent| step(state, observed, silent, WhileHeld::Exit);
+        let unwatched = Observations::default();
+        let fresh = state(Some("node-b_1"), 10);
         assert_eq!(exit(&fresh, &unwatched, Duration::ZERO), Step::Refuse { expires_in: 5 * SECOND });
-        let neighbour = found(Some("node-a_2"), 10);
+        let neighbour = state(Some("node-a_2"), 10);
         assert_eq!(exit(&neighbour, &unwatched, Duration::ZERO), Step::Wait { expires_in: 15 * SECOND });
         assert!(matches!(exit(&neighbour, &changed(), Duration::ZERO), Step::Refuse { .. }));
-        let expired = found(Some("node-b_1"), 100_000);
+        let expired = state(Some("node-b_1"), 100_000);
         assert_eq!(exit(&expired, &unwatched, SECOND), Step::Wait { expires_in: 14 * SECOND });
         assert_eq!(exit(&expired, &unwatched, 15 * SECOND), Step::Take);
         assert!(matches!(exit(&expired, &changed(), Duration::ZERO), Step::Refuse { .. }));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::ArgAction;
-use windlass_core::lease::{Otherwise, Timing, TimingError};
+use windlass_core::lease::{Timing, TimingError, WhileHeld};
 use windlass_core::shards::{SHARDS_MAX, Shard};
 
 use crate::cluster::lease::Election;
@@ -76,7 +76,7 @@ impl ElectionArgs {
             };
             format!("invalid value for {flag}: {error}")
         })?;
-        Ok(Election { otherwise: if self.leader_elect { Otherwise::StandBy } else { Otherwise::Exit }, timing })
+        Ok(Election { while_held: if self.leader_elect { WhileHeld::StandBy } else { WhileHeld::Exit }, timing })
     }
 }
 
@@ -107,13 +107,13 @@ mod tests {
     #[test]
     fn h01_election_is_on_by_default_with_the_times_of_client_go() {
         let default = election(&[]).expect("valid");
-        assert_eq!((default.otherwise, default.timing), (Otherwise::StandBy, Timing::default()));
-        for (args, otherwise) in [
-            (["--leader-elect"], Otherwise::StandBy),
-            (["--leader-elect=true"], Otherwise::StandBy),
-            (["--leader-elect=false"], Otherwise::Exit),
+        assert_eq!((default.while_held, default.timing), (WhileHeld::StandBy, Timing::default()));
+        for (args, while_held) in [
+            (["--leader-elect"], WhileHeld::StandBy),
+            (["--leader-elect=true"], WhileHeld::StandBy),
+            (["--leader-elect=false"], WhileHeld::Exit),
         ] {
-            assert_eq!(election(&args).expect("valid").otherwise, otherwise, "{args:?}");
+            assert_eq!(election(&args).expect("valid").while_held, while_held, "{args:?}");
         }
         let quick = election(&[
             "--leader-elect-lease-duration=3s",

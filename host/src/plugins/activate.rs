@@ -27,15 +27,15 @@ impl Plugins {
         let (component, rolled_back) = self.component(name, object, plugin, terms).await?;
         let rolled_back_from = terms.rollback.map(|rollback| rollback.from);
         let findings = if rolled_back {
-            self.bring(name, object, &without_crd_install(plugin), component).await?
+            self.activate(name, object, &without_crd_install(plugin), component).await?
         } else {
-            self.bring(name, object, plugin, component).await?
+            self.activate(name, object, plugin, component).await?
         };
         Ok(Findings { rolled_back_from, rolled_back, file: self.sources.file(name), ..findings })
     }
 
     /// Handles a problem with the newer component: keeps the live component, or restores the last one.
-    pub(super) async fn go_on(
+    pub(super) async fn keep_or_restore(
         &self,
         name: &PluginName,
         object: &Object,
@@ -62,8 +62,8 @@ impl Plugins {
         // The deletion policy may have changed with this generation.
         let was_live = plugin.status.as_ref().is_some_and(|status| status.parent_kind.is_some());
         match live {
-            Some(live) => self.see_to_end(object, plugin, live.finalizes).await,
-            None if was_live => self.see_to_end(object, plugin, false).await,
+            Some(live) => self.ensure_finalizer(object, plugin, live.finalizes).await,
+            None if was_live => self.ensure_finalizer(object, plugin, false).await,
             None => Ok(()),
         }
     }
@@ -75,7 +75,7 @@ impl Plugins {
     /// Why the earlier component is not live again; none if there is none.
     async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<(), Option<Problem>> {
         let component = self.last_live(name, plugin).await.ok_or(None)?;
-        match self.bring(name, object, &without_crd_install(plugin), component).await {
+        match self.activate(name, object, &without_crd_install(plugin), component).await {
             Ok(_) => {
                 tracing::info!(plugin = %name, "previous component restored");
                 Ok(())
@@ -88,7 +88,7 @@ impl Plugins {
     }
 
     /// Prepares a component and makes it live, unless the live one would decide in the same way.
-    async fn bring(
+    async fn activate(
         &self,
         name: &PluginName,
         object: &Object,
@@ -96,26 +96,26 @@ impl Plugins {
         component: Arc<Component>,
     ) -> Result<Findings, Problem> {
         let digest = component.digest();
-        let bring = async {
+        let activation = async {
             // Checked before the component's CRD is installed, because that could end the live component.
             let declared = DeclaredParent::of(component.descriptor()).map_err(invalid_descriptor)?;
             self.check_parent(name, object, plugin, &declared)?;
             let (prepared, capped) = load::prepare(self, name, plugin, (&declared, component)).await?;
             let concern = load::concern_of(&prepared);
-            let lacking = self.bring_live(object, plugin, prepared.clone()).await?;
+            let lacking = self.make_live(object, plugin, prepared.clone()).await?;
             self.kinds.follow(name, concern);
             Ok(Findings { stalled: self.stalled_related(name), ..Findings::of(&prepared, plugin, capped, lacking) })
         };
-        let findings = bring.await.map_err(|problem: Problem| problem.of(digest))?;
+        let findings = activation.await.map_err(|problem: Problem| problem.of(digest))?;
         self.let_candidate_go(name);
         Ok(findings)
     }
 
     /// Makes a prepared component live, unless the live one would decide in the same way. Returns the permissions that
     /// its ServiceAccount lacks, if any.
-    async fn bring_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
+    async fn make_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
         if let Some(live) = self.registry.get(&prepared.name).filter(|live| live.decides_like(&prepared)) {
-            self.see_to_end(object, plugin, live.finalizes).await?;
+            self.ensure_finalizer(object, plugin, live.finalizes).await?;
             let lacking = permissions::review(&self.ask, &live).await?;
             self.retry_failing(&live, lacking.is_some());
             return Ok(lacking);
@@ -125,7 +125,7 @@ impl Plugins {
         if was_live == Some(prepared.digest().to_string().as_str()) {
             // This component was live before the host started, and its parents are waiting.
             self.exclude_members_before(object, &prepared).await?;
-            self.see_to_end(object, plugin, prepared.finalizes).await?;
+            self.ensure_finalizer(object, plugin, prepared.finalizes).await?;
             self.record_rollout(object, &prepared).await?;
             self.publish(object, prepared.clone(), Wave::Resumed)?;
             return permissions::review(&self.ask, &prepared).await;
@@ -135,7 +135,7 @@ impl Plugins {
             return Err(problem);
         }
         self.exclude_members_before(object, &prepared).await?;
-        self.see_to_end(object, plugin, prepared.finalizes).await?;
+        self.ensure_finalizer(object, plugin, prepared.finalizes).await?;
         self.record_rollout(object, &prepared).await?;
         self.publish(object, prepared, Wave::Changed)?;
         Ok(lacking)
@@ -180,7 +180,7 @@ impl Plugins {
     }
 
     /// Sets the host's finalizer on the Plugin, if the host must act on the Plugin's deletion.
-    async fn see_to_end(&self, object: &Object, plugin: &Plugin, finalizes: bool) -> Result<(), Problem> {
+    async fn ensure_finalizer(&self, object: &Object, plugin: &Plugin, finalizes: bool) -> Result<(), Problem> {
         if deletion::is_wanted(plugin, finalizes) && !deletion::is_awaited(object) {
             deletion::set_awaited(&self.client, &self.own.resource, object, true).await?;
         }

@@ -217,7 +217,7 @@ async fn fill(
     waiting.watches.extend(leased.iter().map(|watch| watch.id.clone()));
     plugins.kinds.follow(name, waiting);
     // Kept even if this fails: a rejected watch retries, and reports when the API server accepts it.
-    plugins.hold(name, leased.clone());
+    plugins.keep_watches(name, leased.clone());
     // If several fail, the first in this order is reported: alternating messages would cause further writes of the
     // status.
     for result in join_all(leased.iter().map(|watch: &Arc<Watch>| synced(watch, Arc::ptr_eq(watch, &parents)))).await {

@@ -111,7 +111,7 @@ impl Plugins {
             },
             Some(object) => self.handle_deletion(name, &object).await,
             None => {
-                self.take_down(name);
+                self.unpublish(name);
                 self.inherit();
                 Requeue::WhenChanged
             }
@@ -142,7 +142,7 @@ impl Plugins {
             Ok(plugin) => {
                 self.adjust(name, &plugin);
                 match self.load(name, object, &plugin).await {
-                    Err(problem) => self.go_on(name, object, &plugin, &problem).await.and(Err(problem)),
+                    Err(problem) => self.keep_or_restore(name, object, &plugin, &problem).await.and(Err(problem)),
                     loaded => loaded,
                 }
             }
@@ -273,7 +273,7 @@ impl Plugins {
     /// host's finalizer.
     async fn handle_deletion(&self, name: &PluginName, object: &Object) -> Requeue {
         if self.known.lock().get(name).is_some_and(|known| known.tried || known.prepared) {
-            self.take_down(name);
+            self.unpublish(name);
         }
         if !deletion::is_awaited(object) {
             return Requeue::WhenChanged;

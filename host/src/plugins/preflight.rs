@@ -48,7 +48,7 @@ pub(super) async fn check(
         .collect();
     waiting.watches.extend(watches.iter().map(|watch| watch.id.clone()));
     plugins.kinds.follow(&live.name, waiting.clone());
-    plugins.hold(&live.name, watches.clone());
+    plugins.keep_watches(&live.name, watches.clone());
     for result in join_all(watches.iter().map(|watch| caches::synced(watch, false))).await {
         result?;
     }

@@ -127,14 +127,14 @@ impl Plugins {
     }
 
     /// Unpublishes a deleted Plugin: its parents and their children are left alone.
-    pub(super) fn take_down(&self, name: &PluginName) {
+    pub(super) fn unpublish(&self, name: &PluginName) {
         if self.retract(name) {
             tracing::info!(plugin = %name, "no longer live; its parents and their children are left as they are");
         }
         self.sources.forget(name);
         self.kinds.forget(name);
         self.forget(name);
-        self.look_again();
+        self.requeue_failing();
     }
 
     /// Forgets a Plugin, but not what was written for its parents: it may come back before the caches show that.
@@ -162,7 +162,7 @@ impl Plugins {
     }
 
     /// Queues every Plugin with a problem: it may have waited for the kind of another Plugin.
-    fn look_again(&self) {
+    fn requeue_failing(&self) {
         let known = self.known.lock();
         for (name, _) in known.iter().filter(|(_, known)| known.last.is_none()) {
             self.queue.add(&(), name, Trigger::Changed);

@@ -119,11 +119,11 @@ pub(super) struct Known {
 #[derive(Default)]
 pub(super) struct Sharing {
     /// Whether it is about to share them, once its own reconciles have ended.
-    pub gives: bool,
+    pub is_handing_out: bool,
     /// Whether it has let other hosts reconcile some of them since it had all.
     pub has_shared: bool,
     /// Version of the Plugin in which it announced that it takes them back; none if it did not.
-    pub taken_in: Option<u64>,
+    pub taken_back_in: Option<u64>,
     /// Version of the Plugin that all members must have seen, while it waits for that: each wait may write the status, and
     /// must not begin anew.
     pub awaited: Option<u64>,
@@ -192,7 +192,7 @@ impl Plugins {
     }
 
     /// Replaces the watches that are kept for a Plugin.
-    pub(super) fn hold(&self, name: &PluginName, watches: Vec<Arc<Watch>>) {
+    pub(super) fn keep_watches(&self, name: &PluginName, watches: Vec<Arc<Watch>>) {
         let before = std::mem::replace(&mut self.known.lock().entry(name.clone()).or_default().held, watches);
         // Dropped outside the lock: dropping the last reference ends a watch.
         drop(before);

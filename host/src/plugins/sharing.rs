@@ -145,18 +145,18 @@ impl Plugins {
         };
         self.work_on_share(&live);
         let is_needed = !self.shards.are_used() || self.shards.leader_is_needed(name);
-        let is_giving = self.sharing(name, |sharing| sharing.gives);
+        let is_handing_out = self.sharing(name, |sharing| sharing.is_handing_out);
         let is_taking = self.is_taken_back(name);
-        if !is_needed && is_giving {
+        if !is_needed && is_handing_out {
             if self.parents.is_running(name) {
                 return Some(Requeue::Pause(DRAIN));
             }
-            self.sharing(name, |sharing| sharing.gives = false);
+            self.sharing(name, |sharing| sharing.is_handing_out = false);
             share.set_open(true);
             tracing::info!(plugin = %name, members = self.shards.members(), "the members share the parents");
             return None;
         }
-        self.sharing(name, |sharing| sharing.gives = false);
+        self.sharing(name, |sharing| sharing.is_handing_out = false);
         let is_shared = share.is_open() || Rollout::of(object).is_some_and(|rollout| rollout.is_shared);
         if !is_needed && !is_taking && is_shared {
             share.set_open(true);
@@ -185,7 +185,7 @@ impl Plugins {
         if !shards.have_seen(object.resource_version) {
             return Some(Requeue::Pause(ANNOUNCED));
         }
-        self.sharing(name, |sharing| sharing.gives = true);
+        self.sharing(name, |sharing| sharing.is_handing_out = true);
         self.replace_state(live, ComponentState::of_share(live, live.state.record_of_rollout()));
         shards.set_exclusive(name, false);
         shards.followed(name, &hash, object.generation);
@@ -244,19 +244,19 @@ impl Plugins {
             return Ok(());
         }
         share.flatten().inspect(|share: &&Share| share.set_open(false));
-        let (taken_in, has_shared) = self.sharing(name, |sharing| (sharing.taken_in, sharing.has_shared));
+        let (taken_back_in, has_shared) = self.sharing(name, |sharing| (sharing.taken_back_in, sharing.has_shared));
         let waits = |message: String| Problem { requeue: Requeue::Pause(OBEYED), ..Problem::pending(message) };
         // The cache may not show yet what this host has written.
         let may_be_shared = has_shared || Rollout::of(object).is_some_and(|rollout| rollout.is_shared);
-        if may_be_shared && taken_in.is_none() {
+        if may_be_shared && taken_back_in.is_none() {
             let version = status::write_unshared(&self.client, &self.own.resource, object).await?;
-            self.sharing(name, |sharing| sharing.taken_in = Some(version));
+            self.sharing(name, |sharing| sharing.taken_back_in = Some(version));
             return Err(waits("the other hosts end their reconciles of its parents".to_owned()));
         }
         let version = self.sharing(name, |sharing| {
-            sharing.taken_in.unwrap_or_else(|| *sharing.awaited.get_or_insert(object.resource_version))
+            sharing.taken_back_in.unwrap_or_else(|| *sharing.awaited.get_or_insert(object.resource_version))
         });
-        if taken_in.is_some() || !self.shards.were_unheld() {
+        if taken_back_in.is_some() || !self.shards.were_unheld() {
             self.shards.check_all_obey(version).await.map_err(|problem| match problem {
                 NotObeyed::Late(message) => waits(message),
                 NotObeyed::Unknown(message) => Problem::new(Step::Granted, PluginReason::ApiError, message),
@@ -271,7 +271,7 @@ impl Plugins {
 
     /// Whether the leader has told the other hosts to end their reconciles of a Plugin's parents, and waits for that.
     pub(super) fn is_taken_back(&self, name: &PluginName) -> bool {
-        self.sharing(name, |sharing| sharing.taken_in.is_some())
+        self.sharing(name, |sharing| sharing.taken_back_in.is_some())
     }
 
     /// Records that a status is sent which lets other hosts reconcile parents.

@@ -45,7 +45,7 @@ impl Plugins {
                 }
             },
             None => {
-                self.take_down(name);
+                self.unpublish(name);
                 if self.shards.are_used() {
                     self.inherit();
                 }

@@ -212,7 +212,7 @@ impl<'a> Show<'a> {
 
     /// Stops the host, and removes what the demo created in a borrowed cluster. Tries everything, and returns the first
     /// error.
-    pub(super) fn take_down(&mut self) -> anyhow::Result<()> {
+    pub(super) fn clean_up(&mut self) -> anyhow::Result<()> {
         let removed = if self.borrowed && self.ours { self.remove() } else { Ok(()) };
         let stopped = self.host.as_mut().map_or(Ok(()), Host::stop);
         if stopped.is_ok() && self.host.take().is_some() {

@@ -93,7 +93,7 @@ fn show(
         }
     }
     stage.step("Clean-up");
-    let ended = show.take_down();
+    let ended = show.clean_up();
     let was_up = observed.is_ok();
     // The number of the failed step and the reason are already printed above.
     observed.map_err(|_| anyhow::anyhow!("a step of the demo failed; it is named above"))?;

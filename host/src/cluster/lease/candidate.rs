@@ -10,7 +10,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use windlass_core::lease::{Found, Otherwise, Step, Timing, Watched};
+use windlass_core::lease::{LeaseState, Observations, Step, Timing, WhileHeld};
 
 use super::clock::since_boot;
 use super::holder::HeldLease;
@@ -28,7 +28,7 @@ pub struct Candidate {
     election: Election,
     instance: Arc<Instance>,
     gate: WriteGate,
-    watched: Watched,
+    observed: Observations,
     logged: Logged,
 }
 
@@ -49,7 +49,7 @@ impl Candidate {
             election,
             instance,
             gate,
-            watched: Watched::default(),
+            observed: Observations::default(),
             logged: Logged::default(),
         }
     }
@@ -84,7 +84,7 @@ impl Candidate {
                 }
             };
             if let Some(standing_by) = standing_by.take()
-                && self.election.otherwise == Otherwise::StandBy
+                && self.election.while_held == WhileHeld::StandBy
             {
                 standing_by();
             }
@@ -106,13 +106,13 @@ impl Candidate {
         let (lease_now, version) = match &found {
             Some(lease) => (self.leases.read(lease), lease.metadata.resource_version.clone()),
             // A Lease that this host saw and that is gone was deleted by another client: its holder may still write.
-            None if self.watched.has_seen_one() => (Found::deleted(self.election.timing.lease_duration), None),
-            None => (Found::default(), None),
+            None if self.observed.has_seen_one() => (LeaseState::deleted(self.election.timing.lease_duration), None),
+            None => (LeaseState::default(), None),
         };
-        let silent = self.watched.note(version.as_deref(), sent);
+        let silent = self.observed.note(version.as_deref(), sent);
         let holder = lease_now.holder.clone().unwrap_or_default();
         let own = &self.instance.identity;
-        match lease_now.step(own, Timestamp::now(), (&self.watched, silent), self.election.otherwise) {
+        match lease_now.step(own, Timestamp::now(), (&self.observed, silent), self.election.while_held) {
             Step::Wait { expires_in } => return Attempt::Wait { holder, expires_in },
             Step::Refuse { expires_in } => return Attempt::Refuse { holder, expires_in },
             Step::Take => {}
@@ -152,11 +152,11 @@ impl Candidate {
         if holder.is_empty() || self.logged.holder.as_deref() == Some(holder) {
             return;
         }
-        match self.election.otherwise {
-            Otherwise::StandBy => {
+        match self.election.while_held {
+            WhileHeld::StandBy => {
                 tracing::info!(%namespace, name = NAME, holder, "standing by: another host holds the Lease");
             }
-            Otherwise::Exit => tracing::warn!(
+            WhileHeld::Exit => tracing::warn!(
                 %namespace, name = NAME, holder,
                 "the holder of the Lease may have ended: waiting until the Lease expires or is renewed"
             ),

@@ -110,9 +110,9 @@ impl HeldLease {
             None => self.leases.get().await.map_err(Failure::Passing)?,
         };
         let own = self.instance.identity.to_string();
-        let found = lease.as_ref().map(|lease| self.leases.read(lease)).unwrap_or_default();
+        let state = lease.as_ref().map(|lease| self.leases.read(lease)).unwrap_or_default();
         let spec = lease.as_ref().and_then(|lease| lease.spec.as_ref());
-        let holder = found.holder.unwrap_or_default();
+        let holder = state.holder.unwrap_or_default();
         // The other hosts reconcile the share of a shard without a holder. They wait for the lease duration if the
         // Lease was deleted, but this host does not know when that was.
         let is_given_up = self.announcement.is_some() && holder.is_empty();

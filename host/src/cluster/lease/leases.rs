@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
-use windlass_core::lease::{Found, Timing};
+use windlass_core::lease::{LeaseState, Timing};
 use windlass_core::names::{ANNOTATION_SHARD, LABEL_SHARD};
 
 use super::shard_of;
@@ -112,10 +112,10 @@ impl Leases {
     }
 
     /// The state of a Lease. A Lease without a valid duration gets this host's.
-    pub(in crate::cluster) fn read(&self, lease: &Lease) -> Found {
-        let Some(spec) = &lease.spec else { return Found::default() };
+    pub(in crate::cluster) fn read(&self, lease: &Lease) -> LeaseState {
+        let Some(spec) = &lease.spec else { return LeaseState::default() };
         let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        Found {
+        LeaseState {
             holder: spec.holder_identity.clone(),
             renewed: spec.renew_time.as_ref().map(|time| time.0),
             duration: seconds.filter(|seconds| *seconds > 0).map_or(self.timing.lease_duration, Duration::from_secs),

@@ -17,7 +17,7 @@ use std::time::Duration;
 use http::Request;
 use jiff::Timestamp;
 use kube::Client;
-use windlass_core::lease::{Otherwise, Step, Timing, Watched};
+use windlass_core::lease::{Observations, Step, Timing, WhileHeld};
 
 pub(super) use self::leases::Leases;
 
@@ -50,7 +50,7 @@ pub fn shard_of(name: &str) -> Option<Shard> {
 #[derive(Debug, Clone, Copy)]
 pub struct Election {
     /// What the host does while another one holds the Lease.
-    pub otherwise: Otherwise,
+    pub while_held: WhileHeld,
     /// The times.
     pub timing: Timing,
 }
@@ -66,10 +66,10 @@ pub async fn preview(
     instance: &Instance,
 ) -> Result<(Step, String), String> {
     let leases = Leases::new(client, namespace, NAME, election.timing);
-    let found = leases.get().await?.map(|lease| leases.read(&lease)).unwrap_or_default();
-    let nothing_yet = (&Watched::default(), Duration::ZERO);
-    let step = found.step(&instance.identity, Timestamp::now(), nothing_yet, election.otherwise);
-    Ok((step, found.holder.unwrap_or_default()))
+    let state = leases.get().await?.map(|lease| leases.read(&lease)).unwrap_or_default();
+    let nothing_yet = (&Observations::default(), Duration::ZERO);
+    let step = state.step(&instance.identity, Timestamp::now(), nothing_yet, election.while_held);
+    Ok((step, state.holder.unwrap_or_default()))
 }
 
 /// Whether a request is for the existing Lease, to read, acquire, renew or release it. A create is not counted: its path

@@ -63,7 +63,7 @@ struct State {
     /// Plugins of which this host met a decision that is the leader's.
     to_decide: BTreeSet<String>,
     /// Plugins whose parents this host has alone, as the leader.
-    exclusive: HashSet<PluginName>,
+    unshared: HashSet<PluginName>,
     failing: BTreeMap<String, FailingShare>,
     /// What the other members announce.
     others: BTreeMap<Shard, Announcement>,
@@ -141,7 +141,7 @@ impl Shards {
     fn may_go_on(&self, plugin: &PluginName, parent: &ObjectKey) -> bool {
         let hash = {
             let state = self.0.state.lock();
-            if state.exclusive.contains(plugin) {
+            if state.unshared.contains(plugin) {
                 return true;
             }
             state.followed.get(plugin).map(|(hash, _)| hash.clone())
@@ -179,7 +179,7 @@ impl Shards {
             }
             if plugin.is_none() {
                 state.followed.remove(name);
-                state.exclusive.remove(name);
+                state.unshared.remove(name);
                 state.failing.remove(name.as_str());
             }
         }
@@ -240,16 +240,16 @@ impl Shards {
     pub fn set_exclusive(&self, name: &PluginName, is_exclusive: bool) {
         let mut state = self.0.state.lock();
         if is_exclusive {
-            state.exclusive.insert(name.clone());
+            state.unshared.insert(name.clone());
         } else {
-            state.exclusive.remove(name);
+            state.unshared.remove(name);
         }
     }
 
     /// Records that no component of a Plugin is live on this host any more.
     pub fn retracted(&self, name: &PluginName) {
         let mut state = self.0.state.lock();
-        state.exclusive.remove(name);
+        state.unshared.remove(name);
         if state.followed.remove(name).is_some() {
             state.is_urgent = true;
             self.0.changed.notify_one();

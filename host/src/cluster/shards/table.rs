@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::ResourceExt as _;
-use windlass_core::lease::{Found, Identity, Otherwise, Step, Timing, Watched};
+use windlass_core::lease::{Identity, LeaseState, Observations, Step, Timing, WhileHeld};
 use windlass_core::names::ANNOTATION_SHARD;
 use windlass_core::shards::{Announcement, Seen, Shard};
 
@@ -23,7 +23,7 @@ struct Entry {
     version: u64,
     /// Duration after which the Lease expires, also if it was deleted.
     duration: Duration,
-    watched: Watched,
+    observed: Observations,
 }
 
 /// A shard's Lease that its holder has not renewed in time.
@@ -121,13 +121,13 @@ impl Table {
                 continue;
             };
             let silent = entry.silent(now);
-            let found = match &entry.lease {
-                Some(lease) if entry.seen() == Seen::Free => Found { holder: None, ..leases.read(lease) },
+            let state = match &entry.lease {
+                Some(lease) if entry.seen() == Seen::Free => LeaseState { holder: None, ..leases.read(lease) },
                 Some(lease) if holder_of(lease).is_some() => leases.read(lease),
                 // Its holder does not know yet that a user changed or deleted the Lease.
-                Some(_) | None => Found::deleted(leases.timing().lease_duration),
+                Some(_) | None => LeaseState::deleted(leases.timing().lease_duration),
             };
-            let step = found.step(own, Timestamp::now(), (&entry.watched, silent), Otherwise::StandBy);
+            let step = state.step(own, Timestamp::now(), (&entry.observed, silent), WhileHeld::StandBy);
             if step == Step::Take {
                 free.push((shard, entry.lease.clone()));
             }
@@ -141,7 +141,7 @@ impl Table {
 impl Entry {
     fn silent(&mut self, now: Duration) -> Duration {
         let version = self.lease.as_ref().map(|lease| version_of(lease).to_string());
-        self.watched.note(version.as_deref(), now)
+        self.observed.note(version.as_deref(), now)
     }
 
     fn announcement(&self) -> Option<Announcement> {
