@@ -41,14 +41,30 @@ pub struct Record {
     rare: Option<Box<Rare>>,
 }
 
+/// The failure of a parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Failing {
+    reason: ParentReason,
+    /// A hash of the message: the texts of thousands would take megabytes.
+    message: u64,
+}
+
+/// How many parents fail.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FailureCounts {
+    /// Failing parents.
+    pub failing: usize,
+    /// Those of them whose deletions are blocked until a user allows them.
+    pub blocked: usize,
+}
+
 #[derive(Debug, Default)]
 struct Rare {
     own_writes: OwnWrites,
     deletions: ParentDeletions,
     /// Since when the API server refuses children of the parent with this UID, because its namespace is being deleted.
     namespace_terminating: Option<(Uid, Instant)>,
-    /// A hash of the reason and message of the parent's failure: the texts of thousands would take megabytes.
-    failure: Option<u64>,
+    failure: Option<Failing>,
     /// A hash of the parent's invalid annotation `windlass.dev/traceparent` that was logged.
     invalid_traceparent: Option<u64>,
 }
@@ -103,7 +119,7 @@ impl Record {
     }
 
     /// Records a failure, or none. Returns whether it is another one than before.
-    fn note_result(&mut self, failure: Option<u64>) -> bool {
+    fn note_result(&mut self, failure: Option<Failing>) -> bool {
         let before = self.rare.as_ref().and_then(|rare| rare.failure);
         if before == failure {
             return false;
@@ -217,8 +233,8 @@ impl Records {
     /// Records the end of a parent's reconcile for the Plugin's status: a failure with its reason and message, or a success (none).
     pub fn note_result(&self, parent: &ObjectKey, failure: Option<(ParentReason, &str)>) {
         let mut all = self.all.lock();
-        let hash = failure.map(|failure| self.hasher.hash_one(failure));
-        if all.with(parent, |record| record.note_result(hash)) {
+        let failing = failure.map(|(reason, message)| Failing { reason, message: self.hasher.hash_one(message) });
+        if all.with(parent, |record| record.note_result(failing)) {
             all.failures.note(parent, failure, Timestamp::now());
             self.changed(all);
         }
@@ -264,9 +280,18 @@ impl Records {
         }
     }
 
-    /// The number of failing parents.
-    pub fn failing_count(&self) -> usize {
-        self.all.lock().parents.values().filter(|record| record.is_failing()).count()
+    /// How many of these parents fail.
+    pub fn failure_counts(&self, counts: impl Fn(&ObjectKey) -> bool) -> FailureCounts {
+        let mut sums = FailureCounts::default();
+        for (parent, record) in &self.all.lock().parents {
+            if let Some(failing) = record.rare.as_ref().and_then(|rare| rare.failure)
+                && counts(parent)
+            {
+                sums.failing += 1;
+                sums.blocked += usize::from(failing.reason == ParentReason::DeletionBlocked);
+            }
+        }
+        sums
     }
 
     /// The failing parents.

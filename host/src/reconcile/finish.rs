@@ -112,7 +112,10 @@ impl Reconciler {
         if !silent && is_failing(&outcome) {
             log_failure(live, &snapshot.parent_ref, outcome.reason, &outcome.message);
         }
-        count(live, &outcome, &applied.changes);
+        if !silent && outcome.reason == ParentReason::DeletionBlocked {
+            live.controller.blocked_deletions();
+        }
+        count(live, &applied.changes);
         let is_applied = outcome.progress == Progress::Applied;
         let reported =
             if silent { Reported::default() } else { self.report(live, &snapshot, part.as_ref(), &mut outcome).await };
@@ -192,11 +195,8 @@ fn set_span_outcome(outcome: &'static str) {
     Span::current().record("windlass.outcome", outcome);
 }
 
-/// Counts what a reconcile did.
-fn count(live: &Live, outcome: &Outcome, Changes { created, replaced, deleted, .. }: &Changes) {
-    if outcome.reason == ParentReason::DeletionBlocked {
-        live.controller.blocked_deletions();
-    }
+/// Counts what a reconcile wrote.
+fn count(live: &Live, Changes { created, replaced, deleted, .. }: &Changes) {
     live.controller.wrote(created.len(), replaced.len() + deleted.len());
 }
 

@@ -193,12 +193,13 @@ fn let_go(live: &Live, parent: &ObjectKey) -> Requeue {
     if live.unselected.uid(parent).is_some_and(|uid| !live.has_children(&uid)) {
         live.unselected.forget(parent);
     }
+    // The owner of the parent measures it now.
+    live.measures.forget(parent);
     if live.knows(parent) {
         live.records.let_go(parent);
         return Requeue::WhenChanged;
     }
     live.records.forget(parent);
-    live.measures.forget(parent);
     Requeue::Gone
 }
 

@@ -38,6 +38,7 @@ use crate::cluster::secret_key::SecretKey;
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::{AllProgress, Change, HealthListener, Watch, WatchId, Watches, follow_config_maps};
 use crate::live::interests::Interests;
+use crate::live::record::FailureCounts;
 use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
 use crate::plugins::caps::Caps;
 use crate::plugins::rbac::RNG_KEY_SECRET;
@@ -372,12 +373,14 @@ fn observe(parents: &Queue<PluginName, ParentKey>, registry: &Registry<Live>, (s
     telemetry::observe_plugins(move || {
         let states = live.names().into_iter().filter_map(|name| {
             let live = live.get(&name)?;
+            let (parents, failures) = counts(&live, &shards);
             Some(PluginState {
                 plugin: name.to_string(),
                 digest: live.digest().to_string(),
                 version: live.version.clone(),
-                parents: parents_of(&live, &shards),
-                failing: live.records.failing_count(),
+                parents,
+                failing: failures.failing,
+                blocked: failures.blocked,
                 // A sum over all hosts counts each child once.
                 children: if live.state.share().is_none() || gate.leads() {
                     let of = |watch: &Arc<Watch>| (watch.id.kind.to_string(), watch.store.children_of(name.as_str()));
@@ -392,11 +395,14 @@ fn observe(parents: &Queue<PluginName, ParentKey>, registry: &Registry<Live>, (s
     });
 }
 
-/// Number of a plugin's parents that this host reconciles.
-fn parents_of(live: &Live, shards: &Shards) -> usize {
-    let Some(share) = live.state.share() else { return live.parents.store.size() };
+/// Number of a plugin's parents that this host reconciles, and how many of them fail.
+fn counts(live: &Live, shards: &Shards) -> (usize, FailureCounts) {
+    let Some(share) = live.state.share() else {
+        return (live.parents.store.size(), live.records.failure_counts(|_| true));
+    };
     let is_ours = |parent: &ParentKey| shards.may_reconcile(&live.name, &share.hash, parent);
-    live.parents.store.keys().iter().filter(|parent| is_ours(parent)).count()
+    let parents = live.parents.store.keys().iter().filter(|parent| is_ours(parent)).count();
+    (parents, live.records.failure_counts(is_ours))
 }
 
 /// Queues the Plugins that a change of a watch's health affects: those that use the watch, and those whose parents

@@ -162,6 +162,8 @@ pub struct PluginState {
     pub parents: usize,
     /// Number of failing parents.
     pub failing: usize,
+    /// Number of parents whose deletions are blocked.
+    pub blocked: usize,
     /// Kinds of children, and the number of children of each.
     pub children: Vec<(String, usize)>,
     /// Whether the component is in quarantine.
@@ -229,6 +231,10 @@ pub fn observe_plugins(plugins: impl Fn() -> Vec<PluginState> + Send + Sync + 's
             (number(parents), vec![KeyValue::new("plugin", state.plugin.clone()), KeyValue::new("ready", is_ready)])
         };
         vec![of("true", ready), of("false", state.failing)]
+    });
+    let description = "Parents whose deletions are blocked until a user allows them";
+    observe(meter, "windlass_parents_with_blocked_deletions", description, &plugins, |state| {
+        vec![(number(state.blocked), vec![KeyValue::new("plugin", state.plugin.clone())])]
     });
     observe(meter, "windlass_children", "Children in the host's caches, by kind", &plugins, |state| {
         let plugin = || KeyValue::new("plugin", state.plugin.clone());

@@ -83,7 +83,7 @@ impl Prometheus {
             write!(encoded, "%{byte:02X}")?;
         }
         let body = self.get(&format!("/api/v1/query?query={encoded}"))?;
-        let body: Value = serde_json::from_str(body).with_context(|| format!("not valid JSON: {body}"))?;
+        let body: Value = serde_json::from_str(&body).with_context(|| format!("not valid JSON: {body}"))?;
         let result = body.pointer("/data/result").and_then(Value::as_array);
         let result = result.with_context(|| format!("query {expression} failed: {body}"))?;
         let values = result.iter().map(|series| {
