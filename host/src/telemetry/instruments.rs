@@ -11,6 +11,8 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, MeterProvider};
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
+use super::gauges::Gauges;
+
 /// Label with the name of the plugin, in metrics of OTLP.
 pub(super) const PLUGIN_LABEL: &str = "windlass.plugin";
 /// Label with the kind that a watch shows.
@@ -30,6 +32,8 @@ static INSTRUMENTS: OnceLock<Instruments> = OnceLock::new();
 /// the names of operators' guides for OpenTelemetry, and are exported by OTLP only.
 pub(super) struct Instruments {
     pub meter: Meter,
+    /// The gauges that plugins declare.
+    pub gauges: Gauges,
     pub reconcile_total: Counter<u64>,
     pub reconcile_errors: Counter<u64>,
     pub reconcile_time: Histogram<f64>,
@@ -123,6 +127,7 @@ impl Instruments {
             operator_created: counter("operator.resource_created", "Children that were created"),
             operator_deleted: counter("operator.resource_deleted", "Children that were deleted"),
             meter,
+            gauges: Gauges::default(),
         }
     }
 }

@@ -1,10 +1,6 @@
 //! Metrics that plugins declare in their descriptors.
-//!
-//! A gauge is the state of objects, so its series end with the parents that it was measured for. The SDK exports a
-//! gauge's series for ever, and of an observable up-down counter only those that the last observation had: gauges of
-//! plugins are such counters, which Prometheus shows as gauges.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +11,7 @@ use parking_lot::Mutex;
 use windlass_core::contract::{Metric, MetricType};
 use windlass_core::ids::{ObjectKey, PluginName};
 
+use super::gauges::{Gauge, Gauges};
 use super::instruments::{PLUGIN_LABEL, instruments};
 
 /// Largest number of series (combinations of label values) of one metric. Plugins choose the label values, and counters
@@ -22,6 +19,20 @@ use super::instruments::{PLUGIN_LABEL, instruments};
 const SERIES: usize = 2000;
 /// Largest number of series of all metrics of one component together.
 const ALL_SERIES: usize = 10_000;
+
+/// Beginnings of the host's own metrics, and of names that Prometheus or OpenTelemetry reserve.
+const RESERVED: [&str; 10] = [
+    "controller_runtime_",
+    "go_",
+    "leader_election_",
+    "operator_",
+    "otel_",
+    "process_",
+    "rest_client_",
+    "target_",
+    "windlass_",
+    "workqueue_",
+];
 
 /// Largest number of labels of a metric.
 const LABELS: usize = 16;
@@ -55,75 +66,25 @@ enum Instrument {
     Histogram(Histogram<f64>),
 }
 
-/// The series of one gauge, by the hash of their labels.
-#[derive(Debug, Default)]
-struct Gauge(Mutex<HashMap<u64, Series>>);
-
-#[derive(Debug)]
-struct Series {
-    labels: Vec<KeyValue>,
-    value: f64,
-    /// The parents whose calls measured it.
-    parents: HashSet<ObjectKey>,
-}
-
-impl Gauge {
-    /// A gauge that is exported for as long as it exists.
-    fn build(meter: &Meter, name: String, metric: &Metric) -> Arc<Self> {
-        let gauge = Arc::new(Self::default());
-        let observed = Arc::downgrade(&gauge);
-        let instrument = meter.f64_observable_up_down_counter(name).with_unit(metric.unit.clone());
-        let _ = instrument
-            .with_description(metric.description.clone())
-            .with_callback(move |observer| {
-                if let Some(gauge) = observed.upgrade() {
-                    gauge.0.lock().values().for_each(|series| observer.observe(series.value, &series.labels));
-                }
-            })
-            .build();
-        gauge
-    }
-
-    fn record(&self, series: u64, labels: Vec<KeyValue>, value: f64, parent: &ObjectKey) {
-        let mut all = self.0.lock();
-        let series = all.entry(series).or_insert_with(|| Series { labels, value, parents: HashSet::new() });
-        series.value = value;
-        if !series.parents.contains(parent) {
-            series.parents.insert(parent.clone());
-        }
-    }
-
-    /// Removes the series that were measured for this parent alone; returns their hashes.
-    fn forget(&self, parent: &ObjectKey) -> Vec<u64> {
-        let mut forgotten = Vec::new();
-        self.0.lock().retain(|hash, series| {
-            let is_kept = !series.parents.remove(parent) || !series.parents.is_empty();
-            if !is_kept {
-                forgotten.push(*hash);
-            }
-            is_kept
-        });
-        forgotten
-    }
-}
-
 impl Measures {
     /// The instruments that a plugin declares. Each name gets the plugin's name as its prefix.
     pub fn of(plugin: &PluginName, metrics: &[Metric]) -> Self {
-        instruments().map_or_else(Self::default, |instruments| Self::with(&instruments.meter, plugin, metrics))
+        instruments().map_or_else(Self::default, |instruments| {
+            Self::with(&instruments.meter, &instruments.gauges, plugin, metrics)
+        })
     }
 
-    fn with(meter: &Meter, plugin: &PluginName, metrics: &[Metric]) -> Self {
-        let prefix = plugin.as_str().replace('-', "_");
+    fn with(meter: &Meter, gauges: &Gauges, plugin: &PluginName, metrics: &[Metric]) -> Self {
+        let prefix = prefix(plugin.as_str());
         let declared = metrics.iter().map(|metric| {
-            let name = format!("{prefix}_{}", metric.name);
+            let name = format!("{prefix}{}", metric.name);
             let (unit, description) = (metric.unit.clone(), metric.description.clone());
             let instrument = match metric.metric_type {
                 MetricType::Counter => {
                     let counter = meter.f64_counter(name).with_unit(unit).with_description(description);
                     Instrument::Counter(counter.build())
                 }
-                MetricType::Gauge => Instrument::Gauge(Gauge::build(meter, name, metric)),
+                MetricType::Gauge => Instrument::Gauge(gauges.build(meter, name, metric)),
                 MetricType::Histogram => {
                     let histogram = meter.f64_histogram(name).with_unit(unit).with_description(description);
                     Instrument::Histogram(histogram.build())
@@ -137,11 +98,11 @@ impl Measures {
         Self { plugin, declared: declared.collect(), ..Self::default() }
     }
 
-    /// Records one measurement of a call for this parent. Drops undeclared metrics, values that are not finite, negative values of counters, and
-    /// new series above the limit.
+    /// Records one measurement of a call for this parent. Drops undeclared metrics, values that are not finite, negative values of
+    /// counters, and new series above the limit.
     pub fn record(&self, parent: &ObjectKey, metric: &str, value: f64, labels: &[(String, String)]) {
         let Some(Declared { labels: declared, instrument, seen }) = self.declared.get(metric) else { return };
-        if !value.is_finite() {
+        if !value.is_finite() || (value < 0.0 && matches!(instrument, Instrument::Counter(_))) {
             return;
         }
         // Labels in declared order: equal labels give the same series.
@@ -152,8 +113,7 @@ impl Measures {
         let labels: Vec<_> = self.plugin.iter().cloned().chain(labels).collect();
         let Some(series) = self.series(seen, &labels) else { return };
         match instrument {
-            Instrument::Counter(counter) if value >= 0.0 => counter.add(value, &labels),
-            Instrument::Counter(_) => {}
+            Instrument::Counter(counter) => counter.add(value, &labels),
             Instrument::Gauge(gauge) => gauge.record(series, labels, value, parent),
             Instrument::Histogram(histogram) => histogram.record(value, &labels),
         }
@@ -187,11 +147,24 @@ impl Measures {
     }
 }
 
+/// The beginning of the names of a plugin's metrics: `web-app` becomes `web_app_`. If that is the beginning of other metrics, or
+/// begins with a digit, which no metric's name may do, it becomes `plugin_web_app_`.
+fn prefix(plugin: &str) -> String {
+    let prefix = format!("{}_", plugin.replace('-', "_"));
+    let is_reserved = RESERVED.iter().any(|reserved| prefix.starts_with(reserved) || reserved.starts_with(&prefix));
+    if is_reserved || prefix.starts_with(|first: char| first.is_ascii_digit()) {
+        format!("plugin_{prefix}")
+    } else {
+        prefix
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use opentelemetry::metrics::MeterProvider as _;
 
     use super::super::exported::Last;
+    use super::super::gauges::OWNERS;
     use super::*;
 
     fn metric(name: &str, metric_type: MetricType, labels: &[&str]) -> Metric {
@@ -212,7 +185,7 @@ mod tests {
             metric("cores", MetricType::Gauge, &["namespace", "name"]),
         ];
         let plugin = "web-app".parse().expect("a name");
-        let measures = Measures::with(&provider.meter("test"), &plugin, &declared);
+        let measures = Measures::with(&provider.meter("test"), &Gauges::default(), &plugin, &declared);
         measure(&measures);
         last.of(&provider)
     }
@@ -247,7 +220,7 @@ mod tests {
         let (last, provider) = Last::provider();
         let plugin = "web".parse().expect("a name");
         let declared = [metric("cores", MetricType::Gauge, &["name"]), metric("all", MetricType::Gauge, &[])];
-        let measures = Measures::with(&provider.meter("test"), &plugin, &declared);
+        let measures = Measures::with(&provider.meter("test"), &Gauges::default(), &plugin, &declared);
         for name in ["a", "b"] {
             measures.record(&parent(name), "cores", 2.0, &labels(&[("name", name)]));
             measures.record(&parent(name), "all", 4.0, &[]);
@@ -267,12 +240,61 @@ mod tests {
     }
 
     #[test]
+    fn series_of_many_parents_stays_until_the_component_goes() {
+        let (last, provider) = Last::provider();
+        let plugin = "web".parse().expect("a name");
+        let declared = [metric("all", MetricType::Gauge, &[])];
+        let measures = Measures::with(&provider.meter("test"), &Gauges::default(), &plugin, &declared);
+        let parents: Vec<_> = (0..=OWNERS).map(|at| parent(&at.to_string())).collect();
+        parents.iter().for_each(|parent| measures.record(parent, "all", 1.0, &[]));
+        parents.iter().for_each(|parent| measures.forget(parent));
+        assert_eq!(last.of(&provider), ["web_all{windlass.plugin=web}=1"]);
+        drop(measures);
+        assert_eq!(last.of(&provider), [""; 0]);
+    }
+
+    #[test]
+    fn component_that_is_prepared_often_registers_its_gauges_once() {
+        let (last, provider) = Last::provider();
+        let (gauges, plugin) = (Gauges::default(), "web".parse().expect("a name"));
+        let declared = [metric("cores", MetricType::Gauge, &["name"])];
+        let prepare = || Measures::with(&provider.meter("test"), &gauges, &plugin, &declared);
+        let live = prepare();
+        live.record(&parent("a"), "cores", 1.0, &labels(&[("name", "a")]));
+        for _ in 0..100 {
+            prepare();
+        }
+        let candidate = prepare();
+        assert_eq!(last.of(&provider), ["web_cores{name=a,windlass.plugin=web}=1"]);
+        candidate.record(&parent("b"), "cores", 2.0, &labels(&[("name", "b")]));
+        drop(live);
+        assert_eq!(last.of(&provider), ["web_cores{name=b,windlass.plugin=web}=2"]);
+        assert_eq!(gauges.registered(), 1);
+    }
+
+    #[test]
+    fn plugin_cannot_have_metrics_with_names_of_the_host() {
+        for (plugin, expected) in [
+            ("web-app", "web_app_"),
+            ("windlass", "plugin_windlass_"),
+            ("workqueue", "plugin_workqueue_"),
+            ("leader", "plugin_leader_"),
+            ("controller-runtime-x", "plugin_controller_runtime_x_"),
+            ("operator", "plugin_operator_"),
+            ("operators", "operators_"),
+            ("3scale", "plugin_3scale_"),
+        ] {
+            assert_eq!(prefix(plugin), expected);
+        }
+    }
+
+    #[test]
     fn plugins_with_equal_metric_names_are_distinguished_by_a_label() {
         let (last, provider) = Last::provider();
         for (plugin, name) in [("a", "b_c"), ("a-b", "c")] {
             let plugin = plugin.parse().expect("a name");
             let declared = [metric(name, MetricType::Counter, &["windlass.plugin"])];
-            let measures = Measures::with(&provider.meter("test"), &plugin, &declared);
+            let measures = Measures::with(&provider.meter("test"), &Gauges::default(), &plugin, &declared);
             measures.record(&parent("a"), name, 1.0, &labels(&[("windlass.plugin", "another")]));
         }
         assert_eq!(last.of(&provider), ["a_b_c{windlass.plugin=a-b}=1", "a_b_c{windlass.plugin=a}=1"]);
@@ -283,6 +305,7 @@ mod tests {
         let exported = exported(|measures| {
             measures.record(&parent("a"), "other_total", 1.0, &[]);
             measures.record(&parent("a"), "seen_total", -1.0, &[]);
+            assert_eq!(measures.all.load(Ordering::Relaxed), 0, "it takes no place of a series");
             measures.record(&parent("a"), "seen_total", f64::NAN, &[]);
             measures.record(&parent("a"), "cores", f64::INFINITY, &[]);
         });

@@ -7,6 +7,7 @@
 mod controller;
 #[cfg(test)]
 mod exported;
+mod gauges;
 mod instruments;
 mod line;
 mod measures;
