@@ -110,7 +110,7 @@ impl Setup {
             Ok(client) => server(&client).await.map(|found| (client, found)),
             Err(error) => Err(format!("{error:#}")),
         };
-        let (client, Server { version, date }) = match reached {
+        let (client, Server { version, ahead }) = match reached {
             Ok(reached) => reached,
             Err(problem) => {
                 findings.push(("API server", Finding::Problem(problem)));
@@ -129,7 +129,7 @@ impl Setup {
         findings.extend([
             ("API server", Finding::of(version)),
             ("account", Finding::of(access_review::own_user(client.clone())().await)),
-            ("clock", Finding::of(clock(date))),
+            ("clock", Finding::of(clock(ahead))),
             ("CRD", Finding::of(crd)),
             ("permissions", Finding::of(permissions)),
             ("keys", Finding::of(keys)),
@@ -150,9 +150,11 @@ fn cache((folder, usable): &(PathBuf, anyhow::Result<()>)) -> Result<String, Str
 
 async fn addresses(addresses: &[(&'static str, SocketAddr)]) -> Result<String, String> {
     let mut free = Vec::new();
+    // Kept to the end, so that two flags with one address are found.
+    let mut listeners = Vec::new();
     for (flag, address) in addresses {
         let problem = |error| format!("{error:#}. Set {flag} to another port, or end the process that uses this one");
-        listen(flag, *address).await.map_err(problem)?;
+        listeners.push(listen(flag, *address).await.map_err(problem)?);
         free.push(format!("{flag} {address}"));
     }
     Ok(format!("free: {}", free.join(", ")))
@@ -167,7 +169,8 @@ fn plugins(folder: &Path) -> Result<String, String> {
 /// The answer of the API server to a first request.
 struct Server {
     version: Result<String, String>,
-    date: Option<Timestamp>,
+    /// How far this machine's clock is ahead of the server's; none if the server does not send its time.
+    ahead: Option<SignedDuration>,
 }
 
 async fn server(client: &Client) -> Result<Server, String> {
@@ -176,6 +179,7 @@ async fn server(client: &Client) -> Result<Server, String> {
     let response = in_time(client.send(request)).await.map_err(|error| unreachable(&causes(&error)))?;
     let date = response.headers().get(header::DATE).and_then(|date| date.to_str().ok());
     let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
+    let ahead = date.map(|date| Timestamp::now().duration_since(date));
     if !response.status().is_success() {
         return Err(format!(
             "the API server rejects the request for its version: {}. Check the credentials in the kubeconfig",
@@ -192,7 +196,7 @@ async fn server(client: &Client) -> Result<Server, String> {
     } else {
         Ok(format!("Kubernetes {version}"))
     };
-    Ok(Server { version, date })
+    Ok(Server { version, ahead })
 }
 
 /// An error with its causes, of which the last is the most exact.
@@ -209,10 +213,8 @@ fn causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn clock(date: Option<Timestamp>) -> Result<String, String> {
-    let Some(date) = date else { return Ok("the API server sends no Date header".to_owned()) };
-    // The header has whole seconds.
-    let ahead = Timestamp::now().duration_since(date);
+fn clock(ahead: Option<SignedDuration>) -> Result<String, String> {
+    let Some(ahead) = ahead else { return Ok("the API server sends no Date header".to_owned()) };
     if ahead.abs() > CLOCK_SKEW {
         let direction = if ahead.is_negative() { "behind" } else { "ahead of" };
         return Err(format!(

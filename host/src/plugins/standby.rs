@@ -99,20 +99,27 @@ impl Plugins {
         let plugin =
             parse(object).map_err(|message| Problem::new(Step::Fetched, PluginReason::InvalidSpec, message))?;
         let component = match self.component_to_warm(name, object, &plugin).await {
-            Ok(component) => component,
+            Ok(component) => Ok(component),
             // The leader runs the component of before as well, if the source gives no usable one.
-            Err(problem) => self.last_live(name, &plugin).await.ok_or(problem)?,
+            Err(problem) => self.last_live(name, &plugin).await.ok_or(problem),
         };
-        self.warn_if_live_component_is_missing(name, &plugin, &component).await;
+        self.warn_if_live_component_is_missing(name, &plugin, component.as_deref().ok()).await;
+        let component = component?;
         let declared = DeclaredParent::of(component.descriptor()).map_err(invalid_descriptor)?;
         load::warm(self, name, &super::activate::without_crd_install(&plugin), (&declared, &component)).await
     }
 
     /// Warns if the leader runs another component than the source delivers (after a rollback, or a rejected update),
     /// and this host never had it: as the leader, it could not go on with it.
-    async fn warn_if_live_component_is_missing(&self, name: &PluginName, plugin: &Plugin, component: &Component) {
+    async fn warn_if_live_component_is_missing(
+        &self,
+        name: &PluginName,
+        plugin: &Plugin,
+        component: Option<&Component>,
+    ) {
         let active = plugin.status.as_ref().and_then(|status| status.active_digest.as_deref());
-        let Some(active) = active.filter(|active| *active != component.digest().to_string()) else { return };
+        let prepared = component.map(|component| component.digest().to_string());
+        let Some(active) = active.filter(|active| Some(*active) != prepared.as_deref()) else { return };
         if self.last_live(name, plugin).await.is_none() {
             tracing::warn!(plugin = %name, digest = active, "this standby does not have the live component, and could not go on with it");
         }

@@ -13,14 +13,13 @@ use windlass_core::digest::Digest;
 use windlass_core::guard::{self, Cause, Stop};
 use windlass_core::next_step::{keeps_children, may_write_children};
 use windlass_core::object::Object;
-use windlass_core::outcome::{Outcome, Problem};
+use windlass_core::outcome::{Outcome, Problem, WriteProblem};
 use windlass_core::plan::{self, ChildId, Plan, Write};
 use windlass_core::snapshot::Snapshot;
 
-use super::Reconciler;
 use super::apply::Applied;
 use super::ending::Attempt;
-use super::spans;
+use super::{Reconciler, id_of_parent, spans};
 use crate::live::Live;
 use crate::live::component_state::Consequences;
 use crate::live::record::Record;
@@ -68,8 +67,12 @@ impl Reconciler {
             values.filter(|values| !self.applier.is_kept_by_server(current, child, *values))
         };
         let mut plan = spans::planned(|| planned(live, snapshot, &desired, differing));
-        if self.shards.are_used() && guard::deletes(&plan) && !is_current(live, snapshot).await {
-            return Attempt { silent: true, ..Attempt::from(&Problem::PutOff) };
+        if self.shards.are_used() && guard::deletes(&plan) {
+            match is_current(live, snapshot).await {
+                Ok(true) => {}
+                Ok(false) => return Attempt { silent: true, ..Attempt::from(&Problem::PutOff) },
+                Err(error) => return Attempt::from(&Problem::Writes(vec![(id_of_parent(snapshot), unread(&error))])),
+            }
         }
         let blocked = self.guard(live, snapshot, (phase, is_selected), &mut plan);
         // The rate limit comes first, because the breaker must count only writes that are sent.
@@ -163,10 +166,16 @@ impl Reconciler {
 
 /// Whether the cache shows the parent as the API server does. Another host may just have handed it over, and have blocked
 /// deletions in its status. If not, the watch shows the change, and the parent is reconciled again.
-async fn is_current(live: &Live, snapshot: &Snapshot) -> bool {
+async fn is_current(live: &Live, snapshot: &Snapshot) -> kube::Result<bool> {
     let parent = &snapshot.parent;
-    let now = live.parents.read(&parent.key).await;
-    matches!(now, Ok(Some(now)) if now.uid == parent.uid && now.resource_version <= parent.resource_version)
+    let now = live.parents.read(&parent.key).await?;
+    Ok(now.is_some_and(|now| now.uid == parent.uid && now.resource_version <= parent.resource_version))
+}
+
+/// Why children are not deleted: the parent could not be read before.
+fn unread(error: &kube::Error) -> WriteProblem {
+    let message = format!("it cannot be read, and is read before its children are deleted: {error}");
+    WriteProblem::Unavailable { message, retry_after: None }
 }
 
 /// Removes all children from the desired state if a deselected parent has finished its cleanup, so that the plan deletes them.

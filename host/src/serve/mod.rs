@@ -80,10 +80,10 @@ impl Readiness {
     /// Marks a standby as prepared to take over.
     pub fn standing_by(&self) {
         // A preparation may end after the host has begun to lead, or to stop.
-        if self.state.compare_exchange(STARTING, STANDING_BY, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        if self.state.compare_exchange(STARTING, STANDING_BY, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             return;
         }
-        if self.shares.load(Ordering::Relaxed) {
+        if self.shares.load(Ordering::SeqCst) {
             self.joined();
         } else {
             tracing::info!("standing by: prepared to take over");
@@ -91,10 +91,12 @@ impl Readiness {
     }
 
     /// Marks the host as one with a shard.
+    ///
+    /// In one order with the calls of [`standing_by`](Self::standing_by): if these two miss each other, the host is never ready.
     pub fn joined(&self) {
-        self.shares.store(true, Ordering::Relaxed);
+        self.shares.store(true, Ordering::SeqCst);
         // A host that has not prepared every Plugin yet is not ready.
-        let _ = self.state.compare_exchange(STANDING_BY, SHARING, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.state.compare_exchange(STANDING_BY, SHARING, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// Marks the host as the leader, which is not ready before it has tried every Plugin.

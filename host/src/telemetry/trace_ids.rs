@@ -34,14 +34,14 @@ impl Write for WithTraceIds {
     }
 }
 
-/// The line with the ids at its end; the line itself if no trace is recorded.
+/// The line with the ids at its end; the line itself if no trace is recorded or its sampler drops it.
 fn with_ids<'a>(line: &'a [u8], format: LogFormat, span: &SpanContext) -> Cow<'a, [u8]> {
     let (end, ids) = match format {
         LogFormat::Text => ("\n", format!(" trace_id={} span_id={}", span.trace_id(), span.span_id())),
         LogFormat::Json => ("}\n", format!(r#","trace_id":"{}","span_id":"{}""#, span.trace_id(), span.span_id())),
     };
     match line.strip_suffix(end.as_bytes()) {
-        Some(begin) if span.is_valid() => [begin, ids.as_bytes(), end.as_bytes()].concat().into(),
+        Some(begin) if span.is_sampled() => [begin, ids.as_bytes(), end.as_bytes()].concat().into(),
         _ => line.into(),
     }
 }
@@ -66,7 +66,16 @@ mod tests {
             serde_json::from_str(&added("{\"a\":1}\n", LogFormat::Json, &span)).expect("valid JSON");
         assert_eq!(json, serde_json::json!({"a": 1, "trace_id": trace, "span_id": id}));
         for (line, format) in [("INFO a=1\n", LogFormat::Text), ("{\"a\":1}\n", LogFormat::Json)] {
-            assert_eq!(added(line, format, &SpanContext::empty_context()), line, "no trace is recorded");
+            let dropped = SpanContext::new(
+                TraceId::from(10),
+                SpanId::from(11),
+                TraceFlags::NOT_SAMPLED,
+                false,
+                TraceState::default(),
+            );
+            for span in [SpanContext::empty_context(), dropped] {
+                assert_eq!(added(line, format, &span), line, "no trace is exported");
+            }
         }
     }
 }

@@ -18,13 +18,10 @@ use http::Request;
 use jiff::Timestamp;
 use kube::Client;
 use windlass_core::lease::{Observations, Step, Timing, WhileHeld};
-
-pub(super) use self::leases::Leases;
-
 use windlass_core::shards::{SHARDS_MAX, Shard};
 
 pub(super) use self::clock::since_boot;
-pub(super) use self::leases::Refusal;
+pub(super) use self::leases::{Leases, Refusal};
 pub use candidate::Candidate;
 pub use fence::{FencedConnector, Pools};
 pub use gate::{GateLayer, WriteGate};

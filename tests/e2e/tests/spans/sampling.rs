@@ -11,7 +11,15 @@ const RECONCILES: usize = 500;
 
 /// A host whose parents are reconciled again and again, with this sampler.
 fn sampled(sampler: &str, ratio: &str) -> Traced {
-    let traced = traced_with(None, &[("OTEL_TRACES_SAMPLER", sampler), ("OTEL_TRACES_SAMPLER_ARG", ratio)]);
+    let traced = traced_with(
+        None,
+        &[
+            ("OTEL_TRACES_SAMPLER", sampler),
+            ("OTEL_TRACES_SAMPLER_ARG", ratio),
+            // Spans arrive while the parents are reconciled, not only at the end.
+            ("OTEL_BSP_SCHEDULE_DELAY", "100"),
+        ],
+    );
     traced.push_live("puppets/puppet", "puppet");
     for number in 0..20 {
         Puppet::new(&traced.env, "Puppet", "default", &format!("p-{number}")).apply(&json!({ "requeueMillis": 100 }));
