@@ -11,14 +11,19 @@ const BUNDLE: &str = "packaging/olm/manifests";
 /// The sources.
 const DEPLOYMENT: &str = "manifests/kustomize/base/deployment.yaml";
 const EXAMPLE: &str = "manifests/samples/namespaceguard-plugin.yaml";
+/// The only supported install mode: in `AllNamespaces`, the manager makes cluster roles of the namespaced ones, and the host could
+/// impersonate every ServiceAccount. The host follows the objects of all namespaces in this mode too, by its cluster role.
+const INSTALL_MODE: &str = "OwnNamespace";
 /// What a user of the bundle must know, because the manager does not install policies.
 const DESCRIPTION: &str = "\
 Windlass runs Kubernetes operators as sandboxed WebAssembly components, in one process. A Plugin names a component; the host reconciles the
 objects of its kind.
 
-Install it into the namespace windlass-system: no other namespace works, because the bundle's role binding and the policies name it. The
-Operator Lifecycle Manager does not install ValidatingAdmissionPolicies: apply them by hand, with `kubectl apply --server-side -f manifests/kustomize/cluster/admission-policies.yaml`, and enforce the restricted Pod Security
-Standard in that namespace.
+Install it into the namespace windlass-system, by an OperatorGroup whose target is that namespace: no other namespace works, because the
+bundle's role binding and the policies name it. The host follows the objects of all namespaces nevertheless. The Operator Lifecycle Manager
+does not install ValidatingAdmissionPolicies: apply them by hand, with
+`kubectl apply --server-side -f manifests/kustomize/cluster/admission-policies.yaml`, and enforce the restricted Pod Security Standard in that
+namespace.
 ";
 
 /// The files of the bundle that are generated. `crd` and `rbac` are what `windlass` prints.
@@ -77,7 +82,7 @@ fn cluster_service_version(
             "displayName": "Windlass", "description": DESCRIPTION, "version": version, "maturity": "alpha",
             "minKubeVersion": "1.30.0", "provider": {"name": "Windlass"},
             "keywords": ["operator", "webassembly"],
-            "installModes": modes.map(|mode| json!({"type": mode, "supported": mode == "AllNamespaces"})),
+            "installModes": modes.map(|mode| json!({"type": mode, "supported": mode == INSTALL_MODE})),
             "customresourcedefinitions": {"owned": [{
                 "name": "plugins.windlass.dev", "kind": "Plugin", "version": "v1alpha1", "displayName": "Plugin",
                 "description": "A WebAssembly component that reconciles the objects of one kind",
