@@ -117,8 +117,9 @@ pub struct PluginSpec {
     /// that the Plugin no longer selects. Default: more than 50 percent of at least 4 children.
     #[serde(default)]
     pub deletion_guard: DeletionGuard,
-    /// What happens to the plugin's children when the Plugin is deleted. `Orphan`: children and parents stay, and
-    /// another Plugin with the same parent kind can own them. `Delete`: children are deleted, except those with the
+    /// What happens to the plugin's children when the Plugin is deleted. `Orphan`: children and parents stay. A
+    /// Plugin of the same name can own the children again; if its component carries the parents' CRD, so can one of another name.
+    /// `Delete`: children are deleted, except those with the
     /// annotation `windlass.dev/retain`, which outlive their parents. Default: `Orphan`.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
@@ -156,7 +157,7 @@ pub struct ReplacedFields {
 /// What happens to the children of a plugin when its Plugin is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
-    /// Children and parents stay; another Plugin with the same parent kind can own them.
+    /// Children and parents stay; a Plugin of the same name can own the children again.
     #[default]
     Orphan,
     /// Children are deleted, except those with the annotation `windlass.dev/retain`, which outlive their parents.

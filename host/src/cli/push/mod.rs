@@ -61,7 +61,7 @@ Signed, in a ConfigMap:
   windlass push echo.wasm --name echo --signature echo.sigstore.json --public-key cosign.pub
 
 --dry-run=client prints the same bytes for the same component and flags, so its output can be kept in a \
-repository. Apply that output with `kubectl apply --server-side`, as push itself does: client-side apply would \
+repository. With --create-rbac, it also reads the cluster, and the output depends on it. Apply that output with `kubectl apply --server-side`, as push itself does: client-side apply would \
 copy the component into an annotation, which is limited to 256 KiB. The Plugin owns the ConfigMaps, so they are \
 deleted with it; `windlass remove` deletes the other objects.
 
