@@ -6,7 +6,7 @@
 #![allow(unsafe_code, missing_docs, unused_qualifications, clippy::all, clippy::pedantic, clippy::restriction)]
 
 wit_bindgen::generate!({
-    path: "../../wit",
+    path: "wit",
     world: "plugin",
     additional_derives: [PartialEq, Clone],
     export_macro_name: "export_component",
@@ -20,7 +20,7 @@ pub use windlass::plugin::types::*;
 pub mod admission {
     wit_bindgen::generate!({
         inline: "package windlass:sdk; world admission { export windlass:plugin/admission@0.1.0; }",
-        path: "../../wit",
+        path: "wit",
         world: "windlass:sdk/admission",
         with: { "windlass:plugin/types@0.1.0": crate::raw::windlass::plugin::types },
         additional_derives: [PartialEq, Clone],
