@@ -1,10 +1,10 @@
 //! COMPONENT arguments: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use windlass_api::ConfigMapSource;
 use windlass_delivery as delivery;
 use windlass_delivery::oci::{Credentials, Http, Reference, of_docker_config};
@@ -96,12 +96,7 @@ impl ComponentArgs {
     /// # Errors
     /// If the bytes are not a component, or cannot be compiled.
     pub fn load_of(&self, bytes: &[u8]) -> anyhow::Result<Arc<Component>> {
-        let cache_dir = self.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?;
-        let sandbox = Sandbox::new(Options { counts_attempts: false, ..Options::new(cache_dir) })?;
-        match sandbox.load(bytes) {
-            Ok(component) => Ok(component),
-            Err(failure) => bail!("component {}: {failure}", self.name()),
-        }
+        load(bytes, self.cache_dir.as_deref()).with_context(|| format!("component {}", self.name()))
     }
 
     fn name(&self) -> String {
@@ -111,6 +106,16 @@ impl ComponentArgs {
             ComponentRef::Oci(reference) => format!("oci://{reference}"),
         }
     }
+}
+
+/// Compiles a component with this cache folder, or the default one, and calls `describe`.
+///
+/// # Errors
+/// If the bytes are not a component, or cannot be compiled.
+pub fn load(bytes: &[u8], cache_dir: Option<&Path>) -> anyhow::Result<Arc<Component>> {
+    let cache_dir = cache_dir.map_or_else(super::default_cache_dir, |folder| Ok(folder.to_owned()))?;
+    let sandbox = Sandbox::new(Options { counts_attempts: false, ..Options::new(cache_dir) })?;
+    Ok(sandbox.load(bytes)?)
 }
 
 /// The user's credentials for a registry, as `docker login` and similar tools store them in `$DOCKER_CONFIG` or

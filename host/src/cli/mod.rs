@@ -1,6 +1,7 @@
 //! The subcommands and their flags.
 
 mod applied;
+mod build;
 mod check;
 mod completion;
 mod component;
@@ -10,6 +11,7 @@ mod election;
 mod generate;
 mod inspect;
 mod install;
+mod new;
 mod output;
 mod push;
 mod pushed;
@@ -43,6 +45,10 @@ enum Command {
     Uninstall(uninstall::Args),
     /// Print the Plugin CRD, or the CRD that a component carries
     Crd(crd::Args),
+    /// Make the project of a new plugin
+    New(new::Args),
+    /// Build the component of a plugin's project
+    Build(build::Args),
     /// Show what a component declares: digest, contract, descriptor, imports, exports
     Inspect(inspect::Args),
     /// Show the children that a component desires for one parent
@@ -96,6 +102,8 @@ pub fn main() -> ExitCode {
         Command::Install(args) => install::main(&args),
         Command::Uninstall(args) => uninstall::main(&args),
         Command::Crd(args) => crd::main(args),
+        Command::New(args) => new::main(&args),
+        Command::Build(args) => build::main(&args),
         Command::Inspect(args) => inspect::main(&args),
         Command::Render(args) => render::main(&args),
         Command::Push(args) => push::main(&args),
