@@ -1,5 +1,7 @@
 //! Applies the objects that a command writes, by the API that serves their kind.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use kube::api::{Patch, PatchParams};
 use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
@@ -7,6 +9,23 @@ use kube::{Api, Client, discovery};
 use serde_json::Value;
 
 use super::connect::plain;
+use super::output::DryRun;
+use super::parse_timeout;
+
+/// Flags of a command that writes objects and waits for their effect.
+#[derive(Debug, clap::Args)]
+pub struct WriteArgs {
+    /// Print what would be written, and write nothing; with server, the API server validates it first
+    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub dry_run: Option<DryRun>,
+    /// Do not wait
+    // Each command replaces this text by what it waits for.
+    #[arg(long)]
+    pub no_wait: bool,
+    /// How long to wait, as in 120s or 5m; a number alone counts seconds
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
+    pub timeout: Duration,
+}
 
 /// An object to write, with its API.
 pub type Target = (Api<DynamicObject>, DynamicObject);

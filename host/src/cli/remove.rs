@@ -17,7 +17,7 @@ use windlass_core::ids::PluginName;
 use windlass_core::names::{HOST_FINALIZER, LABEL_PLUGIN, plugin_condition};
 
 use super::connect::{ClusterArgs, plain};
-use super::output::DryRun;
+use super::deleted::DeletionArgs;
 use super::pushed::{PART_OF_LABEL, is_pushs, reason_to_keep};
 use super::{TIMED_OUT, parse_timeout};
 use crate::cluster::account::plugin_account;
@@ -46,9 +46,8 @@ pub struct Args {
     /// Also delete the plugin's children (sets spec.deletionPolicy: Delete)
     #[arg(long)]
     delete_children: bool,
-    /// Print which objects would be deleted and which would be kept, and delete nothing
-    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    dry_run: Option<DryRun>,
+    #[command(flatten)]
+    deletion: DeletionArgs,
     /// Namespace of the host, to which push wrote the objects
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
@@ -77,7 +76,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(plugin) = &plugin {
             say_children(args, plugin);
         }
-        if args.dry_run.is_some() {
+        if args.deletion.dry_run.is_some() {
             if plugin.is_some() {
                 println!("would delete Plugin {name}");
             }

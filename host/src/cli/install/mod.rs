@@ -4,7 +4,6 @@ mod existing;
 mod manifests;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
@@ -22,10 +21,10 @@ use windlass_core::declared_parent::text;
 
 pub use self::existing::{Installation, reason_to_keep};
 pub use self::manifests::{DEPLOYMENT, objects};
-use super::applied::{apply, describe, target};
+use super::TIMED_OUT;
+use super::applied::{WriteArgs, apply, describe, target};
 use super::connect::{ClusterArgs, plain};
 use super::output::{DryRun, Format, print_all};
-use super::{TIMED_OUT, parse_timeout};
 
 /// Field manager of installations.
 pub const FIELD_MANAGER: &str = "windlass-install";
@@ -34,6 +33,7 @@ pub const CRD: &str = "plugins.windlass.dev";
 
 /// Flags of `windlass install`.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("no_wait", |arg| arg.help("Do not wait until the hosts are available")))]
 #[command(after_help = "Examples:
   windlass install --image registry.example/team/windlass:0.1.0
   windlass install --replicas 2
@@ -65,15 +65,8 @@ pub struct Args {
     /// Install into a namespace that has other ServiceAccounts: the host may impersonate them, and they may not write there
     #[arg(long)]
     allow_shared_namespace: bool,
-    /// Print what would be written, and write nothing; with server, the API server validates it first
-    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    dry_run: Option<DryRun>,
-    /// Do not wait until the hosts are available
-    #[arg(long)]
-    no_wait: bool,
-    /// How long to wait, as in 120s or 5m; a number alone counts seconds
-    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
-    timeout: Duration,
+    #[command(flatten)]
+    write: WriteArgs,
     /// Output format of --dry-run
     #[arg(short, long, value_enum, default_value = "yaml")]
     output: Format,
@@ -85,7 +78,7 @@ pub struct Args {
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     existing::check_name(&args.namespace)?;
     let image = args.image.clone().map_or_else(manifests::default_image, Ok)?;
-    if args.dry_run == Some(DryRun::Client) {
+    if args.write.dry_run == Some(DryRun::Client) {
         // Without a cluster, so that the output depends on the flags alone.
         print_all(&objects(&args.namespace, &image, args.replicas.unwrap_or(1))?, args.output)?;
         return Ok(ExitCode::SUCCESS);
@@ -99,7 +92,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let objects = objects(&args.namespace, &image, replicas)?;
         // Before the first write, so that a conflict does not leave one half of an upgrade.
         validate(&client, args, &objects).await?;
-        if args.dry_run.is_some() {
+        if args.write.dry_run.is_some() {
             print_all(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -107,7 +100,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         if replicas == 1 {
             delete_budget(&client, args).await?;
         }
-        if args.no_wait {
+        if args.write.no_wait {
             return Ok(ExitCode::SUCCESS);
         }
         wait(&client, args, &image).await
@@ -178,7 +171,7 @@ async fn validate(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Re
             apply(&target(client, object).await?, params(args, true)).await.map_err(with_hint)?;
         }
     }
-    if !has_namespace && args.dry_run.is_some() {
+    if !has_namespace && args.write.dry_run.is_some() {
         eprintln!("note: Namespace {} does not exist, so objects in it were not validated", args.namespace);
     }
     Ok(())
@@ -193,7 +186,7 @@ async fn write(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Resul
         if text(object, "/kind") == "CustomResourceDefinition" {
             let api = Api::<CustomResourceDefinition>::all(client.clone());
             let established = await_condition(api, CRD, is_crd_established());
-            match tokio::time::timeout(args.timeout, established).await {
+            match tokio::time::timeout(args.write.timeout, established).await {
                 Ok(result) => result.map(drop).with_context(|| format!("CustomResourceDefinition {CRD}"))?,
                 Err(_) => {
                     bail!("CustomResourceDefinition {CRD} was not established in time; run the same command again")
@@ -252,11 +245,11 @@ async fn wait(client: &Client, args: &Args, image: &str) -> anyhow::Result<ExitC
         }
         bail!("the watch of Deployment {namespace}/{DEPLOYMENT} ended")
     };
-    let Ok(ended) = tokio::time::timeout(args.timeout, watching).await else {
+    let Ok(ended) = tokio::time::timeout(args.write.timeout, watching).await else {
         eprintln!(
             "error: Deployment {namespace}/{DEPLOYMENT} was not available within {} s: {last}{}. Everything is written; \
              see: kubectl -n {namespace} describe pods -l app.kubernetes.io/name=windlass",
-            args.timeout.as_secs(),
+            args.write.timeout.as_secs(),
             why_pods_wait(client, namespace, image).await
         );
         return Ok(ExitCode::from(TIMED_OUT));

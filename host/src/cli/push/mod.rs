@@ -30,17 +30,18 @@ use windlass_sandbox::Component;
 use self::kept::Kept;
 use self::objects::{PluginFields, Pushed, labelled, own_by, plugin_object, split};
 use self::progress::{Progress, Push};
-use super::applied::{self, Target, found, target};
+use super::applied::{self, Target, WriteArgs, found, target};
 use super::component::{ComponentArgs, credentials_of_user};
 use super::connect::plain;
 use super::output::{DryRun, Format, print_all};
 use super::pushed::{FIELD_MANAGER, PART_OF_LABEL, reason_to_keep};
-use super::{BLOCKED_BY_SETTING, INPUT_REJECTED, TIMED_OUT, parse_timeout};
+use super::{BLOCKED_BY_SETTING, INPUT_REJECTED, TIMED_OUT};
 use crate::cluster::account::plugin_account;
 use crate::plugins::rbac;
 
 /// Flags of `windlass push`.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("no_wait", |arg| arg.help("Do not wait until the Plugin is Ready with the component")))]
 #[command(after_help = "Examples:
   windlass push echo.wasm --name echo --create-rbac
   windlass push echo.wasm --name echo --dry-run=client > echo.yaml
@@ -92,15 +93,8 @@ pub struct Args {
     create_rbac: bool,
     #[command(flatten)]
     overwrites: OverwriteArgs,
-    /// Print what would be written, and write nothing; with server, the API server validates it first
-    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    dry_run: Option<DryRun>,
-    /// Do not wait until the Plugin is Ready with the component
-    #[arg(long)]
-    no_wait: bool,
-    /// How long to wait, as in 120s or 5m; a number alone counts seconds
-    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
-    timeout: Duration,
+    #[command(flatten)]
+    write: WriteArgs,
     /// Output format of --dry-run
     #[arg(short, long, value_enum, default_value = "yaml")]
     output: Output,
@@ -203,7 +197,7 @@ impl Args {
     /// Whether the push reads the existing Plugin and its kinds. A dry run that does not depend on them must work
     /// without a cluster, unless the component is in a ConfigMap.
     fn reads_existing(&self) -> bool {
-        self.create_rbac || self.dry_run != Some(DryRun::Client)
+        self.create_rbac || self.write.dry_run != Some(DryRun::Client)
     }
 }
 
@@ -232,17 +226,17 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     super::block_on(async {
         if let Some(reference) = args.delivery.oci.as_ref().filter(|_| args.delivery.artifact_only) {
             // Where a component is built and signed, there may be no cluster.
-            if args.dry_run.is_none() {
+            if args.write.dry_run.is_none() {
                 delivery.push_artifact(reference).await?;
             }
             return Ok(ExitCode::SUCCESS);
         }
         let Manifests { plugin, mut objects, existing_uid } = delivery.manifests().await?;
-        if args.dry_run != Some(DryRun::Client) {
+        if args.write.dry_run != Some(DryRun::Client) {
             let client = args.component.cluster.client().await?;
             check(&client, &delivery.name, &plugin, &objects, args.overwrites.overwrite).await?;
         }
-        if args.dry_run.is_some() {
+        if args.write.dry_run.is_some() {
             objects.push(plugin);
             print_objects(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
@@ -364,11 +358,11 @@ impl<'a> Delivery<'a> {
         }
         write(&client, &plugin, &at, existing_uid, maps).await?;
         println!("pushed {} ({} bytes) as Plugin {name}", pushed.digest, bytes.len());
-        if args.no_wait {
+        if args.write.no_wait {
             return Ok(ExitCode::SUCCESS);
         }
         let digest = pushed.digest.to_string();
-        let code = follow(&client, Push { name, digest: &digest, at: &at }, args.timeout).await?;
+        let code = follow(&client, Push { name, digest: &digest, at: &at }, args.write.timeout).await?;
         if code == ExitCode::SUCCESS {
             remove_old_parts(&client, args, name, pushed).await?;
         }
