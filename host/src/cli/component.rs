@@ -48,12 +48,9 @@ pub struct RegistryArgs {
     pub plain_http: Vec<String>,
 }
 
-/// A component, and how to read it.
+/// How components are read and compiled.
 #[derive(Debug, clap::Args)]
-pub struct ComponentArgs {
-    /// Component: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`
-    #[arg(value_name = "COMPONENT")]
-    pub component: ComponentRef,
+pub struct LoadArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     #[command(flatten)]
@@ -61,6 +58,16 @@ pub struct ComponentArgs {
     /// Folder of compiled components; default: `$XDG_CACHE_HOME/windlass/components`, or `~/.cache/windlass/components`
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
+}
+
+/// A component, and how to load it.
+#[derive(Debug, clap::Args)]
+pub struct ComponentArgs {
+    /// Component: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`
+    #[arg(value_name = "COMPONENT")]
+    pub component: ComponentRef,
+    #[command(flatten)]
+    pub options: LoadArgs,
 }
 
 impl ComponentArgs {
@@ -72,12 +79,12 @@ impl ComponentArgs {
         match &self.component {
             ComponentRef::File(file) => std::fs::read(file).with_context(|| format!("component {}", file.display())),
             ComponentRef::ConfigMap(source) => super::block_on(async {
-                let client = self.cluster.client().await?;
+                let client = self.options.cluster.client().await?;
                 Ok(delivery::fetch(&client, source).await?.unpack()?.bytes)
             }),
             ComponentRef::Oci(reference) => super::block_on(async {
                 let credentials = credentials_of_user(reference)?;
-                let plain_http = &self.registries.plain_http;
+                let plain_http = &self.options.registries.plain_http;
                 Ok(delivery::fetch_once(&Http::default(), reference, credentials, plain_http).await?.bytes)
             }),
         }
@@ -96,7 +103,7 @@ impl ComponentArgs {
     /// # Errors
     /// If the bytes are not a component, or cannot be compiled.
     pub fn load_of(&self, bytes: &[u8]) -> anyhow::Result<Arc<Component>> {
-        let cache_dir = self.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?;
+        let cache_dir = self.options.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?;
         let sandbox = Sandbox::new(Options { counts_attempts: false, ..Options::new(cache_dir) })?;
         match sandbox.load(bytes) {
             Ok(component) => Ok(component),

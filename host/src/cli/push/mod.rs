@@ -233,7 +233,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         }
         let Manifests { plugin, mut objects, existing_uid } = delivery.manifests().await?;
         if args.write.dry_run != Some(DryRun::Client) {
-            let client = args.component.cluster.client().await?;
+            let client = args.component.options.cluster.client().await?;
             check(&client, &delivery.name, &plugin, &objects, args.overwrites.overwrite).await?;
         }
         if args.write.dry_run.is_some() {
@@ -272,7 +272,7 @@ impl<'a> Delivery<'a> {
             }
         }
         if let (Some(carried), true) = (declared.crd(), args.reads_existing()) {
-            let client = args.component.cluster.client().await?;
+            let client = args.component.options.cluster.client().await?;
             safety::check_schema(&client, name, carried, args.overwrites.allow_schema_narrowing).await?;
         }
         let existing_uid = existing.as_ref().and_then(|plugin| plugin.metadata.uid.clone());
@@ -310,7 +310,7 @@ impl<'a> Delivery<'a> {
     ) -> anyhow::Result<Vec<Value>> {
         let Self { args, name, component, declared, pushed, .. } = self;
         let (descriptor, namespace) = (component.descriptor(), &args.namespace);
-        let client = args.component.cluster.client().await?;
+        let client = args.component.options.cluster.client().await?;
         let permissions = permissions::of(&client, name, (declared, descriptor), existing, status).await?;
         for note in permissions.notes(name) {
             eprintln!("{note}");
@@ -343,7 +343,7 @@ impl<'a> Delivery<'a> {
         existing_uid: Option<String>,
     ) -> anyhow::Result<ExitCode> {
         let Self { args, name, bytes, pushed, .. } = self;
-        let client = args.component.cluster.client().await?;
+        let client = args.component.options.cluster.client().await?;
         let at = format!("{:.3}", jiff::Timestamp::now());
         let is_map = |object: &Value| text(object, "/kind") == "ConfigMap";
         let (maps, permissions): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_map);
@@ -383,7 +383,7 @@ impl<'a> Delivery<'a> {
             ]),
         };
         let credentials = credentials_of_user(reference)?;
-        let plain_http = &args.component.registries.plain_http;
+        let plain_http = &args.component.options.registries.plain_http;
         let context = || format!("the component was not pushed to {reference}");
         let registry =
             Registry::new(&Http::default(), reference.clone(), credentials, plain_http).with_context(context)?;
@@ -499,7 +499,7 @@ async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugi
     if !args.reads_existing() {
         return Ok(None);
     }
-    let api: Api<Plugin> = Api::all(args.component.cluster.client().await?);
+    let api: Api<Plugin> = Api::all(args.component.options.cluster.client().await?);
     api.get_opt(name.as_str()).await.map_err(plain).with_context(|| format!("Plugin {name}"))
 }
 
