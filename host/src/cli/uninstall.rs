@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::ClusterRole;
-use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Preconditions};
+use kube::api::{DeleteParams, ListParams, PartialObjectMeta};
 use kube::runtime::wait::{await_condition, conditions::is_deleted};
 use kube::{Api, Client, ResourceExt as _};
 use windlass_api::Plugin;
 
 use super::applied::{Target, describe, target};
 use super::connect::{ClusterArgs, plain};
-use super::deleted::DeletionArgs;
+use super::deleted::{Deletion, DeletionArgs, delete};
 use super::install::{CRD, DEPLOYMENT, Installation, objects, reason_to_keep};
 use super::remove::{follow, why_not_gone};
 use super::{PLUGINS_EXIST, TIMED_OUT, parse_timeout};
@@ -109,13 +109,9 @@ impl Installed {
     async fn delete(&self, client: &Client) -> anyhow::Result<()> {
         let (api, object) = &self.target;
         let name = object.name_any();
-        let preconditions = Some(Preconditions { uid: self.uid.clone(), resource_version: None });
-        let this = DeleteParams { preconditions, ..DeleteParams::foreground() };
-        match api.delete(&name, &this).await {
-            Ok(_) => {}
-            // 404: it is gone. 409: another object has the name now.
-            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => return Ok(()),
-            Err(error) => return Err(plain(error)).with_context(|| format!("{} was not deleted", describe(object))),
+        let deletion = delete(api, &name, self.uid.clone(), DeleteParams::foreground()).await;
+        if deletion.with_context(|| format!("{} was not deleted", describe(object)))? != Deletion::Accepted {
+            return Ok(());
         }
         if let Some(uid) = &self.uid {
             let gone = await_condition(api.clone(), &name, is_deleted(uid)).await;

@@ -11,7 +11,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, ListParams, PatchParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, PatchParams};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::wait::{await_condition, conditions::is_crd_established};
 use kube::runtime::watcher::watch_object;
@@ -24,6 +24,7 @@ pub use self::manifests::{DEPLOYMENT, objects};
 use super::TIMED_OUT;
 use super::applied::{WriteArgs, apply, describe, target};
 use super::connect::{ClusterArgs, plain};
+use super::deleted::{Deletion, delete};
 use super::output::{DryRun, Format, print_all};
 
 /// Field manager of installations.
@@ -204,13 +205,9 @@ async fn delete_budget(client: &Client, args: &Args) -> anyhow::Result<()> {
     let found = api.get_metadata_opt(DEPLOYMENT).await.map_err(plain);
     let found = found.with_context(|| format!("{what} could not be read"))?;
     let Some(found) = found.filter(|found| reason_to_keep(&found.metadata, false).is_none()) else { return Ok(()) };
-    let preconditions = Some(Preconditions { uid: found.uid(), resource_version: None });
-    let this = DeleteParams { preconditions, ..DeleteParams::default() };
-    match api.delete(DEPLOYMENT, &this).await {
-        Ok(_) => println!("deleted {what}"),
-        // 404: it is gone. 409: another object has the name now.
-        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {}
-        Err(error) => return Err(plain(error)).with_context(|| format!("{what} was not deleted")),
+    let deletion = delete(&api, DEPLOYMENT, found.uid(), DeleteParams::default()).await;
+    if deletion.with_context(|| format!("{what} was not deleted"))? == Deletion::Accepted {
+        println!("deleted {what}");
     }
     Ok(())
 }

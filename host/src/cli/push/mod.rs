@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, ListParams, PartialObjectMeta, PatchParams, Preconditions};
+use kube::api::{DeleteParams, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use windlass_api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
@@ -33,8 +33,9 @@ use self::progress::{Progress, Push};
 use super::applied::{self, Target, WriteArgs, found, target};
 use super::component::{ComponentArgs, credentials_of_user};
 use super::connect::plain;
+use super::deleted::delete;
 use super::output::{DryRun, Format, print_all};
-use super::pushed::{FIELD_MANAGER, PART_OF_LABEL, reason_to_keep};
+use super::pushed::{FIELD_MANAGER, parts, reason_to_keep};
 use super::{BLOCKED_BY_SETTING, INPUT_REJECTED, TIMED_OUT};
 use crate::cluster::account::plugin_account;
 use crate::plugins::rbac;
@@ -529,16 +530,10 @@ async fn apply(target: &Target, dry_run: bool) -> anyhow::Result<String> {
 /// kept.
 async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushed: &Pushed) -> anyhow::Result<()> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), &args.namespace);
-    let parts = api
-        .list_metadata(&ListParams::default().labels(&format!("{PART_OF_LABEL}={name}")))
-        .await
-        .map_err(plain)
-        .context("old parts could not be listed")?;
-    for part in parts.items {
-        let PartialObjectMeta { metadata, .. } = part;
-        let uid = metadata.uid.clone();
-        let kept = reason_to_keep(name, &metadata);
-        let Some(part) = metadata.name.filter(|part| !pushed.parts.contains(part)) else { continue };
+    for part in parts(&api, name).await.context("old parts could not be listed")? {
+        let kept = reason_to_keep(name, &part);
+        let uid = part.uid;
+        let Some(part) = part.name.filter(|part| !pushed.parts.contains(part)) else { continue };
         if let Some(reason) = kept {
             eprintln!(
                 "note: ConfigMap {}/{part} is labelled as an old part of Plugin {name} and was left: {reason}",
@@ -546,13 +541,7 @@ async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushe
             );
             continue;
         }
-        let preconditions = Some(Preconditions { uid, resource_version: None });
-        match api.delete(&part, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
-            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {}
-            deleted => {
-                deleted.map_err(plain).with_context(|| format!("old part {part}"))?;
-            }
-        }
+        delete(&api, &part, uid, DeleteParams::default()).await.with_context(|| format!("old part {part}"))?;
     }
     Ok(())
 }
