@@ -1,12 +1,31 @@
 //! Applies the objects that a command writes, by the API that serves their kind.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use kube::api::{Patch, PatchParams};
-use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, TypeMeta};
 use kube::{Api, Client, discovery};
 use serde_json::Value;
 
 use super::connect::plain;
+use super::output::DryRun;
+use super::parse_timeout;
+
+/// Flags of a command that writes objects and waits for their effect.
+#[derive(Debug, clap::Args)]
+pub struct WriteArgs {
+    /// Print what would be written, and write nothing; with server, the API server validates it first
+    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub dry_run: Option<DryRun>,
+    /// Do not wait
+    // Each command replaces this text by what it waits for.
+    #[arg(long)]
+    pub no_wait: bool,
+    /// How long to wait, as in 120s or 5m; a number alone counts seconds
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
+    pub timeout: Duration,
+}
 
 /// An object to write, with its API.
 pub type Target = (Api<DynamicObject>, DynamicObject);
@@ -34,18 +53,26 @@ pub async fn target(client: &Client, object: &Value) -> anyhow::Result<Target> {
         .await
         .map_err(plain)
         .with_context(|| format!("{what}: the cluster does not serve {}{hint}", gvk.kind))?;
-    let api: Api<DynamicObject> = match &object.metadata.namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    Ok((api, object))
+    Ok((api(client, &resource, object.metadata.namespace.as_deref()), object))
+}
+
+/// The API of a kind, in a namespace or for cluster-scoped objects.
+pub fn api(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    }
 }
 
 /// The name of an object in messages.
 pub fn describe(object: &DynamicObject) -> String {
-    let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
-    let name = object.metadata.name.as_deref().unwrap_or_default();
-    match &object.metadata.namespace {
+    named(object.types.as_ref().map_or("", |types| types.kind.as_str()), &object.metadata)
+}
+
+/// The name of an object of this kind in messages.
+pub fn named(kind: &str, meta: &ObjectMeta) -> String {
+    let name = meta.name.as_deref().unwrap_or_default();
+    match &meta.namespace {
         Some(namespace) => format!("{kind} {namespace}/{name}"),
         None => format!("{kind} {name}"),
     }

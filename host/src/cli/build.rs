@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use windlass_build::{FOLDER, Project, Tools};
 
-use super::component::load;
+use super::component::CacheArgs;
 
 /// Flags of `windlass build`.
 #[derive(Debug, clap::Args)]
@@ -29,9 +29,8 @@ pub struct Args {
     /// File of the component; default: `build/NAME.wasm` in the project, with the name in its manifest
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Folder of compiled components; default: `$XDG_CACHE_HOME/windlass/components`, or `~/.cache/windlass/components`
-    #[arg(long, env = "WINDLASS_CACHE_DIR")]
-    cache_dir: Option<PathBuf>,
+    #[command(flatten)]
+    cache: CacheArgs,
 }
 
 /// Builds the component, and loads it once: a component that the host rejects is no result.
@@ -40,7 +39,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     eprintln!("building {} ({})", project.name, project.language);
     let bytes = windlass_build::build(&project, &Tools::default())
         .with_context(|| format!("project {} was not built", args.folder.display()))?;
-    let component = load(&bytes, args.cache_dir.as_deref()).context("the host cannot load the component")?;
+    let component = args.cache.load(&bytes).context("the host cannot load the component")?;
     let output = args.output.clone();
     let output = output.unwrap_or_else(|| project.folder.join(FOLDER).join(&project.name).with_extension("wasm"));
     fs::write(&output, &bytes).with_context(|| format!("cannot write {}", output.display()))?;

@@ -24,6 +24,7 @@ use windlass_core::lease::Step;
 use windlass_core::schema;
 
 use super::INPUT_REJECTED;
+use super::install::CRD;
 use crate::cluster::lease::{Election, Instance, NAME as LEASE, preview};
 use crate::cluster::secret_key::SecretKey;
 use crate::cluster::{access_review, in_time};
@@ -34,8 +35,6 @@ use crate::serve::listen;
 const OLDEST_MINOR: u32 = 30;
 /// Tolerated difference between the clocks of this machine and of the API server.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
-/// Name of the CRD of Plugins.
-const CRD: &str = "plugins.windlass.dev";
 
 /// What to check.
 pub struct Setup {

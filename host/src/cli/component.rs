@@ -1,6 +1,6 @@
 //! COMPONENT arguments: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -48,19 +48,45 @@ pub struct RegistryArgs {
     pub plain_http: Vec<String>,
 }
 
-/// A component, and how to read it.
+/// How components are read and compiled.
+#[derive(Debug, clap::Args)]
+pub struct LoadArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    #[command(flatten)]
+    pub registries: RegistryArgs,
+    #[command(flatten)]
+    pub cache: CacheArgs,
+}
+
+/// Where compiled components are kept.
+#[derive(Debug, clap::Args)]
+pub struct CacheArgs {
+    /// Folder of compiled components; default: `$XDG_CACHE_HOME/windlass/components`, or `~/.cache/windlass/components`
+    #[arg(long, env = "WINDLASS_CACHE_DIR")]
+    cache_dir: Option<PathBuf>,
+}
+
+impl CacheArgs {
+    /// Compiles a component, and calls `describe`.
+    ///
+    /// # Errors
+    /// If the bytes are not a component, or cannot be compiled.
+    pub fn load(&self, bytes: &[u8]) -> anyhow::Result<Arc<Component>> {
+        let cache_dir = self.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?;
+        let sandbox = Sandbox::new(Options { counts_attempts: false, ..Options::new(cache_dir) })?;
+        Ok(sandbox.load(bytes)?)
+    }
+}
+
+/// A component, and how to load it.
 #[derive(Debug, clap::Args)]
 pub struct ComponentArgs {
     /// Component: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`
     #[arg(value_name = "COMPONENT")]
     pub component: ComponentRef,
     #[command(flatten)]
-    pub cluster: ClusterArgs,
-    #[command(flatten)]
-    pub registries: RegistryArgs,
-    /// Folder of compiled components; default: `$XDG_CACHE_HOME/windlass/components`, or `~/.cache/windlass/components`
-    #[arg(long, env = "WINDLASS_CACHE_DIR")]
-    pub cache_dir: Option<PathBuf>,
+    pub options: LoadArgs,
 }
 
 impl ComponentArgs {
@@ -72,12 +98,12 @@ impl ComponentArgs {
         match &self.component {
             ComponentRef::File(file) => std::fs::read(file).with_context(|| format!("component {}", file.display())),
             ComponentRef::ConfigMap(source) => super::block_on(async {
-                let client = self.cluster.client().await?;
+                let client = self.options.cluster.client().await?;
                 Ok(delivery::fetch(&client, source).await?.unpack()?.bytes)
             }),
             ComponentRef::Oci(reference) => super::block_on(async {
                 let credentials = credentials_of_user(reference)?;
-                let plain_http = &self.registries.plain_http;
+                let plain_http = &self.options.registries.plain_http;
                 Ok(delivery::fetch_once(&Http::default(), reference, credentials, plain_http).await?.bytes)
             }),
         }
@@ -96,7 +122,7 @@ impl ComponentArgs {
     /// # Errors
     /// If the bytes are not a component, or cannot be compiled.
     pub fn load_of(&self, bytes: &[u8]) -> anyhow::Result<Arc<Component>> {
-        load(bytes, self.cache_dir.as_deref()).with_context(|| format!("component {}", self.name()))
+        self.options.cache.load(bytes).with_context(|| format!("component {}", self.name()))
     }
 
     fn name(&self) -> String {
@@ -106,16 +132,6 @@ impl ComponentArgs {
             ComponentRef::Oci(reference) => format!("oci://{reference}"),
         }
     }
-}
-
-/// Compiles a component with this cache folder, or the default one, and calls `describe`.
-///
-/// # Errors
-/// If the bytes are not a component, or cannot be compiled.
-pub fn load(bytes: &[u8], cache_dir: Option<&Path>) -> anyhow::Result<Arc<Component>> {
-    let cache_dir = cache_dir.map_or_else(super::default_cache_dir, |folder| Ok(folder.to_owned()))?;
-    let sandbox = Sandbox::new(Options { counts_attempts: false, ..Options::new(cache_dir) })?;
-    Ok(sandbox.load(bytes)?)
 }
 
 /// The user's credentials for a registry, as `docker login` and similar tools store them in `$DOCKER_CONFIG` or

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use windlass_api as api;
 use windlass_core::contract::Parent;
 
-use super::component::{ComponentArgs, ComponentRef, RegistryArgs};
-use super::connect::ClusterArgs;
+use super::component::{ComponentArgs, ComponentRef, LoadArgs};
 use super::output::{Format, print};
 
 /// Flags of `windlass crd`.
@@ -27,12 +26,7 @@ pub struct Args {
     #[arg(value_name = "COMPONENT")]
     component: Option<ComponentRef>,
     #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    registries: RegistryArgs,
-    /// Folder of compiled components; default: `$XDG_CACHE_HOME/windlass/components`, or `~/.cache/windlass/components`
-    #[arg(long, env = "WINDLASS_CACHE_DIR")]
-    cache_dir: Option<std::path::PathBuf>,
+    options: LoadArgs,
 }
 
 /// Prints the CRDs.
@@ -41,8 +35,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         print!("{}", api::crds_yaml()?);
         return Ok(ExitCode::SUCCESS);
     };
-    let Args { cluster, registries, cache_dir, .. } = args;
-    let component = ComponentArgs { component, cluster, registries, cache_dir }.load()?;
+    let component = ComponentArgs { component, options: args.options }.load()?;
     match &component.descriptor().parent {
         Parent::Custom(definition) => {
             print(&serde_json::from_slice(definition)?, Format::Yaml)?;

@@ -7,6 +7,7 @@ mod completion;
 mod component;
 mod connect;
 mod crd;
+mod deleted;
 mod election;
 mod generate;
 mod inspect;

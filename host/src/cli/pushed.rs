@@ -1,12 +1,24 @@
-//! Recognizes objects that `windlass push` wrote.
+//! Finds and recognizes objects that `windlass push` wrote.
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
+use kube::Api;
+use kube::api::ListParams;
 use windlass_core::ids::PluginName;
+
+use super::connect::plain;
 
 /// Field manager of pushes, different from the host's.
 pub const FIELD_MANAGER: &str = "windlass-push";
 /// Label on the parts of a component and on permissions: the Plugin that they belong to.
 pub const PART_OF_LABEL: &str = "windlass.dev/part-of";
+
+/// The parts of a Plugin's component and of earlier ones, among the ConfigMaps of a namespace.
+pub async fn parts(maps: &Api<ConfigMap>, plugin: &PluginName) -> anyhow::Result<Vec<ObjectMeta>> {
+    let labelled = ListParams::default().labels(&format!("{PART_OF_LABEL}={plugin}"));
+    let parts = maps.list_metadata(&labelled).await.map_err(plain)?;
+    Ok(parts.items.into_iter().map(|part| part.metadata).collect())
+}
 
 /// The name of the Plugin for which an object was pushed, by its label or its ownerReference; none if it has neither.
 pub fn plugin_of(metadata: &ObjectMeta) -> Option<&str> {

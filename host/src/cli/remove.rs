@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::core::{ApiResource, GroupVersionKind, ObjectMeta};
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use serde_json::json;
@@ -16,9 +15,10 @@ use windlass_api::{DeletionPolicy, Plugin};
 use windlass_core::ids::PluginName;
 use windlass_core::names::{HOST_FINALIZER, LABEL_PLUGIN, plugin_condition};
 
+use super::applied::{api, named};
 use super::connect::{ClusterArgs, plain};
-use super::output::DryRun;
-use super::pushed::{PART_OF_LABEL, is_pushs, reason_to_keep};
+use super::deleted::{Deletion, DeletionArgs, delete};
+use super::pushed::{is_pushs, parts, reason_to_keep};
 use super::{TIMED_OUT, parse_timeout};
 use crate::cluster::account::plugin_account;
 use crate::plugins::rbac;
@@ -46,9 +46,8 @@ pub struct Args {
     /// Also delete the plugin's children (sets spec.deletionPolicy: Delete)
     #[arg(long)]
     delete_children: bool,
-    /// Print which objects would be deleted and which would be kept, and delete nothing
-    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    dry_run: Option<DryRun>,
+    #[command(flatten)]
+    deletion: DeletionArgs,
     /// Namespace of the host, to which push wrote the objects
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
@@ -77,7 +76,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(plugin) = &plugin {
             say_children(args, plugin);
         }
-        if args.dry_run.is_some() {
+        if args.deletion.dry_run.is_some() {
             if plugin.is_some() {
                 println!("would delete Plugin {name}");
             }
@@ -239,36 +238,20 @@ enum Outcome {
 
 impl Leftover {
     fn what(&self) -> String {
-        let name = self.meta.name.as_deref().unwrap_or_default();
-        match &self.meta.namespace {
-            Some(namespace) => format!("{} {namespace}/{name}", self.resource.kind),
-            None => format!("{} {name}", self.resource.kind),
-        }
+        named(&self.resource.kind, &self.meta)
     }
 
     async fn delete(self, client: &Client) -> anyhow::Result<Outcome> {
         if let Some(why) = self.kept {
             return Ok(Outcome::Left(why));
         }
-        let preconditions = Preconditions { uid: self.meta.uid, resource_version: None };
-        let this = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let api = api(client, &self.resource, self.meta.namespace.as_deref());
-        match api.delete(&self.meta.name.unwrap_or_default(), &this).await {
-            Ok(_) => Ok(Outcome::Deleted),
-            // 404: the garbage collector was faster. 409: another object has the name now.
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Outcome::Gone),
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                Ok(Outcome::Left("another object has this name by now".to_owned()))
-            }
-            Err(error) => Err(plain(error)),
+        match delete(&api, &self.meta.name.unwrap_or_default(), self.meta.uid, DeleteParams::default()).await? {
+            Deletion::Accepted => Ok(Outcome::Deleted),
+            // The garbage collector was faster.
+            Deletion::Gone => Ok(Outcome::Gone),
+            Deletion::Replaced => Ok(Outcome::Left("another object has this name by now".to_owned())),
         }
-    }
-}
-
-fn api(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {
-    match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
-        None => Api::all_with(client.clone(), resource),
     }
 }
 
@@ -285,12 +268,10 @@ async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> any
     let (map_namespace, map_name) =
         source.map_or_else(|| (args.namespace.clone(), name.to_owned()), |source| (source.namespace, source.name));
     let maps = resource("", "ConfigMap", "configmaps");
-    let parts = Api::<ConfigMap>::namespaced(client.clone(), &map_namespace)
-        .list_metadata(&ListParams::default().labels(&format!("{PART_OF_LABEL}={name}")))
+    let parts = parts(&Api::namespaced(client.clone(), &map_namespace), &args.name)
         .await
-        .map_err(plain)
         .with_context(|| format!("the ConfigMaps of namespace {map_namespace} could not be listed"))?;
-    let parts = parts.items.into_iter().filter_map(|part| part.metadata.name);
+    let parts = parts.into_iter().filter_map(|part| part.name);
     let in_namespace = Some(args.namespace.as_str());
     let mut wanted = vec![(maps.clone(), Some(map_namespace.as_str()), map_name)];
     wanted.extend(parts.map(|part| (maps.clone(), Some(map_namespace.as_str()), part)));

@@ -6,15 +6,15 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::ClusterRole;
-use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Preconditions};
+use kube::api::{DeleteParams, ListParams, PartialObjectMeta};
 use kube::runtime::wait::{await_condition, conditions::is_deleted};
 use kube::{Api, Client, ResourceExt as _};
 use windlass_api::Plugin;
 
 use super::applied::{Target, describe, target};
 use super::connect::{ClusterArgs, plain};
+use super::deleted::{Deletion, DeletionArgs, delete};
 use super::install::{CRD, DEPLOYMENT, Installation, objects, reason_to_keep};
-use super::output::DryRun;
 use super::remove::{follow, why_not_gone};
 use super::{PLUGINS_EXIST, TIMED_OUT, parse_timeout};
 use crate::plugins::rbac::AGGREGATE_LABEL;
@@ -48,9 +48,8 @@ pub struct Args {
     /// Also delete the CRD of Plugins
     #[arg(long)]
     delete_crd: bool,
-    /// Print which objects would be deleted and which would be kept, and delete nothing
-    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    dry_run: Option<DryRun>,
+    #[command(flatten)]
+    deletion: DeletionArgs,
     /// How long to wait for the host and for deletions, as in 120s or 5m; a number alone counts seconds
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
     timeout: Duration,
@@ -64,7 +63,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let client = args.cluster.client().await?;
         let installed = installed(&client, args).await?;
         let plugins = plugins(&client).await?;
-        if !plugins.is_empty() && !args.delete_plugins && args.dry_run.is_none() {
+        if !plugins.is_empty() && !args.delete_plugins && args.deletion.dry_run.is_none() {
             eprintln!(
                 "error: there are Plugins ({}), and nothing was deleted: only a running host removes their finalizers from their parents. \
                  Delete them first (windlass remove NAME), or set --delete-plugins",
@@ -72,7 +71,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             );
             return Ok(ExitCode::from(PLUGINS_EXIST));
         }
-        if args.dry_run.is_some() {
+        if args.deletion.dry_run.is_some() {
             preview(args, &plugins, &installed);
             say_left(&client, args).await?;
             return Ok(ExitCode::SUCCESS);
@@ -110,13 +109,9 @@ impl Installed {
     async fn delete(&self, client: &Client) -> anyhow::Result<()> {
         let (api, object) = &self.target;
         let name = object.name_any();
-        let preconditions = Some(Preconditions { uid: self.uid.clone(), resource_version: None });
-        let this = DeleteParams { preconditions, ..DeleteParams::foreground() };
-        match api.delete(&name, &this).await {
-            Ok(_) => {}
-            // 404: it is gone. 409: another object has the name now.
-            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => return Ok(()),
-            Err(error) => return Err(plain(error)).with_context(|| format!("{} was not deleted", describe(object))),
+        let deletion = delete(api, &name, self.uid.clone(), DeleteParams::foreground()).await;
+        if deletion.with_context(|| format!("{} was not deleted", describe(object)))? != Deletion::Accepted {
+            return Ok(());
         }
         if let Some(uid) = &self.uid {
             let gone = await_condition(api.clone(), &name, is_deleted(uid)).await;

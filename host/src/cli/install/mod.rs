@@ -4,7 +4,6 @@ mod existing;
 mod manifests;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
@@ -12,7 +11,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, ListParams, PatchParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, PatchParams};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::wait::{await_condition, conditions::is_crd_established};
 use kube::runtime::watcher::watch_object;
@@ -22,10 +21,11 @@ use windlass_core::declared_parent::text;
 
 pub use self::existing::{Installation, reason_to_keep};
 pub use self::manifests::{DEPLOYMENT, objects};
-use super::applied::{apply, describe, target};
+use super::TIMED_OUT;
+use super::applied::{WriteArgs, apply, describe, target};
 use super::connect::{ClusterArgs, plain};
+use super::deleted::{Deletion, delete};
 use super::output::{DryRun, Format, print_all};
-use super::{TIMED_OUT, parse_timeout};
 
 /// Field manager of installations.
 pub const FIELD_MANAGER: &str = "windlass-install";
@@ -34,6 +34,7 @@ pub const CRD: &str = "plugins.windlass.dev";
 
 /// Flags of `windlass install`.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("no_wait", |arg| arg.help("Do not wait until the hosts are available")))]
 #[command(after_help = "Examples:
   windlass install --image registry.example/team/windlass:0.1.0
   windlass install --replicas 2
@@ -65,15 +66,8 @@ pub struct Args {
     /// Install into a namespace that has other ServiceAccounts: the host may impersonate them, and they may not write there
     #[arg(long)]
     allow_shared_namespace: bool,
-    /// Print what would be written, and write nothing; with server, the API server validates it first
-    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    dry_run: Option<DryRun>,
-    /// Do not wait until the hosts are available
-    #[arg(long)]
-    no_wait: bool,
-    /// How long to wait, as in 120s or 5m; a number alone counts seconds
-    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
-    timeout: Duration,
+    #[command(flatten)]
+    write: WriteArgs,
     /// Output format of --dry-run
     #[arg(short, long, value_enum, default_value = "yaml")]
     output: Format,
@@ -85,7 +79,7 @@ pub struct Args {
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     existing::check_name(&args.namespace)?;
     let image = args.image.clone().map_or_else(manifests::default_image, Ok)?;
-    if args.dry_run == Some(DryRun::Client) {
+    if args.write.dry_run == Some(DryRun::Client) {
         // Without a cluster, so that the output depends on the flags alone.
         print_all(&objects(&args.namespace, &image, args.replicas.unwrap_or(1))?, args.output)?;
         return Ok(ExitCode::SUCCESS);
@@ -99,7 +93,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let objects = objects(&args.namespace, &image, replicas)?;
         // Before the first write, so that a conflict does not leave one half of an upgrade.
         validate(&client, args, &objects).await?;
-        if args.dry_run.is_some() {
+        if args.write.dry_run.is_some() {
             print_all(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -107,7 +101,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         if replicas == 1 {
             delete_budget(&client, args).await?;
         }
-        if args.no_wait {
+        if args.write.no_wait {
             return Ok(ExitCode::SUCCESS);
         }
         wait(&client, args, &image).await
@@ -178,7 +172,7 @@ async fn validate(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Re
             apply(&target(client, object).await?, params(args, true)).await.map_err(with_hint)?;
         }
     }
-    if !has_namespace && args.dry_run.is_some() {
+    if !has_namespace && args.write.dry_run.is_some() {
         eprintln!("note: Namespace {} does not exist, so objects in it were not validated", args.namespace);
     }
     Ok(())
@@ -193,7 +187,7 @@ async fn write(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Resul
         if text(object, "/kind") == "CustomResourceDefinition" {
             let api = Api::<CustomResourceDefinition>::all(client.clone());
             let established = await_condition(api, CRD, is_crd_established());
-            match tokio::time::timeout(args.timeout, established).await {
+            match tokio::time::timeout(args.write.timeout, established).await {
                 Ok(result) => result.map(drop).with_context(|| format!("CustomResourceDefinition {CRD}"))?,
                 Err(_) => {
                     bail!("CustomResourceDefinition {CRD} was not established in time; run the same command again")
@@ -211,13 +205,9 @@ async fn delete_budget(client: &Client, args: &Args) -> anyhow::Result<()> {
     let found = api.get_metadata_opt(DEPLOYMENT).await.map_err(plain);
     let found = found.with_context(|| format!("{what} could not be read"))?;
     let Some(found) = found.filter(|found| reason_to_keep(&found.metadata, false).is_none()) else { return Ok(()) };
-    let preconditions = Some(Preconditions { uid: found.uid(), resource_version: None });
-    let this = DeleteParams { preconditions, ..DeleteParams::default() };
-    match api.delete(DEPLOYMENT, &this).await {
-        Ok(_) => println!("deleted {what}"),
-        // 404: it is gone. 409: another object has the name now.
-        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {}
-        Err(error) => return Err(plain(error)).with_context(|| format!("{what} was not deleted")),
+    let deletion = delete(&api, DEPLOYMENT, found.uid(), DeleteParams::default()).await;
+    if deletion.with_context(|| format!("{what} was not deleted"))? == Deletion::Accepted {
+        println!("deleted {what}");
     }
     Ok(())
 }
@@ -252,11 +242,11 @@ async fn wait(client: &Client, args: &Args, image: &str) -> anyhow::Result<ExitC
         }
         bail!("the watch of Deployment {namespace}/{DEPLOYMENT} ended")
     };
-    let Ok(ended) = tokio::time::timeout(args.timeout, watching).await else {
+    let Ok(ended) = tokio::time::timeout(args.write.timeout, watching).await else {
         eprintln!(
             "error: Deployment {namespace}/{DEPLOYMENT} was not available within {} s: {last}{}. Everything is written; \
              see: kubectl -n {namespace} describe pods -l app.kubernetes.io/name=windlass",
-            args.timeout.as_secs(),
+            args.write.timeout.as_secs(),
             why_pods_wait(client, namespace, image).await
         );
         return Ok(ExitCode::from(TIMED_OUT));

@@ -1,6 +1,7 @@
 //! `windlass push`: writes a component to a ConfigMap (or a head and its parts) or a registry, with its Plugin and,
 //! optionally, its permissions.
 
+mod args;
 mod kept;
 mod objects;
 mod permissions;
@@ -8,204 +9,37 @@ mod progress;
 mod safety;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, ListParams, PartialObjectMeta, PatchParams, Preconditions};
+use kube::api::{DeleteParams, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use windlass_api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
+use windlass_api::{OciSource, Plugin, PluginSpec, PluginStatus};
 use windlass_core::declared_parent::{DeclaredParent, text};
 use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::ANNOTATION_PUSHED_AT;
-use windlass_delivery::Trust;
 use windlass_delivery::oci::{self, Http, NewArtifact, Reference, Registry, Version};
 use windlass_sandbox::Component;
 
+pub use self::args::Args;
+use self::args::Output;
 use self::kept::Kept;
 use self::objects::{PluginFields, Pushed, labelled, own_by, plugin_object, split};
 use self::progress::{Progress, Push};
 use super::applied::{self, Target, found, target};
-use super::component::{ComponentArgs, credentials_of_user};
+use super::component::credentials_of_user;
 use super::connect::plain;
+use super::deleted::delete;
 use super::output::{DryRun, Format, print_all};
-use super::pushed::{FIELD_MANAGER, PART_OF_LABEL, reason_to_keep};
-use super::{BLOCKED_BY_SETTING, INPUT_REJECTED, TIMED_OUT, parse_timeout};
+use super::pushed::{FIELD_MANAGER, parts, reason_to_keep};
+use super::{BLOCKED_BY_SETTING, INPUT_REJECTED, TIMED_OUT};
 use crate::cluster::account::plugin_account;
 use crate::plugins::rbac;
-
-/// Flags of `windlass push`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  windlass push echo.wasm --name echo --create-rbac
-  windlass push echo.wasm --name echo --dry-run=client > echo.yaml
-  kubectl apply --server-side -f echo.yaml
-  windlass push echo.wasm --name echo --create-rbac --dry-run=server -o name
-  windlass push echo.wasm --name echo --oci registry.example/team/echo:1.2 --pull-secret regcred \\
-    --create-rbac
-
-Signed, in a registry:
-  windlass push echo.wasm --oci registry.example/team/echo:1.2 --artifact-only
-  cosign sign --key cosign.key --use-signing-config=false --tlog-upload=false \\
-    registry.example/team/echo@sha256:…
-  windlass push echo.wasm --name echo --oci registry.example/team/echo:1.2 --public-key cosign.pub
-
-Signed, in a ConfigMap:
-  cosign sign-blob --key cosign.key --use-signing-config=false --tlog-upload=false \\
-    --bundle echo.sigstore.json echo.wasm
-  windlass push echo.wasm --name echo --signature echo.sigstore.json --public-key cosign.pub
-
---dry-run=client prints the same bytes for the same component and flags, so its output can be kept in a \
-repository. With --create-rbac, it also reads the cluster, and the output depends on it. Apply that output with `kubectl apply --server-side`, as push itself does: client-side apply would \
-copy the component into an annotation, which is limited to 256 KiB. The Plugin owns the ConfigMaps, so they are \
-deleted with it; `windlass remove` deletes the other objects.
-
-Exit codes:
-  0  the component is live and works, and every parent has been reconciled with it (with --no-wait: it was written)
-  1  the host rejected the component or blocked its deletions, or waits for another change by a user (the Plugin \
-is Stalled)
-  2  wrong usage
-  3  the command failed; the message says why
-  4  the Plugin was not Ready in time; the message says what is missing
-  5  a setting of the Plugin keeps the component from working: a rollback, another pinned digest, or spec.suspend; \
-takes precedence over 1")]
-pub struct Args {
-    #[command(flatten)]
-    component: ComponentArgs,
-    /// Name of the Plugin and of its ConfigMap; default: the name that the component declares, if no Plugin has that
-    /// name
-    #[arg(long)]
-    name: Option<String>,
-    #[command(flatten)]
-    delivery: DeliveryArgs,
-    /// Namespace of the host, to which the ConfigMap is written
-    #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
-    namespace: String,
-    /// Also create the plugin's ServiceAccount and roles, and the host's role for the plugin's kinds. Review these
-    /// objects first with --dry-run=client
-    #[arg(long)]
-    create_rbac: bool,
-    #[command(flatten)]
-    overwrites: OverwriteArgs,
-    /// Print what would be written, and write nothing; with server, the API server validates it first
-    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    dry_run: Option<DryRun>,
-    /// Do not wait until the Plugin is Ready with the component
-    #[arg(long)]
-    no_wait: bool,
-    /// How long to wait, as in 120s or 5m; a number alone counts seconds
-    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
-    timeout: Duration,
-    /// Output format of --dry-run
-    #[arg(short, long, value_enum, default_value = "yaml")]
-    output: Output,
-}
-
-/// Output format of a dry run.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Output {
-    /// YAML documents
-    Yaml,
-    /// A JSON List
-    Json,
-    /// One line per object, as in configmap/echo
-    Name,
-}
-
-/// What a push may overwrite.
-#[derive(Debug, clap::Args)]
-struct OverwriteArgs {
-    /// Overwrite a Plugin, ConfigMap or role of the same name that `windlass push` did not write
-    #[arg(long)]
-    overwrite: bool,
-    /// Replace the installed CustomResourceDefinition even if the component's is narrower: objects lose dropped fields
-    /// at their next write
-    #[arg(long)]
-    allow_schema_narrowing: bool,
-}
-
-/// How the component is delivered.
-#[derive(Debug, clap::Args)]
-struct DeliveryArgs {
-    /// Push the component to a registry instead of a ConfigMap, as in registry.example/team/echo:1.2; uses the
-    /// credentials of `docker login`
-    #[arg(long, value_name = "REFERENCE")]
-    oci: Option<Reference>,
-    /// Push only the artifact to the registry, so that it can be signed there; write no Plugin
-    #[arg(long, requires = "oci")]
-    artifact_only: bool,
-    /// Secret in the host's namespace with the host's credentials for the registry
-    #[arg(long, value_name = "SECRET", requires = "oci")]
-    pull_secret: Option<String>,
-    /// Signature of the component, as written by `cosign sign-blob --bundle`
-    #[arg(long, value_name = "FILE", conflicts_with = "oci")]
-    signature: Option<PathBuf>,
-    /// Public key in PEM that must have signed the component. May be repeated: a signature by any one of the keys is
-    /// enough. Default: the keys of the existing Plugin. `--dry-run=client` reads the existing Plugin only with
-    /// `--create-rbac`: without it, set this flag again, or the printed Plugin has no spec.verify
-    #[arg(long, value_name = "FILE")]
-    public_key: Vec<PathBuf>,
-    /// Remove spec.verify: signatures are no longer checked
-    #[arg(long, conflicts_with = "public_key")]
-    no_verify: bool,
-}
-
-impl DeliveryArgs {
-    fn signature(&self) -> anyhow::Result<Option<String>> {
-        let read =
-            |file: &PathBuf| std::fs::read_to_string(file).with_context(|| format!("signature {}", file.display()));
-        self.signature.as_ref().map(read).transpose()
-    }
-
-    /// The Plugin's `spec.verify`: the keys of the flags, or those of the existing Plugin.
-    fn verify(&self, existing: Option<&PluginSpec>) -> anyhow::Result<Option<Value>> {
-        if self.no_verify {
-            return Ok(None);
-        }
-        if self.public_key.is_empty() {
-            let verify = existing.and_then(|spec| spec.verify.as_ref());
-            return Ok(verify.map(serde_json::to_value).transpose()?);
-        }
-        let keys: Vec<_> = self.public_keys()?.into_iter().map(|key| json!({"inline": key})).collect();
-        Ok(Some(json!({"publicKeys": keys})))
-    }
-
-    /// The Plugin's `spec.source` for an artifact. Fields that no flag sets are those of the existing Plugin.
-    fn oci_source(&self, reference: &Reference, existing: Option<&PluginSpec>) -> OciSource {
-        let before = existing.and_then(|spec| spec.source.oci.clone());
-        let (pull_secret_ref, interval) =
-            before.map_or((None, None), |before| (before.pull_secret_ref, before.interval));
-        let given = self.pull_secret.clone().map(|name| SecretRef { name });
-        OciSource {
-            reference: reference.to_string(),
-            pull_secret_ref: given.or(pull_secret_ref),
-            interval,
-            ..OciSource::default()
-        }
-    }
-
-    fn public_keys(&self) -> anyhow::Result<Vec<String>> {
-        let read = |file: &PathBuf| std::fs::read_to_string(file).with_context(|| format!("key {}", file.display()));
-        let keys = self.public_key.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
-        let named = self.public_key.iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
-        let texts = named.iter().zip(&keys).map(|(name, key)| (name.as_str(), key.as_bytes()));
-        Trust::of_pem(texts).map_err(anyhow::Error::msg)?;
-        Ok(keys)
-    }
-}
-
-impl Args {
-    /// Whether the push reads the existing Plugin and its kinds. A dry run that does not depend on them must work
-    /// without a cluster, unless the component is in a ConfigMap.
-    fn reads_existing(&self) -> bool {
-        self.create_rbac || self.dry_run != Some(DryRun::Client)
-    }
-}
 
 /// The objects that a push writes.
 struct Manifests {
@@ -232,17 +66,17 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     super::block_on(async {
         if let Some(reference) = args.delivery.oci.as_ref().filter(|_| args.delivery.artifact_only) {
             // Where a component is built and signed, there may be no cluster.
-            if args.dry_run.is_none() {
+            if args.write.dry_run.is_none() {
                 delivery.push_artifact(reference).await?;
             }
             return Ok(ExitCode::SUCCESS);
         }
         let Manifests { plugin, mut objects, existing_uid } = delivery.manifests().await?;
-        if args.dry_run != Some(DryRun::Client) {
-            let client = args.component.cluster.client().await?;
+        if args.write.dry_run != Some(DryRun::Client) {
+            let client = args.component.options.cluster.client().await?;
             check(&client, &delivery.name, &plugin, &objects, args.overwrites.overwrite).await?;
         }
-        if args.dry_run.is_some() {
+        if args.write.dry_run.is_some() {
             objects.push(plugin);
             print_objects(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
@@ -278,7 +112,7 @@ impl<'a> Delivery<'a> {
             }
         }
         if let (Some(carried), true) = (declared.crd(), args.reads_existing()) {
-            let client = args.component.cluster.client().await?;
+            let client = args.component.options.cluster.client().await?;
             safety::check_schema(&client, name, carried, args.overwrites.allow_schema_narrowing).await?;
         }
         let existing_uid = existing.as_ref().and_then(|plugin| plugin.metadata.uid.clone());
@@ -316,7 +150,7 @@ impl<'a> Delivery<'a> {
     ) -> anyhow::Result<Vec<Value>> {
         let Self { args, name, component, declared, pushed, .. } = self;
         let (descriptor, namespace) = (component.descriptor(), &args.namespace);
-        let client = args.component.cluster.client().await?;
+        let client = args.component.options.cluster.client().await?;
         let permissions = permissions::of(&client, name, (declared, descriptor), existing, status).await?;
         for note in permissions.notes(name) {
             eprintln!("{note}");
@@ -349,7 +183,7 @@ impl<'a> Delivery<'a> {
         existing_uid: Option<String>,
     ) -> anyhow::Result<ExitCode> {
         let Self { args, name, bytes, pushed, .. } = self;
-        let client = args.component.cluster.client().await?;
+        let client = args.component.options.cluster.client().await?;
         let at = format!("{:.3}", jiff::Timestamp::now());
         let is_map = |object: &Value| text(object, "/kind") == "ConfigMap";
         let (maps, permissions): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_map);
@@ -364,11 +198,11 @@ impl<'a> Delivery<'a> {
         }
         write(&client, &plugin, &at, existing_uid, maps).await?;
         println!("pushed {} ({} bytes) as Plugin {name}", pushed.digest, bytes.len());
-        if args.no_wait {
+        if args.write.no_wait {
             return Ok(ExitCode::SUCCESS);
         }
         let digest = pushed.digest.to_string();
-        let code = follow(&client, Push { name, digest: &digest, at: &at }, args.timeout).await?;
+        let code = follow(&client, Push { name, digest: &digest, at: &at }, args.write.timeout).await?;
         if code == ExitCode::SUCCESS {
             remove_old_parts(&client, args, name, pushed).await?;
         }
@@ -389,7 +223,7 @@ impl<'a> Delivery<'a> {
             ]),
         };
         let credentials = credentials_of_user(reference)?;
-        let plain_http = &args.component.registries.plain_http;
+        let plain_http = &args.component.options.registries.plain_http;
         let context = || format!("the component was not pushed to {reference}");
         let registry =
             Registry::new(&Http::default(), reference.clone(), credentials, plain_http).with_context(context)?;
@@ -505,7 +339,7 @@ async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugi
     if !args.reads_existing() {
         return Ok(None);
     }
-    let api: Api<Plugin> = Api::all(args.component.cluster.client().await?);
+    let api: Api<Plugin> = Api::all(args.component.options.cluster.client().await?);
     api.get_opt(name.as_str()).await.map_err(plain).with_context(|| format!("Plugin {name}"))
 }
 
@@ -535,16 +369,10 @@ async fn apply(target: &Target, dry_run: bool) -> anyhow::Result<String> {
 /// kept.
 async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushed: &Pushed) -> anyhow::Result<()> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), &args.namespace);
-    let parts = api
-        .list_metadata(&ListParams::default().labels(&format!("{PART_OF_LABEL}={name}")))
-        .await
-        .map_err(plain)
-        .context("old parts could not be listed")?;
-    for part in parts.items {
-        let PartialObjectMeta { metadata, .. } = part;
-        let uid = metadata.uid.clone();
-        let kept = reason_to_keep(name, &metadata);
-        let Some(part) = metadata.name.filter(|part| !pushed.parts.contains(part)) else { continue };
+    for part in parts(&api, name).await.context("old parts could not be listed")? {
+        let kept = reason_to_keep(name, &part);
+        let uid = part.uid;
+        let Some(part) = part.name.filter(|part| !pushed.parts.contains(part)) else { continue };
         if let Some(reason) = kept {
             eprintln!(
                 "note: ConfigMap {}/{part} is labelled as an old part of Plugin {name} and was left: {reason}",
@@ -552,13 +380,7 @@ async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushe
             );
             continue;
         }
-        let preconditions = Some(Preconditions { uid, resource_version: None });
-        match api.delete(&part, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
-            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {}
-            deleted => {
-                deleted.map_err(plain).with_context(|| format!("old part {part}"))?;
-            }
-        }
+        delete(&api, &part, uid, DeleteParams::default()).await.with_context(|| format!("old part {part}"))?;
     }
     Ok(())
 }

@@ -3,6 +3,10 @@
 //! A key is looked up by name only when it is queued from outside. From then on it is addressed by its place in a slab:
 //! lanes, timers and the end of a run need no hash and no second copy of the name.
 
+mod entry;
+mod group;
+mod trigger;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
@@ -12,46 +16,11 @@ use slab::Slab;
 use windlass_core::backoff::backoff;
 use windlass_core::outcome::Requeue;
 
+use self::entry::{Entry, Phase, Timers, set_due};
+use self::group::{Group, take};
+pub use self::trigger::Trigger;
 use super::times::{DELAY_MAX, backoff_of_unavailable, moment};
 use crate::telemetry::QueueState;
-
-/// One of this many runs of a group goes to a key that is not urgent, if there is one, so that no key starves.
-const AGEING: u8 = 8;
-
-/// Why a key runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trigger {
-    /// The resync interval has passed: not urgent.
-    Resync,
-    /// All keys of the group run: after a first list, or or at the beginning of a rollout. Not urgent, but resets the
-    /// count of failures.
-    Sweep,
-    /// An object that the key depends on changed. Urgent, but waits for the end of a backoff.
-    Event,
-    /// The key is new, or its object has a new generation. Urgent, ends a backoff, and resets the count of failures.
-    Changed,
-}
-
-impl Trigger {
-    /// The name as a span attribute.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Resync => "resync",
-            Self::Sweep => "sweep",
-            Self::Event => "event",
-            Self::Changed => "changed",
-        }
-    }
-
-    /// Whether the key runs before keys that are not urgent.
-    pub fn is_urgent(self) -> bool {
-        self >= Self::Event
-    }
-
-    fn forgets_failures(self) -> bool {
-        matches!(self, Self::Sweep | Self::Changed)
-    }
-}
 
 /// A key that was taken to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,58 +46,6 @@ pub(super) struct End {
     /// Whether the run stepped aside.
     pub aside: bool,
 }
-
-#[derive(Debug)]
-struct Entry<K> {
-    key: K,
-    /// Place of the key's group.
-    group: usize,
-    phase: Phase,
-    /// When the present phase began, in nanoseconds after the queue's origin: half the size of an [`Instant`].
-    since: u64,
-    /// Time and reason of the next delayed run, if any; `timers` has the same time.
-    due: Option<(Instant, Trigger)>,
-    /// Number of consecutive failures.
-    failures: u32,
-    /// Whether the last run failed because of the API server.
-    is_unavailable: bool,
-    /// End of the backoff, until which events wait; none without a backoff.
-    not_before: Option<Instant>,
-}
-
-#[derive(Debug, PartialEq, Eq, Clone, Copy)]
-enum Phase {
-    Idle,
-    Ready(Trigger),
-    Running { again: Option<Trigger>, forget: bool },
-}
-
-#[derive(Debug)]
-struct Group<G> {
-    name: G,
-    /// Places of the group's keys, by name.
-    keys: HashTable<usize>,
-    /// Places of ready keys that are urgent. A place may be stale: its key was removed, or is in the other lane by now.
-    urgent: VecDeque<usize>,
-    /// Places of ready keys that are not urgent. A place may be stale here, too.
-    patient: VecDeque<usize>,
-    /// Number of urgent keys that ran since the last key that is not urgent.
-    urgent_in_row: u8,
-    /// Number of running keys.
-    running: usize,
-    /// Number of running keys that have stepped aside.
-    aside: usize,
-    concurrency: usize,
-    /// Number of times that a key became ready, and that one was queued again because its run failed.
-    adds: u64,
-    retries: u64,
-    /// Whether the group is in `turn`.
-    in_turn: bool,
-    /// Whether the group and its settings are removed when the last key has ended.
-    forgotten: bool,
-}
-
-type Timers = BTreeSet<(Instant, usize)>;
 
 #[derive(Debug)]
 pub(super) struct State<G, K> {
@@ -162,18 +79,6 @@ pub struct Busy {
     pub of_all: usize,
     /// In one group.
     pub of_group: usize,
-}
-
-impl<G> Group<G> {
-    /// The state of the group, without that of its keys.
-    fn state(&self) -> QueueState {
-        let Self { running, concurrency, adds, retries, .. } = *self;
-        QueueState { running, concurrency, adds, retries, ..QueueState::default() }
-    }
-
-    fn wants_turn(&self) -> bool {
-        self.running < self.concurrency && !(self.urgent.is_empty() && self.patient.is_empty())
-    }
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
@@ -547,50 +452,6 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
 /// The time since the queue's origin.
 fn nanoseconds(origin: Instant, now: Instant) -> u64 {
     u64::try_from(now.saturating_duration_since(origin).as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Takes the next key of a group; `now` is in nanoseconds.
-fn take<G: Clone, K: Clone>(
-    group: &mut Group<G>,
-    (of, now): (usize, u64),
-    entries: &mut Slab<Entry<K>>,
-    timers: &mut Timers,
-) -> Option<Job<G, K>> {
-    loop {
-        let patient_first = group.urgent.is_empty() || group.urgent_in_row >= AGEING - 1;
-        let patient = if patient_first { group.patient.pop_front() } else { None };
-        let (place, urgent) = match patient {
-            Some(place) => (place, false),
-            None => (group.urgent.pop_front()?, true),
-        };
-        let Some(entry) = entries.get_mut(place).filter(|entry| entry.group == of) else { continue };
-        let Phase::Ready(trigger) = entry.phase else { continue };
-        if trigger.is_urgent() != urgent {
-            continue;
-        }
-        entry.phase = Phase::Running { again: None, forget: false };
-        let waited = Duration::from_nanos(now.saturating_sub(std::mem::replace(&mut entry.since, now)));
-        // The run sees the current state; a time that is set during the run is for a later run.
-        set_due(timers, place, entry, None);
-        group.urgent_in_row = if urgent { group.urgent_in_row.saturating_add(1) } else { 0 };
-        group.running += 1;
-        return Some(Job { group: group.name.clone(), key: entry.key.clone(), trigger, waited, place });
-    }
-}
-
-/// Sets the timer of a key, or removes it (none); a key has at most one.
-fn set_due<K>(timers: &mut Timers, place: usize, entry: &mut Entry<K>, due: Option<(Instant, Trigger)>) {
-    let (before, after) = (entry.due.map(|(at, _)| at), due.map(|(at, _)| at));
-    entry.due = due;
-    if before == after {
-        return;
-    }
-    if let Some(at) = before {
-        timers.remove(&(at, place));
-    }
-    if let Some(at) = after {
-        timers.insert((at, place));
-    }
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+use super::group::AGEING;
 use super::*;
 
 const RESYNC: Duration = Duration::from_mins(10);

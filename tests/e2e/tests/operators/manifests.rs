@@ -14,7 +14,7 @@ fn samples() -> Vec<PathBuf> {
     found
 }
 
-/// `tests/packaging.rs` applies the chart and the overlays.
+/// `tests/packaging` applies the chart and the overlays.
 #[test]
 fn api_server_accepts_every_sample_and_the_manifests() {
     let env = &stage().env;

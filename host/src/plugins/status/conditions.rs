@@ -1,0 +1,290 @@
+//! The conditions of a Plugin: one for each step, and those of the Plugin as a whole.
+
+use windlass_core::budget::Cost;
+use windlass_core::conditions::condition;
+use windlass_core::ids::Gvk;
+use windlass_core::json::Map;
+use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition_type};
+use windlass_core::outcome::bounded;
+use windlass_core::readiness::{Found, Obstacle, Readiness, readiness};
+use windlass_core::reason::PluginReason;
+
+use super::super::findings::Findings;
+use super::super::former_kinds::FormerKinds;
+use super::super::problem::{Problem, Step};
+use super::Standing;
+use crate::live::Live;
+use crate::telemetry::one_line;
+
+/// All conditions of a Plugin.
+pub(super) fn conditions(
+    generation: Option<i64>,
+    wants_signatures: bool,
+    unreconciled: usize,
+    standing: Standing<'_>,
+) -> Vec<Map> {
+    let Standing { live, former_kinds, result, .. } = standing;
+    // Components control parts of some messages, and a status that is too large could not be written.
+    let write = |kind: &str, status: &str, reason: PluginReason, message: &str| {
+        condition(kind, status, reason.as_str(), &bounded(one_line(message).into_owned()), generation)
+    };
+    let granted = result.as_ref().map(|findings| granted(findings, live, former_kinds));
+    let is_refused = result.as_ref().is_err_and(|problem| problem.step == Step::Verified);
+    let steps = STEPS
+        .into_iter()
+        // `Verified` is omitted if signatures are not checked.
+        .filter(|(step, _)| *step != Step::Verified || wants_signatures || is_refused)
+        .map(|(step, kind)| {
+            let (status, reason, message) = step_condition(step, result, &granted);
+            write(kind, status, reason, &message)
+        });
+    let whole = as_a_whole(unreconciled, live, result, &granted);
+    let whole = [
+        (condition_type::READY, Some(whole.ready)),
+        (condition_type::AVAILABLE, Some(whole.available)),
+        (condition_type::RECONCILING, whole.reconciling),
+        (condition_type::STALLED, whole.stalled),
+    ];
+    let whole = whole.into_iter().filter_map(|(kind, found)| {
+        let found = found?;
+        Some(write(kind, if found.is_true { "True" } else { "False" }, found.reason, &found.message))
+    });
+    steps.chain(whole).collect()
+}
+
+/// The message of the condition `Granted` for a live component, or the reason and message of the missing grants.
+type Granted = Result<String, (PluginReason, String)>;
+
+const STEPS: [(Step, &str); 5] = [
+    (Step::Fetched, condition_type::FETCHED),
+    (Step::Verified, condition_type::VERIFIED),
+    (Step::Compiled, condition_type::COMPILED),
+    (Step::Granted, condition_type::GRANTED),
+    (Step::Synced, condition_type::SYNCED),
+];
+
+/// Status, reason and message of one step's condition.
+fn step_condition(
+    step: Step,
+    result: &Result<Findings, Problem>,
+    granted: &Result<Granted, &Problem>,
+) -> (&'static str, PluginReason, String) {
+    let succeeded = |message: String| ("True", PluginReason::Succeeded, message);
+    match (result, granted) {
+        (Ok(_), Ok(Ok(message))) if step == Step::Granted => succeeded(message.clone()),
+        (Ok(_), Ok(Err((reason, message)))) if step == Step::Granted => ("False", *reason, message.clone()),
+        (Ok(Findings { file: Some(file), .. }), _) if step == Step::Fetched => {
+            succeeded(format!("From {} and not from spec.source, by --plugins of the host", file.display()))
+        }
+        (Ok(Findings { stalled: Some(stalled), .. }), _) if step == Step::Synced => {
+            ("False", PluginReason::WatchStalled, stalled.clone())
+        }
+        (Ok(findings), _) if step == Step::Compiled => succeeded(unsupported(findings)),
+        (Ok(_), _) => succeeded(String::new()),
+        (Err(problem), _) if step < problem.step => succeeded(String::new()),
+        (Err(problem), _) if step == problem.step => ("False", problem.reason, problem.message.clone()),
+        (Err(_), _) => ("Unknown", PluginReason::Blocked, "A step before this one failed".to_owned()),
+    }
+}
+
+/// The conditions of the Plugin as a whole.
+fn as_a_whole(
+    unreconciled: usize,
+    live: Option<&Live>,
+    result: &Result<Findings, Problem>,
+    granted: &Result<Granted, &Problem>,
+) -> Readiness {
+    let (obstacle, rejected) = match (result, granted) {
+        (Err(problem), _) => {
+            let rejected = problem.candidate.map(|candidate| candidate.to_string());
+            (Some((problem.reason, problem.message.clone())), rejected)
+        }
+        (Ok(findings), granted) => {
+            let withheld = || granted.as_ref().ok()?.as_ref().err().cloned();
+            let rolled_back = || live.and(rolled_back(findings));
+            let stalled = || findings.stalled.clone().map(|message| (PluginReason::WatchStalled, message));
+            // Obstacles that stop all work come before obstacles that stop some of it.
+            (live.and_then(obstacle).or_else(stalled).or_else(withheld).or_else(rolled_back), None)
+        }
+    };
+    let digest = live.map(|live| live.digest().to_string());
+    readiness(Found {
+        live: digest.as_deref(),
+        caches_are_current: live.is_some_and(Live::is_followed),
+        is_suspended: live.is_some_and(|live| live.suspended),
+        obstacle: obstacle.as_ref().map(|(reason, message)| Obstacle {
+            reason: *reason,
+            message,
+            rejected: rejected.as_deref(),
+        }),
+        unreconciled,
+    })
+}
+
+/// The obstacle that keeps a live component from working.
+fn obstacle(live: &Live) -> Option<(PluginReason, String)> {
+    if !live.is_followed() {
+        return Some((PluginReason::ApiError, "a kind of the plugin cannot be watched".to_owned()));
+    }
+    if let Some(blocked) = live.state.blocked_of_all() {
+        return Some((PluginReason::DeletionBlocked, blocked.message_for_plugin(&live.name)));
+    }
+    if let Some(cost) = live.budget.lock().empty(jiff::Timestamp::now()) {
+        return Some((PluginReason::RateLimited, over_rate(cost)));
+    }
+    if live.state.is_quarantined() {
+        let message = format!(
+            "calls of {} failed too often in a row, for several parents: it is called only now and then. The conditions of \
+             the failing parents name the failures",
+            live.digest()
+        );
+        return Some((PluginReason::Quarantined, message));
+    }
+    None
+}
+
+fn over_rate(cost: Cost) -> String {
+    let (what, example) = match cost {
+        Cost::Write => ("writes of children", "wants children of other names"),
+        Cost::Review => ("access reviews", "requires other objects"),
+    };
+    format!(
+        "the component wants more {what} than a plugin's rate allows (docs/limits.md), so its parents wait. A component that \
+         {example} at each call does that; mend it, or go back to the one before with {ANNOTATION_ROLLBACK}"
+    )
+}
+
+/// The reason and message of a rollback, if the live component is the result of one.
+fn rolled_back(findings: &Findings) -> Option<(PluginReason, String)> {
+    match findings {
+        Findings { rolled_back_from: Some(from), rolled_back: true, .. } => {
+            let message = format!("rolled back from {from} by {ANNOTATION_ROLLBACK}; remove the annotation to go on");
+            Some((PluginReason::RolledBack, message))
+        }
+        _ => None,
+    }
+}
+
+fn unsupported(findings: &Findings) -> String {
+    match &*findings.unsupported {
+        [] => String::new(),
+        imports => format!("Unsupported imports; calling one traps: {}", imports.join(", ")),
+    }
+}
+
+/// The message about the grants, or the reason and message of the missing grants.
+fn granted(
+    findings: &Findings,
+    live: Option<&Live>,
+    former_kinds: &FormerKinds,
+) -> Result<String, (PluginReason, String)> {
+    let left = former_kinds.message();
+    let withheld = |reason: PluginReason, message: String| {
+        let messages: Vec<_> = std::iter::once(message).chain(left.clone()).collect();
+        Err((reason, messages.join(". ")))
+    };
+    if !findings.not_granted.is_empty() {
+        let message = format!(
+            "The component asks for {}, which spec.grants.children does not grant; responses with such children are rejected",
+            findings.not_granted.join(", ")
+        );
+        return withheld(PluginReason::NotGranted, message);
+    }
+    if !findings.not_readable.is_empty() {
+        let message = format!(
+            "The component asks to read {}, which is cluster-scoped and which spec.grants.related does not name; responses that \
+             require such objects are refused",
+            findings.not_readable.join(", ")
+        );
+        return withheld(PluginReason::NotGranted, message);
+    }
+    if let Some(lacking) = &findings.lacking {
+        return withheld(PluginReason::Forbidden, lacking.to_string());
+    }
+    if let Some(left) = left {
+        return Err((PluginReason::ChildrenLeft, left));
+    }
+    let mut messages = Vec::new();
+    if !findings.conditions_kept {
+        messages.push(
+            "The parent kind's schema prunes status.conditions or status.observedGeneration, so they are not written"
+                .to_owned(),
+        );
+    }
+    if let Some(live) = live.filter(|live| live.state.gave_unwritten_status()) {
+        messages.push(unwritten_status(&live.parents.id.kind, live.owns_kind()));
+    }
+    if !findings.capped.is_empty() {
+        let capped: Vec<_> = findings.capped.iter().map(ToString::to_string).collect();
+        messages.push(format!("The host caps spec.limits: {}", capped.join(", ")));
+    }
+    Ok(messages.join(". "))
+}
+
+/// The message about a status that the component returns and the host does not write.
+fn unwritten_status(kind: &Gvk, owns_kind: bool) -> String {
+    let why = if owns_kind {
+        "its CustomResourceDefinition has no status subresource"
+    } else {
+        "the kind is not the plugin's own"
+    };
+    format!("The component gives a status to {kind}, which is not written: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::contract::Limits;
+    use windlass_core::json::Value;
+
+    use super::super::tests::without_component;
+    use super::*;
+    use crate::plugins::caps;
+
+    #[test]
+    fn capped_limits_are_reported_by_the_granted_condition() {
+        let granted_with = |requested: &Limits, conditions_kept| {
+            let (_, capped) = caps::of_flags(&[]).expect("defaults").clamp(requested);
+            let findings = Findings {
+                not_granted: Vec::new(),
+                not_readable: Vec::new(),
+                unsupported: Vec::new(),
+                lacking: None,
+                stalled: None,
+                rolled_back_from: None,
+                rolled_back: false,
+                file: None,
+                capped,
+                conditions_kept,
+            };
+            let result = Ok(findings);
+            let standing = without_component(&result);
+            let all = conditions(Some(1), false, 0, standing);
+            let granted = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Granted")).cloned();
+            let granted = granted.expect("the condition");
+            let text = |field| granted.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+            (text("status"), text("message"))
+        };
+        let much = Limits { memory: 1 << 30, children: 20_000, ..Limits::default() };
+        let capped = "The host caps spec.limits: memory at 256Mi (--max-memory), children at 10000 (--max-children)";
+        assert_eq!(granted_with(&much, true), ("True".to_owned(), capped.to_owned()));
+        assert!(granted_with(&much, false).1.ends_with(&format!(", so they are not written. {capped}")));
+        assert_eq!(granted_with(&Limits::default(), true), ("True".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn stalled_watch_sets_synced_and_ready_to_false() {
+        let stalled = "the host's watch of Pod.v1 has stalled: no progress since 2026-11-23T08:00:00Z: 503";
+        let result = Err(Problem::new(Step::Synced, PluginReason::WatchStalled, stalled));
+        let standing = without_component(&result);
+        let all = conditions(Some(1), false, 0, standing);
+        let condition = |kind: &str| {
+            let one = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some(kind)).expect(kind);
+            ["status", "reason", "message"].map(|field| one.get(field).and_then(Value::as_str).unwrap_or_default())
+        };
+        assert_eq!(condition("Granted"), ["True", "Succeeded", ""]);
+        assert_eq!(condition("Synced"), ["False", "WatchStalled", stalled]);
+        assert_eq!(condition("Ready"), ["False", "WatchStalled", stalled]);
+        assert_eq!(condition("Available")[0], "False");
+        assert_eq!(condition("Reconciling")[1], "WatchStalled", "the watch recovers by itself");
+    }
+}

@@ -1,0 +1,37 @@
+//! Why a key runs, and what follows from that.
+
+/// Why a key runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trigger {
+    /// The resync interval has passed: not urgent.
+    Resync,
+    /// All keys of the group run: after a first list, or or at the beginning of a rollout. Not urgent, but resets the
+    /// count of failures.
+    Sweep,
+    /// An object that the key depends on changed. Urgent, but waits for the end of a backoff.
+    Event,
+    /// The key is new, or its object has a new generation. Urgent, ends a backoff, and resets the count of failures.
+    Changed,
+}
+
+impl Trigger {
+    /// The name as a span attribute.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Resync => "resync",
+            Self::Sweep => "sweep",
+            Self::Event => "event",
+            Self::Changed => "changed",
+        }
+    }
+
+    /// Whether the key runs before keys that are not urgent.
+    pub fn is_urgent(self) -> bool {
+        self >= Self::Event
+    }
+
+    /// Whether the count of failures is reset.
+    pub(super) fn forgets_failures(self) -> bool {
+        matches!(self, Self::Sweep | Self::Changed)
+    }
+}
