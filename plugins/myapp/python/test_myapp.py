@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from myapp import MyApp
-from windlass_plugin.admission import Allow, Deny, Replace, Verdict
+from windlass_plugin.admission import Allow, Deny, Replace, AdmissionResponse
 from windlass_plugin.testing import golden, review
 
 MYAPP = Path(__file__).parent.parent
@@ -57,7 +57,7 @@ def app(spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "example.com/v1", "kind": "MyApp", "metadata": {"name": "shop"}, "spec": spec}
 
 
-def create(spec: dict[str, Any]) -> Verdict:
+def create(spec: dict[str, Any]) -> AdmissionResponse:
     return review(MyApp, "create", object=app(spec))
 
 

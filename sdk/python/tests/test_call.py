@@ -375,8 +375,7 @@ class ResponseTest(unittest.TestCase):
     def test_a_phase_sets_condition_event_time_and_requeue(self) -> None:
         def respond(request: Request[Spec, Status]) -> Response[Status]:
             phase = Phase.FAILED if request.spec.flag else Phase.RUNNING
-            response: Response[Status] = Response()
-            return response.phase_status(request, Status(phase, 1), "because", time_field="updated")
+            return Response(status=Status(phase, 1)).with_phase(request, "because", time_field="updated")
 
         now, before = "2026-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
         ready = {"type": "Ready", "status": "True", "reason": "Running", "message": "because"}

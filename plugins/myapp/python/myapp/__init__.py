@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from windlass_plugin import Column, CustomResource, Event, Plugin, Request, Response, rfc1035_name
-from windlass_plugin.admission import Admission, AdmissionRequest, Allow, Deny, Verdict
+from windlass_plugin.admission import Admission, AdmissionRequest, Allow, Deny, AdmissionResponse
 from windlass_plugin.kinds import Deployment, Ingress, Service
 
 from . import children as desired
@@ -35,10 +35,9 @@ class MyApp(Plugin[MyAppSpec, MyAppStatus], Admission[MyAppSpec]):
         if request.is_finalizing:
             return self.clean_up(request)
         status = MyAppStatus.of(request)
-        response: Response[MyAppStatus] = Response(
-            children=[desired.deployment(request), desired.service(request), desired.ingress(request)]
-        )
-        return response.phase_status(request, status, status.message, time_field="last_update_time")
+        children = [desired.deployment(request), desired.service(request), desired.ingress(request)]
+        response = Response(children=children, status=status)
+        return response.with_phase(request, status.message, time_field="last_update_time")
 
     def clean_up(self, request: Request[MyAppSpec, MyAppStatus]) -> Response[MyAppStatus]:
         """Clean up outside the cluster: a DNS record, for example.
@@ -48,7 +47,7 @@ class MyApp(Plugin[MyAppSpec, MyAppStatus], Admission[MyAppSpec]):
         message = f"Nothing of {request.name} is left outside the cluster"
         return Response(events=[Event.normal("CleanedUp", message)], finalized=True)
 
-    def review(self, request: AdmissionRequest[MyAppSpec]) -> Verdict:
+    def review(self, request: AdmissionRequest[MyAppSpec]) -> AdmissionResponse:
         """Validate a write, and set the defaults, for a host that serves admission; no host does yet."""
         if request.is_being_deleted:
             return Allow()

@@ -18,12 +18,7 @@ The README has a whole plugin.
 """
 
 from . import _host, clock, kinds, log, span
-from ._crd import Column, CustomResource
-from ._plugin import Apply, ChildRule, Existing, Metric, OnDelete, Plugin, Recreate, Rolling, UpdateStrategy
-from ._request import Metadata, Object, Request
-from ._response import Event, Requirement, Response, force_ownership, retain
-from ._status import Condition, Phase
-from .constraints import (
+from ._constraints import (
     Constraint,
     Format,
     Keywords,
@@ -31,17 +26,22 @@ from .constraints import (
     ListMap,
     ListSet,
     MultipleOf,
-    Name,
     Pattern,
     Positive,
     Range,
     Rule,
     rfc1035_name,
 )
-from .failure import Failed, Failure, Invalid, Retry
+from ._crd import Column, CustomResource
+from ._failure import Failed, Failure, Invalid, Retry
+from ._json import Name
+from ._plugin import Apply, ChildRule, Existing, Metric, OnDelete, Plugin, Recreate, Rolling, UpdateStrategy
+from ._quantity import Quantity
+from ._request import Metadata, Object, Request
+from ._response import Event, Requirement, Response, force_ownership, retain
+from ._rollout import Rollout
+from ._status import Condition, Phase
 from .kinds import Kind
-from .quantity import Quantity
-from .rollout import Rollout
 from .span import measure
 
 

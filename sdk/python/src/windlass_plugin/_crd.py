@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import typing
 
+from ._constraints import Rule
 from ._json import Json
 from ._types import INT_OR_STRING, Schema, Type
-from .constraints import Rule
 
 _VOWELS = ("a", "e", "o", "u")
 
@@ -42,7 +42,7 @@ class CustomResource:
     plural: str | None = None
     """The plural. None: the English plural of the kind (`echo`, `echoes`; `policy`, `policies`)."""
     scope: typing.Literal["Namespaced", "Cluster"] = "Namespaced"
-    """Whether objects are in a namespace."""
+    """`Namespaced`, or `Cluster` for objects without a namespace."""
     short_names: typing.Sequence[str] = ()
     """Short names for kubectl."""
     categories: typing.Sequence[str] = ()

@@ -8,7 +8,7 @@ import functools
 import json
 import typing
 
-from .quantity import Quantity
+from ._quantity import Quantity
 
 Json = typing.Any
 

@@ -7,11 +7,11 @@ import typing
 
 from . import _docs
 from ._crd import CustomResource
+from ._failure import milliseconds
 from ._json import encode
 from ._request import Request
 from ._response import Response
 from ._types import Type, type_of
-from .failure import milliseconds
 from .kinds import Kind
 
 if typing.TYPE_CHECKING:

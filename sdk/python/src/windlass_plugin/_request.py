@@ -7,10 +7,10 @@ import functools
 import typing
 
 from ._contract import Observed, RawRequest
+from ._failure import Failed, Invalid
 from ._json import Json, decode
 from ._status import Condition, condition_of
 from ._types import Type, type_of
-from .failure import Failed, Invalid
 from .kinds import Kind
 
 Spec = typing.TypeVar("Spec")

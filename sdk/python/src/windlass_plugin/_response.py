@@ -6,11 +6,11 @@ import dataclasses
 import typing
 
 from ._contract import RawEvent, RawRequirement, RawResponse
+from ._failure import Failed, milliseconds
 from ._json import Json, encode, plain
 from ._request import Request
 from ._status import Condition, PhaseStatus
 from .clock import steady
-from .failure import Failed, milliseconds
 from .kinds import Kind
 
 if typing.TYPE_CHECKING:
@@ -121,29 +121,31 @@ class Response(typing.Generic[Status]):
         self.requirements = list(requirements)
         self.finalized = finalized
 
-    def phase_status(
+    def with_phase(
         self: Response[PhaseStatusT],
         request: Request[typing.Any, PhaseStatusT],
-        status: PhaseStatusT,
         message: str,
         *,
         time_field: str | None = None,
     ) -> Response[PhaseStatusT]:
-        """Set a status with a phase, and everything that follows from the phase.
+        """Add everything that follows from the phase of the status, which is `status.phase`.
 
         - The condition `Ready`, with the phase as its reason and this message.
         - One event when the phase changes, a warning if the new phase is failed; none for the first status.
         - The time of the last change in `time_field`, an attribute of the status that moves only when another does.
         - A requeue after 30 seconds in a failed phase.
         """
+        if self.status is None:
+            raise TypeError("a response without a status has no phase")
         before = request.status
-        phase = status.phase
+        phase = self.status.phase
         reason = str(phase.value)
         if before is not None and before.phase != phase:
             self.events.append(Event(reason, message, phase.is_failed))
         if phase.is_failed:
             self.requeue = REQUEUE_FAILED
-        self.status = status if time_field is None else steady(before, status, time_field)
+        if time_field is not None:
+            self.status = steady(before, self.status, time_field)
         self.conditions.append(Condition("Ready", phase.is_ready, reason, message))
         return self
 

@@ -12,10 +12,10 @@ import types
 import typing
 
 from . import _docs
+from ._constraints import Constraint, ListMap, Positive, of_class
+from ._failure import Invalid
 from ._json import Json, json_names, plain, show
-from .constraints import Constraint, ListMap, Positive, of_class
-from .failure import Invalid
-from .quantity import Quantity
+from ._quantity import Quantity
 
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"

@@ -11,10 +11,10 @@ import dataclasses
 import functools
 import typing
 
+from ._failure import Failure
 from ._json import Json, decode, plain
 from ._request import metadata_of
 from ._types import Type, type_of
-from .failure import Failure
 
 Spec = typing.TypeVar("Spec")
 T = typing.TypeVar("T")
@@ -44,7 +44,7 @@ class Deny:
     """The message for the user."""
 
 
-Verdict = typing.Union[Allow, Replace, Deny]
+AdmissionResponse = typing.Union[Allow, Replace, Deny]
 """The response to a write."""
 
 
@@ -96,12 +96,13 @@ class AdmissionRequest(typing.Generic[Spec]):
         value: T = type_of(cls, repr(cls)).read(config, "the Plugin's spec.config")
         return value
 
-    def with_defaults(self) -> Verdict:
+    def with_defaults(self) -> AdmissionResponse:
         """Allow the object with the defaults of its spec. Fields that the object has stay as they are."""
+        whole = plain(self.spec)
         given = (self.object or {}).get("spec")
         if not isinstance(given, dict):
             return Allow()
-        filled = _filled(given, plain(self.spec))
+        filled = _filled(given, whole)
         return Allow() if filled == given else Replace({**(self.object or {}), "spec": filled})
 
 
@@ -117,18 +118,18 @@ class Admission(typing.Generic[Spec]):
     """A second base of a plugin that also reviews writes.
 
         class Greeting(Plugin[GreetingSpec, GreetingStatus], Admission[GreetingSpec]):
-            def review(self, request: AdmissionRequest[GreetingSpec]) -> Verdict:
+            def review(self, request: AdmissionRequest[GreetingSpec]) -> AdmissionResponse:
                 return Allow() if request.is_being_deleted else request.with_defaults()
 
     The build exports it if `[tool.windlass]` in `pyproject.toml` has `admission = true`.
     """
 
-    def review(self, request: AdmissionRequest[Spec]) -> Verdict:
-        """Review one write. The verdict depends on the request alone. A failure that is raised denies the write."""
+    def review(self, request: AdmissionRequest[Spec]) -> AdmissionResponse:
+        """Review one write. The response depends on the request alone. A failure that is raised denies the write."""
         raise NotImplementedError
 
 
-def review(plugin: Admission[Spec], request: AdmissionRequest[Spec]) -> Verdict:
+def review(plugin: Admission[Spec], request: AdmissionRequest[Spec]) -> AdmissionResponse:
     """Call the admission of a plugin."""
     try:
         return plugin.review(request)
@@ -136,4 +137,4 @@ def review(plugin: Admission[Spec], request: AdmissionRequest[Spec]) -> Verdict:
         return Deny(failure.message)
 
 
-__all__ = ["Admission", "AdmissionRequest", "Allow", "Deny", "Replace", "Verdict"]
+__all__ = ["Admission", "AdmissionRequest", "Allow", "Deny", "Replace", "AdmissionResponse"]

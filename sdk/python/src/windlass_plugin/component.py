@@ -20,7 +20,7 @@ from wit_world.imports import host, types
 
 from . import _errors, _host, _json, _plugin, admission, log
 from ._contract import RawRequest, RawRequirement, RawResponse
-from .failure import Failure, Invalid, Retry, milliseconds
+from ._failure import Failure, Invalid, Retry, milliseconds
 from .kinds import Kind
 
 
@@ -64,7 +64,11 @@ def export(plugin: type[_plugin.AnyPlugin]) -> tuple[type, type]:
 
     class Admission:
         def review(self, request: typing.Any) -> typing.Any:
-            return _verdict(admission.review(reviewer, _admission_request(request, plugin)))
+            try:
+                return _verdict(admission.review(reviewer, _admission_request(request, plugin)))
+            except (Exception, SystemExit) as error:
+                log.error(_errors.stack(error))
+                return exports.admission.Verdict_Deny(_errors.summary(error))
 
     # Collections then leave the pages of the snapshot alone, which a call would otherwise copy.
     gc.collect()
@@ -158,9 +162,9 @@ def _admission_request(request: typing.Any, plugin: type[_plugin.AnyPlugin]) -> 
     )
 
 
-def _verdict(verdict: admission.Verdict) -> typing.Any:
-    if isinstance(verdict, admission.Deny):
-        return exports.admission.Verdict_Deny(verdict.message)
-    if isinstance(verdict, admission.Replace):
-        return exports.admission.Verdict_Replace(_json.encode(verdict.object))
-    return exports.admission.Verdict_Allow(verdict.warnings)
+def _verdict(response: admission.AdmissionResponse) -> typing.Any:
+    if isinstance(response, admission.Deny):
+        return exports.admission.Verdict_Deny(response.message)
+    if isinstance(response, admission.Replace):
+        return exports.admission.Verdict_Replace(_json.encode(response.object))
+    return exports.admission.Verdict_Allow(response.warnings)

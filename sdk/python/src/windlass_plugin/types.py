@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import typing
 
-from .constraints import Length, Pattern
-from .quantity import Quantity
+from ._constraints import Length, Pattern
+from ._quantity import Quantity
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 

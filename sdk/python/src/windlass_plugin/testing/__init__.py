@@ -17,8 +17,8 @@ import typing
 
 from .. import _host, _plugin, admission
 from .._contract import RawEvent, RawRequest, RawRequirement, RawResponse
+from .._failure import Failure
 from .._json import Json, decode, encode
-from ..failure import Failure
 from ..kinds import Kind
 
 Document = typing.Mapping[str, Json]
@@ -152,7 +152,7 @@ def review(
     old: Document | None = None,
     username: str = "user",
     config: Document | None = None,
-) -> admission.Verdict:
+) -> admission.AdmissionResponse:
     """Call the plugin's admission with a write: `object` is the object after it, `old` the object before it."""
     instance = plugin()
     if not isinstance(instance, admission.Admission):

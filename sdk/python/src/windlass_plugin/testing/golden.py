@@ -22,8 +22,8 @@ import typing
 import yaml
 
 from .. import _plugin
+from .._failure import Failure, Invalid, Retry, milliseconds
 from .._json import Json
-from ..failure import Failure, Invalid, Retry, milliseconds
 from . import Response, call
 from . import crd as crd_of
 

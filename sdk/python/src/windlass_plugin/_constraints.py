@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 import typing
 
-from ._json import Json, Name, show
-from .quantity import Quantity
+from ._json import Json, show
+from ._quantity import Quantity
 
 T = typing.TypeVar("T", bound=type)
 
@@ -255,9 +255,3 @@ def rfc1035_name(max_length: int = 63) -> Rule:
 
 def _set(schema: dict[str, Json], **keywords: Json) -> None:
     schema.update((keyword, value) for keyword, value in keywords.items() if value is not None)
-
-
-__all__ = [
-    "Constraint", "Format", "Keywords", "Length", "ListMap", "ListSet", "MultipleOf", "Name", "Pattern", "Positive",
-    "Range", "Rule", "rfc1035_name",
-]  # fmt: skip
