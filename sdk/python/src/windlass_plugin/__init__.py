@@ -1,0 +1,105 @@
+"""Write a Kubernetes operator as one function.
+
+A Windlass plugin is a function from a custom resource and the live objects to the desired state. The host does everything
+else: it watches, caches and queues, applies the desired children, deletes the others, writes the status, retries and traces.
+With this package the input and the output of the function are dataclasses, and the CustomResourceDefinition comes from them.
+
+Rules:
+
+- The response lists **all** desired children. The host deletes a live child that is missing.
+- A call depends on its `Request` alone, and returns the same response for the same request. There is no network, no file, and
+  no memory of the last call. Modules are imported when the component is built: an import inside a function finds no file.
+- The host sets ownerReferences, namespaces and its labels: leave them out of children.
+- The host sets `status.observedGeneration` and the conditions `Reconciling` and `Stalled`, and `Ready` unless the plugin
+  sets it.
+- After a failure or an exception the host writes and deletes no child.
+
+The README has a whole plugin.
+"""
+
+from . import _host, clock, kinds, log, span
+from ._constraints import (
+    Constraint,
+    Format,
+    Keywords,
+    Length,
+    ListMap,
+    ListSet,
+    MultipleOf,
+    Pattern,
+    Positive,
+    Range,
+    Rule,
+    rfc1035_name,
+)
+from ._crd import Column, CustomResource
+from ._failure import Failed, Failure, Invalid, Retry
+from ._json import Name
+from ._plugin import Apply, ChildRule, Existing, Metric, OnDelete, Plugin, Recreate, Rolling, UpdateStrategy
+from ._quantity import Quantity
+from ._request import Metadata, Object, Request
+from ._response import Event, Requirement, Response, force_ownership, retain
+from ._rollout import Rollout
+from ._status import Condition, Phase
+from .kinds import Kind
+from .span import measure
+
+
+def random_bytes(count: int) -> bytes:
+    """Return random bytes from the host.
+
+    They are the same for the same request as long as the Secret `windlass-rng-key` in the host's namespace exists. In a
+    test they are the same in every call.
+    """
+    return _host.current.random_bytes(count)
+
+
+__all__ = [
+    "Apply",
+    "ChildRule",
+    "Column",
+    "Condition",
+    "Constraint",
+    "CustomResource",
+    "Event",
+    "Existing",
+    "Failed",
+    "Failure",
+    "Format",
+    "Invalid",
+    "Keywords",
+    "Kind",
+    "Length",
+    "ListMap",
+    "ListSet",
+    "Metadata",
+    "Metric",
+    "MultipleOf",
+    "Name",
+    "Object",
+    "OnDelete",
+    "Pattern",
+    "Phase",
+    "Plugin",
+    "Positive",
+    "Quantity",
+    "Range",
+    "Recreate",
+    "Request",
+    "Requirement",
+    "Response",
+    "Retry",
+    "Rolling",
+    "Rollout",
+    "Rule",
+    "UpdateStrategy",
+    "clock",
+    "force_ownership",
+    "kinds",
+    "log",
+    "measure",
+    "random_bytes",
+    "retain",
+    "rfc1035_name",
+    "span",
+]

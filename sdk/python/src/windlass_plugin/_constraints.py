@@ -1,0 +1,257 @@
+r"""What a type of a spec allows, as metadata of `Annotated`.
+
+    replicas: Annotated[int, Range(0, 1000)]
+    image: Annotated[str, Length(1), Pattern(r"^\S+$", "is not the name of an image")]
+
+The CRD has these as keywords of its schema, so that the API server refuses other values. The SDK checks them again when
+it reads a spec, because an object may be older than the schema.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+
+from ._json import Json, show
+from ._quantity import Quantity
+
+T = typing.TypeVar("T", bound=type)
+
+VALIDATIONS = "x-kubernetes-validations"
+"""The keyword for CEL rules."""
+
+
+class Constraint:
+    """The base of all constraints."""
+
+    def apply(self, schema: dict[str, Json]) -> None:
+        """Add the constraint to a schema."""
+        raise NotImplementedError
+
+    def fault(self, value: Json) -> tuple[str, str] | None:
+        """Check a value. Return the path to what is wrong, below the value, and a message; None if nothing is."""
+        del value
+        return None
+
+
+class Range(Constraint):
+    """The least and the largest value of a number."""
+
+    def __init__(self, min: float | None = None, max: float | None = None) -> None:
+        self.min = min
+        self.max = max
+
+    def apply(self, schema: dict[str, Json]) -> None:
+        """Set `minimum` and `maximum`."""
+        _set(schema, minimum=self.min, maximum=self.max)
+
+    def fault(self, value: Json) -> tuple[str, str] | None:
+        """Check a number."""
+        low = self.min is None or value >= self.min
+        high = self.max is None or value <= self.max
+        if low and high:
+            return None
+        if self.max is None:
+            return "", f"{show(value)} is less than {self.min}"
+        if self.min is None:
+            return "", f"{show(value)} is more than {self.max}"
+        return "", f"{show(value)} is not between {self.min} and {self.max}"
+
+
+class MultipleOf(Constraint):
+    """A number is a multiple of this one."""
+
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    def apply(self, schema: dict[str, Json]) -> None:
+        """Set `multipleOf`."""
+        _set(schema, multipleOf=self.factor)
+
+    def fault(self, value: Json) -> tuple[str, str] | None:
+        """Check a number."""
+        return None if value % self.factor == 0 else ("", f"{show(value)} is not a multiple of {self.factor}")
+
+
+class Length(Constraint):
+    """The least and the largest number of characters of a text, items of a list, or entries of a map."""
+
+    def __init__(self, min: int | None = None, max: int | None = None) -> None:
+        self.min = min
+        self.max = max
+
+    def apply(self, schema: dict[str, Json]) -> None:
+        """Set the bounds that belong to the type."""
+        noun = {"array": "Items", "object": "Properties"}.get(schema.get("type", ""), "Length")
+        _set(schema, **{f"min{noun}": self.min, f"max{noun}": self.max})
+
+    def fault(self, value: Json) -> tuple[str, str] | None:
+        """Check a text, a list or a map."""
+        length = len(str(value) if isinstance(value, (int, Quantity)) else value)
+        parts = "characters" if isinstance(value, (str, int, Quantity)) else "items"
+        if self.min is not None and length < self.min:
+            return "", f"has {length} {parts}, fewer than {self.min}"
+        if self.max is not None and length > self.max:
+            return "", f"has {length} {parts}, more than {self.max}"
+        return None
+
+
+class Pattern(Constraint):
+    """A regular expression that a text matches, and the message for others (`is not the name of an image`).
+
+    The API server uses Go's syntax, the SDK Python's: use what both have.
+    """
+
+    def __init__(self, pattern: str, message: str | None = None) -> None:
+        self.pattern = pattern
+        self.message = message or f"does not match {pattern}"
+        self._compiled = re.compile(_TOKEN.sub(lambda token: r"\Z" if token[0] == "$" else token[0], pattern))
+
+    def apply(self, schema: dict[str, Json]) -> None:
+        """Set `pattern`."""
+        _set(schema, pattern=self.pattern)
+
+    def fault(self, value: Json) -> tuple[str, str] | None:
+        """Check a text."""
+        return None if self._compiled.search(str(value)) else ("", f"{show(value)} {self.message}")
+
+
+# In Python, `$` also matches before a line break at the end. Neither an escaped one nor one in brackets is an anchor.
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|\$", re.DOTALL)
+
+
+class Format(Constraint):
+    """The format of a text, which the API server checks: `date-time`, `byte`, `uuid`, `cidr`, …."""
+
+    def __init__(self, format: str) -> None:
+        self.format = format
+
+    def apply(self, schema: dict[str, Json]) -> None:
+        """Set `format`."""
+        _set(schema, format=self.format)
+
+
+class ListMap(Constraint):
+    """The items of a list are objects, and no two have the same keys: server-side apply merges them by key."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys = keys
+
+    def apply(self, schema: dict[str, Json]) -> None:
+        """Set `x-kubernetes-list-type`."""
+        schema["x-kubernetes-list-type"] = "map"
+        schema["x-kubernetes-list-map-keys"] = list(self.keys)
+
+    def fault(self, value: Json) -> tuple[str, str] | None:
+        """Check the keys of the items, as they are in JSON."""
+        seen = set()
+        for index, item in enumerate(value):
+            key = tuple(show(item.get(name)) for name in self.keys)
+            if key in seen:
+                return f"[{index}].{self.keys[0]}", f"{key[0]} is given twice"
+            seen.add(key)
+        return None
+
+
+class ListSet(Constraint):
+    """The items of a list are texts or numbers, and none is there twice."""
+
+    def apply(self, schema: dict[str, Json]) -> None:
+        """Set `x-kubernetes-list-type`."""
+        schema["x-kubernetes-list-type"] = "set"
+
+    def fault(self, value: Json) -> tuple[str, str] | None:
+        """Check the items."""
+        seen = set()
+        for index, item in enumerate(value):
+            if item in seen:
+                return f"[{index}]", f"{show(item)} is given twice"
+            seen.add(item)
+        return None
+
+
+class _Decorator(Constraint):
+    """A constraint that is also a decorator, for the schema of a whole class."""
+
+    def __call__(self, cls: T) -> T:
+        """Add the constraint to the schema of a class."""
+        # The first decorator of a class is applied last.
+        cls.__windlass_constraints__ = [self, *of_class(cls)]  # type: ignore[attr-defined]
+        return cls
+
+
+def of_class(cls: type) -> list[Constraint]:
+    """Return the constraints of a class."""
+    return getattr(cls, "__windlass_constraints__", [])
+
+
+class Rule(_Decorator):
+    """A CEL rule, and the message for values that violate it. The API server checks it; the SDK cannot.
+
+    Use it as metadata of a field (`self` is the field), as a decorator of a dataclass (`self` is the object), or in
+    `CustomResource(rules=…)` (`self` is the whole parent).
+    """
+
+    def __init__(self, rule: str, message: str, *, field_path: str | None = None) -> None:
+        self.rule = rule
+        self.message = message
+        self.field_path = field_path
+
+    def apply(self, schema: dict[str, Json]) -> None:
+        """Add to `x-kubernetes-validations`."""
+        rule = {"rule": self.rule, "message": self.message}
+        _set(rule, fieldPath=self.field_path)
+        schema.setdefault(VALIDATIONS, []).append(rule)
+
+
+class Keywords(_Decorator):
+    """Other keywords of the schema, as metadata of a field or as a decorator of a dataclass.
+
+    Annotated[dict[str, Any], Keywords({"x-kubernetes-embedded-resource": True})]
+    """
+
+    def __init__(self, keywords: typing.Mapping[str, Json]) -> None:
+        self.keywords = keywords
+
+    def apply(self, schema: dict[str, Json]) -> None:
+        """Add the keywords."""
+        schema.update(self.keywords)
+
+
+class Positive(Constraint):
+    """A quantity or a number is more than 0. In the CRD it is a rule of the object that has the field."""
+
+    def apply(self, schema: dict[str, Json]) -> None:
+        """Nothing: the object has the rule."""
+
+    def fault(self, value: Json) -> tuple[str, str] | None:
+        """Check a quantity or a number."""
+        holds = value.is_positive if isinstance(value, Quantity) else value > 0
+        return None if holds else ("", f"{value} is not more than 0")
+
+    @staticmethod
+    def rule(field: str, schema: dict[str, Json]) -> Rule:
+        """Return the rule for a field with this schema."""
+        value = f"self.{field}"
+        if "x-kubernetes-int-or-string" in schema:
+            rule = f"quantity(string({value})).isGreaterThan(quantity('0'))"
+        else:
+            rule = f"{value} > 0"
+        if "default" not in schema and schema.get("nullable"):
+            rule = f"!has({value}) || {rule}"
+        return Rule(rule, f"{field} must be more than 0", field_path=f".{field}")
+
+
+def rfc1035_name(max_length: int = 63) -> Rule:
+    """Return the rule that the parent's name is a label by RFC 1035: for parents that share their name with a Service.
+
+    A plugin that appends to the name subtracts the length of what it appends from 63.
+    """
+    return Rule(
+        f"self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= {max_length}",
+        f"name must be a label of DNS that begins with a letter (a-z, 0-9, -), at most {max_length} characters",
+    )
+
+
+def _set(schema: dict[str, Json], **keywords: Json) -> None:
+    schema.update((keyword, value) for keyword, value in keywords.items() if value is not None)

@@ -1,0 +1,70 @@
+"""Exceptions that a plugin does not catch."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import types
+
+
+def summary(error: BaseException) -> str:
+    """Return one line for the parent's condition: the exception, and where in the plugin it was raised."""
+    places = [place for place in _places(error.__traceback__) if not place.startswith(_SDK)]
+    return f"{_title(error)} ({places[-1]})" if places else _title(error)
+
+
+def stack(error: BaseException) -> str:
+    """Return the exception with its stack and its causes, as Python prints them, but without the lines of the source.
+
+    The module `traceback` reads the source and imports modules, and a component has no files.
+    """
+    parts = []
+    one: BaseException | None = error
+    while one is not None:
+        places = list(itertools.dropwhile(lambda place: place.startswith(_SDK), _places(one.__traceback__)))
+        lines = ["Traceback (most recent call last):", *(f"  {line}" for line in _lines(places))]
+        lines += [_title(one), *getattr(one, "__notes__", ())]
+        parts.append("\n".join(lines))
+        if one.__cause__ is not None:
+            parts.append("\nThe above exception was the direct cause of the following exception:\n")
+            one = one.__cause__
+        elif one.__context__ is not None and not one.__suppress_context__:
+            parts.append("\nDuring handling of the above exception, another exception occurred:\n")
+            one = one.__context__
+        else:
+            one = None
+    return "\n".join(reversed(parts))
+
+
+_SDK = "windlass_plugin/"
+
+
+def _title(error: BaseException) -> str:
+    name = type(error).__qualname__
+    text = str(error)
+    return f"{name}: {text}" if text else name
+
+
+def _places(traceback: types.TracebackType | None) -> list[str]:
+    places = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        places.append(f"{_relative(code.co_filename)}:{traceback.tb_lineno} in {code.co_name}")
+        traceback = traceback.tb_next
+    return places
+
+
+# The host drops the log of a call after 64 KiB.
+_SHOWN = 20
+
+
+def _lines(places: list[str]) -> list[str]:
+    """Leave out the middle of a deep recursion."""
+    omitted = len(places) - 2 * _SHOWN
+    return places if omitted <= 0 else [*places[:_SHOWN], f"… {omitted} more", *places[-_SHOWN:]]
+
+
+def _relative(file: str) -> str:
+    """Return the path of a file below the folder that has its module."""
+    folders = [folder for folder in sys.path if folder and file.startswith(f"{folder}/")]
+    return file[len(max(folders, key=len)) + 1 :] if folders else file

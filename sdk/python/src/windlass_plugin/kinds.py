@@ -1,0 +1,58 @@
+"""Kinds of Kubernetes objects, and names of the most common ones.
+
+A kind selects live objects (`request.children(Pod)`), and makes desired ones:
+
+    Pod("web-0", labels={"app": "web"}, spec={"containers": [{"name": "web", "image": "nginx"}]})
+"""
+
+from __future__ import annotations
+
+import typing
+
+
+class Kind(typing.NamedTuple):
+    """A kind, by the fields `apiVersion` and `kind` of its objects."""
+
+    api_version: str
+    """As in an object's `apiVersion`: `apps/v1`."""
+    name: str
+    """As in an object's `kind`: `Deployment`."""
+
+    def __call__(
+        self,
+        name: str,
+        /,
+        *,
+        namespace: str | None = None,
+        labels: typing.Mapping[str, str] | None = None,
+        annotations: typing.Mapping[str, str] | None = None,
+        **fields: typing.Any,
+    ) -> dict[str, typing.Any]:
+        """Make an object of this kind, as a dict. `fields` are those beside `metadata`: `spec`, `data`, …."""
+        metadata = {"name": name, "namespace": namespace, "labels": labels, "annotations": annotations}
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.name,
+            "metadata": {field: value for field, value in metadata.items() if value is not None},
+            **fields,
+        }
+
+
+ConfigMap = Kind("v1", "ConfigMap")
+LimitRange = Kind("v1", "LimitRange")
+Namespace = Kind("v1", "Namespace")
+PersistentVolumeClaim = Kind("v1", "PersistentVolumeClaim")
+Pod = Kind("v1", "Pod")
+ResourceQuota = Kind("v1", "ResourceQuota")
+Secret = Kind("v1", "Secret")
+Service = Kind("v1", "Service")
+ServiceAccount = Kind("v1", "ServiceAccount")
+DaemonSet = Kind("apps/v1", "DaemonSet")
+Deployment = Kind("apps/v1", "Deployment")
+StatefulSet = Kind("apps/v1", "StatefulSet")
+HorizontalPodAutoscaler = Kind("autoscaling/v2", "HorizontalPodAutoscaler")
+CronJob = Kind("batch/v1", "CronJob")
+Job = Kind("batch/v1", "Job")
+Ingress = Kind("networking.k8s.io/v1", "Ingress")
+NetworkPolicy = Kind("networking.k8s.io/v1", "NetworkPolicy")
+PodDisruptionBudget = Kind("policy/v1", "PodDisruptionBudget")

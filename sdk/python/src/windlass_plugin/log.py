@@ -1,0 +1,36 @@
+"""The host's log: lines with fields, with the plugin and the parent. At most 64 KiB in one call; the host drops the rest.
+
+    log.info("scaled", replicas=3)
+
+When a call fails, its last error line may be copied into the parent's condition and events, which more users read than a
+log: neither that line nor the message of an exception may contain the value of a Secret.
+"""
+
+from __future__ import annotations
+
+from . import _host
+
+
+def trace(message: str, /, **fields: object) -> None:
+    """Write a line about a single step."""
+    _host.current.log("trace", message, _host.pairs(fields))
+
+
+def debug(message: str, /, **fields: object) -> None:
+    """Write a line for debugging the plugin."""
+    _host.current.log("debug", message, _host.pairs(fields))
+
+
+def info(message: str, /, **fields: object) -> None:
+    """Write a line that is useful in production."""
+    _host.current.log("info", message, _host.pairs(fields))
+
+
+def warn(message: str, /, **fields: object) -> None:
+    """Write a line about something unexpected that the plugin handles."""
+    _host.current.log("warn", message, _host.pairs(fields))
+
+
+def error(message: str, /, **fields: object) -> None:
+    """Write a line about an error."""
+    _host.current.log("error", message, _host.pairs(fields))

@@ -1,0 +1,241 @@
+"""Call a plugin in a plain test, without WebAssembly and without a cluster.
+
+    response = call(Echo, {"metadata": {"name": "web"}, "spec": {"replicas": 2, "image": "nginx"}})
+    assert [pod["metadata"]["name"] for pod in response.children] == ["web-0", "web-1"]
+
+The call goes through the same bytes as in the host. Every request is sent twice: a plugin that gives two responses fails the
+test.
+"""
+
+from __future__ import annotations
+
+import calendar
+import copy
+import dataclasses
+import time
+import typing
+
+from .. import _host, _plugin, admission
+from .._contract import RawEvent, RawRequest, RawRequirement, RawResponse
+from .._failure import Failure
+from .._json import Json, decode, encode
+from ..kinds import Kind
+
+Document = typing.Mapping[str, Json]
+
+
+@dataclasses.dataclass
+class Measurement:
+    """One call of `measure`."""
+
+    metric: str
+    """The name of the metric."""
+    value: float
+    """The value."""
+    labels: dict[str, str]
+    """Labels, by name."""
+
+
+@dataclasses.dataclass
+class Log:
+    """One line of the log."""
+
+    level: str
+    """`trace`, `debug`, `info`, `warn` or `error`."""
+    message: str
+    """The message."""
+    fields: dict[str, str]
+    """Fields, by name."""
+
+
+@dataclasses.dataclass
+class Response:
+    """The response of a plugin with parsed JSON, and the calls of the host's functions."""
+
+    children: list[dict[str, Json]]
+    """All desired children, in the plugin's order."""
+    status: dict[str, Json] | None
+    """The plugin's part of the status, with its conditions."""
+    requeue: int | None
+    """Milliseconds until the next reconcile."""
+    events: list[RawEvent]
+    """Events on the parent."""
+    requirements: list[RawRequirement]
+    """Related objects that the response depends on."""
+    finalized: bool
+    """Whether the host may remove the finalizer."""
+    logs: list[Log]
+    """Lines of the log."""
+    measurements: list[Measurement]
+    """Measurements."""
+    span_attributes: dict[str, str]
+    """Attributes of the call's span."""
+    span_events: list[str]
+    """Names of events of the call's span."""
+
+    def child(self, kind: Kind, name: str) -> dict[str, Json]:
+        """Return the desired child of this kind and name. Raises `LookupError` if there is none."""
+        for child in self.children:
+            if (child["apiVersion"], child["kind"]) == kind and child["metadata"]["name"] == name:
+                return child
+        raise LookupError(f"the response has no {kind.name} {name}")
+
+
+def call(
+    plugin: type[_plugin.AnyPlugin],
+    parent: Document,
+    *,
+    children: typing.Iterable[Document] = (),
+    related: typing.Mapping[str, typing.Iterable[Document]] | None = None,
+    config: Document | None = None,
+    finalize: bool = False,
+    is_namespace_terminating: bool = False,
+    at: str = "2026-01-01T00:00:00Z",
+    random: bytes | None = None,
+) -> Response:
+    """Call a plugin with a parent. Raises what the plugin raises: a `Failure`, or any other exception.
+
+    `children` are live ones, `related` are the objects of each requirement by its id, and `config` is the Plugin's
+    `spec.config`. With `finalize` this is a call to clean up. `at` is the wall clock, and `random` has the bytes that
+    `random_bytes` returns. A missing `metadata.uid` becomes `uid`.
+    """
+    parent = {**parent, "metadata": {"uid": "uid", **parent.get("metadata", {})}}
+    live = sorted((_Observed(each) for each in children), key=_Observed.order)
+    request = RawRequest(
+        parent=encode(parent),
+        finalize=finalize,
+        children=live,
+        related=[(name, [_Observed(each) for each in objects]) for name, objects in (related or {}).items()],
+        config=None if config is None else encode(config),
+        extensions=[("namespace-terminating", b"true")] if is_namespace_terminating else [],
+    )
+    now = float(calendar.timegm(time.strptime(at, "%Y-%m-%dT%H:%M:%SZ")))
+    first, again = (_outcome(plugin, copy.deepcopy(request), now, random) for _ in range(2))
+    if isinstance(first, Failure) and isinstance(again, Failure) and first.message == again.message:
+        raise first
+    if first != again:
+        raise AssertionError(f"the same request has two responses:\n{first}\n{again}")
+    assert isinstance(first, Response)
+    return first
+
+
+def _outcome(
+    plugin: type[_plugin.AnyPlugin], request: RawRequest, now: float, random: bytes | None
+) -> Response | Failure:
+    recorder = _Recorder(now, random)
+    before, _host.current = _host.current, recorder
+    try:
+        response = _plugin.reconcile(plugin(), request)
+    except Failure as failure:
+        return failure
+    finally:
+        _host.current = before
+    return recorder.response(response)
+
+
+def crd(plugin: type[_plugin.AnyPlugin]) -> dict[str, Json] | None:
+    """Return the plugin's CRD; None for a plugin on an existing kind."""
+    parent = _plugin.descriptor(plugin).parent
+    return None if isinstance(parent, _plugin.Existing) else decode(parent)
+
+
+def descriptor(plugin: type[_plugin.AnyPlugin]) -> _plugin.Descriptor:
+    """Return the plugin's description of itself, as the host gets it."""
+    return _plugin.descriptor(plugin)
+
+
+def review(
+    plugin: type[_plugin.AnyPlugin],
+    operation: typing.Literal["create", "update", "delete"],
+    *,
+    object: Document | None = None,
+    old: Document | None = None,
+    username: str = "user",
+    config: Document | None = None,
+) -> admission.AdmissionResponse:
+    """Call the plugin's admission with a write: `object` is the object after it, `old` the object before it."""
+    instance = plugin()
+    if not isinstance(instance, admission.Admission):
+        raise TypeError(f"{plugin.__name__} has no Admission")
+    documents = [None if each is None else encode(each) for each in (object, old, config)]
+    after, before, settings = documents
+    request: admission.AdmissionRequest[Json] = admission.AdmissionRequest(
+        operation, after, before, username, settings, plugin._spec
+    )
+    return admission.review(instance, request)
+
+
+class _Observed:
+    """A live object, as the host sends it."""
+
+    def __init__(self, document: Document) -> None:
+        metadata = document.get("metadata", {})
+        self.kind = Kind(document.get("apiVersion", ""), document.get("kind", ""))
+        self.namespace: str | None = metadata.get("namespace")
+        self.name: str = metadata.get("name", "")
+        self.object = encode(document)
+
+    def order(self) -> tuple[bytes, ...]:
+        """Return the key by which the host sorts."""
+        return tuple(text.encode() for text in (*self.kind, self.namespace or "", self.name))
+
+
+class _Recorder:
+    """A host that records the calls of its functions."""
+
+    def __init__(self, now: float, random: bytes | None) -> None:
+        self._now = now
+        self._random = random
+        self._logs: list[Log] = []
+        self._measurements: list[Measurement] = []
+        self._span_attributes: dict[str, str] = {}
+        self._span_events: list[str] = []
+
+    def log(self, level: str, message: str, fields: _host.Pairs) -> None:
+        self._logs.append(Log(level, message, dict(fields)))
+
+    def span_attribute(self, key: str, value: str) -> None:
+        self._span_attributes[key] = value
+
+    def span_event(self, name: str, attributes: _host.Pairs) -> None:
+        del attributes
+        self._span_events.append(name)
+
+    def measure(self, metric: str, value: float, labels: _host.Pairs) -> None:
+        self._measurements.append(Measurement(metric, value, dict(labels)))
+
+    def now(self) -> float:
+        return self._now
+
+    def random_bytes(self, count: int) -> bytes:
+        if self._random is None:
+            return _host.NoHost().random_bytes(count)
+        taken, self._random = self._random[:count], self._random[count:]
+        return taken
+
+    def response(self, raw: RawResponse) -> Response:
+        return Response(
+            children=[decode(child) for child in raw.children],
+            status=None if raw.status is None else decode(raw.status),
+            requeue=raw.requeue,
+            events=raw.events,
+            requirements=raw.requirements,
+            finalized=raw.finalized,
+            logs=self._logs,
+            measurements=self._measurements,
+            span_attributes=self._span_attributes,
+            span_events=self._span_events,
+        )
+
+
+__all__ = [
+    "Log",
+    "Measurement",
+    "RawEvent",
+    "RawRequirement",
+    "Response",
+    "call",
+    "crd",
+    "descriptor",
+    "review",
+]

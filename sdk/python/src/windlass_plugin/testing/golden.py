@@ -1,0 +1,179 @@
+"""Golden cases: a folder of requests, and beside each the expected response. It needs PyYAML (`windlass-plugin[testing]`).
+
+`scale-up.yaml` is a request: a parent and what exists.
+
+    description: The second Pod is missing
+    parent: {metadata: {name: web}, spec: {replicas: 2, image: nginx}}
+    children:            # live ones; optional, as `related` (by requirement), `config`, `finalize` and `at` (the time)
+      - {apiVersion: v1, kind: Pod, metadata: {name: web-0}}
+
+`scale-up.answer.yaml` is the response. With `UPDATE_EXPECT=1` in the environment the test writes it, for review.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import pathlib
+import re
+import typing
+
+import yaml
+
+from .. import _plugin
+from .._failure import Failure, Invalid, Retry, milliseconds
+from .._json import Json
+from . import Response, call
+from . import crd as crd_of
+
+
+def check(plugin: type[_plugin.AnyPlugin], folder: str | os.PathLike[str], *, shared: bool = False) -> None:
+    """Call the plugin with every case of a folder, and compare the responses with the expected ones.
+
+    A folder that plugins in several languages share is `shared`: of an invalid spec, only the field is compared, as each
+    language says in its own words what is wrong. Raises `AssertionError` with the differences.
+    """
+    wrong = [difference for case in cases(folder) if (difference := _difference(plugin, case, shared=shared))]
+    if wrong:
+        raise AssertionError("\n".join([*wrong, "UPDATE_EXPECT=1 writes the responses of this plugin."]))
+
+
+def check_crd(plugin: type[_plugin.AnyPlugin], file: str | os.PathLike[str]) -> None:
+    """Compare the CRD of the plugin's types with a file. Raises `AssertionError` with the differences."""
+    path = pathlib.Path(file)
+    crd = crd_of(plugin)
+    if _read(path, json.loads) == crd:
+        return
+    text = json.dumps(crd, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    if _updates():
+        path.write_text(text, encoding="utf-8")
+        return
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    raise AssertionError(_diff(str(path), before, text) + "\nUPDATE_EXPECT=1 writes the file.")
+
+
+def cases(folder: str | os.PathLike[str]) -> list[pathlib.Path]:
+    """Return the requests in a folder, in the order of their names.
+
+    Raises `AssertionError` if there is none, and for a response without a request.
+    """
+    files = sorted(pathlib.Path(folder).glob("*.yaml"))
+    requests = [file for file in files if not file.name.endswith(_ANSWER)]
+    if not requests:
+        raise AssertionError(f"{folder} has no cases")
+    for response in set(files) - set(requests):
+        if response.with_name(response.name.removesuffix(_ANSWER) + ".yaml") not in requests:
+            raise AssertionError(f"{response} has no request")
+    return requests
+
+
+_ANSWER = ".answer.yaml"
+_FIELDS = {"description", "parent", "children", "related", "config", "finalize", "at"}
+
+
+def _difference(plugin: type[_plugin.AnyPlugin], request: pathlib.Path, *, shared: bool) -> str | None:
+    case = _read(request, _load)
+    if not isinstance(case, dict) or set(case) - _FIELDS or not {"description", "parent"} <= set(case):
+        raise AssertionError(f"{request}: a case has `description`, `parent` and others of {sorted(_FIELDS)}")
+    del case["description"]
+    file = request.with_name(request.stem + _ANSWER)
+    expected = _read(file, _load)
+    actual = _document(plugin, case)
+    if actual == expected or (shared and _field(actual) == _field(expected)):
+        return None
+    if _updates():
+        file.write_text(_dump(actual), encoding="utf-8")
+        return None
+    return _diff(str(file), "" if expected is None else _dump(expected), _dump(actual))
+
+
+def _document(plugin: type[_plugin.AnyPlugin], case: dict[str, Json]) -> dict[str, Json]:
+    """Return the response for review, without empty fields."""
+    try:
+        response = call(plugin, case.pop("parent"), **case)
+    except Invalid as failure:
+        return {"invalid": failure.message}
+    except Retry as failure:
+        return {"retry": {"message": failure.message, "afterMs": milliseconds(failure.after)}}
+    except Failure as failure:
+        return {"failed": failure.message}
+    fields = {
+        "children": response.children,
+        "status": response.status,
+        "requeueMs": response.requeue,
+        "events": [{"type": one.type, "reason": one.reason, "message": one.message} for one in response.events],
+        "requirements": _requirements(response),
+        "finalized": response.finalized,
+        "logs": [line.message for line in response.logs],
+        "spanAttributes": response.span_attributes,
+        "spanEvents": response.span_events,
+        "measurements": [
+            {"metric": one.metric, "value": one.value, "labels": one.labels} for one in response.measurements
+        ],
+    }
+    return {name: value for name, value in fields.items() if value is not None and value not in (False, [], {})}
+
+
+def _requirements(response: Response) -> list[dict[str, Json]]:
+    documents = []
+    for one in response.requirements:
+        document = {"id": one.id, "apiVersion": one.kind.api_version, "kind": one.kind.name, one.by: one.value}
+        documents.append(document if one.namespace is None else {**document, "namespace": one.namespace})
+    return documents
+
+
+def _field(document: Json) -> Json:
+    """Return a failure `invalid` with the field alone, and other documents as they are."""
+    if isinstance(document, dict) and "invalid" in document:
+        return {"invalid": document["invalid"].split(": ")[0]}
+    return document
+
+
+def _updates() -> bool:
+    return bool(os.environ.get("UPDATE_EXPECT"))
+
+
+def _diff(file: str, expected: str, actual: str) -> str:
+    lines = difflib.unified_diff(expected.splitlines(), actual.splitlines(), file, "actual", lineterm="")
+    return "\n".join(lines)
+
+
+def _read(file: pathlib.Path, parse: typing.Callable[[str], Json]) -> Json:
+    if not file.exists():
+        return None
+    try:
+        return parse(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise AssertionError(f"{file}: {error}") from error
+    except yaml.YAMLError as error:
+        raise AssertionError(f"{file}: {error}") from error
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """YAML 1.2, as Kubernetes' own tools write it: `on` and `12:30` are texts, and so are times."""
+
+    yaml_implicit_resolvers: typing.ClassVar[dict[str, Json]] = {}
+
+
+_RESOLVERS = [
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", "~nN\0"),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+]
+
+for _tag, _pattern, _first in _RESOLVERS:
+    _firsts = [character if character != "\0" else "" for character in _first]
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"), _firsts)
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(loader.construct_scalar(node)))
+_Loader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: float(loader.construct_scalar(node)))
+
+
+def _load(text: str) -> Json:
+    return yaml.load(text, _Loader)
+
+
+def _dump(document: Json) -> str:
+    text: str = yaml.safe_dump(document, allow_unicode=True, width=1000)
+    return text

@@ -1,0 +1,518 @@
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import pickle
+import unittest
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from windlass_plugin import (
+    Apply,
+    ChildRule,
+    Condition,
+    CustomResource,
+    Event,
+    Existing,
+    Failed,
+    Invalid,
+    Length,
+    ListMap,
+    ListSet,
+    Metric,
+    Name,
+    Object,
+    Phase,
+    Plugin,
+    Positive,
+    Quantity,
+    Range,
+    Request,
+    Requirement,
+    Response,
+    Retry,
+    Rolling,
+    _errors,
+    clock,
+    force_ownership,
+    log,
+    measure,
+    random_bytes,
+    retain,
+    span,
+)
+from windlass_plugin.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
+from windlass_plugin.testing import RawEvent, RawRequirement, call, crd, descriptor
+from windlass_plugin.types import EnvVar
+
+
+@dataclasses.dataclass
+class Port:
+    name: str
+    port: Annotated[int, Range(1, 65535)]
+
+
+@dataclasses.dataclass
+class Spec:
+    replicas: Annotated[int, Range(0, 1000)] = 1
+    offset: Annotated[int, Range(min=0)] = 0
+    ratio: float = 0.5
+    title: Annotated[str, Length(1, 3)] = "abc"
+    mode: Literal["a", "b"] = "a"
+    flag: bool = False
+    size: Annotated[Quantity, Positive()] = Quantity("1")
+    ports: Annotated[list[Port], Length(max=3), ListMap("name")] = dataclasses.field(default_factory=list)
+    env: list[EnvVar] = dataclasses.field(default_factory=list)
+    tags: Annotated[list[str], ListSet()] = dataclasses.field(default_factory=list)
+    labels: dict[str, str] = dataclasses.field(default_factory=dict)
+    host_ip: Annotated[str | None, Name("hostIP")] = None
+    free: Any = None
+
+    def __post_init__(self) -> None:
+        if self.title == "bad":
+            raise ValueError("the title is bad")
+
+
+@dataclasses.dataclass
+class Status:
+    phase: Phase
+    pods: int
+    updated: str | None = None
+
+
+class Base(Plugin[Spec, Status]):
+    name = "base"
+    version = "1.0.0"
+    parent = CustomResource("example.com", "v1", "Base")
+
+
+def parent(spec: Any = None, **fields: Any) -> dict[str, Any]:
+    document = {"apiVersion": "example.com/v1", "kind": "Base", "metadata": {"name": "web", "namespace": "default"}}
+    return {**document, **({} if spec is None else {"spec": spec}), **fields}
+
+
+class SpecTest(unittest.TestCase):
+    def test_a_message_names_the_field(self) -> None:
+        for spec, message in [
+            ([], "spec: [] is not an object"),
+            ({"replicas": "three"}, 'spec.replicas: "three" is not a whole number'),
+            ({"replicas": True}, "spec.replicas: true is not a whole number"),
+            ({"replicas": 1.5}, "spec.replicas: 1.5 is not a whole number"),
+            ({"replicas": 1001}, "spec.replicas: 1001 is not between 0 and 1000"),
+            ({"offset": -1}, "spec.offset: -1 is less than 0"),
+            ({"ratio": "a"}, 'spec.ratio: "a" is not a number'),
+            ({"title": 1}, "spec.title: 1 is not a text"),
+            ({"title": ""}, "spec.title: has 0 characters, fewer than 1"),
+            ({"title": "abcd"}, "spec.title: has 4 characters, more than 3"),
+            ({"title": "bad"}, "spec: the title is bad"),
+            ({"mode": "c"}, 'spec.mode: "c" is not one of "a", "b"'),
+            ({"mode": ["a"]}, 'spec.mode: ["a"] is not one of "a", "b"'),
+            ({"flag": 1}, "spec.flag: 1 is not true or false"),
+            ({"size": "1 Gi"}, 'spec.size: "1 Gi" is not a quantity like 100m, 2 or 128Mi'),
+            ({"size": 0}, "spec.size: 0 is not more than 0"),
+            ({"ports": {}}, "spec.ports: {} is not a list"),
+            ({"ports": ["a"]}, 'spec.ports[0]: "a" is not an object'),
+            ({"ports": [{"name": "a", "port": 1}, {"port": 1}]}, "spec.ports[1].name: is required"),
+            ({"ports": [{"name": "a", "port": 0}]}, "spec.ports[0].port: 0 is not between 1 and 65535"),
+            ({"ports": [{"name": "a", "port": 1}] * 2}, 'spec.ports[1].name: "a" is given twice'),
+            ({"ports": [{"name": "a", "port": 1}] * 4}, "spec.ports: has 4 items, more than 3"),
+            ({"env": [{"name": "1A"}]}, 'spec.env[0].name: "1A" is not the name of an environment variable'),
+            ({"tags": ["a", "a"]}, 'spec.tags[1]: "a" is given twice'),
+            ({"labels": {"a": 1}}, "spec.labels.a: 1 is not a text"),
+            ({"hostIP": 1}, "spec.hostIP: 1 is not a text"),
+            ({"title": "x" * 200 + "é"}, "spec.title: has 201 characters, more than 3"),
+            ({"replicas": "x" * 200}, 'spec.replicas: "' + "x" * 99 + "… is not a whole number"),
+        ]:
+            with self.subTest(spec), self.assertRaises(Invalid) as raised:
+                call(returning(lambda request: Response()), parent(spec))
+            self.assertTrue(raised.exception.message.startswith(message), raised.exception.message)
+            self.assertEqual(raised.exception.field, message.split(": ")[0])
+
+    def test_null_is_like_a_missing_field_and_unknown_fields_are_ignored(self) -> None:
+        seen = spec_of({"replicas": None, "ports": None, "hostIP": None, "other": {"a": 1}})
+        self.assertEqual(seen, Spec())
+
+    def test_a_parent_without_a_spec_has_the_defaults(self) -> None:
+        self.assertEqual(spec_of(None), Spec())
+
+    def test_values_are_of_their_types(self) -> None:
+        seen = spec_of({"ratio": 2, "size": "1500m", "ports": [{"name": "a", "port": 80}], "hostIP": "::1"})
+        self.assertEqual((seen.ratio, type(seen.ratio)), (2.0, float))
+        self.assertEqual((seen.size, str(seen.size)), (Quantity("1.5"), "1500m"))
+        self.assertEqual((seen.ports, seen.host_ip), ([Port("a", 80)], "::1"))
+
+    def test_numbers_stay_exact_when_they_are_passed_on(self) -> None:
+        class Copies(Base):
+            def reconcile(self, request: Request[Spec, Status]) -> Response[Status]:
+                return Response(
+                    children=[ConfigMap("a", data=request.parent["spec"]["free"], size=request.spec.free["i"])]
+                )
+
+        text = '{"i":123456789012345678901234567890,"f":0.12345678901234567890123,"e":1e2,"t":"\\u0000number","d":0.1}'
+        from windlass_plugin import _plugin
+        from windlass_plugin._contract import RawRequest
+
+        raw = RawRequest(parent=b'{"metadata":{"name":"a"},"spec":{"free":' + text.encode() + b"}}")
+        [child] = _plugin.reconcile(Copies(), raw).children
+        self.assertIn(b'"data":' + text.encode(), child)
+        self.assertIn(b'"size":123456789012345678901234567890', child)
+
+
+def returning(respond: Any) -> type[Base]:
+    class Returned(Base):
+        def reconcile(self, request: Request[Spec, Status]) -> Response[Status]:
+            response: Response[Status] = respond(request)
+            return response
+
+    return Returned
+
+
+def spec_of(spec: Any) -> Spec:
+    seen: list[Spec] = []
+
+    def respond(request: Request[Spec, Status]) -> Response[Status]:
+        seen.append(request.spec)
+        return Response()
+
+    call(returning(respond), parent(spec))
+    return seen[0]
+
+
+def request_of(document: dict[str, Any], **arguments: Any) -> Request[Spec, Status]:
+    seen: list[Request[Spec, Status]] = []
+
+    def respond(request: Request[Spec, Status]) -> Response[Status]:
+        seen.append(request)
+        return Response()
+
+    call(returning(respond), document, **arguments)
+    return seen[0]
+
+
+@dataclasses.dataclass
+class Config:
+    region: str
+    zones: int = 3
+
+
+@dataclasses.dataclass
+class PodStatus:
+    pod_ip: Annotated[str, Name("podIP")]
+
+
+@dataclasses.dataclass
+class TypedPod:
+    status: PodStatus
+
+
+class RequestTest(unittest.TestCase):
+    def test_metadata_is_typed(self) -> None:
+        metadata = {
+            "name": "web",
+            "namespace": "default",
+            "uid": "u",
+            "generation": 7,
+            "labels": {"a": "b"},
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        }
+        request = request_of(parent(metadata=metadata))
+        self.assertEqual((request.name, request.namespace, request.uid), ("web", "default", "u"))
+        self.assertEqual((request.metadata.generation, request.metadata.labels), (7, {"a": "b"}))
+        self.assertEqual(request.metadata.annotations, {})
+        self.assertEqual(request.metadata.deletion_timestamp, "2026-01-01T00:00:00Z")
+
+    def test_children_are_selected_by_kind_name_and_namespace(self) -> None:
+        children = [
+            Pod("web-10", namespace="default"),
+            Pod("web-1", namespace="default"),
+            Pod("web-1", namespace="other"),
+            Deployment("web-1", namespace="default"),
+        ]
+        request = request_of(parent(), children=children)
+        names = [(pod.namespace, pod.name) for pod in request.children(Pod)]
+        self.assertEqual(names, [("default", "web-1"), ("default", "web-10"), ("other", "web-1")])
+        self.assertEqual(len(request.children()), 4)
+        pod = request.child(Pod, "web-1", namespace="other")
+        assert pod is not None
+        self.assertEqual((pod.kind, pod.namespace), (Pod, "other"))
+        self.assertIsNone(request.child(Secret, "web-1"))
+        self.assertIsNone(request.child(Pod, "web-2"))
+
+    def test_live_objects_are_read(self) -> None:
+        live = {
+            **Pod("a", labels={"x": "y"}),
+            "spec": {"containers": [{"image": "nginx"}]},
+            "status": {"podIP": "::1", "conditions": [{"type": "Ready", "status": "True", "reason": "R"}, 7]},
+        }
+        [pod] = request_of(parent(), children=[live]).children()
+        self.assertIsInstance(pod, Object)
+        self.assertEqual(pod.get("spec", "containers", 0, "image"), "nginx")
+        self.assertEqual(pod.get("spec", "containers", 1, "image", default="none"), "none")
+        self.assertIsNone(pod.get("spec", "nothing", "at", "all"))
+        self.assertEqual(pod.metadata.labels, {"x": "y"})
+        self.assertEqual(pod.condition("Ready"), Condition("Ready", True, "R", ""))
+        self.assertTrue(pod.is_condition_true("Ready"))
+        self.assertFalse(pod.is_condition_true("Initialized"))
+        self.assertFalse(pod.is_being_deleted)
+        self.assertEqual(pod.read(TypedPod).status.pod_ip, "::1")
+
+    def test_an_object_of_another_type_is_a_failure_that_names_it(self) -> None:
+        [pod] = request_of(parent(), children=[Pod("a", status={})]).children()
+        with self.assertRaisesRegex(Failed, "^Pod a: status.podIP: is required$"):
+            pod.read(TypedPod)
+
+    def test_status_is_none_if_it_is_missing_or_of_another_version(self) -> None:
+        for status, expected in [
+            (None, None),
+            ({"phase": "Other", "pods": 1}, None),
+            ({"phase": "Running"}, None),
+            ({"phase": "Running", "pods": 1, "conditions": []}, Status(Phase.RUNNING, 1)),
+        ]:
+            self.assertEqual(request_of(parent(status=status)).status, expected)
+
+    def test_config_is_read_and_a_wrong_one_is_failed(self) -> None:
+        self.assertEqual(request_of(parent(), config={"region": "x"}).config(Config), Config("x", 3))
+        with self.assertRaisesRegex(Failed, "^the Plugin's spec.config.region: is required$"):
+            request_of(parent()).config(Config)
+
+    def test_related_objects_are_none_until_they_are_served(self) -> None:
+        request = request_of(parent(), related={"a": [Secret("s")], "b": []})
+        self.assertEqual([each.name for each in request.related("a") or []], ["s"])
+        self.assertEqual(request.related("b"), [])
+        self.assertIsNone(request.related("c"))
+
+    def test_a_clean_up_can_do_without_the_spec(self) -> None:
+        request = request_of(parent({"replicas": "x"}), finalize=True, is_namespace_terminating=True)
+        self.assertTrue(request.is_finalizing and request.is_namespace_terminating)
+        with self.assertRaises(Invalid):
+            _ = request.spec
+        self.assertFalse(request_of(parent()).is_finalizing)
+
+    def test_a_spec_is_applied_once_its_generation_is_observed_and_not_stalled(self) -> None:
+        stalled = {"type": "Stalled", "status": "True"}
+        for status, applied in [
+            (None, False),
+            ({"observedGeneration": 1}, False),
+            ({"observedGeneration": 2}, True),
+            ({"observedGeneration": 2, "conditions": [stalled]}, False),
+            ({"observedGeneration": 2, "conditions": [{**stalled, "status": "False"}]}, True),
+        ]:
+            request = request_of(parent(metadata={"name": "a", "generation": 2}, status=status))
+            self.assertEqual(request.is_spec_applied, applied, status)
+
+
+@dataclasses.dataclass
+class TypedConfigMap:
+    api_version: str
+    kind: str
+    metadata: dict[str, str]
+    data: dict[str, Any]
+    immutable: bool | None = None
+
+
+class ResponseTest(unittest.TestCase):
+    def test_everything_reaches_the_host(self) -> None:
+        response = call(
+            returning(
+                lambda request: Response(
+                    children=[
+                        Pod("a"),
+                        None,
+                        TypedConfigMap("v1", "ConfigMap", {"name": "b"}, {"c": None, "d": [None]}),
+                    ],
+                    status=Status(Phase.PENDING, 2),
+                    conditions=[Condition("Synced", True, "Done", "all is done")],
+                    requeue=timedelta(seconds=1.5),
+                    events=[Event.normal("A", "a"), Event.warning("B", "b")],
+                    requirements=[
+                        Requirement.named("s", Secret, "token"),
+                        Requirement.labelled("n", Namespace, "a=b", namespace="other"),
+                    ],
+                    finalized=True,
+                )
+            ),
+            parent(),
+        )
+        configmap = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": {"d": [None]}}
+        self.assertEqual(response.children, [Pod("a"), configmap])
+        self.assertEqual(response.child(ConfigMap, "b"), configmap)
+        with self.assertRaisesRegex(LookupError, "the response has no Secret b"):
+            response.child(Secret, "b")
+        condition = {"type": "Synced", "status": "True", "reason": "Done", "message": "all is done"}
+        self.assertEqual(response.status, {"phase": "Pending", "pods": 2, "conditions": [condition]})
+        self.assertEqual((response.requeue, response.finalized), (1500, True))
+        self.assertEqual(response.events, [RawEvent("Normal", "A", "a"), RawEvent("Warning", "B", "b")])
+        self.assertEqual(
+            response.requirements,
+            [
+                RawRequirement("s", Secret, None, "name", "token"),
+                RawRequirement("n", Namespace, "other", "labels", "a=b"),
+            ],
+        )
+
+    def test_no_status_leaves_the_status_as_it_is(self) -> None:
+        self.assertIsNone(call(returning(lambda request: Response()), parent()).status)
+
+    def test_options_of_a_child_are_annotations(self) -> None:
+        pod = Pod("a", annotations={"x": "y"})
+        response = call(returning(lambda request: Response(children=[retain(force_ownership(pod))])), parent())
+        annotations = {"x": "y", "windlass.dev/take-over": "true", "windlass.dev/retain": "true"}
+        self.assertEqual(response.children[0]["metadata"]["annotations"], annotations)
+        self.assertEqual(pod, Pod("a", annotations={"x": "y"}))
+
+    def test_what_is_not_json_fails(self) -> None:
+        for child, message in [
+            ({"a": object()}, "a child is not JSON: object is not JSON"),
+            ({"a": float("nan")}, "a child is not JSON: Out of range float values are not JSON compliant"),
+            ({1: 2}, "a child is not JSON: 1 is not the name of a field"),
+            ({"a": "\ud800"}, "a child is not JSON: 'utf-8' codec can't encode"),
+        ]:
+            with self.subTest(child), self.assertRaises(Failed) as raised:
+                call(returning(lambda request, child=child: Response(children=[child])), parent())
+            self.assertTrue(raised.exception.message.startswith(message), raised.exception.message)
+
+    def test_a_phase_sets_condition_event_time_and_requeue(self) -> None:
+        def respond(request: Request[Spec, Status]) -> Response[Status]:
+            phase = Phase.FAILED if request.spec.flag else Phase.RUNNING
+            return Response(status=Status(phase, 1)).with_phase(request, "because", time_field="updated")
+
+        now, before = "2026-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
+        ready = {"type": "Ready", "status": "True", "reason": "Running", "message": "because"}
+        failed = {**ready, "status": "False", "reason": "Failed"}
+        running_before = {"phase": "Running", "pods": 1, "updated": before}
+        for flag, last, status, events, requeue in [
+            (False, None, {"phase": "Running", "updated": now, "conditions": [ready]}, [], None),
+            (False, running_before, {"phase": "Running", "updated": before, "conditions": [ready]}, [], None),
+            (
+                True,
+                running_before,
+                {"phase": "Failed", "updated": now, "conditions": [failed]},
+                [RawEvent("Warning", "Failed", "because")],
+                30_000,
+            ),
+        ]:
+            response = call(returning(respond), parent({"flag": flag}, status=last))
+            self.assertEqual(response.status, {**status, "pods": 1})
+            self.assertEqual((response.events, response.requeue), (events, requeue))
+
+
+class FailureTest(unittest.TestCase):
+    def test_a_failure_is_raised_by_the_call(self) -> None:
+        for failure in [Invalid("spec.a", "is wrong"), Retry("waiting", timedelta(seconds=2)), Failed("broken")]:
+            with self.assertRaises(type(failure)) as raised:
+                call(returning(lambda request, failure=failure: fail(failure)), parent())
+            self.assertEqual(raised.exception.message, failure.message)
+        self.assertEqual(Invalid("spec.a", "is wrong").message, "spec.a: is wrong")
+        self.assertEqual(Retry("waiting", timedelta(seconds=2)).after, 2.0)
+        self.assertEqual(pickle.loads(pickle.dumps(Invalid("a", "b"))).message, "a: b")
+
+    def test_a_deep_recursion_has_the_ends_of_its_stack(self) -> None:
+        def deep() -> None:
+            deep()
+
+        try:
+            deep()
+        except RecursionError as error:
+            lines = _errors.stack(error).splitlines()
+        self.assertEqual(len(lines), 43)
+        self.assertRegex(lines[21], r"^  … \d+ more$")
+
+    def test_no_response_is_an_error(self) -> None:
+        with self.assertRaisesRegex(TypeError, "Returned.reconcile returned NoneType, not a Response"):
+            call(returning(lambda request: None), parent())
+
+    def test_another_exception_has_a_summary_and_a_stack(self) -> None:
+        def raises() -> None:
+            try:
+                int("x")
+            except ValueError as error:
+                raise KeyError("y") from error
+
+        try:
+            raises()
+        except KeyError as error:
+            summary, stack = _errors.summary(error), _errors.stack(error)
+        self.assertRegex(summary, r"^KeyError: 'y' \(.*test_call\.py:\d+ in raises\)$")
+        lines = stack.splitlines()
+        self.assertEqual(lines[0], "Traceback (most recent call last):")
+        self.assertRegex(lines[1], r"^  .*test_call\.py:\d+ in raises$")
+        self.assertEqual(lines[2], "ValueError: invalid literal for int() with base 10: 'x'")
+        self.assertIn("The above exception was the direct cause of the following exception:", lines)
+        self.assertEqual(lines[-1], "KeyError: 'y'")
+
+
+def fail(failure: Exception) -> Response[Status]:
+    raise failure
+
+
+class HostTest(unittest.TestCase):
+    def test_calls_of_the_host_are_recorded(self) -> None:
+        def respond(request: Request[Spec, Status]) -> Response[Status]:
+            log.info("seen", pods=3, ok=True)
+            log.error("wrong")
+            span.attribute("phase", Phase.RUNNING.value)
+            span.event("applied", count=1)
+            measure("pods", 2, phase="Running")
+            return Response(
+                children=[ConfigMap("a", data={"time": clock.timestamp(), "random": random_bytes(4).hex()})]
+            )
+
+        response = call(returning(respond), parent(), at="2026-02-03T04:05:06Z", random=b"\x01\x02\x03\x04\x05")
+        self.assertEqual(
+            [(line.level, line.message, line.fields) for line in response.logs],
+            [
+                ("info", "seen", {"pods": "3", "ok": "true"}),
+                ("error", "wrong", {}),
+            ],
+        )
+        self.assertEqual(response.span_attributes, {"phase": "Running"})
+        self.assertEqual(response.span_events, ["applied"])
+        [measured] = response.measurements
+        self.assertEqual((measured.metric, measured.value, measured.labels), ("pods", 2.0, {"phase": "Running"}))
+        self.assertEqual(response.children[0]["data"], {"time": "2026-02-03T04:05:06Z", "random": "01020304"})
+
+    def test_two_responses_to_the_same_request_fail_the_test(self) -> None:
+        numbers = itertools.count()
+        with self.assertRaisesRegex(AssertionError, "the same request has two responses"):
+            call(returning(lambda request: Response(children=[Pod(f"pod-{next(numbers)}")])), parent())
+
+
+class DescriptorTest(unittest.TestCase):
+    def test_everything_is_described(self) -> None:
+        class Whole(Plugin[None, None]):
+            name = "whole"
+            version = "1.2.3"
+            description = "Does everything"
+            parent = Existing(Namespace, "a=b")
+            children = (Deployment, ChildRule(Pod, Rolling(["Ready"], recreate=True)))
+            related = (Secret,)
+            finalizes = True
+            resync = 60
+            config = Config
+            metrics = (Metric.counter("made", "Objects made", ["kind"]), Metric.gauge("size", "By", "Size"))
+
+            def reconcile(self, request: Request[None, None]) -> Response[None]:
+                return Response(children=[ConfigMap(request.parent["data"])])
+
+        whole = descriptor(Whole)
+        self.assertIsNone(crd(Whole))
+        self.assertEqual((whole.name, whole.version, whole.description), ("whole", "1.2.3", "Does everything"))
+        self.assertEqual(whole.parent, Existing(Namespace, "a=b"))
+        rules = [ChildRule(Deployment, Apply()), ChildRule(Pod, Rolling(["Ready"], recreate=True))]
+        self.assertEqual((whole.children, whole.related), (rules, [Secret]))
+        self.assertEqual((whole.finalizes, whole.resync), (True, 60_000))
+        self.assertEqual(
+            json.loads(whole.config_schema or b""),
+            {
+                "type": "object",
+                "properties": {
+                    "region": {"type": "string"},
+                    "zones": {"type": "integer", "format": "int64", "default": 3},
+                },
+                "required": ["region"],
+            },
+        )
+        self.assertEqual([metric.type for metric in whole.metrics], ["counter", "gauge"])
+        response = call(Whole, {"metadata": {"name": "n"}, "data": "x"})
+        self.assertEqual(response.children[0]["metadata"]["name"], "x")

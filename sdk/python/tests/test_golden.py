@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import tempfile
+import unittest
+import unittest.mock
+from typing import Any
+
+from windlass_plugin import CustomResource, Failed, Invalid, Plugin, Request, Requirement, Response, Retry, log, measure
+from windlass_plugin.kinds import ConfigMap, Secret
+from windlass_plugin.testing import golden
+
+
+@dataclasses.dataclass
+class Spec:
+    do: str = ""
+    free: Any = None
+
+
+class Puppet(Plugin[Spec, None]):
+    name = "puppet"
+    version = "1.0.0"
+    parent = CustomResource("example.com", "v1", "Puppet")
+
+    def reconcile(self, request: Request[Spec, None]) -> Response[None]:
+        match request.spec.do:
+            case "invalid":
+                raise Invalid("spec.do", "is invalid")
+            case "retry":
+                raise Retry("waiting", 2)
+            case "failed":
+                raise Failed("broken")
+            case "all":
+                log.info("seen")
+                measure("made", 1, kind="a")
+                secrets = [secret.name for secret in request.related("s") or []]
+                data = {"free": request.spec.free, "secrets": secrets, "config": request.config(dict[str, str])}
+                return Response(
+                    children=[ConfigMap("a", data=data)],
+                    requirements=[Requirement.named("s", Secret, "x", namespace="n")],
+                    requeue=1,
+                    finalized=request.is_finalizing,
+                )
+            case _:
+                return Response()
+
+
+WHOLE = """
+description: Everything
+parent: {metadata: {name: a}, spec: {do: all, free: [on, 12:30, 0755, 2026-01-02T03:04:05Z, 1.5, ~, "1", yes, 1e3]}}
+related: {s: [{apiVersion: v1, kind: Secret, metadata: {name: x}}]}
+config: {a: b}
+finalize: true
+at: 2026-01-02T03:04:05Z
+"""
+
+ANSWER = """\
+children:
+- apiVersion: v1
+  data:
+    config:
+      a: b
+    free:
+    - 'on'
+    - '12:30'
+    - 755
+    - '2026-01-02T03:04:05Z'
+    - 1.5
+    - null
+    - '1'
+    - 'yes'
+    - 1000.0
+    secrets:
+    - x
+  kind: ConfigMap
+  metadata:
+    name: a
+finalized: true
+logs:
+- seen
+measurements:
+- labels:
+    kind: a
+  metric: made
+  value: 1.0
+requeueMs: 1000
+requirements:
+- apiVersion: v1
+  id: s
+  kind: Secret
+  name: x
+  namespace: n
+"""
+
+
+class GoldenTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def case(self, do: str) -> None:
+        self.write(f"{do}.yaml", f"description: x\nparent: {{metadata: {{name: a}}, spec: {{do: {do}}}}}\n")
+
+    def update(self) -> None:
+        with unittest.mock.patch.dict(os.environ, {"UPDATE_EXPECT": "1"}):
+            golden.check(Puppet, self.folder)
+
+    def answer(self, name: str) -> str:
+        return (self.folder / f"{name}.answer.yaml").read_text(encoding="utf-8")
+
+    def test_a_response_is_written_and_compared(self) -> None:
+        self.write("whole.yaml", WHOLE)
+        with self.assertRaisesRegex(AssertionError, r"(?s)\+finalized: true.*UPDATE_EXPECT=1"):
+            golden.check(Puppet, self.folder)
+        self.update()
+        self.assertEqual(self.answer("whole"), ANSWER)
+        golden.check(Puppet, self.folder)
+        self.write("whole.answer.yaml", ANSWER.replace("755", "756"))
+        with self.assertRaisesRegex(AssertionError, r"-    - 756\n\+    - 755"):
+            golden.check(Puppet, self.folder)
+
+    def test_failures_are_responses(self) -> None:
+        for do in ("invalid", "retry", "failed"):
+            self.case(do)
+        self.update()
+        self.assertEqual(self.answer("invalid"), "invalid: 'spec.do: is invalid'\n")
+        self.assertEqual(self.answer("retry"), "retry:\n  afterMs: 2000\n  message: waiting\n")
+        self.assertEqual(self.answer("failed"), "failed: broken\n")
+
+    def test_in_a_shared_folder_only_the_field_of_an_invalid_spec_is_compared(self) -> None:
+        self.case("invalid")
+        self.write("invalid.answer.yaml", "invalid: 'spec.do: is not allowed'\n")
+        golden.check(Puppet, self.folder, shared=True)
+        with self.assertRaises(AssertionError):
+            golden.check(Puppet, self.folder)
+        self.write("invalid.answer.yaml", "invalid: 'spec.other: is invalid'\n")
+        with self.assertRaises(AssertionError):
+            golden.check(Puppet, self.folder, shared=True)
+
+    def test_mistakes_in_a_folder_are_named(self) -> None:
+        with self.assertRaisesRegex(AssertionError, "has no cases"):
+            golden.check(Puppet, self.folder)
+        self.case("nothing")
+        self.write("other.answer.yaml", "{}")
+        with self.assertRaisesRegex(AssertionError, "other.answer.yaml has no request"):
+            golden.check(Puppet, self.folder)
+        (self.folder / "other.answer.yaml").unlink()
+        self.write("wrong.yaml", "description: x\nparent: {}\nchildern: []\n")
+        with self.assertRaisesRegex(AssertionError, "wrong.yaml: a case has"):
+            golden.check(Puppet, self.folder)
+        self.write("wrong.yaml", "a: [")
+        with self.assertRaisesRegex(AssertionError, "wrong.yaml: while parsing"):
+            golden.check(Puppet, self.folder)
+
+    def test_an_empty_response_has_an_empty_answer(self) -> None:
+        self.case("nothing")
+        self.update()
+        self.assertEqual(self.answer("nothing"), "{}\n")
+        golden.check(Puppet, self.folder)
+
+    def test_the_crd_is_written_and_compared(self) -> None:
+        file = self.folder / "crd.json"
+        with self.assertRaisesRegex(AssertionError, r"(?s)\+ \"apiVersion\".*UPDATE_EXPECT=1"):
+            golden.check_crd(Puppet, file)
+        with unittest.mock.patch.dict(os.environ, {"UPDATE_EXPECT": "1"}):
+            golden.check_crd(Puppet, file)
+        golden.check_crd(Puppet, file)
+        self.assertTrue(file.read_text(encoding="utf-8").startswith('{\n "apiVersion": "apiextensions.k8s.io/v1",\n'))
