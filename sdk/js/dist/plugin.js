@@ -66,10 +66,13 @@ function failureOf(error) {
         return failed(`the plugin threw ${String(error)}`);
     }
     const message = `${error.name}: ${error.message}`;
-    // The first line of the stack is the message in some engines.
-    const stack = error.stack?.startsWith(message) ? error.stack : `${message}\n${error.stack ?? ''}`;
-    log.error(stack.trimEnd());
+    log.error([message, ...frames(error, message)].join('\n'));
     return failed(message);
+}
+/** The stack without the message, which some engines put first, and without the frame of the generated bindings. */
+function frames({ stack = '' }, message) {
+    const lines = (stack.startsWith(message) ? stack.slice(message.length) : stack).split('\n');
+    return lines.filter((line) => line !== '' && !line.includes('initializer.js')).slice(0, 20);
 }
 function describe(definition) {
     const { name, version, description = '', parent, children = [], related = [], resync, config, metrics = [] } = definition;
@@ -82,7 +85,7 @@ function describe(definition) {
         related: related.map(kindOf),
         finalizes: definition.finalizes ?? false,
         resync: resync === undefined ? undefined : BigInt(milliseconds(resync)),
-        configSchema: config && encode(config),
+        configSchema: config && encode(config.keywords),
         metrics: metrics.map(({ name, type, unit = '', description, labels = [] }) => ({
             name,
             unit,

@@ -20,8 +20,22 @@ function annotated(child, annotation) {
     const annotations = { ...child.metadata?.annotations, [annotation]: 'true' };
     return { ...child, metadata: { ...child.metadata, annotations } };
 }
+/** The compiler does not find a misspelt field in what a function returns. */
+const FIELDS = {
+    children: true,
+    status: true,
+    conditions: true,
+    requeue: true,
+    events: true,
+    requirements: true,
+    finalized: true,
+};
 /** @internal */
 export function toContract(response) {
+    const unknown = Object.keys(response).find((field) => !Object.hasOwn(FIELDS, field));
+    if (unknown !== undefined) {
+        throw new TypeError(`a response has no field ${unknown}`);
+    }
     return {
         children: (response.children ?? []).flatMap((child, index) => (child ? [childJson(child, index)] : [])),
         status: statusJson(response.status, response.conditions ?? []),

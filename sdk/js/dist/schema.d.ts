@@ -37,7 +37,10 @@ export interface StringOptions<T = string> extends Options<T> {
     minLength?: number;
     /** The greatest number of characters. */
     maxLength?: number;
-    /** A regular expression with the meaning that RE2 gives it as well: the API server uses RE2. */
+    /**
+     * A regular expression that has the same meaning in JavaScript (with flag `u`) and in RE2, which the API server uses. The engine of a
+     * component has no `\p{…}`: only the API server checks a pattern that is given as `extend: { pattern: '…' }`.
+     */
     pattern?: string | RegExp;
     /** A format that the API server checks, as `date-time`, `duration`, `ipv4` or `uuid`. */
     format?: string;
@@ -100,8 +103,6 @@ export declare class Schema<T> {
      * @throws {Failure} `invalid`, naming the field from the root, if the value is not of this type.
      */
     read(value: JsonValue | undefined, path: string): T;
-    /** The schema for JSON.stringify. */
-    toJSON(): Readonly<JsonObject>;
 }
 /** A type of values that may be absent; {@link t.optional} makes it. */
 export interface Optional<T> extends Schema<T | undefined> {
@@ -122,7 +123,7 @@ type Flat<T> = {
     [K in keyof T]: T[K];
 };
 declare function string(options?: StringOptions): Schema<string>;
-declare function enumeration<const V extends string>(values: readonly V[], options?: Options<V>): Schema<V>;
+declare function enumeration<const V extends string>(values: readonly V[], options?: Options<NoInfer<V>>): Schema<V>;
 declare function integer(options?: IntegerOptions): Schema<number>;
 declare function bigint(options?: NumberOptions<bigint>): Schema<bigint>;
 declare function number(options?: NumberOptions): Schema<number>;

@@ -52,10 +52,6 @@ export class Schema {
     optional() {
         return new Schema({ ...this.keywords, nullable: true }, {}, this.#check, true);
     }
-    /** The schema for JSON.stringify. */
-    toJSON() {
-        return this.keywords;
-    }
 }
 /** A value in a message. */
 function shown(value) {
@@ -74,11 +70,12 @@ function characters(text) {
     return [...text].length;
 }
 function checkCount(count, min, max, path, noun) {
+    const has = `has ${count} ${noun}${count === 1 ? '' : 's'}`;
     if (min !== undefined && count < min) {
-        throw invalid(path, `has ${count} ${noun}, fewer than ${min}`);
+        throw invalid(path, `${has}, fewer than ${min}`);
     }
     if (max !== undefined && count > max) {
-        throw invalid(path, `has ${count} ${noun}, more than ${max}`);
+        throw invalid(path, `${has}, more than ${max}`);
     }
 }
 /** Checks the bounds of a number; `least` and `most` are those of the type. */
@@ -109,10 +106,19 @@ const PRESERVE = 'x-kubernetes-preserve-unknown-fields';
 function isObject(value) {
     return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
+/** RE2 reads characters, not units of UTF-16, which takes the flag `u`. */
+function expressionOf(pattern) {
+    try {
+        return new RegExp(pattern, 'u');
+    }
+    catch (error) {
+        throw new SyntaxError(`pattern ${pattern} cannot be checked (${error.message}); with extend: { pattern: '…' }, only the API server checks it`);
+    }
+}
 function string(options = {}) {
     const { minLength, maxLength } = options;
     const pattern = options.pattern instanceof RegExp ? options.pattern.source : options.pattern;
-    const expression = pattern === undefined ? undefined : new RegExp(pattern, 'u');
+    const expression = pattern === undefined ? undefined : expressionOf(pattern);
     const keywords = { type: 'string', ...pick(options, ['minLength', 'maxLength', 'format']) };
     if (pattern !== undefined) {
         keywords['pattern'] = pattern;
@@ -125,7 +131,7 @@ function string(options = {}) {
             throw invalid(path, '"" is empty');
         }
         if (minLength !== undefined || maxLength !== undefined) {
-            checkCount(characters(value), minLength, maxLength, path, 'characters');
+            checkCount(characters(value), minLength, maxLength, path, 'character');
         }
         if (expression !== undefined && !expression.test(value)) {
             throw invalid(path, `${shown(value)} does not match ${pattern}`);
@@ -197,7 +203,7 @@ function array(items, options = {}) {
         if (!Array.isArray(value)) {
             not(value, path, 'a list');
         }
-        checkCount(value.length, minItems, maxItems, path, 'items');
+        checkCount(value.length, minItems, maxItems, path, 'item');
         const list = value.map((item, index) => items.read(item, `${path}[${index}]`));
         if (listType === 'set') {
             checkDistinct(list, path, '');
@@ -228,7 +234,7 @@ function map(values, options = {}) {
             not(value, path, 'an object');
         }
         const entries = Object.entries(value);
-        checkCount(entries.length, minProperties, maxProperties, path, 'entries');
+        checkCount(entries.length, minProperties, maxProperties, path, 'field');
         return Object.fromEntries(entries.map(([key, value]) => [key, values.read(value, `${path}.${key}`)]));
     });
 }

@@ -101,8 +101,23 @@ function annotated<T extends KubernetesObject>(child: T, annotation: string): T 
   return { ...child, metadata: { ...child.metadata, annotations } };
 }
 
+/** The compiler does not find a misspelt field in what a function returns. */
+const FIELDS: Readonly<Record<keyof Response, true>> = {
+  children: true,
+  status: true,
+  conditions: true,
+  requeue: true,
+  events: true,
+  requirements: true,
+  finalized: true,
+};
+
 /** @internal */
 export function toContract(response: Response): contract.Response {
+  const unknown = Object.keys(response).find((field) => !Object.hasOwn(FIELDS, field));
+  if (unknown !== undefined) {
+    throw new TypeError(`a response has no field ${unknown}`);
+  }
   return {
     children: (response.children ?? []).flatMap((child, index) => (child ? [childJson(child, index)] : [])),
     status: statusJson(response.status, response.conditions ?? []),

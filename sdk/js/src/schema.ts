@@ -43,7 +43,10 @@ export interface StringOptions<T = string> extends Options<T> {
   minLength?: number;
   /** The greatest number of characters. */
   maxLength?: number;
-  /** A regular expression with the meaning that RE2 gives it as well: the API server uses RE2. */
+  /**
+   * A regular expression that has the same meaning in JavaScript (with flag `u`) and in RE2, which the API server uses. The engine of a
+   * component has no `\p{…}`: only the API server checks a pattern that is given as `extend: { pattern: '…' }`.
+   */
   pattern?: string | RegExp;
   /** A format that the API server checks, as `date-time`, `duration`, `ipv4` or `uuid`. */
   format?: string;
@@ -151,11 +154,6 @@ export class Schema<T> {
   optional(): Optional<T> {
     return new Schema<T | undefined>({ ...this.keywords, nullable: true }, {}, this.#check, true) as Optional<T>;
   }
-
-  /** The schema for JSON.stringify. */
-  toJSON(): Readonly<JsonObject> {
-    return this.keywords;
-  }
 }
 
 /** A type of values that may be absent; {@link t.optional} makes it. */
@@ -202,11 +200,12 @@ function characters(text: string): number {
 }
 
 function checkCount(count: number, min: number | undefined, max: number | undefined, path: string, noun: string): void {
+  const has = `has ${count} ${noun}${count === 1 ? '' : 's'}`;
   if (min !== undefined && count < min) {
-    throw invalid(path, `has ${count} ${noun}, fewer than ${min}`);
+    throw invalid(path, `${has}, fewer than ${min}`);
   }
   if (max !== undefined && count > max) {
-    throw invalid(path, `has ${count} ${noun}, more than ${max}`);
+    throw invalid(path, `${has}, more than ${max}`);
   }
 }
 
@@ -242,10 +241,21 @@ function isObject(value: JsonValue): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** RE2 reads characters, not units of UTF-16, which takes the flag `u`. */
+function expressionOf(pattern: string): RegExp {
+  try {
+    return new RegExp(pattern, 'u');
+  } catch (error) {
+    throw new SyntaxError(
+      `pattern ${pattern} cannot be checked (${(error as Error).message}); with extend: { pattern: '…' }, only the API server checks it`,
+    );
+  }
+}
+
 function string(options: StringOptions = {}): Schema<string> {
   const { minLength, maxLength } = options;
   const pattern = options.pattern instanceof RegExp ? options.pattern.source : options.pattern;
-  const expression = pattern === undefined ? undefined : new RegExp(pattern, 'u');
+  const expression = pattern === undefined ? undefined : expressionOf(pattern);
   const keywords: JsonObject = { type: 'string', ...pick(options, ['minLength', 'maxLength', 'format']) };
   if (pattern !== undefined) {
     keywords['pattern'] = pattern;
@@ -258,7 +268,7 @@ function string(options: StringOptions = {}): Schema<string> {
       throw invalid(path, '"" is empty');
     }
     if (minLength !== undefined || maxLength !== undefined) {
-      checkCount(characters(value), minLength, maxLength, path, 'characters');
+      checkCount(characters(value), minLength, maxLength, path, 'character');
     }
     if (expression !== undefined && !expression.test(value)) {
       throw invalid(path, `${shown(value)} does not match ${pattern}`);
@@ -267,7 +277,7 @@ function string(options: StringOptions = {}): Schema<string> {
   });
 }
 
-function enumeration<const V extends string>(values: readonly V[], options: Options<V> = {}): Schema<V> {
+function enumeration<const V extends string>(values: readonly V[], options: Options<NoInfer<V>> = {}): Schema<V> {
   return new Schema({ type: 'string', enum: [...values] }, options, (value, path) =>
     values.includes(value as V) ? (value as V) : not(value, path, `one of ${values.join(', ')}`),
   );
@@ -345,7 +355,7 @@ function array<S extends Schema<any>>(items: S, options: ArrayOptions<Infer<S>> 
     if (!Array.isArray(value)) {
       not(value, path, 'a list');
     }
-    checkCount(value.length, minItems, maxItems, path, 'items');
+    checkCount(value.length, minItems, maxItems, path, 'item');
     const list = value.map((item, index): Infer<S> => items.read(item, `${path}[${index}]`));
     if (listType === 'set') {
       checkDistinct(list, path, '');
@@ -377,7 +387,7 @@ function map<S extends Schema<any>>(values: S, options: MapOptions<Infer<S>> = {
       not(value, path, 'an object');
     }
     const entries = Object.entries(value);
-    checkCount(entries.length, minProperties, maxProperties, path, 'entries');
+    checkCount(entries.length, minProperties, maxProperties, path, 'field');
     return Object.fromEntries(entries.map(([key, value]): [string, Infer<S>] => [key, values.read(value, `${path}.${key}`)]));
   });
 }

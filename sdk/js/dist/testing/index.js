@@ -145,8 +145,11 @@ function check(plugin, response) {
     }
     const { status } = plugin.definition.parent;
     const { conditions: _, ...own } = response.status ?? {};
-    if (response.status !== undefined && Object.keys(own).length > 0) {
-        status?.read(own, 'status');
+    if (status !== undefined && Object.keys(own).length > 0) {
+        const unknown = dropped(own, status.read(own, 'status'), 'status');
+        if (unknown !== undefined) {
+            throw new Error(`${unknown}: the type of the status has no such field, and the API server drops it`);
+        }
     }
     for (const { metric, labels } of response.measurements) {
         const declared = descriptor.metrics.find(({ name }) => name === metric);
@@ -155,4 +158,18 @@ function check(plugin, response) {
             throw new Error(`metric ${metric}${unknown === undefined ? '' : `, label ${unknown}`}: the plugin does not declare it`);
         }
     }
+}
+/** The path of the first field that is missing in a copy without unknown fields. */
+function dropped(all, known, path) {
+    if (typeof all !== 'object' || all === null || typeof known !== 'object' || known === null) {
+        return undefined;
+    }
+    for (const [name, value] of Object.entries(all)) {
+        const field = Array.isArray(all) ? `${path}[${name}]` : `${path}.${name}`;
+        const found = Object.hasOwn(known, name) ? dropped(value, known[name], field) : field;
+        if (found !== undefined) {
+            return found;
+        }
+    }
+    return undefined;
 }
