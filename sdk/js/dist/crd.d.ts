@@ -67,7 +67,7 @@ export interface Parent<Spec, Status> {
     readonly status: Schema<Status> | undefined;
 }
 /** Parents of a custom kind, whose CRD the component contains. */
-export declare function customResource<Spec, Status = Record<never, never>>(resource: CustomResource<Spec, Status>): Parent<Spec, Status>;
+export declare function customResource<Spec, Status = Record<string, never>>(resource: CustomResource<Spec, Status>): Parent<Spec, Status>;
 /** Parents of a kind that the plugin does not define: a built-in kind, or a custom kind of another operator. */
 export declare function existing<Spec = any, Status = any>(parent: ExistingKind<Spec, Status>): Parent<Spec, Status>;
 /**

@@ -114,7 +114,8 @@ export declare class Request<Spec = any, Status = any, Config = any> {
     child<T>(kind: Kind<T>, name: string, namespace?: string | undefined): LiveObject<T> | undefined;
     /**
      * The related objects that the requirement of this id selects. Undefined while the host has not served the requirement: return a
-     * response with the requirement and without whatever depends on it, and the host calls again at once.
+     * response with the requirement and without whatever depends on it, and the host calls again at once. The kind is that of the
+     * requirement: it gives the objects their type.
      */
-    related<T = KubernetesObject>(id: string, _kind?: Kind<T>): LiveObject<T>[] | undefined;
+    related<T = KubernetesObject>(id: string, kind?: Kind<T>): LiveObject<T>[] | undefined;
 }

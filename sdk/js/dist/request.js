@@ -159,11 +159,12 @@ export class Request {
     }
     /**
      * The related objects that the requirement of this id selects. Undefined while the host has not served the requirement: return a
-     * response with the requirement and without whatever depends on it, and the host calls again at once.
+     * response with the requirement and without whatever depends on it, and the host calls again at once. The kind is that of the
+     * requirement: it gives the objects their type.
      */
-    related(id, _kind) {
-        const related = this.raw.related.find((related) => related.id === id);
-        return related?.objects.map((object) => new LiveObject(object));
+    related(id, kind) {
+        const objects = this.raw.related.find((related) => related.id === id)?.objects.map((object) => new LiveObject(object));
+        return objects && (kind === undefined ? objects : ofKind(objects, kind));
     }
 }
 function ofKind(objects, kind) {

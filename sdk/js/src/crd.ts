@@ -73,7 +73,7 @@ export interface Parent<Spec, Status> {
 }
 
 /** Parents of a custom kind, whose CRD the component contains. */
-export function customResource<Spec, Status = Record<never, never>>(resource: CustomResource<Spec, Status>): Parent<Spec, Status> {
+export function customResource<Spec, Status = Record<string, never>>(resource: CustomResource<Spec, Status>): Parent<Spec, Status> {
   return Object.freeze({ crd: crd(resource), spec: resource.spec, status: resource.status });
 }
 

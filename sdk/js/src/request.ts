@@ -231,11 +231,12 @@ export class Request<Spec = any, Status = any, Config = any> {
 
   /**
    * The related objects that the requirement of this id selects. Undefined while the host has not served the requirement: return a
-   * response with the requirement and without whatever depends on it, and the host calls again at once.
+   * response with the requirement and without whatever depends on it, and the host calls again at once. The kind is that of the
+   * requirement: it gives the objects their type.
    */
-  related<T = KubernetesObject>(id: string, _kind?: Kind<T>): LiveObject<T>[] | undefined {
-    const related = this.raw.related.find((related) => related.id === id);
-    return related?.objects.map((object) => new LiveObject<T>(object));
+  related<T = KubernetesObject>(id: string, kind?: Kind<T>): LiveObject<T>[] | undefined {
+    const objects = this.raw.related.find((related) => related.id === id)?.objects.map((object) => new LiveObject(object));
+    return objects && (kind === undefined ? (objects as LiveObject<any>[]) : ofKind(objects, kind));
   }
 }
 

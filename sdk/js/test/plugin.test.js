@@ -66,7 +66,7 @@ const site = plugin({
     let certificate;
     if (tls) {
       requirements.push({ id: 'tls', kind: kinds.Secret, name: tls.secretName });
-      const secrets = request.related('tls');
+      const secrets = request.related('tls', kinds.Secret);
       if (secrets === undefined) {
         return { requirements };
       }

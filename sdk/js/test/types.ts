@@ -87,7 +87,8 @@ plugin({
 
     const [pod] = request.childrenOf(Pod);
     same<NonNullable<typeof pod>['object'], V1Pod>(true);
-    same<NonNullable<ReturnType<typeof request.related<V1Pod>>>[number]['object'], V1Pod>(true);
+    const [related] = request.related('pods', Pod) ?? [];
+    same<NonNullable<typeof related>['object'], V1Pod>(true);
     const typed: V1Pod = { metadata: { name: 'typed' } };
     const plain: KubernetesObject = request.child(kinds.Pod, 'a')?.object ?? {};
     return {
