@@ -72,7 +72,7 @@ function fill(given, whole) {
         return given;
     }
     const added = Object.entries(whole).flatMap(([name, value]) => {
-        if (!Object.hasOwn(given, name)) {
+        if ((Object.hasOwn(given, name) ? given[name] : undefined) == null) {
             return [[name, value]];
         }
         const filled = fill(given[name], value);

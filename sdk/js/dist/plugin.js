@@ -72,7 +72,7 @@ function failureOf(error) {
 /** The stack without the message, which some engines put first, and without the frame of the generated bindings. */
 function frames({ stack = '' }, message) {
     const lines = (stack.startsWith(message) ? stack.slice(message.length) : stack).split('\n');
-    return lines.filter((line) => line !== '' && !line.includes('initializer.js')).slice(0, 20);
+    return lines.filter((line) => line !== '' && !line.includes('sources/initializer.js')).slice(0, 20);
 }
 function describe(definition) {
     const { name, version, description = '', parent, children = [], related = [], resync, config, metrics = [] } = definition;

@@ -21,7 +21,6 @@ export class LiveObject {
     /** @internal */
     constructor(observed) {
         this.#observed = observed;
-        this.#object = lazy(() => decode(observed.object));
     }
     /** The kind. */
     get kind() {
@@ -37,11 +36,11 @@ export class LiveObject {
     }
     /** The object as the API server sent it. It is parsed at the first read. */
     get object() {
-        return this.#object();
+        return this.#parsed();
     }
     /** The metadata. */
     get metadata() {
-        return metadataOf(this.#object());
+        return metadataOf(this.#parsed());
     }
     /** Whether the object is being deleted (`metadata.deletionTimestamp`). */
     get isBeingDeleted() {
@@ -49,11 +48,14 @@ export class LiveObject {
     }
     /** The entry of `status.conditions` with this type. */
     condition(type) {
-        return conditionOf(this.#object(), type);
+        return conditionOf(this.#parsed(), type);
     }
     /** Whether the condition of this type has status True. */
     isConditionTrue(type) {
         return this.condition(type)?.status === 'True';
+    }
+    #parsed() {
+        return (this.#object ??= decode(this.#observed.object));
     }
 }
 /** Everything that a response may depend on. */
@@ -61,6 +63,7 @@ export class Request {
     /** The untyped request of the contract. */
     raw;
     #parent;
+    #metadata;
     #spec;
     #status;
     #config;
@@ -69,6 +72,7 @@ export class Request {
     constructor(raw, types) {
         this.raw = raw;
         this.#parent = lazy(() => decode(raw.parent));
+        this.#metadata = lazy(() => metadataOf(this.parent));
         this.#spec = lazy(() => readSpec(types.spec, this.parent));
         this.#status = lazy(() => readStatus(types.status, this.parent['status']));
         this.#config = lazy(() => readConfig(types.config, raw.config));
@@ -88,7 +92,7 @@ export class Request {
     }
     /** The parent's metadata. */
     get metadata() {
-        return metadataOf(this.parent);
+        return this.#metadata();
     }
     /**
      * The parent's spec, with defaults. A call whose spec is invalid fails before the plugin's function runs, unless the parent is

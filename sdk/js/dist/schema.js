@@ -50,7 +50,7 @@ export class Schema {
     }
     /** An optional one, of the same check. @internal */
     optional() {
-        return new Schema({ ...this.keywords, nullable: true }, {}, this.#check, true);
+        return new Schema({ ...this.keywords, nullable: true }, { default: this.#default }, this.#check, true);
     }
 }
 /** A value in a message. */
@@ -94,9 +94,17 @@ function checkBounds(value, options, path, least, most) {
     if (isHigh) {
         throw invalid(path, `${value} is ${exclusiveMaximum ? 'not less' : 'more'} than ${high}`);
     }
-    if (multipleOf !== undefined && Number(value) % Number(multipleOf) !== 0) {
+    if (multipleOf !== undefined && !isMultiple(value, multipleOf)) {
         throw invalid(path, `${value} is not a multiple of ${multipleOf}`);
     }
+}
+/** Whether a number is a multiple of another, up to the rounding of doubles: 0.3 is one of 0.1. */
+function isMultiple(value, of) {
+    if (typeof value === 'bigint' && typeof of === 'bigint') {
+        return value % of === 0n;
+    }
+    const quotient = Number(value) / Number(of);
+    return Math.abs(quotient - Math.round(quotient)) <= Number.EPSILON * Math.abs(quotient);
 }
 const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'];
 /** A quantity as Kubernetes writes it. */

@@ -104,7 +104,7 @@ function fill(given: unknown, whole: unknown): unknown {
     return given;
   }
   const added = Object.entries(whole).flatMap(([name, value]): [string, unknown][] => {
-    if (!Object.hasOwn(given, name)) {
+    if ((Object.hasOwn(given, name) ? given[name] : undefined) == null) {
       return [[name, value]];
     }
     const filled = fill(given[name], value);

@@ -169,7 +169,7 @@ function failureOf(error: unknown): Failure {
 /** The stack without the message, which some engines put first, and without the frame of the generated bindings. */
 function frames({ stack = '' }: Error, message: string): string[] {
   const lines = (stack.startsWith(message) ? stack.slice(message.length) : stack).split('\n');
-  return lines.filter((line) => line !== '' && !line.includes('initializer.js')).slice(0, 20);
+  return lines.filter((line) => line !== '' && !line.includes('sources/initializer.js')).slice(0, 20);
 }
 
 function describe(definition: Definition<any, any, any>): contract.Descriptor {

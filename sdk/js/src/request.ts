@@ -61,12 +61,11 @@ function lazy<T>(compute: () => T): () => T {
 /** A live object: a child or a related object. */
 export class LiveObject<T = KubernetesObject> {
   readonly #observed: contract.Observed;
-  readonly #object: () => KubernetesObject;
+  #object: KubernetesObject | undefined;
 
   /** @internal */
   constructor(observed: contract.Observed) {
     this.#observed = observed;
-    this.#object = lazy(() => decode(observed.object) as KubernetesObject);
   }
 
   /** The kind. */
@@ -86,12 +85,12 @@ export class LiveObject<T = KubernetesObject> {
 
   /** The object as the API server sent it. It is parsed at the first read. */
   get object(): T {
-    return this.#object() as T;
+    return this.#parsed() as T;
   }
 
   /** The metadata. */
   get metadata(): Metadata {
-    return metadataOf(this.#object());
+    return metadataOf(this.#parsed());
   }
 
   /** Whether the object is being deleted (`metadata.deletionTimestamp`). */
@@ -101,12 +100,16 @@ export class LiveObject<T = KubernetesObject> {
 
   /** The entry of `status.conditions` with this type. */
   condition(type: string): LiveCondition | undefined {
-    return conditionOf(this.#object(), type);
+    return conditionOf(this.#parsed(), type);
   }
 
   /** Whether the condition of this type has status True. */
   isConditionTrue(type: string): boolean {
     return this.condition(type)?.status === 'True';
+  }
+
+  #parsed(): KubernetesObject {
+    return (this.#object ??= decode(this.#observed.object) as KubernetesObject);
   }
 }
 
@@ -115,6 +118,7 @@ export class Request<Spec = any, Status = any, Config = any> {
   /** The untyped request of the contract. */
   readonly raw: contract.Request;
   readonly #parent: () => KubernetesObject;
+  readonly #metadata: () => Metadata;
   readonly #spec: () => Spec;
   readonly #status: () => Status | undefined;
   readonly #config: () => Config;
@@ -124,6 +128,7 @@ export class Request<Spec = any, Status = any, Config = any> {
   constructor(raw: contract.Request, types: Types<Spec, Status, Config>) {
     this.raw = raw;
     this.#parent = lazy(() => decode(raw.parent) as KubernetesObject);
+    this.#metadata = lazy(() => metadataOf(this.parent));
     this.#spec = lazy(() => readSpec(types.spec, this.parent));
     this.#status = lazy(() => readStatus(types.status, this.parent['status']));
     this.#config = lazy(() => readConfig(types.config, raw.config));
@@ -147,7 +152,7 @@ export class Request<Spec = any, Status = any, Config = any> {
 
   /** The parent's metadata. */
   get metadata(): Metadata {
-    return metadataOf(this.parent);
+    return this.#metadata();
   }
 
   /**

@@ -12,25 +12,25 @@ export interface Response<Status = any> {
    * deleted. Items that are undefined, null, false or `''` are skipped: `spec.host && ingress` is an optional child. Fields of
    * children that are undefined or null are left out.
    */
-  children?: readonly (KubernetesObject | undefined | null | false | '')[];
+  children?: readonly (KubernetesObject | undefined | null | false | '')[] | undefined;
   /** The plugin's part of the parent's status. Without it, the status stays as it is. */
-  status?: Status;
+  status?: Status | undefined;
   /**
    * Conditions of the parent's status. A condition of type `Ready` replaces the host's when all children are applied. The host sets
    * `lastTransitionTime` and `observedGeneration`.
    */
-  conditions?: readonly Condition[];
+  conditions?: readonly Condition[] | undefined;
   /**
    * The time until the next reconcile, at least one second. Without it, the resync interval. Changes of the parent, its children and
    * its related objects reconcile earlier.
    */
-  requeue?: Duration;
+  requeue?: Duration | undefined;
   /** Kubernetes events on the parent. */
-  events?: readonly Event[];
+  events?: readonly Event[] | undefined;
   /** Related objects that the response depends on. Every response has all of them, also those that the host has served. */
-  requirements?: readonly Requirement[];
+  requirements?: readonly Requirement[] | undefined;
   /** Ends a finalizing parent: all is cleaned up, and the host removes the finalizer ({@link Request.isFinalizing}). */
-  finalized?: boolean;
+  finalized?: boolean | undefined;
 }
 
 /** One condition of the parent's status. */

@@ -152,7 +152,7 @@ export class Schema<T> {
 
   /** An optional one, of the same check. @internal */
   optional(): Optional<T> {
-    return new Schema<T | undefined>({ ...this.keywords, nullable: true }, {}, this.#check, true) as Optional<T>;
+    return new Schema<T | undefined>({ ...this.keywords, nullable: true }, { default: this.#default }, this.#check, true) as Optional<T>;
   }
 }
 
@@ -225,9 +225,18 @@ function checkBounds<T extends number | bigint>(value: T, options: NumberOptions
   if (isHigh) {
     throw invalid(path, `${value} is ${exclusiveMaximum ? 'not less' : 'more'} than ${high}`);
   }
-  if (multipleOf !== undefined && Number(value) % Number(multipleOf) !== 0) {
+  if (multipleOf !== undefined && !isMultiple(value, multipleOf)) {
     throw invalid(path, `${value} is not a multiple of ${multipleOf}`);
   }
+}
+
+/** Whether a number is a multiple of another, up to the rounding of doubles: 0.3 is one of 0.1. */
+function isMultiple(value: number | bigint, of: number | bigint): boolean {
+  if (typeof value === 'bigint' && typeof of === 'bigint') {
+    return value % of === 0n;
+  }
+  const quotient = Number(value) / Number(of);
+  return Math.abs(quotient - Math.round(quotient)) <= Number.EPSILON * Math.abs(quotient);
 }
 
 const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'] as const;

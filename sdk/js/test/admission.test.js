@@ -34,7 +34,7 @@ const app = plugin({
 const object = (spec) => ({ apiVersion: 'example.com/v1', kind: 'App', metadata: { name: 'shop' }, spec });
 
 test('missing fields get defaults and others stay', () => {
-  const given = object({ image: 'shop:1', resources: { cpu: 2 }, other: 12345678901234567890n });
+  const given = object({ image: 'shop:1', replicas: null, resources: { cpu: 2 }, other: 12345678901234567890n });
   const spec = {
     image: 'shop:1',
     resources: { cpu: 2, memory: '1Gi' },

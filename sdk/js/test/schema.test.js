@@ -106,6 +106,17 @@ test('a default makes a field optional, and contains the defaults of its fields'
   assert.throws(() => t.integer({ minimum: 1, default: 0 }), { message: 'default: 0 is less than 1' });
 });
 
+test('an optional field with a default has it', () => {
+  const type = t.object({ a: t.optional(t.string({ default: 'b' })) });
+  assert.deepEqual(schema(type).properties.a, { type: 'string', default: 'b', nullable: true });
+  assert.deepEqual(type.read({ a: null }, 'spec'), { a: 'b' });
+});
+
+test('decimal numbers may be multiples', () => {
+  assert.equal(t.number({ multipleOf: 0.1 }).read(0.3, 'spec'), 0.3);
+  assert.equal(t.bigint({ multipleOf: 3n }).read(9007199254740993n, 'spec'), 9007199254740993n);
+});
+
 test('a default is another value in every read', () => {
   const type = t.object({ tags: t.array(t.string(), { default: [] }) });
   type.read({}, 'spec').tags.push('changed');
@@ -127,6 +138,7 @@ test('a violation names the field from the root', () => {
     least: t.optional(t.integer({ minimum: 1 })),
     most: t.optional(t.number({ maximum: 1, exclusiveMaximum: true })),
     even: t.optional(t.integer({ multipleOf: 2 })),
+    tenths: t.optional(t.number({ multipleOf: 0.1 })),
     big: t.optional(t.bigint({ maximum: 2n ** 62n })),
     name: t.optional(t.string({ minLength: 1, maxLength: 3, pattern: '^[a-z🚀]*$' })),
     longer: t.optional(t.string({ minLength: 2 })),
@@ -150,6 +162,7 @@ test('a violation names the field from the root', () => {
     '{"least":0}': 'spec.least: 0 is less than 1',
     '{"most":1}': 'spec.most: 1 is not less than 1',
     '{"even":3}': 'spec.even: 3 is not a multiple of 2',
+    '{"tenths":0.35}': 'spec.tenths: 0.35 is not a multiple of 0.1',
     '{"big":4611686018427387905}': 'spec.big: 4611686018427387905 is more than 4611686018427387904',
     '{"name":1}': 'spec.name: 1 is not a string',
     '{"name":""}': 'spec.name: "" is empty',

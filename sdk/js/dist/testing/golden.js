@@ -69,6 +69,7 @@ function isExact(value) {
 }
 function goldenCase(plugin, file, { invalid = 'message' }) {
     const { description: _, ...options } = read(file);
+    assert.notEqual(options.parent, undefined, `${file} has no parent`);
     const unknown = Object.keys(options).find((field) => !FIELDS.includes(field));
     assert.equal(unknown, undefined, `${file} has the unknown field ${unknown}`);
     const answer = file.replace(/\.yaml$/, '.answer.yaml');

@@ -36,7 +36,11 @@ export function call(plugin, options) {
 /** Calls the plugin as {@link call}, and returns a failure instead of throwing it. */
 export function attempt(plugin, options) {
     const request = requestOf(plugin, options);
-    const { value, calls } = record(new Date(options.at ?? '2026-01-01T00:00:00Z'), () => {
+    const now = new Date(options.at ?? '2026-01-01T00:00:00Z');
+    if (Number.isNaN(now.getTime())) {
+        throw new TypeError(`at: ${options.at} is not a time in RFC 3339`);
+    }
+    const { value, calls } = record(now, () => {
         try {
             return { response: plugin.reconciler.reconcile(request) };
         }

@@ -106,6 +106,7 @@ function isExact(value: unknown): boolean {
 
 function goldenCase(plugin: Plugin, file: string, { invalid = 'message' }: GoldenOptions): GoldenCase {
   const { description: _, ...options } = read(file) as CallOptions & { description: string };
+  assert.notEqual(options.parent, undefined, `${file} has no parent`);
   const unknown = Object.keys(options).find((field) => !FIELDS.includes(field));
   assert.equal(unknown, undefined, `${file} has the unknown field ${unknown}`);
   const answer = file.replace(/\.yaml$/, '.answer.yaml');

@@ -45,7 +45,7 @@ export function record<T>(now: Date, run: () => T): { value: T; calls: HostCalls
     measure: (metric, value, labels) =>
       void calls.measurements.push({ metric, value, labels: Object.fromEntries(labels) }),
   });
-  const restore = [standStill(now), ...sameRandomNumbers()];
+  const restore = [...standStill(now), ...sameRandomNumbers()];
   try {
     return { value: run(), calls };
   } finally {
@@ -67,7 +67,8 @@ function replace<T extends object, K extends keyof T>(object: T, property: K, va
   };
 }
 
-function standStill(now: Date): () => void {
+function standStill(now: Date): (() => void)[] {
+  let elapsed = 0;
   const fixed = class extends Date {
     constructor(...time: []) {
       super(...((time.length === 0 ? [now.getTime()] : time) as []));
@@ -77,7 +78,11 @@ function standStill(now: Date): () => void {
       return now.getTime();
     }
   };
-  return replace(globalThis, 'Date', fixed as DateConstructor);
+  return [
+    replace(globalThis, 'Date', fixed as DateConstructor),
+    // The host's clock moves when it is read, so that a loop that waits ends.
+    replace(performance, 'now', () => (elapsed += 1)),
+  ];
 }
 
 /** Random numbers are the same in every call, as the host gives the same ones for the same request. */

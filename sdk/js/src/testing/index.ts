@@ -83,7 +83,11 @@ export function call(plugin: Plugin, options: CallOptions): TestResponse {
 /** Calls the plugin as {@link call}, and returns a failure instead of throwing it. */
 export function attempt(plugin: Plugin, options: CallOptions): Outcome {
   const request = requestOf(plugin, options);
-  const { value, calls } = record(new Date(options.at ?? '2026-01-01T00:00:00Z'), () => {
+  const now = new Date(options.at ?? '2026-01-01T00:00:00Z');
+  if (Number.isNaN(now.getTime())) {
+    throw new TypeError(`at: ${options.at} is not a time in RFC 3339`);
+  }
+  const { value, calls } = record(now, () => {
     try {
       return { response: plugin.reconciler.reconcile(request) };
     } catch (error) {
