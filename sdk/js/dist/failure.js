@@ -5,6 +5,7 @@ import { milliseconds } from './duration.js';
  * nothing. Every other error that is thrown becomes `failed`, with its message, and its stack goes to the host's log.
  */
 export class Failure extends Error {
+    /** Always `Failure`. */
     name = 'Failure';
     /** Whether the spec is invalid, the plugin waits, or the call failed. */
     type;

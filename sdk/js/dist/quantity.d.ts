@@ -6,7 +6,7 @@ export declare class Quantity {
     readonly nanos: bigint;
     private constructor();
     /**
-     * Reads a quantity, as the type {@link t.quantity} has it.
+     * Reads a quantity, as the type `t.quantity` has it.
      *
      * @throws {RangeError} if the text is not a quantity.
      */

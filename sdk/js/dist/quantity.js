@@ -22,7 +22,7 @@ export class Quantity {
         this.nanos = nanos;
     }
     /**
-     * Reads a quantity, as the type {@link t.quantity} has it.
+     * Reads a quantity, as the type `t.quantity` has it.
      *
      * @throws {RangeError} if the text is not a quantity.
      */

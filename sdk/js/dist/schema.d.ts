@@ -31,7 +31,7 @@ export interface Options<T> {
     /** Keywords that this builder does not have, as `{ 'x-kubernetes-map-type': 'atomic' }`. Nothing here checks them. */
     extend?: Readonly<JsonObject>;
 }
-/** Options of {@link t.string}. */
+/** Options of `t.string`. */
 export interface StringOptions<T = string> extends Options<T> {
     /** The least number of characters. */
     minLength?: number;
@@ -58,12 +58,12 @@ export interface NumberOptions<T = number> extends Options<T> {
     /** The value is a multiple of this. */
     multipleOf?: T;
 }
-/** Options of {@link t.integer}. */
+/** Options of `t.integer`. */
 export interface IntegerOptions extends NumberOptions {
     /** The format: `int64` by default. */
     format?: 'int32' | 'int64';
 }
-/** Options of {@link t.array}. */
+/** Options of `t.array`. */
 export interface ArrayOptions<T> extends Options<readonly T[]> {
     /** The least number of items. */
     minItems?: number;
@@ -74,19 +74,19 @@ export interface ArrayOptions<T> extends Options<readonly T[]> {
     /** The fields that identify an item of a `map`. */
     listMapKeys?: readonly (string & keyof T)[];
 }
-/** Options of {@link t.map}. */
+/** Options of `t.map`. */
 export interface MapOptions<T> extends Options<Readonly<Record<string, T>>> {
     /** The least number of entries. */
     minProperties?: number;
     /** The greatest number of entries. */
     maxProperties?: number;
 }
-/** Options of {@link t.object}. */
+/** Options of `t.object`. */
 export interface ObjectOptions<T> extends Options<Partial<T>> {
     /** Whether the API server stores fields that are not declared; {@link Schema.read} returns them too. */
     preserveUnknownFields?: boolean;
 }
-/** A type of values; {@link t} makes them. */
+/** A type of values; `t` makes them. */
 export declare class Schema<T> {
     #private;
     /** Only for the compiler. */
@@ -104,7 +104,7 @@ export declare class Schema<T> {
      */
     read(value: JsonValue | undefined, path: string): T;
 }
-/** A type of values that may be absent; {@link t.optional} makes it. */
+/** A type of values that may be absent; `t.optional` makes it. */
 export interface Optional<T> extends Schema<T | undefined> {
     /** Only for the compiler. */
     readonly [optionality]: true;
@@ -151,7 +151,7 @@ declare function optional<S extends Schema<any>>(schema: S): Optional<Infer<S>>;
  * ```
  *
  * A structural schema has neither references nor types beside each other, so there are no unions and no recursive types: declare
- * optional fields and a CEL rule that one of them is set, or {@link t.json}.
+ * optional fields and a CEL rule that one of them is set, or `t.json`.
  */
 export declare const t: Readonly<{
     /** A string. */

@@ -4,7 +4,7 @@
  */
 import { invalid } from './failure.js';
 import { stringify } from './json.js';
-/** A type of values; {@link t} makes them. */
+/** A type of values; `t` makes them. */
 export class Schema {
     /** The structural schema, as in a CRD. */
     keywords;
@@ -298,7 +298,7 @@ function optional(schema) {
  * ```
  *
  * A structural schema has neither references nor types beside each other, so there are no unions and no recursive types: declare
- * optional fields and a CEL rule that one of them is set, or {@link t.json}.
+ * optional fields and a CEL rule that one of them is set, or `t.json`.
  */
 export const t = Object.freeze({
     /** A string. */

@@ -8,6 +8,7 @@ import type * as contract from './contract.js';
  * nothing. Every other error that is thrown becomes `failed`, with its message, and its stack goes to the host's log.
  */
 export class Failure extends Error {
+  /** Always `Failure`. */
   override readonly name = 'Failure';
   /** Whether the spec is invalid, the plugin waits, or the call failed. */
   readonly type: 'invalid' | 'retry' | 'failed';

@@ -37,7 +37,7 @@ export interface Options<T> {
   extend?: Readonly<JsonObject>;
 }
 
-/** Options of {@link t.string}. */
+/** Options of `t.string`. */
 export interface StringOptions<T = string> extends Options<T> {
   /** The least number of characters. */
   minLength?: number;
@@ -66,13 +66,13 @@ export interface NumberOptions<T = number> extends Options<T> {
   multipleOf?: T;
 }
 
-/** Options of {@link t.integer}. */
+/** Options of `t.integer`. */
 export interface IntegerOptions extends NumberOptions {
   /** The format: `int64` by default. */
   format?: 'int32' | 'int64';
 }
 
-/** Options of {@link t.array}. */
+/** Options of `t.array`. */
 export interface ArrayOptions<T> extends Options<readonly T[]> {
   /** The least number of items. */
   minItems?: number;
@@ -84,7 +84,7 @@ export interface ArrayOptions<T> extends Options<readonly T[]> {
   listMapKeys?: readonly (string & keyof T)[];
 }
 
-/** Options of {@link t.map}. */
+/** Options of `t.map`. */
 export interface MapOptions<T> extends Options<Readonly<Record<string, T>>> {
   /** The least number of entries. */
   minProperties?: number;
@@ -92,7 +92,7 @@ export interface MapOptions<T> extends Options<Readonly<Record<string, T>>> {
   maxProperties?: number;
 }
 
-/** Options of {@link t.object}. */
+/** Options of `t.object`. */
 export interface ObjectOptions<T> extends Options<Partial<T>> {
   /** Whether the API server stores fields that are not declared; {@link Schema.read} returns them too. */
   preserveUnknownFields?: boolean;
@@ -101,7 +101,7 @@ export interface ObjectOptions<T> extends Options<Partial<T>> {
 /** A check and conversion of one value. */
 type Read<T> = (value: JsonValue, path: string) => T;
 
-/** A type of values; {@link t} makes them. */
+/** A type of values; `t` makes them. */
 export class Schema<T> {
   /** Only for the compiler. */
   declare readonly [valueType]: T;
@@ -156,7 +156,7 @@ export class Schema<T> {
   }
 }
 
-/** A type of values that may be absent; {@link t.optional} makes it. */
+/** A type of values that may be absent; `t.optional` makes it. */
 export interface Optional<T> extends Schema<T | undefined> {
   /** Only for the compiler. */
   readonly [optionality]: true;
@@ -459,7 +459,7 @@ function optional<S extends Schema<any>>(schema: S): Optional<Infer<S>> {
  * ```
  *
  * A structural schema has neither references nor types beside each other, so there are no unions and no recursive types: declare
- * optional fields and a CEL rule that one of them is set, or {@link t.json}.
+ * optional fields and a CEL rule that one of them is set, or `t.json`.
  */
 export const t = Object.freeze({
   /** A string. */

@@ -38,9 +38,9 @@ export interface CallOptions {
   related?: Readonly<Record<string, readonly KubernetesObject[]>>;
   /** The Plugin's `spec.config`. */
   config?: unknown;
-  /** Whether the plugin has to clean up ({@link Request.isFinalizing}). */
+  /** Whether the plugin has to clean up (`Request.isFinalizing`). */
   finalize?: boolean;
-  /** Whether the parent's namespace is being deleted ({@link Request.isNamespaceTerminating}). */
+  /** Whether the parent's namespace is being deleted (`Request.isNamespaceTerminating`). */
   namespaceTerminating?: boolean;
   /** The wall clock, a time in RFC 3339. The default is the beginning of 2026. */
   at?: string;
