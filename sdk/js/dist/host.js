@@ -7,11 +7,12 @@ export function connect(to) {
     host = to;
     return before;
 }
+// All is converted, because the bindings trap on a value of another type.
 function pairs(fields) {
     return Object.entries(fields).map(([name, value]) => [name, String(value)]);
 }
 function writer(level) {
-    return (message, fields = {}) => host.log(level, message, pairs(fields));
+    return (message, fields = {}) => host.log(level, String(message), pairs(fields));
 }
 /**
  * Writes lines into the host's log, with the plugin, the parent and these fields. At most 64 KiB in one call; the host drops the
@@ -33,14 +34,14 @@ export const log = Object.freeze({
 export const span = Object.freeze({
     /** Sets an attribute. */
     attribute(key, value) {
-        host.spanAttribute(key, String(value));
+        host.spanAttribute(String(key), String(value));
     },
     /** Adds an event. */
     event(name, attributes = {}) {
-        host.spanEvent(name, pairs(attributes));
+        host.spanEvent(String(name), pairs(attributes));
     },
 });
 /** Adds to a counter, sets a gauge or records in a histogram that {@link Definition.metrics} declares. */
 export function measure(metric, value, labels = {}) {
-    host.measure(metric, value, pairs(labels));
+    host.measure(String(metric), Number(value), pairs(labels));
 }

@@ -10,6 +10,13 @@
 export function kind(apiVersion, name) {
     return Object.freeze({ apiVersion, name });
 }
+/** A kind of the contract. @internal */
+export function kindOf(kind, path) {
+    if (kind?.apiVersion === undefined || kind.name === undefined) {
+        throw new TypeError(`${path} is not a kind`);
+    }
+    return { apiVersion: kind.apiVersion, name: kind.name };
+}
 /** Kinds that many plugins need. */
 export const kinds = Object.freeze({
     /** `v1` ConfigMap. */

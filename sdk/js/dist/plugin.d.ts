@@ -3,7 +3,7 @@ import { AdmissionRequest, type Verdict } from './admission.js';
 import type * as contract from './contract.js';
 import type { Parent } from './crd.js';
 import { type Duration } from './duration.js';
-import type { Kind } from './kinds.js';
+import { type Kind } from './kinds.js';
 import { Request } from './request.js';
 import { type Response } from './response.js';
 import type { Schema } from './schema.js';

@@ -4,6 +4,7 @@ import { milliseconds } from './duration.js';
 import { Failure, failed } from './failure.js';
 import { log } from './host.js';
 import { encode } from './json.js';
+import { kindOf } from './kinds.js';
 import { Request } from './request.js';
 import { toContract } from './response.js';
 /**
@@ -13,6 +14,10 @@ import { toContract } from './response.js';
  */
 export function plugin(definition) {
     const { parent, config, review } = definition;
+    const missing = ['name', 'version', 'parent', 'reconcile'].find((field) => !definition[field]);
+    if (missing !== undefined) {
+        throw new TypeError(`a plugin needs ${missing}`);
+    }
     const types = { spec: parent.spec, status: parent.status, config };
     // While the component is built: a call of `describe` computes nothing.
     const descriptor = describe(definition);
@@ -81,8 +86,8 @@ function describe(definition) {
         version,
         description,
         parent: describeParent(parent),
-        children: children.map((child) => ('update' in child ? childRule(child) : { kind: kindOf(child), update: { tag: 'apply' } })),
-        related: related.map(kindOf),
+        children: children.map((child, index) => childRule(child, `children[${index}]`)),
+        related: related.map((kind, index) => kindOf(kind, `related[${index}]`)),
         finalizes: definition.finalizes ?? false,
         resync: resync === undefined ? undefined : BigInt(milliseconds(resync)),
         configSchema: config && encode(config.keywords),
@@ -99,15 +104,17 @@ function describe(definition) {
 function describeParent({ crd, existing }) {
     return existing === undefined
         ? { tag: 'custom', val: encode(crd) }
-        : { tag: 'existing', val: { kind: kindOf(existing.kind), selector: existing.selector } };
+        : { tag: 'existing', val: { kind: kindOf(existing.kind, 'parent.kind'), selector: existing.selector } };
 }
-function kindOf({ apiVersion, name }) {
-    return { apiVersion, name };
-}
-function childRule({ kind, update }) {
+function childRule(child, path) {
+    if (child === undefined || !('update' in child)) {
+        return { kind: kindOf(child, path), update: { tag: 'apply' } };
+    }
+    const { update } = child;
+    const kind = kindOf(child.kind, `${path}.kind`);
     if (typeof update === 'string') {
-        return { kind: kindOf(kind), update: { tag: update } };
+        return { kind, update: { tag: update } };
     }
     const { rolling, recreate = false } = update;
-    return { kind: kindOf(kind), update: { tag: 'rolling', val: { recreate, conditions: [...rolling] } } };
+    return { kind, update: { tag: 'rolling', val: { recreate, conditions: [...rolling] } } };
 }

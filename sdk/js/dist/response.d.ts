@@ -1,6 +1,6 @@
 /** The response of a call, typed. */
 import { type Duration } from './duration.js';
-import type { Kind, KubernetesObject } from './kinds.js';
+import { type Kind, type KubernetesObject } from './kinds.js';
 /** The desired state for one parent. */
 export interface Response<Status = any> {
     /**

@@ -1,6 +1,7 @@
 /** The response of a call, typed. */
 import { milliseconds } from './duration.js';
 import { encode } from './json.js';
+import { kindOf } from './kinds.js';
 /**
  * A child that is kept when its parent is deleted, like data. It gets no ownerReference. A later parent of the same plugin, kind,
  * namespace and name adopts it.
@@ -40,15 +41,22 @@ export function toContract(response) {
         children: (response.children ?? []).flatMap((child, index) => (child ? [childJson(child, index)] : [])),
         status: statusJson(response.status, response.conditions ?? []),
         requeue: response.requeue === undefined ? undefined : BigInt(milliseconds(response.requeue)),
-        events: (response.events ?? []).map(({ type, reason, message }) => ({
+        events: (response.events ?? []).map(({ type, reason, message }, index) => ({
             eventType: type === 'Warning' ? 'warning' : 'normal',
-            reason,
-            message,
+            reason: text(reason, `events[${index}].reason`),
+            message: text(message, `events[${index}].message`),
         })),
-        requirements: (response.requirements ?? []).map(requirement),
-        finalized: response.finalized ?? false,
+        requirements: (response.requirements ?? []).map((one, index) => requirement(one, `requirements[${index}]`)),
+        finalized: response.finalized === true,
         extensions: [],
     };
+}
+/** Checks a string of a plugin without static types: the bindings would trap. */
+function text(value, what) {
+    if (typeof value !== 'string') {
+        throw new TypeError(`${what} is ${value} instead of a string`);
+    }
+    return value;
 }
 function childJson(child, index) {
     const missing = [
@@ -77,11 +85,12 @@ function attempt(what, value) {
         throw new TypeError(`${what} is not JSON: ${error instanceof Error ? error.message : error}`);
     }
 }
-function requirement({ id, kind, namespace, name, labels }) {
+function requirement({ id, kind, namespace, name, labels }, path) {
+    const [tag, val] = labels === undefined ? ['name', name] : ['labels', labels];
     return {
-        id,
-        kind: { apiVersion: kind.apiVersion, name: kind.name },
-        namespace,
-        select: name === undefined ? { tag: 'labels', val: labels ?? '' } : { tag: 'name', val: name },
+        id: text(id, `${path}.id`),
+        kind: kindOf(kind, `${path}.kind`),
+        namespace: namespace === undefined ? undefined : text(namespace, `${path}.namespace`),
+        select: { tag, val: text(val, `${path}.${tag}`) },
     };
 }

@@ -16,12 +16,13 @@ export function connect(to: Host): Host {
 /** Names and values. */
 export type Fields = Readonly<Record<string, string | number | bigint | boolean>>;
 
+// All is converted, because the bindings trap on a value of another type.
 function pairs(fields: Fields): [string, string][] {
   return Object.entries(fields).map(([name, value]) => [name, String(value)]);
 }
 
 function writer(level: Level): (message: string, fields?: Fields) => void {
-  return (message, fields = {}) => host.log(level, message, pairs(fields));
+  return (message, fields = {}) => host.log(level, String(message), pairs(fields));
 }
 
 /**
@@ -45,15 +46,15 @@ export const log = Object.freeze({
 export const span = Object.freeze({
   /** Sets an attribute. */
   attribute(key: string, value: Fields[string]): void {
-    host.spanAttribute(key, String(value));
+    host.spanAttribute(String(key), String(value));
   },
   /** Adds an event. */
   event(name: string, attributes: Fields = {}): void {
-    host.spanEvent(name, pairs(attributes));
+    host.spanEvent(String(name), pairs(attributes));
   },
 });
 
 /** Adds to a counter, sets a gauge or records in a histogram that {@link Definition.metrics} declares. */
 export function measure(metric: string, value: number, labels: Fields = {}): void {
-  host.measure(metric, value, pairs(labels));
+  host.measure(String(metric), Number(value), pairs(labels));
 }

@@ -51,6 +51,14 @@ export function kind<T = KubernetesObject>(apiVersion: string, name: string): Ki
   return Object.freeze({ apiVersion, name });
 }
 
+/** A kind of the contract. @internal */
+export function kindOf(kind: Kind<any> | undefined, path: string): contract.Kind {
+  if (kind?.apiVersion === undefined || kind.name === undefined) {
+    throw new TypeError(`${path} is not a kind`);
+  }
+  return { apiVersion: kind.apiVersion, name: kind.name };
+}
+
 /** Kinds that many plugins need. */
 export const kinds = Object.freeze({
   /** `v1` ConfigMap. */

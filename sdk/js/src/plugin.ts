@@ -7,7 +7,7 @@ import { milliseconds, type Duration } from './duration.js';
 import { Failure, failed } from './failure.js';
 import { log } from './host.js';
 import { encode } from './json.js';
-import type { Kind } from './kinds.js';
+import { kindOf, type Kind } from './kinds.js';
 import { Request, type Types } from './request.js';
 import { toContract, type Response } from './response.js';
 import type { Schema } from './schema.js';
@@ -106,6 +106,10 @@ export function plugin<Spec, Status, Config = Record<string, never>>(
   definition: Definition<Spec, Status, Config>,
 ): Plugin<Spec, Status, Config> {
   const { parent, config, review } = definition;
+  const missing = (['name', 'version', 'parent', 'reconcile'] as const).find((field) => !definition[field]);
+  if (missing !== undefined) {
+    throw new TypeError(`a plugin needs ${missing}`);
+  }
   const types: Types<Spec, Status, Config> = { spec: parent.spec, status: parent.status, config };
   // While the component is built: a call of `describe` computes nothing.
   const descriptor = describe(definition);
@@ -179,8 +183,8 @@ function describe(definition: Definition<any, any, any>): contract.Descriptor {
     version,
     description,
     parent: describeParent(parent),
-    children: children.map((child) => ('update' in child ? childRule(child) : { kind: kindOf(child), update: { tag: 'apply' } })),
-    related: related.map(kindOf),
+    children: children.map((child, index) => childRule(child, `children[${index}]`)),
+    related: related.map((kind, index) => kindOf(kind, `related[${index}]`)),
     finalizes: definition.finalizes ?? false,
     resync: resync === undefined ? undefined : BigInt(milliseconds(resync)),
     configSchema: config && encode(config.keywords),
@@ -198,17 +202,18 @@ function describe(definition: Definition<any, any, any>): contract.Descriptor {
 function describeParent({ crd, existing }: Parent<any, any>): contract.Parent {
   return existing === undefined
     ? { tag: 'custom', val: encode(crd) }
-    : { tag: 'existing', val: { kind: kindOf(existing.kind), selector: existing.selector } };
+    : { tag: 'existing', val: { kind: kindOf(existing.kind, 'parent.kind'), selector: existing.selector } };
 }
 
-function kindOf({ apiVersion, name }: Kind<any>): contract.Kind {
-  return { apiVersion, name };
-}
-
-function childRule({ kind, update }: ChildRule): contract.ChildRule {
+function childRule(child: Kind<any> | ChildRule | undefined, path: string): contract.ChildRule {
+  if (child === undefined || !('update' in child)) {
+    return { kind: kindOf(child, path), update: { tag: 'apply' } };
+  }
+  const { update } = child;
+  const kind = kindOf(child.kind, `${path}.kind`);
   if (typeof update === 'string') {
-    return { kind: kindOf(kind), update: { tag: update } };
+    return { kind, update: { tag: update } };
   }
   const { rolling, recreate = false } = update;
-  return { kind: kindOf(kind), update: { tag: 'rolling', val: { recreate, conditions: [...rolling] } } };
+  return { kind, update: { tag: 'rolling', val: { recreate, conditions: [...rolling] } } };
 }

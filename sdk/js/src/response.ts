@@ -3,7 +3,7 @@
 import type * as contract from './contract.js';
 import { milliseconds, type Duration } from './duration.js';
 import { encode } from './json.js';
-import type { Kind, KubernetesObject } from './kinds.js';
+import { kindOf, type Kind, type KubernetesObject } from './kinds.js';
 
 /** The desired state for one parent. */
 export interface Response<Status = any> {
@@ -122,15 +122,23 @@ export function toContract(response: Response): contract.Response {
     children: (response.children ?? []).flatMap((child, index) => (child ? [childJson(child, index)] : [])),
     status: statusJson(response.status, response.conditions ?? []),
     requeue: response.requeue === undefined ? undefined : BigInt(milliseconds(response.requeue)),
-    events: (response.events ?? []).map(({ type, reason, message }) => ({
+    events: (response.events ?? []).map(({ type, reason, message }, index) => ({
       eventType: type === 'Warning' ? 'warning' : 'normal',
-      reason,
-      message,
+      reason: text(reason, `events[${index}].reason`),
+      message: text(message, `events[${index}].message`),
     })),
-    requirements: (response.requirements ?? []).map(requirement),
-    finalized: response.finalized ?? false,
+    requirements: (response.requirements ?? []).map((one, index) => requirement(one, `requirements[${index}]`)),
+    finalized: response.finalized === true,
     extensions: [],
   };
+}
+
+/** Checks a string of a plugin without static types: the bindings would trap. */
+function text(value: unknown, what: string): string {
+  if (typeof value !== 'string') {
+    throw new TypeError(`${what} is ${value} instead of a string`);
+  }
+  return value;
 }
 
 function childJson(child: KubernetesObject, index: number): Uint8Array {
@@ -162,11 +170,12 @@ function attempt(what: string, value: unknown): Uint8Array {
   }
 }
 
-function requirement({ id, kind, namespace, name, labels }: Requirement): contract.Requirement {
+function requirement({ id, kind, namespace, name, labels }: Requirement, path: string): contract.Requirement {
+  const [tag, val] = labels === undefined ? (['name', name] as const) : (['labels', labels] as const);
   return {
-    id,
-    kind: { apiVersion: kind.apiVersion, name: kind.name },
-    namespace,
-    select: name === undefined ? { tag: 'labels', val: labels ?? '' } : { tag: 'name', val: name },
+    id: text(id, `${path}.id`),
+    kind: kindOf(kind, `${path}.kind`),
+    namespace: namespace === undefined ? undefined : text(namespace, `${path}.namespace`),
+    select: { tag, val: text(val, `${path}.${tag}`) },
   };
 }

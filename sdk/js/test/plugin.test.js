@@ -390,7 +390,21 @@ test('a response that cannot be one is a failure that states why', () => {
     message(config({ metadata: { name: 'a' }, data: { ratio: Number.NaN } })),
     'TypeError: children[0] (ConfigMap a) is not JSON: ratio is NaN, which JSON cannot express',
   );
+  assert.equal(message({ events: [{ type: 'Normal', reason: 'A' }] }), 'TypeError: events[0].message is undefined instead of a string');
+  const requirement = { id: 'a', kind: kinds.Secret };
+  assert.equal(message({ requirements: [requirement] }), 'TypeError: requirements[0].name is undefined instead of a string');
+  assert.equal(message({ requirements: [{ id: 'a', name: 'b' }] }), 'TypeError: requirements[0].kind is not a kind');
   assert.equal(message({ requeue: 'soon' }), `TypeError: "soon" is not a duration like 500, '30s', '5m' or '1h'`);
+});
+
+test('an incomplete definition is an error when the plugin is built', () => {
+  const parent = existing({ kind: kinds.ConfigMap });
+  const build = (/** @type {any} */ fields) => () => plugin({ name: 'a', version: '1.0.0', parent, reconcile: () => ({}), ...fields });
+  assert.throws(build({ version: undefined }), { message: 'a plugin needs version' });
+  assert.throws(build({ children: [kinds.Pod, undefined] }), { message: 'children[1] is not a kind' });
+  assert.throws(build({ children: [{ update: 'apply' }] }), { message: 'children[0].kind is not a kind' });
+  assert.throws(build({ related: ['Secret'] }), { message: 'related[0] is not a kind' });
+  assert.throws(build({ resync: '5 minutes' }), { message: `"5 minutes" is not a duration like 500, '30s', '5m' or '1h'` });
 });
 
 test('a component calls the functions of the host that it imports', () => {
