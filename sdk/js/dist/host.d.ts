@@ -1,0 +1,31 @@
+/** Functions of the host that a plugin may call. They return nothing, so no response can depend on them. */
+import type { Host } from './contract.js';
+/** Sets the receiver of the calls, and returns the one before. Without one (while the component is built), calls do nothing. */
+export declare function connect(to: Host): Host;
+/** Names and values. */
+export type Fields = Readonly<Record<string, string | number | bigint | boolean>>;
+/**
+ * Writes lines into the host's log, with the plugin, the parent and these fields. At most 64 KiB in one call; the host drops the
+ * rest.
+ */
+export declare const log: Readonly<{
+    /** Writes a line about a single step. */
+    trace: (message: string, fields?: Fields) => void;
+    /** Writes a line for debugging the plugin. */
+    debug: (message: string, fields?: Fields) => void;
+    /** Writes a line that is useful in production. */
+    info: (message: string, fields?: Fields) => void;
+    /** Writes a line about something unexpected that the plugin handles. */
+    warn: (message: string, fields?: Fields) => void;
+    /** Writes a line about an error. */
+    error: (message: string, fields?: Fields) => void;
+}>;
+/** The span of this call in the host's trace. */
+export declare const span: Readonly<{
+    /** Sets an attribute. */
+    attribute(key: string, value: Fields[string]): void;
+    /** Adds an event. */
+    event(name: string, attributes?: Fields): void;
+}>;
+/** Adds to a counter, sets a gauge or records in a histogram that {@link Definition.metrics} declares. */
+export declare function measure(metric: string, value: number, labels?: Fields): void;

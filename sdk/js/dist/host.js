@@ -1,0 +1,47 @@
+/** Functions of the host that a plugin may call. They return nothing, so no response can depend on them. */
+const nowhere = { log() { }, spanAttribute() { }, spanEvent() { }, measure() { } };
+let host = nowhere;
+/** Sets the receiver of the calls, and returns the one before. Without one (while the component is built), calls do nothing. */
+export function connect(to) {
+    const before = host;
+    host = to;
+    return before;
+}
+// All is converted, because the bindings trap on a value of another type.
+function pairs(fields) {
+    return Object.entries(fields).map(([name, value]) => [name, String(value)]);
+}
+function writer(level) {
+    return (message, fields = {}) => host.log(level, String(message), pairs(fields));
+}
+/**
+ * Writes lines into the host's log, with the plugin, the parent and these fields. At most 64 KiB in one call; the host drops the
+ * rest.
+ */
+export const log = Object.freeze({
+    /** Writes a line about a single step. */
+    trace: writer('trace'),
+    /** Writes a line for debugging the plugin. */
+    debug: writer('debug'),
+    /** Writes a line that is useful in production. */
+    info: writer('info'),
+    /** Writes a line about something unexpected that the plugin handles. */
+    warn: writer('warn'),
+    /** Writes a line about an error. */
+    error: writer('error'),
+});
+/** The span of this call in the host's trace. */
+export const span = Object.freeze({
+    /** Sets an attribute. */
+    attribute(key, value) {
+        host.spanAttribute(String(key), String(value));
+    },
+    /** Adds an event. */
+    event(name, attributes = {}) {
+        host.spanEvent(String(name), pairs(attributes));
+    },
+});
+/** Adds to a counter, sets a gauge or records in a histogram that {@link Definition.metrics} declares. */
+export function measure(metric, value, labels = {}) {
+    host.measure(String(metric), Number(value), pairs(labels));
+}

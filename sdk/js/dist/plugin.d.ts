@@ -1,0 +1,93 @@
+/** The definition of a plugin. */
+import { AdmissionRequest, type Verdict } from './admission.js';
+import type * as contract from './contract.js';
+import type { Parent } from './crd.js';
+import { type Duration } from './duration.js';
+import { type Kind } from './kinds.js';
+import { Request } from './request.js';
+import { type Response } from './response.js';
+import type { Schema } from './schema.js';
+/** An operator: its description, and the function that returns the desired state. */
+export interface Definition<Spec, Status, Config> {
+    /** A DNS label; also the default name of the Plugin resource. */
+    name: string;
+    /** Semantic version of the component. */
+    version: string;
+    /** One sentence about what the plugin does. */
+    description?: string;
+    /** The objects that the plugin reconciles: {@link customResource} or {@link existing}. */
+    parent: Parent<Spec, Status>;
+    /** The kinds of children. A kind alone is updated by server-side apply. */
+    children?: readonly (Kind<any> | ChildRule)[];
+    /** The kinds that requirements may name. The plugin reads such objects and does not own them. */
+    related?: readonly Kind<any>[];
+    /**
+     * Gives parents a finalizer. When they are deleted or leave the label selector, the plugin is called to clean up
+     * ({@link Request.isFinalizing}).
+     */
+    finalizes?: boolean;
+    /** The time between reconciles of a parent while nothing changes. The host adds jitter. */
+    resync?: Duration;
+    /** The type of the Plugin's `spec.config`, which {@link Request.config} reads. */
+    config?: Schema<Config>;
+    /** The metrics that {@link measure} may name. */
+    metrics?: readonly Metric[];
+    /**
+     * Returns the desired state for one parent. It depends on its request alone, and returns the same response for the same request.
+     *
+     * @throws {Failure} {@link invalid} if the user's spec is invalid, {@link retry} to wait for something, {@link failed} for all other
+     * failures.
+     */
+    reconcile(request: Request<Spec, Status, Config>): Response<NoInfer<Status>>;
+    /**
+     * Validates and defaults a parent before it is stored. **The host does not serve admission yet**: it registers no webhook and never
+     * calls this function, which only the tests call. In a cluster the CRD's schema and its CEL rules validate and default. A
+     * {@link Failure} that is thrown denies the write with its message.
+     */
+    review?(request: AdmissionRequest<Spec, Config>): Verdict;
+}
+/** A kind of children and its update strategy. */
+export interface ChildRule {
+    /** The kind. */
+    kind: Kind<any>;
+    /**
+     * How the host changes existing children to their desired state: by server-side apply in place; by deleting and recreating them; not
+     * at all, so that a user deletes a child to update it; or one child at a time, in the order of the response.
+     */
+    update: 'apply' | 'recreate' | 'on-delete' | Rolling;
+}
+/** An update of one child at a time. */
+export interface Rolling {
+    /** Types of the conditions that must be True in a changed child before the next child changes. */
+    rolling: readonly string[];
+    /** Whether children are recreated instead of updated in place. */
+    recreate?: boolean;
+}
+/** A metric that the plugin reports with {@link measure}. */
+export interface Metric {
+    /** A Prometheus name without prefix. */
+    name: string;
+    /** Whether values add up (`counter`), replace each other (`gauge`) or form a distribution (`histogram`). */
+    type: 'counter' | 'gauge' | 'histogram';
+    /** A UCUM unit (`s`, `By`); leave it out for plain numbers. */
+    unit?: string;
+    /** One sentence. */
+    description: string;
+    /** The names of labels. */
+    labels?: readonly string[];
+}
+/** A plugin; {@link plugin} makes it. */
+export interface Plugin<Spec = any, Status = any, Config = any> {
+    /** What it was made of. */
+    readonly definition: Readonly<Definition<Spec, Status, Config>>;
+    /** The contract's interface `reconciler`. */
+    readonly reconciler: contract.Reconciler;
+    /** The contract's interface `admission`; undefined for a plugin without {@link Definition.review}. */
+    readonly admission: contract.Admission | undefined;
+}
+/**
+ * Makes a plugin: the default export of a plugin's module.
+ *
+ * The types of the request and of the response's status come from the schemas in the definition.
+ */
+export declare function plugin<Spec, Status, Config = Record<string, never>>(definition: Definition<Spec, Status, Config>): Plugin<Spec, Status, Config>;

@@ -1,0 +1,121 @@
+/** The request of a call, typed. */
+import type * as contract from './contract.js';
+import type { Kind, KubernetesObject } from './kinds.js';
+/** The fields of an object's `metadata` that plugins need. */
+export interface Metadata {
+    /** The name. */
+    readonly name: string;
+    /** The namespace; absent for a cluster-scoped object. */
+    readonly namespace?: string;
+    /** The unique id: a later object of the same name has another one. */
+    readonly uid: string;
+    /** The generation, which grows with each change of the spec. */
+    readonly generation: number;
+    /** The labels. */
+    readonly labels: Readonly<Record<string, string>>;
+    /** The annotations. */
+    readonly annotations: Readonly<Record<string, string>>;
+    /** The time of creation in RFC 3339. */
+    readonly creationTimestamp?: string;
+    /** The time of the deletion request in RFC 3339; absent while the object is not being deleted. */
+    readonly deletionTimestamp?: string;
+    /** All others, as the API server sent them. */
+    readonly [field: string]: any;
+}
+/** One entry of an object's `status.conditions`. */
+export interface LiveCondition {
+    /** The type, in CamelCase: `Ready`. */
+    readonly type: string;
+    /** The status. */
+    readonly status: 'True' | 'False' | 'Unknown';
+    /** Why the condition has this status, in CamelCase. */
+    readonly reason?: string;
+    /** Details for users. */
+    readonly message?: string;
+    /** The time of the last change of `status` in RFC 3339. */
+    readonly lastTransitionTime?: string;
+}
+/** A live object: a child or a related object. */
+export declare class LiveObject<T = KubernetesObject> {
+    #private;
+    /** The kind. */
+    get kind(): contract.Kind;
+    /** The name. */
+    get name(): string;
+    /** The namespace; undefined for a cluster-scoped object. */
+    get namespace(): string | undefined;
+    /** The object as the API server sent it. It is parsed at the first read. */
+    get object(): T;
+    /** The metadata. */
+    get metadata(): Metadata;
+    /** Whether the object is being deleted (`metadata.deletionTimestamp`). */
+    get isBeingDeleted(): boolean;
+    /** The entry of `status.conditions` with this type. */
+    condition(type: string): LiveCondition | undefined;
+    /** Whether the condition of this type has status True. */
+    isConditionTrue(type: string): boolean;
+}
+/** Everything that a response may depend on. */
+export declare class Request<Spec = any, Status = any, Config = any> {
+    #private;
+    /** The untyped request of the contract. */
+    readonly raw: contract.Request;
+    /** The parent's name. */
+    get name(): string;
+    /** The parent's namespace; undefined for a cluster-scoped parent. */
+    get namespace(): string | undefined;
+    /** The parent's uid. */
+    get uid(): string;
+    /** The parent's metadata. */
+    get metadata(): Metadata;
+    /**
+     * The parent's spec, with defaults. A call whose spec is invalid fails before the plugin's function runs, unless the parent is
+     * being finalized: then reading the spec fails, so that a parent with an invalid spec can still be cleaned up and deleted.
+     */
+    get spec(): Spec;
+    /**
+     * The parent's status as last written; undefined if there is none, or if it is not of the declared type (an older version may have
+     * written it).
+     */
+    get status(): Status | undefined;
+    /** The whole parent, as the API server sent it, for kinds with fields outside `spec`. */
+    get parent(): KubernetesObject;
+    /**
+     * The Plugin's `spec.config`; without one, `{}` is read. A config that is not of the declared type makes the call fail
+     * (`failed`): the parent's user cannot correct it.
+     */
+    get config(): Config;
+    /**
+     * Whether the parent is being deleted or has left the label selector, and the plugin has to clean up
+     * ({@link Definition.finalizes}). The response then lists the children that must still exist, and {@link Response.finalized} ends
+     * the parent.
+     */
+    get isFinalizing(): boolean;
+    /**
+     * Whether the parent is being finalized in a namespace that is being deleted. No child can be created there, and the host removes
+     * the finalizer after 30 seconds: a plugin that cleans up with a Job must do without it.
+     */
+    get isNamespaceTerminating(): boolean;
+    /**
+     * Whether the children of the last response for the current generation of the spec have been applied: the host writes this into
+     * `status.observedGeneration` and the condition `Stalled`. Until then the live children belong to an older spec: however complete
+     * they look, the parent is not ready. Always false for kinds whose status has no such fields, as built-in kinds.
+     */
+    get isSpecApplied(): boolean;
+    /** All live children, ordered by apiVersion, kind, namespace and name; see {@link childrenOf}. */
+    get children(): readonly LiveObject[];
+    /**
+     * The live children of one kind, ordered by namespace and name. Children that are being deleted are among them. Children that the
+     * host leaves out because the request would exceed `spec.limits.requestBytes` are not; the host neither changes, deletes nor
+     * recreates those.
+     */
+    childrenOf<T>(kind: Kind<T>): LiveObject<T>[];
+    /** The live child of this kind and name, in the parent's namespace or in another one that a cluster-scoped parent names. */
+    child<T>(kind: Kind<T>, name: string, namespace?: string | undefined): LiveObject<T> | undefined;
+    /**
+     * The related objects that the requirement of this id selects. Undefined while the host has not served the requirement: return a
+     * response with the requirement and without whatever depends on it, and the host calls again at once. The kind is that of the
+     * requirement: it gives the objects their type.
+     */
+    related<T = KubernetesObject>(id: string, kind?: Kind<T>): LiveObject<T>[] | undefined;
+}

@@ -1,0 +1,206 @@
+/** The request of a call, typed. */
+import { Failure, failed } from './failure.js';
+import { decode } from './json.js';
+/** @internal */
+export function metadataOf(object) {
+    return { name: '', uid: '', generation: 0, labels: {}, annotations: {}, ...object.metadata };
+}
+function conditionOf(object, type) {
+    const conditions = object['status']?.conditions;
+    return Array.isArray(conditions) ? conditions.find((condition) => condition?.type === type) : undefined;
+}
+/** A value that is computed at the first read. */
+function lazy(compute) {
+    let value;
+    return () => (value ??= { of: compute() }).of;
+}
+/** A live object: a child or a related object. */
+export class LiveObject {
+    #observed;
+    #object;
+    /** @internal */
+    constructor(observed) {
+        this.#observed = observed;
+    }
+    /** The kind. */
+    get kind() {
+        return this.#observed.kind;
+    }
+    /** The name. */
+    get name() {
+        return this.#observed.name;
+    }
+    /** The namespace; undefined for a cluster-scoped object. */
+    get namespace() {
+        return this.#observed.namespace;
+    }
+    /** The object as the API server sent it. It is parsed at the first read. */
+    get object() {
+        return this.#parsed();
+    }
+    /** The metadata. */
+    get metadata() {
+        return metadataOf(this.#parsed());
+    }
+    /** Whether the object is being deleted (`metadata.deletionTimestamp`). */
+    get isBeingDeleted() {
+        return this.metadata.deletionTimestamp !== undefined;
+    }
+    /** The entry of `status.conditions` with this type. */
+    condition(type) {
+        return conditionOf(this.#parsed(), type);
+    }
+    /** Whether the condition of this type has status True. */
+    isConditionTrue(type) {
+        return this.condition(type)?.status === 'True';
+    }
+    #parsed() {
+        return (this.#object ??= decode(this.#observed.object));
+    }
+}
+/** Everything that a response may depend on. */
+export class Request {
+    /** The untyped request of the contract. */
+    raw;
+    #parent;
+    #metadata;
+    #spec;
+    #status;
+    #config;
+    #children;
+    /** @internal */
+    constructor(raw, types) {
+        this.raw = raw;
+        this.#parent = lazy(() => decode(raw.parent));
+        this.#metadata = lazy(() => metadataOf(this.parent));
+        this.#spec = lazy(() => readSpec(types.spec, this.parent));
+        this.#status = lazy(() => readStatus(types.status, this.parent['status']));
+        this.#config = lazy(() => readConfig(types.config, raw.config));
+        this.#children = lazy(() => raw.children.map((child) => new LiveObject(child)));
+    }
+    /** The parent's name. */
+    get name() {
+        return this.metadata.name;
+    }
+    /** The parent's namespace; undefined for a cluster-scoped parent. */
+    get namespace() {
+        return this.metadata.namespace;
+    }
+    /** The parent's uid. */
+    get uid() {
+        return this.metadata.uid;
+    }
+    /** The parent's metadata. */
+    get metadata() {
+        return this.#metadata();
+    }
+    /**
+     * The parent's spec, with defaults. A call whose spec is invalid fails before the plugin's function runs, unless the parent is
+     * being finalized: then reading the spec fails, so that a parent with an invalid spec can still be cleaned up and deleted.
+     */
+    get spec() {
+        return this.#spec();
+    }
+    /**
+     * The parent's status as last written; undefined if there is none, or if it is not of the declared type (an older version may have
+     * written it).
+     */
+    get status() {
+        return this.#status();
+    }
+    /** The whole parent, as the API server sent it, for kinds with fields outside `spec`. */
+    get parent() {
+        return this.#parent();
+    }
+    /**
+     * The Plugin's `spec.config`; without one, `{}` is read. A config that is not of the declared type makes the call fail
+     * (`failed`): the parent's user cannot correct it.
+     */
+    get config() {
+        return this.#config();
+    }
+    /**
+     * Whether the parent is being deleted or has left the label selector, and the plugin has to clean up
+     * ({@link Definition.finalizes}). The response then lists the children that must still exist, and {@link Response.finalized} ends
+     * the parent.
+     */
+    get isFinalizing() {
+        return this.raw.phase === 'finalize';
+    }
+    /**
+     * Whether the parent is being finalized in a namespace that is being deleted. No child can be created there, and the host removes
+     * the finalizer after 30 seconds: a plugin that cleans up with a Job must do without it.
+     */
+    get isNamespaceTerminating() {
+        return this.raw.extensions.some(([name]) => name === 'namespace-terminating');
+    }
+    /**
+     * Whether the children of the last response for the current generation of the spec have been applied: the host writes this into
+     * `status.observedGeneration` and the condition `Stalled`. Until then the live children belong to an older spec: however complete
+     * they look, the parent is not ready. Always false for kinds whose status has no such fields, as built-in kinds.
+     */
+    get isSpecApplied() {
+        const observed = this.parent['status']?.observedGeneration;
+        return (typeof observed === 'number' &&
+            observed >= this.metadata.generation &&
+            conditionOf(this.parent, 'Stalled')?.status !== 'True');
+    }
+    /** All live children, ordered by apiVersion, kind, namespace and name; see {@link childrenOf}. */
+    get children() {
+        return this.#children();
+    }
+    /**
+     * The live children of one kind, ordered by namespace and name. Children that are being deleted are among them. Children that the
+     * host leaves out because the request would exceed `spec.limits.requestBytes` are not; the host neither changes, deletes nor
+     * recreates those.
+     */
+    childrenOf(kind) {
+        return ofKind(this.children, kind);
+    }
+    /** The live child of this kind and name, in the parent's namespace or in another one that a cluster-scoped parent names. */
+    child(kind, name, namespace = this.namespace) {
+        return this.childrenOf(kind).find((child) => child.name === name && child.namespace === namespace);
+    }
+    /**
+     * The related objects that the requirement of this id selects. Undefined while the host has not served the requirement: return a
+     * response with the requirement and without whatever depends on it, and the host calls again at once. The kind is that of the
+     * requirement: it gives the objects their type.
+     */
+    related(id, kind) {
+        const objects = this.raw.related.find((related) => related.id === id)?.objects.map((object) => new LiveObject(object));
+        return objects && (kind === undefined ? objects : ofKind(objects, kind));
+    }
+}
+function ofKind(objects, kind) {
+    return objects.filter((object) => object.kind.name === kind.name && object.kind.apiVersion === kind.apiVersion);
+}
+/** Reads the spec of a parent. @internal */
+export function readSpec(type, parent) {
+    // A parent without spec is one whose fields all have defaults, or a built-in kind that has no spec.
+    const spec = parent['spec'] ?? {};
+    return type === undefined ? spec : type.read(spec, 'spec');
+}
+function readStatus(type, status) {
+    if (type === undefined || status === undefined || status === null) {
+        return status ?? undefined;
+    }
+    try {
+        return type.read(status, 'status');
+    }
+    catch (error) {
+        if (error instanceof Failure) {
+            return undefined;
+        }
+        throw error;
+    }
+}
+/** Reads the Plugin's `spec.config`. @internal */
+export function readConfig(type, config) {
+    const value = config === undefined ? {} : decode(config);
+    try {
+        return type === undefined ? value : type.read(value, "the Plugin's spec.config");
+    }
+    catch (error) {
+        throw error instanceof Failure ? failed(error.message) : error;
+    }
+}

@@ -1,0 +1,80 @@
+/** The response of a call, typed. */
+import { type Duration } from './duration.js';
+import { type Kind, type KubernetesObject } from './kinds.js';
+/** The desired state for one parent. */
+export interface Response<Status = any> {
+    /**
+     * All desired children, as plain objects with `apiVersion`, `kind` and `metadata.name`. A live child that is missing here is
+     * deleted. Items that are undefined, null, false or `''` are skipped: `spec.host && ingress` is an optional child. Fields of
+     * children that are undefined or null are left out.
+     */
+    children?: readonly (KubernetesObject | undefined | null | false | '')[] | undefined;
+    /** The plugin's part of the parent's status. Without it, the status stays as it is. */
+    status?: Status | undefined;
+    /**
+     * Conditions of the parent's status. A condition of type `Ready` replaces the host's when all children are applied. The host sets
+     * `lastTransitionTime` and `observedGeneration`.
+     */
+    conditions?: readonly Condition[] | undefined;
+    /**
+     * The time until the next reconcile, at least one second. Without it, the resync interval. Changes of the parent, its children and
+     * its related objects reconcile earlier.
+     */
+    requeue?: Duration | undefined;
+    /** Kubernetes events on the parent. */
+    events?: readonly Event[] | undefined;
+    /** Related objects that the response depends on. Every response has all of them, also those that the host has served. */
+    requirements?: readonly Requirement[] | undefined;
+    /** Ends a finalizing parent: all is cleaned up, and the host removes the finalizer ({@link Request.isFinalizing}). */
+    finalized?: boolean | undefined;
+}
+/** One condition of the parent's status. */
+export interface Condition {
+    /** The type, in CamelCase: `Ready`. */
+    type: string;
+    /** The status. */
+    status: boolean | 'True' | 'False' | 'Unknown';
+    /** Why the condition has this status, in CamelCase. */
+    reason: string;
+    /** Details for users. */
+    message: string;
+}
+/** A Kubernetes event on the parent, about a change that users want to know. An event in every call is noise. */
+export interface Event {
+    /** An expected change, or one that may need action. */
+    type: 'Normal' | 'Warning';
+    /** The reason in CamelCase: `ScaledUp`. */
+    reason: string;
+    /** Details for users. */
+    message: string;
+}
+/**
+ * Related objects that a response depends on, without owning them. {@link Request.related} reads them. The host watches them, and
+ * reconciles the parent when they change.
+ */
+export type Requirement = {
+    /** Chosen by the plugin, unique in one response. */
+    id: string;
+    /** One of the kinds in {@link Definition.related}. */
+    kind: Kind<any>;
+    /** The namespace. The default is the parent's; a cluster-scoped parent must name one for namespaced kinds. */
+    namespace?: string | undefined;
+} & ({
+    /** The object of this name. */
+    name: string;
+    labels?: undefined;
+} | {
+    /** The objects that match a label selector in kubectl's syntax; `''` selects all. */
+    labels: string;
+    name?: undefined;
+});
+/**
+ * A child that is kept when its parent is deleted, like data. It gets no ownerReference. A later parent of the same plugin, kind,
+ * namespace and name adopts it.
+ */
+export declare function retain<T extends KubernetesObject>(child: T): T;
+/**
+ * A child of which the host forces ownership of the fields that another field manager owns, as an autoscaler owns `spec.replicas`,
+ * once. Otherwise such a field is a conflict.
+ */
+export declare function forceOwnership<T extends KubernetesObject>(child: T): T;

@@ -1,0 +1,101 @@
+/**
+ * Calls a plugin in a plain test, without WebAssembly and without a cluster. The call goes through the same bytes as in the host.
+ *
+ * ```ts
+ * import assert from 'node:assert/strict';
+ * import test from 'node:test';
+ * import { call } from '@windlass/plugin/testing';
+ * import echo from '../src/plugin.js';
+ *
+ * test('as many Pods as desired', () => {
+ *   const { children } = call(echo, { parent: { metadata: { name: 'web' }, spec: { replicas: 2, image: 'nginx' } } });
+ *   assert.deepEqual(children.map((pod) => pod.metadata.name), ['web-0', 'web-1']);
+ * });
+ * ```
+ *
+ * @packageDocumentation
+ */
+import type { Verdict } from '../admission.js';
+import type * as contract from '../contract.js';
+import { Failure } from '../failure.js';
+import { type JsonObject } from '../json.js';
+import type { KubernetesObject } from '../kinds.js';
+import type { Plugin } from '../plugin.js';
+import type { Event } from '../response.js';
+import { type HostCalls } from './host.js';
+export { checkCrd, golden, goldenCases, type GoldenCase, type GoldenOptions } from './golden.js';
+export type { HostCalls, LogLine, Measurement } from './host.js';
+/** The input of a call. */
+export interface CallOptions {
+    /** The parent. A missing `metadata.uid` becomes `uid`; `apiVersion` and `kind` are those of the plugin's parents. */
+    parent: KubernetesObject;
+    /** Live children, in any order: those of an earlier response, for example. */
+    children?: readonly KubernetesObject[];
+    /** The objects of the requirements that the host has served, by the requirement's id. */
+    related?: Readonly<Record<string, readonly KubernetesObject[]>>;
+    /** The Plugin's `spec.config`. */
+    config?: unknown;
+    /** Whether the plugin has to clean up (`Request.isFinalizing`). */
+    finalize?: boolean;
+    /** Whether the parent's namespace is being deleted (`Request.isNamespaceTerminating`). */
+    namespaceTerminating?: boolean;
+    /** The wall clock, a time in RFC 3339. The default is the beginning of 2026. */
+    at?: string;
+}
+/** The response of a plugin with parsed JSON, and the calls of the host's functions. */
+export interface TestResponse extends HostCalls {
+    /** All desired children, in the plugin's order. */
+    children: (KubernetesObject & {
+        apiVersion: string;
+        kind: string;
+        metadata: {
+            name: string;
+        };
+    })[];
+    /** The plugin's part of the status, with its conditions. */
+    status: any;
+    /** Milliseconds until the next reconcile. */
+    requeue: number | undefined;
+    /** Events on the parent. */
+    events: Event[];
+    /** Related objects that the response depends on. */
+    requirements: contract.Requirement[];
+    /** Whether the host may remove the finalizer. */
+    finalized: boolean;
+}
+/** The outcome of a call: its response, or its failure. */
+export type Outcome = {
+    response: TestResponse;
+    failure?: undefined;
+} | {
+    response?: undefined;
+    failure: Failure;
+    calls: HostCalls;
+};
+/**
+ * Calls the plugin and returns its response.
+ *
+ * @throws {Failure} the plugin's failure. The stack of an unexpected error is its `cause`.
+ * @throws {Error} if the host would reject the response: a child or a related object of a kind that the plugin does not declare, or a
+ * status that is not of its type; and if the plugin measures something that it does not declare, which the host would drop.
+ */
+export declare function call(plugin: Plugin, options: CallOptions): TestResponse;
+/** Calls the plugin as {@link call}, and returns a failure instead of throwing it. */
+export declare function attempt(plugin: Plugin, options: CallOptions): Outcome;
+/** A write of a parent. */
+export interface ReviewOptions {
+    /** The operation. By default it follows from the objects that there are. */
+    operation?: 'create' | 'update' | 'delete';
+    /** The object after the write. */
+    object?: KubernetesObject;
+    /** The object before the write. */
+    oldObject?: KubernetesObject;
+    /** The name of the user; `user` by default. */
+    username?: string;
+    /** The Plugin's `spec.config`. */
+    config?: unknown;
+}
+/** Calls the plugin's admission. */
+export declare function review(plugin: Plugin, options: ReviewOptions): Verdict;
+/** The plugin's CRD; undefined for a plugin on an existing kind. */
+export declare function crd(plugin: Plugin): JsonObject | undefined;

@@ -1,0 +1,179 @@
+/**
+ * Calls a plugin in a plain test, without WebAssembly and without a cluster. The call goes through the same bytes as in the host.
+ *
+ * ```ts
+ * import assert from 'node:assert/strict';
+ * import test from 'node:test';
+ * import { call } from '@windlass/plugin/testing';
+ * import echo from '../src/plugin.js';
+ *
+ * test('as many Pods as desired', () => {
+ *   const { children } = call(echo, { parent: { metadata: { name: 'web' }, spec: { replicas: 2, image: 'nginx' } } });
+ *   assert.deepEqual(children.map((pod) => pod.metadata.name), ['web-0', 'web-1']);
+ * });
+ * ```
+ *
+ * @packageDocumentation
+ */
+import { Failure } from '../failure.js';
+import { decode, encode } from '../json.js';
+import { record } from './host.js';
+export { checkCrd, golden, goldenCases } from './golden.js';
+/**
+ * Calls the plugin and returns its response.
+ *
+ * @throws {Failure} the plugin's failure. The stack of an unexpected error is its `cause`.
+ * @throws {Error} if the host would reject the response: a child or a related object of a kind that the plugin does not declare, or a
+ * status that is not of its type; and if the plugin measures something that it does not declare, which the host would drop.
+ */
+export function call(plugin, options) {
+    const { response, failure } = attempt(plugin, options);
+    if (failure !== undefined) {
+        throw failure;
+    }
+    return response;
+}
+/** Calls the plugin as {@link call}, and returns a failure instead of throwing it. */
+export function attempt(plugin, options) {
+    const request = requestOf(plugin, options);
+    const now = new Date(options.at ?? '2026-01-01T00:00:00Z');
+    if (Number.isNaN(now.getTime())) {
+        throw new TypeError(`at: ${options.at} is not a time in RFC 3339`);
+    }
+    const { value, calls } = record(now, () => {
+        try {
+            return { response: plugin.reconciler.reconcile(request) };
+        }
+        catch (error) {
+            return { failure: failureOf(error) };
+        }
+    });
+    if (value.failure !== undefined) {
+        const stack = value.failure.type === 'failed' ? calls.logs.filter(({ level }) => level === 'error').at(-1) : undefined;
+        value.failure.cause = stack?.message;
+        return { failure: value.failure, calls };
+    }
+    const response = { ...parsed(value.response), ...calls };
+    check(plugin, response);
+    return { response };
+}
+/** Calls the plugin's admission. */
+export function review(plugin, options) {
+    const { admission } = plugin;
+    if (admission === undefined) {
+        throw new Error(`plugin ${plugin.definition.name} has no function review`);
+    }
+    const { object, oldObject, username = 'user', config } = options;
+    const operation = options.operation ?? (object === undefined ? 'delete' : oldObject === undefined ? 'create' : 'update');
+    const json = (value) => (value === undefined ? undefined : encode(value));
+    const request = { operation, object: json(object), oldObject: json(oldObject), username, config: json(config) };
+    const verdict = record(new Date('2026-01-01T00:00:00Z'), () => admission.review(request)).value;
+    switch (verdict.tag) {
+        case 'allow':
+            return { allow: verdict.val };
+        case 'replace':
+            return { replace: decode(verdict.val) };
+        case 'deny':
+            return { deny: verdict.val };
+    }
+}
+/** The plugin's CRD; undefined for a plugin on an existing kind. */
+export function crd(plugin) {
+    const { parent } = plugin.reconciler.describe();
+    return parent.tag === 'custom' ? decode(parent.val) : undefined;
+}
+function requestOf(plugin, options) {
+    const { parent, children = [], related = {}, config, finalize = false, namespaceTerminating = false } = options;
+    const kind = parentKind(plugin);
+    const metadata = { uid: 'uid', ...parent.metadata };
+    return {
+        phase: finalize ? 'finalize' : 'sync',
+        parent: encode({ apiVersion: kind.apiVersion, kind: kind.name, ...parent, metadata }),
+        children: children.map(observed).sort(byKey),
+        related: Object.entries(related).map(([id, objects]) => ({ id, objects: objects.map(observed).sort(byKey) })),
+        config: config === undefined ? undefined : encode(config),
+        extensions: namespaceTerminating ? [['namespace-terminating', encode(true)]] : [],
+    };
+}
+function parentKind(plugin) {
+    const { existing, crd } = plugin.definition.parent;
+    if (existing !== undefined) {
+        return existing.kind;
+    }
+    const { group, names, versions } = crd.spec;
+    return { apiVersion: `${group}/${versions[0].name}`, name: names.kind };
+}
+function observed(object) {
+    const { apiVersion = '', kind = '', metadata } = object;
+    return { kind: { apiVersion, name: kind }, namespace: metadata?.namespace, name: metadata?.name ?? '', object: encode(object) };
+}
+/** The order in which the host sends objects. */
+function byKey(first, second) {
+    const key = ({ kind, namespace = '', name }) => Buffer.from([kind.apiVersion, kind.name, namespace, name].join('\0'));
+    return Buffer.compare(key(first), key(second));
+}
+function failureOf(error) {
+    const failure = error;
+    return failure.tag === 'retry'
+        ? new Failure('retry', failure.val.message, Number(failure.val.after))
+        : new Failure(failure.tag, failure.val);
+}
+function parsed(response) {
+    return {
+        children: response.children.map((child) => decode(child)),
+        status: response.status && decode(response.status),
+        requeue: response.requeue === undefined ? undefined : Number(response.requeue),
+        events: response.events.map(({ eventType, reason, message }) => ({
+            type: eventType === 'normal' ? 'Normal' : 'Warning',
+            reason,
+            message,
+        })),
+        requirements: response.requirements,
+        finalized: response.finalized,
+    };
+}
+/** Throws if the host would reject or drop a part of the response. */
+function check(plugin, response) {
+    const descriptor = plugin.reconciler.describe();
+    const has = (kinds, apiVersion, name) => kinds.some((kind) => kind.apiVersion === apiVersion && kind.name === name);
+    const childKinds = descriptor.children.map(({ kind }) => kind);
+    for (const { apiVersion, kind, metadata } of response.children) {
+        if (!has(childKinds, apiVersion, kind)) {
+            throw new Error(`child ${kind} ${metadata.name}: the plugin's children do not include ${apiVersion} ${kind}`);
+        }
+    }
+    for (const { id, kind } of response.requirements) {
+        if (!has(descriptor.related, kind.apiVersion, kind.name)) {
+            throw new Error(`requirement ${id}: the plugin's related kinds do not include ${kind.apiVersion} ${kind.name}`);
+        }
+    }
+    const { status } = plugin.definition.parent;
+    const { conditions: _, ...own } = response.status ?? {};
+    if (status !== undefined && Object.keys(own).length > 0) {
+        const unknown = dropped(own, status.read(own, 'status'), 'status');
+        if (unknown !== undefined) {
+            throw new Error(`${unknown}: the type of the status has no such field, and the API server drops it`);
+        }
+    }
+    for (const { metric, labels } of response.measurements) {
+        const declared = descriptor.metrics.find(({ name }) => name === metric);
+        const unknown = declared && Object.keys(labels).find((label) => !declared.labels.includes(label));
+        if (declared === undefined || unknown !== undefined) {
+            throw new Error(`metric ${metric}${unknown === undefined ? '' : `, label ${unknown}`}: the plugin does not declare it`);
+        }
+    }
+}
+/** The path of the first field that is missing in a copy without unknown fields. */
+function dropped(all, known, path) {
+    if (typeof all !== 'object' || all === null || typeof known !== 'object' || known === null) {
+        return undefined;
+    }
+    for (const [name, value] of Object.entries(all)) {
+        const field = Array.isArray(all) ? `${path}[${name}]` : `${path}.${name}`;
+        const found = Object.hasOwn(known, name) ? dropped(value, known[name], field) : field;
+        if (found !== undefined) {
+            return found;
+        }
+    }
+    return undefined;
+}

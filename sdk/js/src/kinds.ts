@@ -1,0 +1,100 @@
+/** Kinds of Kubernetes objects. */
+
+import type * as contract from './contract.js';
+
+/** The fields of an object's `metadata` that plugins write. */
+export interface ObjectMeta {
+  /** The name. */
+  name?: string | undefined;
+  /** The namespace. Leave it out of children in the parent's namespace: the host sets it. */
+  namespace?: string | undefined;
+  /** The labels. */
+  labels?: Record<string, string> | undefined;
+  /** The annotations. */
+  annotations?: Record<string, string> | undefined;
+  /** All others. */
+  [field: string]: any;
+}
+
+/**
+ * A Kubernetes object as a plain object. Its other fields have any type; for more, give {@link kind} a type, such as `V1Pod` of
+ * `@kubernetes/client-node`.
+ */
+export interface KubernetesObject {
+  /** As in `apps/v1`. */
+  apiVersion?: string | undefined;
+  /** As in `Deployment`. */
+  kind?: string | undefined;
+  /** The metadata. */
+  metadata?: ObjectMeta | undefined;
+  /** All others. */
+  [field: string]: any;
+}
+
+declare const objectType: unique symbol;
+
+/** A kind of objects, by the fields `apiVersion` and `kind`; {@link LiveObject.object} has the type `T`. */
+export interface Kind<T = KubernetesObject> extends contract.Kind {
+  /** Only for the compiler. */
+  readonly [objectType]?: T;
+}
+
+/**
+ * Names a kind.
+ *
+ * ```ts
+ * const Certificate = kind('cert-manager.io/v1', 'Certificate');
+ * const Pod = kind<V1Pod>('v1', 'Pod'); // with a type of @kubernetes/client-node
+ * ```
+ */
+export function kind<T = KubernetesObject>(apiVersion: string, name: string): Kind<T> {
+  return Object.freeze({ apiVersion, name });
+}
+
+/** A kind of the contract. @internal */
+export function kindOf(kind: Kind<any> | undefined, path: string): contract.Kind {
+  if (kind?.apiVersion === undefined || kind.name === undefined) {
+    throw new TypeError(`${path} is not a kind`);
+  }
+  return { apiVersion: kind.apiVersion, name: kind.name };
+}
+
+/** Kinds that many plugins need. */
+export const kinds = Object.freeze({
+  /** `v1` ConfigMap. */
+  ConfigMap: kind('v1', 'ConfigMap'),
+  /** `v1` LimitRange. */
+  LimitRange: kind('v1', 'LimitRange'),
+  /** `v1` Namespace. */
+  Namespace: kind('v1', 'Namespace'),
+  /** `v1` PersistentVolumeClaim. */
+  PersistentVolumeClaim: kind('v1', 'PersistentVolumeClaim'),
+  /** `v1` Pod. */
+  Pod: kind('v1', 'Pod'),
+  /** `v1` ResourceQuota. */
+  ResourceQuota: kind('v1', 'ResourceQuota'),
+  /** `v1` Secret. */
+  Secret: kind('v1', 'Secret'),
+  /** `v1` Service. */
+  Service: kind('v1', 'Service'),
+  /** `v1` ServiceAccount. */
+  ServiceAccount: kind('v1', 'ServiceAccount'),
+  /** `apps/v1` DaemonSet. */
+  DaemonSet: kind('apps/v1', 'DaemonSet'),
+  /** `apps/v1` Deployment. */
+  Deployment: kind('apps/v1', 'Deployment'),
+  /** `apps/v1` StatefulSet. */
+  StatefulSet: kind('apps/v1', 'StatefulSet'),
+  /** `autoscaling/v2` HorizontalPodAutoscaler. */
+  HorizontalPodAutoscaler: kind('autoscaling/v2', 'HorizontalPodAutoscaler'),
+  /** `batch/v1` CronJob. */
+  CronJob: kind('batch/v1', 'CronJob'),
+  /** `batch/v1` Job. */
+  Job: kind('batch/v1', 'Job'),
+  /** `networking.k8s.io/v1` Ingress. */
+  Ingress: kind('networking.k8s.io/v1', 'Ingress'),
+  /** `networking.k8s.io/v1` NetworkPolicy. */
+  NetworkPolicy: kind('networking.k8s.io/v1', 'NetworkPolicy'),
+  /** `policy/v1` PodDisruptionBudget. */
+  PodDisruptionBudget: kind('policy/v1', 'PodDisruptionBudget'),
+});

@@ -1,0 +1,290 @@
+/** The request of a call, typed. */
+
+import type * as contract from './contract.js';
+import { Failure, failed } from './failure.js';
+import { decode, type JsonObject, type JsonValue } from './json.js';
+import type { Kind, KubernetesObject } from './kinds.js';
+import type { Schema } from './schema.js';
+
+/** The fields of an object's `metadata` that plugins need. */
+export interface Metadata {
+  /** The name. */
+  readonly name: string;
+  /** The namespace; absent for a cluster-scoped object. */
+  readonly namespace?: string;
+  /** The unique id: a later object of the same name has another one. */
+  readonly uid: string;
+  /** The generation, which grows with each change of the spec. */
+  readonly generation: number;
+  /** The labels. */
+  readonly labels: Readonly<Record<string, string>>;
+  /** The annotations. */
+  readonly annotations: Readonly<Record<string, string>>;
+  /** The time of creation in RFC 3339. */
+  readonly creationTimestamp?: string;
+  /** The time of the deletion request in RFC 3339; absent while the object is not being deleted. */
+  readonly deletionTimestamp?: string;
+  /** All others, as the API server sent them. */
+  readonly [field: string]: any;
+}
+
+/** One entry of an object's `status.conditions`. */
+export interface LiveCondition {
+  /** The type, in CamelCase: `Ready`. */
+  readonly type: string;
+  /** The status. */
+  readonly status: 'True' | 'False' | 'Unknown';
+  /** Why the condition has this status, in CamelCase. */
+  readonly reason?: string;
+  /** Details for users. */
+  readonly message?: string;
+  /** The time of the last change of `status` in RFC 3339. */
+  readonly lastTransitionTime?: string;
+}
+
+/** @internal */
+export function metadataOf(object: KubernetesObject): Metadata {
+  return { name: '', uid: '', generation: 0, labels: {}, annotations: {}, ...object.metadata } as Metadata;
+}
+
+function conditionOf(object: KubernetesObject, type: string): LiveCondition | undefined {
+  const conditions: unknown = object['status']?.conditions;
+  return Array.isArray(conditions) ? conditions.find((condition) => condition?.type === type) : undefined;
+}
+
+/** A value that is computed at the first read. */
+function lazy<T>(compute: () => T): () => T {
+  let value: { of: T } | undefined;
+  return () => (value ??= { of: compute() }).of;
+}
+
+/** A live object: a child or a related object. */
+export class LiveObject<T = KubernetesObject> {
+  readonly #observed: contract.Observed;
+  #object: KubernetesObject | undefined;
+
+  /** @internal */
+  constructor(observed: contract.Observed) {
+    this.#observed = observed;
+  }
+
+  /** The kind. */
+  get kind(): contract.Kind {
+    return this.#observed.kind;
+  }
+
+  /** The name. */
+  get name(): string {
+    return this.#observed.name;
+  }
+
+  /** The namespace; undefined for a cluster-scoped object. */
+  get namespace(): string | undefined {
+    return this.#observed.namespace;
+  }
+
+  /** The object as the API server sent it. It is parsed at the first read. */
+  get object(): T {
+    return this.#parsed() as T;
+  }
+
+  /** The metadata. */
+  get metadata(): Metadata {
+    return metadataOf(this.#parsed());
+  }
+
+  /** Whether the object is being deleted (`metadata.deletionTimestamp`). */
+  get isBeingDeleted(): boolean {
+    return this.metadata.deletionTimestamp !== undefined;
+  }
+
+  /** The entry of `status.conditions` with this type. */
+  condition(type: string): LiveCondition | undefined {
+    return conditionOf(this.#parsed(), type);
+  }
+
+  /** Whether the condition of this type has status True. */
+  isConditionTrue(type: string): boolean {
+    return this.condition(type)?.status === 'True';
+  }
+
+  #parsed(): KubernetesObject {
+    return (this.#object ??= decode(this.#observed.object) as KubernetesObject);
+  }
+}
+
+/** Everything that a response may depend on. */
+export class Request<Spec = any, Status = any, Config = any> {
+  /** The untyped request of the contract. */
+  readonly raw: contract.Request;
+  readonly #parent: () => KubernetesObject;
+  readonly #metadata: () => Metadata;
+  readonly #spec: () => Spec;
+  readonly #status: () => Status | undefined;
+  readonly #config: () => Config;
+  readonly #children: () => readonly LiveObject[];
+
+  /** @internal */
+  constructor(raw: contract.Request, types: Types<Spec, Status, Config>) {
+    this.raw = raw;
+    this.#parent = lazy(() => decode(raw.parent) as KubernetesObject);
+    this.#metadata = lazy(() => metadataOf(this.parent));
+    this.#spec = lazy(() => readSpec(types.spec, this.parent));
+    this.#status = lazy(() => readStatus(types.status, this.parent['status']));
+    this.#config = lazy(() => readConfig(types.config, raw.config));
+    this.#children = lazy(() => raw.children.map((child) => new LiveObject(child)));
+  }
+
+  /** The parent's name. */
+  get name(): string {
+    return this.metadata.name;
+  }
+
+  /** The parent's namespace; undefined for a cluster-scoped parent. */
+  get namespace(): string | undefined {
+    return this.metadata.namespace;
+  }
+
+  /** The parent's uid. */
+  get uid(): string {
+    return this.metadata.uid;
+  }
+
+  /** The parent's metadata. */
+  get metadata(): Metadata {
+    return this.#metadata();
+  }
+
+  /**
+   * The parent's spec, with defaults. A call whose spec is invalid fails before the plugin's function runs, unless the parent is
+   * being finalized: then reading the spec fails, so that a parent with an invalid spec can still be cleaned up and deleted.
+   */
+  get spec(): Spec {
+    return this.#spec();
+  }
+
+  /**
+   * The parent's status as last written; undefined if there is none, or if it is not of the declared type (an older version may have
+   * written it).
+   */
+  get status(): Status | undefined {
+    return this.#status();
+  }
+
+  /** The whole parent, as the API server sent it, for kinds with fields outside `spec`. */
+  get parent(): KubernetesObject {
+    return this.#parent();
+  }
+
+  /**
+   * The Plugin's `spec.config`; without one, `{}` is read. A config that is not of the declared type makes the call fail
+   * (`failed`): the parent's user cannot correct it.
+   */
+  get config(): Config {
+    return this.#config();
+  }
+
+  /**
+   * Whether the parent is being deleted or has left the label selector, and the plugin has to clean up
+   * ({@link Definition.finalizes}). The response then lists the children that must still exist, and {@link Response.finalized} ends
+   * the parent.
+   */
+  get isFinalizing(): boolean {
+    return this.raw.phase === 'finalize';
+  }
+
+  /**
+   * Whether the parent is being finalized in a namespace that is being deleted. No child can be created there, and the host removes
+   * the finalizer after 30 seconds: a plugin that cleans up with a Job must do without it.
+   */
+  get isNamespaceTerminating(): boolean {
+    return this.raw.extensions.some(([name]) => name === 'namespace-terminating');
+  }
+
+  /**
+   * Whether the children of the last response for the current generation of the spec have been applied: the host writes this into
+   * `status.observedGeneration` and the condition `Stalled`. Until then the live children belong to an older spec: however complete
+   * they look, the parent is not ready. Always false for kinds whose status has no such fields, as built-in kinds.
+   */
+  get isSpecApplied(): boolean {
+    const observed: unknown = this.parent['status']?.observedGeneration;
+    return (
+      typeof observed === 'number' &&
+      observed >= this.metadata.generation &&
+      conditionOf(this.parent, 'Stalled')?.status !== 'True'
+    );
+  }
+
+  /** All live children, ordered by apiVersion, kind, namespace and name; see {@link childrenOf}. */
+  get children(): readonly LiveObject[] {
+    return this.#children();
+  }
+
+  /**
+   * The live children of one kind, ordered by namespace and name. Children that are being deleted are among them. Children that the
+   * host leaves out because the request would exceed `spec.limits.requestBytes` are not; the host neither changes, deletes nor
+   * recreates those.
+   */
+  childrenOf<T>(kind: Kind<T>): LiveObject<T>[] {
+    return ofKind(this.children, kind);
+  }
+
+  /** The live child of this kind and name, in the parent's namespace or in another one that a cluster-scoped parent names. */
+  child<T>(kind: Kind<T>, name: string, namespace: string | undefined = this.namespace): LiveObject<T> | undefined {
+    return this.childrenOf(kind).find((child) => child.name === name && child.namespace === namespace);
+  }
+
+  /**
+   * The related objects that the requirement of this id selects. Undefined while the host has not served the requirement: return a
+   * response with the requirement and without whatever depends on it, and the host calls again at once. The kind is that of the
+   * requirement: it gives the objects their type.
+   */
+  related<T = KubernetesObject>(id: string, kind?: Kind<T>): LiveObject<T>[] | undefined {
+    const objects = this.raw.related.find((related) => related.id === id)?.objects.map((object) => new LiveObject(object));
+    return objects && (kind === undefined ? (objects as LiveObject<any>[]) : ofKind(objects, kind));
+  }
+}
+
+/** The types of a plugin. @internal */
+export interface Types<Spec, Status, Config> {
+  spec: Schema<Spec> | undefined;
+  status: Schema<Status> | undefined;
+  config: Schema<Config> | undefined;
+}
+
+function ofKind<T>(objects: readonly LiveObject[], kind: Kind<T>): LiveObject<T>[] {
+  return objects.filter(
+    (object) => object.kind.name === kind.name && object.kind.apiVersion === kind.apiVersion,
+  ) as LiveObject<any>[];
+}
+
+/** Reads the spec of a parent. @internal */
+export function readSpec<Spec>(type: Schema<Spec> | undefined, parent: KubernetesObject): Spec {
+  // A parent without spec is one whose fields all have defaults, or a built-in kind that has no spec.
+  const spec: JsonValue = parent['spec'] ?? {};
+  return type === undefined ? (spec as Spec) : type.read(spec, 'spec');
+}
+
+function readStatus<Status>(type: Schema<Status> | undefined, status: JsonObject | null | undefined): Status | undefined {
+  if (type === undefined || status === undefined || status === null) {
+    return (status as Status | null) ?? undefined;
+  }
+  try {
+    return type.read(status, 'status');
+  } catch (error) {
+    if (error instanceof Failure) {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+/** Reads the Plugin's `spec.config`. @internal */
+export function readConfig<Config>(type: Schema<Config> | undefined, config: Uint8Array | undefined): Config {
+  const value = config === undefined ? {} : decode(config);
+  try {
+    return type === undefined ? (value as Config) : type.read(value, "the Plugin's spec.config");
+  } catch (error) {
+    throw error instanceof Failure ? failed(error.message) : error;
+  }
+}

@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test from 'node:test';
+
+import { customResource, kinds, log, measure, plugin, t } from '@windlass/plugin';
+import { call, checkCrd, goldenCases } from '@windlass/plugin/testing';
+
+const parent = customResource({
+  group: 'example.com',
+  version: 'v1',
+  kind: 'Dice',
+  spec: t.object({ count: t.integer({ minimum: 0, maximum: 6 }) }),
+  status: t.object({ at: t.string({ maxLength: 24 }) }),
+});
+
+/** The definition of a plugin that uses clocks and random numbers. */
+const definition = {
+  name: 'dice',
+  version: '1.0.0',
+  parent,
+  children: [kinds.ConfigMap],
+  metrics: [{ name: 'thrown', type: /** @type {const} */ ('counter'), description: 'Dice.', labels: ['parent'] }],
+  reconcile(/** @type {import('@windlass/plugin').Request<{ count: number }>} */ request) {
+    log.info(`throws ${request.spec.count}`);
+    measure('thrown', request.spec.count, { parent: request.name });
+    const data = Array.from({ length: request.spec.count }, () => [crypto.randomUUID(), String(Math.random())]);
+    return {
+      children: [{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'dice' }, data: Object.fromEntries(data) }],
+      status: { at: new Date().toISOString() },
+    };
+  },
+};
+const dice = plugin(definition);
+
+/**
+ * Runs a function with a folder of these files.
+ *
+ * @param {Record<string, string>} files
+ * @param {(folder: string) => void} run
+ */
+function withFolder(files, run) {
+  const folder = mkdtempSync(join(tmpdir(), 'windlass-'));
+  try {
+    for (const [name, text] of Object.entries(files)) {
+      writeFileSync(join(folder, name), text);
+    }
+    run(folder);
+  } finally {
+    rmSync(folder, { recursive: true });
+    delete process.env['UPDATE_EXPECT'];
+  }
+}
+
+const REQUEST = "description: One\nparent: {metadata: {name: d}, spec: {count: 1}}\nat: '2026-02-03T04:05:06Z'\n";
+const INVALID = 'description: Many\nparent: {metadata: {name: d}, spec: {count: 7}}\n';
+
+test('clocks and random numbers are the same in every call, and are the real ones afterwards', () => {
+  const options = { parent: { spec: { count: 2 } }, at: '2026-02-03T04:05:06Z' };
+  const response = call(dice, options);
+  assert.deepEqual(call(dice, options), response);
+  assert.equal(response.status.at, '2026-02-03T04:05:06.000Z');
+  assert.equal(call(dice, { parent: { spec: { count: 2 } } }).status.at, '2026-01-01T00:00:00.000Z');
+  assert.equal(new Set(Object.keys(response.children[0]?.['data'])).size, 2);
+  assert.notEqual(crypto.randomUUID(), crypto.randomUUID());
+  assert(Date.now() > Date.parse('2026-01-02T00:00:00Z'));
+});
+
+test('a response that the host would reject is an error', () => {
+  const options = { parent: { spec: { count: 1 } } };
+  const error = (/** @type {object} */ fields) => {
+    try {
+      call(plugin({ ...definition, ...fields }), options);
+    } catch (error) {
+      return /** @type {Error} */ (error).message;
+    }
+  };
+  assert.equal(error({ children: [kinds.Pod] }), "child ConfigMap dice: the plugin's children do not include v1 ConfigMap");
+  assert.equal(error({ metrics: [] }), 'metric thrown: the plugin does not declare it');
+  const metric = { name: 'thrown', type: 'counter', description: 'Dice.' };
+  assert.equal(error({ metrics: [metric] }), 'metric thrown, label parent: the plugin does not declare it');
+  assert.equal(error({ reconcile: () => ({ status: { other: 1 } }) }), 'status.at: is required');
+  assert.equal(error({ reconcile: () => ({ status: { at: 'x'.repeat(25) } }) }), 'status.at: has 25 characters, more than 24');
+  const unknown = { at: '', other: [1] };
+  assert.match(error({ reconcile: () => ({ status: unknown }) }) ?? '', /^status\.other: the type of the status has no such/);
+  const requirements = [{ id: 'a', kind: kinds.Secret, name: 'b' }];
+  assert.equal(error({ reconcile: () => ({ requirements }) }), "requirement a: the plugin's related kinds do not include v1 Secret");
+  const related = [kinds.Secret];
+  assert.equal(error({ related, reconcile: () => ({ requirements }) }), undefined);
+});
+
+test('UPDATE_EXPECT writes the expected responses, with which later calls are compared', () => {
+  withFolder({ 'one.yaml': REQUEST, 'many.yaml': INVALID }, (folder) => {
+    const [many, one] = goldenCases(dice, folder);
+    assert.deepEqual([many?.name, one?.name], ['many', 'one']);
+    assert.throws(() => one?.check(), /one\.answer\.yaml is missing: UPDATE_EXPECT=1 writes it/);
+
+    process.env['UPDATE_EXPECT'] = '1';
+    many?.check();
+    one?.check();
+    delete process.env['UPDATE_EXPECT'];
+    many?.check();
+    one?.check();
+
+    const answer = join(folder, 'many.answer.yaml');
+    assert.equal(readFileSync(answer, 'utf8'), 'invalid: "spec.count: 7 is not between 0 and 6"\n');
+    writeFileSync(answer, 'invalid: "spec.count: worded otherwise"\n');
+    assert.throws(() => many?.check(), assert.AssertionError);
+    const [byField] = goldenCases(dice, folder, { invalid: 'field' });
+    byField?.check();
+    process.env['UPDATE_EXPECT'] = '1';
+    byField?.check();
+    assert.match(readFileSync(answer, 'utf8'), /worded otherwise/, 'the words of another language stay');
+  });
+});
+
+test('the expected response has what the plugin called, without empty fields and in order', () => {
+  withFolder({ 'one.yaml': REQUEST }, (folder) => {
+    process.env['UPDATE_EXPECT'] = '1';
+    goldenCases(dice, folder)[0]?.check();
+    const text = readFileSync(join(folder, 'one.answer.yaml'), 'utf8').replace(/^    .*-.*: .*$/m, '    uuid: number');
+    assert.equal(
+      text,
+      `children:
+- apiVersion: v1
+  data:
+    uuid: number
+  kind: ConfigMap
+  metadata:
+    name: dice
+logs:
+- throws 1
+measurements:
+- labels:
+    parent: d
+  metric: thrown
+  value: 1
+status:
+  at: 2026-02-03T04:05:06.000Z
+`,
+    );
+  });
+});
+
+test('a plugin with another response in its second call is found', () => {
+  let count = 0;
+  const counting = plugin({ ...definition, reconcile: () => ({ status: { at: String(count++) } }) });
+  withFolder({ 'one.yaml': REQUEST, 'one.answer.yaml': 'status: {at: "0"}\n' }, (folder) => {
+    assert.throws(() => goldenCases(counting, folder)[0]?.check(), /the same request has two responses/);
+  });
+});
+
+test('a folder without cases, a response without request and an unknown field are errors', () => {
+  withFolder({}, (folder) => assert.throws(() => goldenCases(dice, folder), /has no cases/));
+  withFolder({ 'one.yaml': REQUEST, 'two.answer.yaml': '{}' }, (folder) =>
+    assert.throws(() => goldenCases(dice, folder), /two\.answer\.yaml has no request/),
+  );
+  withFolder({ 'one.yaml': `${REQUEST}child: []\n` }, (folder) =>
+    assert.throws(() => goldenCases(dice, folder), /one\.yaml has the unknown field child/),
+  );
+});
+
+test('large numbers of a case are exact', () => {
+  const big = customResource({ group: 'a.b', version: 'v1', kind: 'Big', spec: t.object({ n: t.bigint(), small: t.integer() }) });
+  const plus = plugin({
+    name: 'plus',
+    version: '1.0.0',
+    parent: big,
+    reconcile: ({ spec }) => ({ events: [{ type: 'Normal', reason: 'N', message: `${spec.n + 1n} ${spec.small}` }] }),
+  });
+  const request = 'description: Big\nparent: {spec: {n: 9223372036854775806, small: 7}}\n';
+  const answer = "events: [{type: Normal, reason: N, message: '9223372036854775807 7'}]\n";
+  withFolder({ 'a.yaml': request, 'a.answer.yaml': answer }, (folder) => goldenCases(plus, folder)[0]?.check());
+});
+
+test('the file of the CRD is compared and written', () => {
+  withFolder({}, (folder) => {
+    const file = join(folder, 'crd.json');
+    assert.throws(() => checkCrd(dice, file), /crd\.json is missing: UPDATE_EXPECT=1 writes it/);
+    process.env['UPDATE_EXPECT'] = '1';
+    checkCrd(dice, file);
+    delete process.env['UPDATE_EXPECT'];
+    checkCrd(dice, file);
+    assert.match(readFileSync(file, 'utf8'), /^\{\n "apiVersion": "apiextensions.k8s.io\/v1",\n "kind"/);
+    writeFileSync(file, '{}');
+    assert.throws(() => checkCrd(dice, file), assert.AssertionError);
+  });
+});
