@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// Files and folders that tools leave behind, and tests of the SDKs themselves.
-const SKIPPED: [&str; 9] =
-    ["__pycache__", "build", "dist", "node_modules", "package-lock.json", "target", "test", "testdata", "tests"];
+const SKIPPED: [&str; 8] =
+    ["__pycache__", "build", "node_modules", "package-lock.json", "target", "test", "testdata", "tests"];
+/// The sources of what `js/dist` has compiled.
+const SOURCES: [&str; 2] = ["js/src", "js/tsconfig.json"];
 
 fn main() -> io::Result<()> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
@@ -31,17 +33,19 @@ fn collect(folder: &Path, within: &Path, files: &mut Vec<(PathBuf, PathBuf)>) ->
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let (name, path) = (entry.file_name(), entry.path());
-        let text = name.to_string_lossy();
-        let is_skipped = SKIPPED.contains(&&*text)
+        let (text, within) = (name.to_string_lossy(), within.join(&name));
+        let is_source = folder.ends_with("sdk/js") && SOURCES.iter().any(|source| within.as_os_str() == *source);
+        let is_skipped = is_source
+            || SKIPPED.contains(&&*text)
             || text.starts_with('.') && text != ".gitignore"
             || [".egg-info", "_test.go", ".test.js", ".tsbuildinfo", ".pyc"].iter().any(|end| text.ends_with(end));
         if is_skipped {
             continue;
         }
         if path.is_dir() {
-            collect(&path, &within.join(&name), files)?;
+            collect(&path, &within, files)?;
         } else {
-            files.push((within.join(&name), path));
+            files.push((within, path));
         }
     }
     Ok(())

@@ -16,5 +16,5 @@ pub(crate) fn build(project: &Project, tools: &Tools, folder: &Path) -> anyhow::
     // The runtime of the bindings allocates with a function of Go's runtime, which the linker rejects by default.
     command.args(["-ldflags=-s -w -checklinkname=0", "-o"]).arg(&file).arg(".");
     run(&mut command)?;
-    module::of_go(read(&file, "go build")?, folder)
+    module::of_go(read(&file)?, folder)
 }

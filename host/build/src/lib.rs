@@ -46,7 +46,6 @@ pub fn build(project: &Project, tools: &Tools) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// Reads a file that a tool has just written.
-fn read(file: &Path, tool: &str) -> anyhow::Result<Vec<u8>> {
-    fs::read(file).with_context(|| format!("{tool} succeeded, but wrote no {}", file.display()))
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(file).with_context(|| format!("cannot read {}", file.display()))
 }

@@ -22,7 +22,7 @@ pub(crate) fn build(project: &Project, tools: &Tools) -> anyhow::Result<Vec<u8>>
     let messages = String::from_utf8_lossy(&messages);
     let file = messages.lines().filter_map(|line| wasm_file(&serde_json::from_str(line).ok()?)).next_back();
     let file = file.context("cargo built no module; Cargo.toml needs `crate-type = [\"cdylib\"]` in [lib]")?;
-    module::of_rust(&read(Path::new(&file), "cargo")?)
+    module::of_rust(&read(Path::new(&file))?)
 }
 
 /// The module in one of cargo's `compiler-artifact` messages, if there is one.

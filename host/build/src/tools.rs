@@ -11,6 +11,8 @@ use anyhow::{Context as _, bail};
 pub struct Tools {
     /// Folders that are searched before those of the project, and before `PATH`.
     pub folders: Vec<PathBuf>,
+    /// Folders of Python packages, instead of those that the project's Python has.
+    pub python_packages: Vec<PathBuf>,
 }
 
 impl Tools {
@@ -66,7 +68,7 @@ mod tests {
             fs::copy("/bin/sh", folder.join("a-program")).expect("copied");
         }
         fs::write(first.join("no-program"), "").expect("written");
-        let tools = Tools { folders: vec![first.clone()] };
+        let tools = Tools { folders: vec![first.clone()], ..Tools::default() };
         let find = |program| tools.find(program, &[second.clone()], "install it").map_err(|error| error.to_string());
         assert_eq!(find("a-program"), Ok(first.join("a-program")));
         assert_eq!(find("no-program"), Err("no-program is missing; install it".to_owned()));

@@ -1,18 +1,17 @@
-//! Makes a component of a core module, and a guest of WebAssembly text.
+//! Writes components, and makes a guest of WebAssembly text.
 
 use std::{fs, io, path::Path};
 
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use wasmparser::{Validator, WasmFeatures};
-use wit_component::ComponentEncoder;
 
 use super::Guest;
 
 /// Wraps a module, which contains the description of its imports and exports.
 pub(super) fn make(module: &Path, path: &Path) -> Result<Guest> {
     let bytes = fs::read(module).with_context(|| format!("cannot read {}", module.display()))?;
-    let component = ComponentEncoder::default().module(&bytes)?.encode()?;
+    let component = windlass_build::of_rust(&bytes)?;
     check(&component)?;
     write(&component, path)
 }

@@ -1,18 +1,14 @@
-//! Go, by the Go toolchain itself: bindings by wit-bindgen, a module for WASI's first version, and an adapter that
-//! makes a component of it.
+//! Go, by the Go toolchain itself. A guest on the bare contract gets bindings by wit-bindgen.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use wasi_preview1_component_adapter_provider::{
-    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
-};
+use windlass_build::Tools;
 use windlass_testbed::tools::{self, Go};
 use wit_bindgen_core::Files;
 use wit_bindgen_core::wit_parser::Resolve;
 use wit_bindgen_go::{Format, Opts};
-use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 
 use super::{Places, WORLD};
 use crate::run::run;
@@ -22,7 +18,7 @@ const CRATES: [&str; 5] =
     ["wasi-preview1-component-adapter-provider", "wit-bindgen-core", "wit-bindgen-go", "wit-component", "wit-parser"];
 
 /// The toolchain's version, and those of the crates as `Cargo.lock` has them.
-pub(super) fn tools(root: &Path) -> Result<String> {
+pub(super) fn versions(root: &Path) -> Result<String> {
     let crates = crates(&fs::read_to_string(root.join("Cargo.lock"))?)?;
     let go = Go::find(&tools::stderr)?.command().arg("version").output()?;
     ensure!(go.status.success(), "go version: {}", go.status);
@@ -39,6 +35,13 @@ fn crates(lock: &str) -> Result<String> {
         found.extend(packages);
     }
     Ok(found)
+}
+
+/// The folder of the Go program that other tools of this repository use as well.
+pub(super) fn tools(_places: &Places) -> Result<Tools> {
+    let go = Go::find(&tools::stderr)?.command();
+    let program = Path::new(go.get_program());
+    Ok(Tools { folders: program.parent().map(Path::to_owned).into_iter().collect(), ..Tools::default() })
 }
 
 pub(super) fn build(places: &Places) -> Result<Vec<u8>> {
@@ -65,12 +68,7 @@ pub(super) fn build(places: &Places) -> Result<Vec<u8>> {
     go.args(["-ldflags=-s -w -checklinkname=0", "-o"]).arg(&module).arg(".");
     run(&mut go)?;
 
-    let mut module = fs::read(module).context("go build made no module")?;
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
-    ComponentEncoder::default()
-        .module(&module)?
-        .adapter(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)?
-        .encode()
+    windlass_build::of_go(fs::read(module).context("go build made no module")?, &places.work)
 }
 
 #[cfg(test)]

@@ -5,19 +5,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use windlass_build::Tools;
 use windlass_testbed::tools;
 
-use super::{Places, WORLD};
+use super::{Places, WORLD, symlink};
 use crate::run::run;
 
 const PACKAGE: &str = include_str!("js/package.json");
 /// Of all that is installed, the version and the hash.
 pub(super) const LOCK: &str = include_str!("js/package-lock.json");
 
+/// componentize-js and esbuild, and a link by which Node.js finds the SDK.
+pub(super) fn tools(places: &Places) -> Result<Tools> {
+    let packages = places.source.join("node_modules/@windlass");
+    fs::create_dir_all(&packages)?;
+    symlink(&places.sdk, packages.join("plugin"))?;
+    Ok(Tools { folders: vec![programs(places)?], ..Tools::default() })
+}
+
 pub(super) fn build(places: &Places) -> Result<Vec<u8>> {
     make_modules_of_json(&places.source)?;
     let component = places.work.join("component.wasm");
-    let mut componentize = Command::new(componentize_js(places)?);
+    let mut componentize = Command::new(programs(places)?.join("componentize-js"));
     componentize.arg(places.source.join("reconciler.js")).arg("--out").arg(&component);
     componentize.arg("--wit").arg(&places.wit).args(["--world-name", WORLD]);
     // The host serves no HTTP.
@@ -36,20 +45,20 @@ fn make_modules_of_json(source: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The program, installed from npm exactly as the lock file says.
-fn componentize_js(places: &Places) -> Result<PathBuf> {
+/// The folder of the programs, installed from npm exactly as the lock file says.
+fn programs(places: &Places) -> Result<PathBuf> {
     let home = places.tools.join("componentize-js");
-    let (program, stamp) = (home.join("node_modules/.bin/componentize-js"), home.join("installed.json"));
+    let (programs, stamp) = (home.join("node_modules/.bin"), home.join("installed.json"));
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == LOCK) {
-        return Ok(program);
+        return Ok(programs);
     }
-    tools::stderr(&format!("installing componentize-js from npm into {}", home.display()));
+    tools::stderr(&format!("installing componentize-js and esbuild from npm into {}", home.display()));
     fs::create_dir_all(&home)?;
     fs::write(home.join("package.json"), PACKAGE)?;
     fs::write(home.join("package-lock.json"), LOCK)?;
     install(&home)?;
     fs::write(&stamp, LOCK)?;
-    Ok(program)
+    Ok(programs)
 }
 
 fn install(home: &Path) -> Result<()> {

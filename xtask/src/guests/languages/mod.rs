@@ -1,6 +1,6 @@
-//! Guests in other languages than Rust, each built by the tool of its language.
+//! Guests in other languages than Rust: plugins on the SDKs, which `windlass build` builds, and guests on the bare contract.
 //!
-//! These tools take from seconds to a minute, and always rebuild. So each component is stored under the hash of all its
+//! The tools take from seconds to a minute, and always rebuild. So each component is stored under the hash of all its
 //! inputs.
 
 mod go;
@@ -8,41 +8,58 @@ mod js;
 mod python;
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
+use windlass_build::{Project, Tools, WORLD};
 
 use super::{Guest, component};
 
-/// The world of all of them.
-const WORLD: &str = "plugin";
-
-/// The programs that exist in every language: the prefix of the component's name, before the language, and the folder
-/// with a folder for each language.
-const PROGRAMS: [(&str, &str); 2] = [("", "tests/guests/languages"), ("echo-", "plugins/echo")];
+/// The guests on the bare contract: a folder with a folder for each language.
+const BARE: &str = "tests/guests/languages";
+/// The plugins with a folder for some of the languages, which are projects on the SDKs.
+const PLUGINS: [&str; 2] = ["echo", "myapp"];
+/// What tools leave in the folders of projects and SDKs.
+const LEFTOVERS: [&str; 4] = ["__pycache__", "build", "node_modules", ".venv"];
 
 /// A language.
 struct Language {
     /// The name of its folder.
     name: &'static str,
-    /// Builds the component's bytes.
+    /// Builds the bytes of a guest on the bare contract.
     build: fn(&Places) -> Result<Vec<u8>>,
-    /// The text of the module with `build`, and of the list of its tools: the guests are rebuilt after a change of
+    /// Installs the tools with which `windlass build` builds a project.
+    tools: fn(&Places) -> Result<Tools>,
+    /// The text of the module with these functions, and of the list of its tools: the guests are rebuilt after a change of
     /// either.
     recipe: [&'static str; 2],
     /// The versions of tools that are neither in the recipe nor in the guest's folder.
-    tools: fn(&Path) -> Result<String>,
+    versions: fn(&Path) -> Result<String>,
 }
 
 const LANGUAGES: [Language; 3] = [
-    Language { name: "go", build: go::build, recipe: [include_str!("go.rs"), ""], tools: go::tools },
-    Language { name: "js", build: js::build, recipe: [include_str!("js.rs"), js::LOCK], tools: none },
+    Language {
+        name: "go",
+        build: go::build,
+        tools: go::tools,
+        recipe: [include_str!("go.rs"), ""],
+        versions: go::versions,
+    },
+    Language {
+        name: "js",
+        build: js::build,
+        tools: js::tools,
+        recipe: [include_str!("js.rs"), js::LOCK],
+        versions: none,
+    },
     Language {
         name: "python",
         build: python::build,
+        tools: python::tools,
         recipe: [include_str!("python.rs"), python::REQUIREMENTS],
-        tools: none,
+        versions: none,
     },
 ];
 
@@ -58,6 +75,8 @@ struct Places {
     wit: PathBuf,
     /// A copy of the guest's source, because tools write files next to it.
     source: PathBuf,
+    /// A copy of the language's SDK.
+    sdk: PathBuf,
     /// A folder for intermediate files.
     work: PathBuf,
     /// The tools of all languages.
@@ -67,11 +86,16 @@ struct Places {
 /// Builds the guests that changed, and prints their names.
 pub(super) fn build(root: &Path, folder: &Path) -> Result<Vec<Guest>> {
     let mut guests = Vec::new();
-    for (prefix, source) in PROGRAMS {
-        for language in &LANGUAGES {
-            let name = format!("{prefix}{}", language.name);
-            let source = root.join(source).join(language.name);
-            let bytes = component(root, &name, &source, language).with_context(|| format!("guest {name}"))?;
+    for language in &LANGUAGES {
+        let bare = [(language.name.to_owned(), Path::new(BARE).join(language.name), false)];
+        let plugin = |plugin: &&str| {
+            (format!("{plugin}-{}", language.name), Path::new("plugins").join(plugin).join(language.name), true)
+        };
+        for (name, source, is_project) in bare.into_iter().chain(PLUGINS.iter().map(plugin)) {
+            if !root.join(&source).is_dir() {
+                continue;
+            }
+            let bytes = component(root, &name, (&source, is_project), language).with_context(|| format!("guest {name}"))?;
             guests.push(component::write(&bytes, &folder.join(name).with_extension("wasm"))?);
         }
     }
@@ -79,12 +103,15 @@ pub(super) fn build(root: &Path, folder: &Path) -> Result<Vec<Guest>> {
 }
 
 /// The component, stored or built now.
-fn component(root: &Path, name: &str, source: &Path, language: &Language) -> Result<Vec<u8>> {
-    let wit = root.join("wit");
-    let inputs = [files(&wit)?, files(source)?].concat();
+fn component(root: &Path, name: &str, (source, is_project): (&Path, bool), language: &Language) -> Result<Vec<u8>> {
+    let (wit, sdk) = (root.join("wit"), Path::new("sdk").join(language.name));
+    let mut inputs = [files(&wit)?, files(&root.join(source))?].concat();
+    if is_project {
+        inputs.extend([files(&root.join(&sdk))?, files(&root.join("host/build/src"))?].concat());
+    }
     let home = root.join("target/guests-build").join(name);
-    let tools = (language.tools)(root)?;
-    let made_by = language.recipe.into_iter().chain([&*tools]);
+    let versions = (language.versions)(root)?;
+    let made_by = language.recipe.into_iter().chain([&*versions]);
     let kept = home.join(hash(root, made_by, &inputs)?).with_extension("wasm");
     if kept.is_file() {
         return Ok(fs::read(kept)?);
@@ -94,10 +121,22 @@ fn component(root: &Path, name: &str, source: &Path, language: &Language) -> Res
     if home.is_dir() {
         fs::remove_dir_all(&home)?;
     }
-    let places = Places { wit, source: home.join("source"), work: home.join("work"), tools: root.join("target/tools") };
+    // The copies lie as in the repository: the manifests of projects name the SDK by its relative path.
+    let places = Places {
+        wit,
+        source: home.join(source),
+        sdk: home.join(&sdk),
+        work: home.join("work"),
+        tools: root.join("target/tools"),
+    };
     fs::create_dir_all(&places.work)?;
-    copy(source, &places.source)?;
-    let bytes = (language.build)(&places)?;
+    copy(&root.join(source), &places.source)?;
+    let bytes = if is_project {
+        copy(&root.join(&sdk), &places.sdk)?;
+        windlass_build::build(&Project::find(&places.source)?, &(language.tools)(&places)?)?
+    } else {
+        (language.build)(&places)?
+    };
     component::check(&bytes).context("builds, but is not a component that the host would load")?;
     let part = kept.with_extension("part");
     fs::write(&part, &bytes)?;
@@ -111,6 +150,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
         .with_context(|| format!("cannot read {}", folder.display()))?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<Vec<_>>>()?;
+    entries.retain(|entry| !entry.file_name().is_some_and(|name| LEFTOVERS.iter().any(|leftover| name == *leftover)));
     entries.sort();
     let mut files = Vec::new();
     for entry in entries {
