@@ -11,25 +11,25 @@ type Phase string
 
 // The phases.
 const (
-	// Pending: the desired state is not reached yet.
-	Pending Phase = "Pending"
-	// Running: the desired state is reached.
-	Running Phase = "Running"
-	// Broken: the desired state will not be reached without a change. Its text is Failed.
-	Broken Phase = "Failed"
+	// PhasePending: the desired state is not reached yet.
+	PhasePending Phase = "Pending"
+	// PhaseRunning: the desired state is reached.
+	PhaseRunning Phase = "Running"
+	// PhaseFailed: the desired state will not be reached without a change.
+	PhaseFailed Phase = "Failed"
 )
 
 // Enum lists the phases, for the schema.
-func (Phase) Enum() []string { return []string{string(Pending), string(Running), string(Broken)} }
+func (Phase) Enum() []string { return []string{string(PhasePending), string(PhaseRunning), string(PhaseFailed)} }
 
 // String returns the name.
 func (p Phase) String() string { return string(p) }
 
 // IsReady tells whether the condition Ready is True.
-func (p Phase) IsReady() bool { return p == Running }
+func (p Phase) IsReady() bool { return p == PhaseRunning }
 
 // IsFailed tells whether the parent does not become ready without a change.
-func (p Phase) IsFailed() bool { return p == Broken }
+func (p Phase) IsFailed() bool { return p == PhaseFailed }
 
 // StatusPhase is a phase that is ready, failed, or neither.
 type StatusPhase interface {

@@ -197,7 +197,7 @@ func TestResponseHasEverything(t *testing.T) {
 		volume := windlass.Map{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": windlass.Map{"name": "data"}, "none": nil}
 		return &response{
 			Children:     []any{child, windlass.Retain(windlass.ForceOwnership(volume)), windlass.Map{"text": "<a> & b"}},
-			Status:       &status{Phase: windlass.Running},
+			Status:       &status{Phase: windlass.PhaseRunning},
 			Conditions:   []windlass.Condition{{Type: "Ready", Status: windlass.True, Reason: "Up", Message: "is up"}},
 			Requeue:      1500 * time.Millisecond,
 			Events:       []windlass.Event{windlass.Normal("Scaled", "to %d", 2), windlass.Warning("Lost", "100%%")},
@@ -301,9 +301,9 @@ func TestConfigIsCheckedAndHasDefaults(t *testing.T) {
 
 func TestPhaseIsWrittenWithAllThatFollowsFromIt(t *testing.T) {
 	reconcile := func(r *request) (*response, error) {
-		now := status{Phase: windlass.Running, Count: r.Spec.Replicas}
+		now := status{Phase: windlass.PhaseRunning, Count: r.Spec.Replicas}
 		if r.Spec.Replicas == 0 {
-			now.Phase = windlass.Broken
+			now.Phase = windlass.PhaseFailed
 		}
 		now.Time = windlass.LastChange(r, now, func(s *status) **string { return &s.Time })
 		answer := &response{}

@@ -27,13 +27,13 @@ func (s Status) CurrentPhase() windlass.StatusPhase { return s.Phase }
 func statusOf(request *Request) Status {
 	desired := request.Spec.Replicas
 	rollout := request.Child(kinds.Deployment, request.Name).Rollout()
-	phase := windlass.Pending
+	phase := windlass.PhasePending
 	switch {
 	case rollout.State == windlass.RolloutFailed:
-		phase = windlass.Broken
+		phase = windlass.PhaseFailed
 	// Until a change of the spec is applied, the rollout of the old spec is complete.
 	case rollout.State == windlass.RolloutComplete && int(rollout.Desired) == desired && request.IsSpecApplied():
-		phase = windlass.Running
+		phase = windlass.PhaseRunning
 	}
 	status := Status{
 		Phase:             phase,
