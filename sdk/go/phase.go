@@ -20,7 +20,9 @@ const (
 )
 
 // Enum lists the phases, for the schema.
-func (Phase) Enum() []string { return []string{string(PhasePending), string(PhaseRunning), string(PhaseFailed)} }
+func (Phase) Enum() []string {
+	return []string{string(PhasePending), string(PhaseRunning), string(PhaseFailed)}
+}
 
 // String returns the name.
 func (p Phase) String() string { return string(p) }
