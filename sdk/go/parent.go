@@ -88,6 +88,7 @@ func Positive(field string) Rule {
 // Existing is a kind that the plugin does not define: a built-in kind, or a custom kind of another operator. There is no schema
 // of it here, so Spec is read as encoding/json does: fields that are missing are zero.
 type Existing struct {
+	// Kind is the kind.
 	Kind Kind
 	// Selector is a label selector in kubectl's syntax. The plugin reconciles only objects that match. Empty: all objects.
 	Selector string

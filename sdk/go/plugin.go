@@ -64,6 +64,7 @@ type adapter[Spec, Status any] struct {
 	plugin Plugin[Spec, Status]
 }
 
+// Describe returns the description of the plugin.
 func (a adapter[Spec, Status]) Describe() contract.Descriptor {
 	p := a.plugin
 	raw := contract.Descriptor{
@@ -88,6 +89,7 @@ func (a adapter[Spec, Status]) Describe() contract.Descriptor {
 	return raw
 }
 
+// Reconcile calls the plugin with types.
 func (a adapter[Spec, Status]) Reconcile(raw contract.Request) (response contract.Response, failure *contract.Failure) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -161,6 +163,7 @@ func (k Kind) raw() contract.Kind {
 
 // ChildRule is a kind of children, and how the host updates them.
 type ChildRule struct {
+	// Kind is the kind of the children.
 	Kind Kind
 	// Update is [Apply] if it is not set.
 	Update UpdateStrategy

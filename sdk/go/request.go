@@ -24,14 +24,17 @@ type Request[Spec, Status any] struct {
 
 // Metadata is the part of an object's metadata that plugins need.
 type Metadata struct {
+	// Name is unique in a namespace, or in the cluster.
 	Name string `json:"name"`
 	// Namespace is empty for a cluster-scoped object.
 	Namespace string `json:"namespace"`
 	// UID is unique: a later object of the same name has another one.
 	UID string `json:"uid"`
 	// Generation grows with each change of the spec.
-	Generation  int64             `json:"generation"`
-	Labels      map[string]string `json:"labels"`
+	Generation int64 `json:"generation"`
+	// Labels are for selectors.
+	Labels map[string]string `json:"labels"`
+	// Annotations are for tools.
 	Annotations map[string]string `json:"annotations"`
 	// CreationTimestamp is in RFC 3339.
 	CreationTimestamp string `json:"creationTimestamp"`

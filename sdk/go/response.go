@@ -104,7 +104,8 @@ func StatusOf(holds bool) ConditionStatus {
 // Condition is one entry of an object's status.conditions.
 type Condition struct {
 	// Type is in CamelCase: "Ready".
-	Type   string          `json:"type"`
+	Type string `json:"type"`
+	// Status is True, False or Unknown.
 	Status ConditionStatus `json:"status"`
 	// Reason is why the condition has this status, in CamelCase.
 	Reason string `json:"reason"`

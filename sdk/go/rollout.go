@@ -29,7 +29,8 @@ type Rollout struct {
 	Available uint32
 	// IsOutdated: the status is older than the spec (status.observedGeneration), and the counts are of the spec before.
 	IsOutdated bool
-	State      RolloutState
+	// State is how far the rollout is.
+	State RolloutState
 	// Failure is the message of the Deployment's condition, for RolloutFailed.
 	Failure string
 }

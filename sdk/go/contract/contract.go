@@ -12,34 +12,47 @@ type Kind struct {
 
 // Extension is a field that a later version of the contract added: its name, and its value as JSON.
 type Extension struct {
-	Name  string
+	// Name is the name.
+	Name string
+	// Value is a JSON document.
 	Value []byte
 }
 
 // Descriptor is the description of a plugin.
 type Descriptor struct {
-	Name        string
-	Version     string
+	// Name is a DNS label.
+	Name string
+	// Version is the semantic version of the component.
+	Version string
+	// Description is one sentence: what the plugin does.
 	Description string
-	Parent      Parent
-	Children    []ChildRule
-	Related     []Kind
-	Finalizes   bool
+	// Parent is the kind that the plugin reconciles.
+	Parent Parent
+	// Children are the kinds of children.
+	Children []ChildRule
+	// Related are the kinds that a requirement may name.
+	Related []Kind
+	// Finalizes: parents get a finalizer.
+	Finalizes bool
 	// Resync is in milliseconds; nil is the host's default.
 	Resync *uint64
 	// ConfigSchema is the JSON Schema of the Plugin's spec.config; nil for a plugin without configuration.
 	ConfigSchema []byte
-	Metrics      []Metric
+	// Metrics are the metrics that the plugin reports.
+	Metrics []Metric
 }
 
 // Parent is the kind that a plugin reconciles: a CRD in JSON, or an existing kind.
 type Parent struct {
-	CRD      []byte
+	// CRD is the CRD that the component carries; nil for an existing kind.
+	CRD []byte
+	// Existing is a kind that exists already; nil for a custom kind.
 	Existing *ExistingParent
 }
 
 // ExistingParent is a parent kind that exists already.
 type ExistingParent struct {
+	// Kind is the kind.
 	Kind Kind
 	// Selector is a label selector in kubectl's syntax; empty for all objects.
 	Selector string
@@ -47,7 +60,9 @@ type ExistingParent struct {
 
 // ChildRule is a child kind and its update strategy.
 type ChildRule struct {
-	Kind   Kind
+	// Kind is the kind of the children.
+	Kind Kind
+	// Update is how the host updates them.
 	Update UpdateStrategy
 }
 
@@ -64,9 +79,12 @@ const (
 
 // UpdateStrategy is a strategy. The other fields belong to Rolling.
 type UpdateStrategy struct {
-	Strategy        Strategy
+	// Strategy is the strategy.
+	Strategy Strategy
+	// RollingRecreate: a child is deleted and created instead of applied in place.
 	RollingRecreate bool
-	Conditions      []string
+	// Conditions are the types of the conditions that must be True before the next child changes.
+	Conditions []string
 }
 
 // MetricType is how the host uses a measured value.
@@ -81,64 +99,91 @@ const (
 
 // Metric is a metric that the plugin reports.
 type Metric struct {
-	Name        string
-	Unit        string
+	// Name is in Prometheus' syntax, without prefix.
+	Name string
+	// Unit is a UCUM unit, or empty for plain numbers.
+	Unit string
+	// Description is one sentence: what is measured.
 	Description string
-	Type        MetricType
-	Labels      []string
+	// Type is how values are used.
+	Type MetricType
+	// Labels are the names of labels.
+	Labels []string
 }
 
 // Request is everything that a response may depend on.
 type Request struct {
 	// Finalize: the parent is being deleted, or has left the label selector.
-	Finalize   bool
-	Parent     []byte
-	Children   []Observed
-	Related    []Related
-	Config     []byte
+	Finalize bool
+	// Parent is the parent as the API server sent it.
+	Parent []byte
+	// Children are the live children, in the order of apiVersion, kind, namespace and name.
+	Children []Observed
+	// Related are the objects for the requirements of the last response.
+	Related []Related
+	// Config is the Plugin's spec.config; nil for none.
+	Config []byte
+	// Extensions are fields of later versions of the contract.
 	Extensions []Extension
 }
 
 // Observed is an object that exists.
 type Observed struct {
+	// Kind is the kind.
 	Kind Kind
 	// Namespace is empty for a cluster-scoped object.
 	Namespace string
-	Name      string
-	Object    []byte
+	// Name is metadata.name.
+	Name string
+	// Object is the object as the API server sent it.
+	Object []byte
 }
 
 // Related is the objects that a requirement selects.
 type Related struct {
-	ID      string
+	// ID is that of the requirement.
+	ID string
+	// Objects are ordered by namespace and name.
 	Objects []Observed
 }
 
 // Requirement names objects that a response depends on without owning them.
 type Requirement struct {
-	ID   string
+	// ID is unique in one response.
+	ID string
+	// Kind is one of the related kinds of the descriptor.
 	Kind Kind
 	// Namespace is empty for a cluster-scoped kind, and for the parent's namespace.
 	Namespace string
 	// Name selects one object; if it is empty, Labels selects objects by a label selector.
-	Name   string
+	Name string
+	// Labels is a label selector; empty for all objects.
 	Labels string
 }
 
 // Response is the desired state of a parent.
 type Response struct {
-	Children     [][]byte
-	Status       []byte
-	Requeue      *uint64
-	Events       []Event
+	// Children are all desired children.
+	Children [][]byte
+	// Status is the plugin's part of the parent's status; nil leaves it as it is.
+	Status []byte
+	// Requeue is in milliseconds; nil is the resync interval.
+	Requeue *uint64
+	// Events are events on the parent.
+	Events []Event
+	// Requirements are all requirements of this response.
 	Requirements []Requirement
-	Finalized    bool
+	// Finalized: clean-up is complete.
+	Finalized bool
 }
 
 // Event is a Kubernetes event on the parent.
 type Event struct {
+	// Warning: the event may need action.
 	Warning bool
-	Reason  string
+	// Reason is in CamelCase.
+	Reason string
+	// Message is for users.
 	Message string
 }
 
@@ -154,7 +199,9 @@ const (
 
 // Failure is why there is no response.
 type Failure struct {
-	Kind    FailureKind
+	// Kind is what the host does.
+	Kind FailureKind
+	// Message is for users.
 	Message string
 	// After is in milliseconds; only for Retry.
 	After uint64
@@ -172,18 +219,27 @@ const (
 
 // AdmissionRequest is one write of a parent. Absent documents are nil.
 type AdmissionRequest struct {
+	// Operation is the operation.
 	Operation Operation
-	Object    []byte
+	// Object is the object after the write.
+	Object []byte
+	// OldObject is the object before the write.
 	OldObject []byte
-	Username  string
-	Config    []byte
+	// Username is the name of the user who writes.
+	Username string
+	// Config is the Plugin's spec.config.
+	Config []byte
 }
 
 // Verdict is the outcome of a review: a denial, another object, or neither.
 type Verdict struct {
-	Denied   bool
-	Message  string
-	Replace  []byte
+	// Denied: the write is denied.
+	Denied bool
+	// Message is for the user, if the write is denied.
+	Message string
+	// Replace is stored instead of the object; nil leaves it as it is.
+	Replace []byte
+	// Warnings are for the user, if the write is allowed.
 	Warnings []string
 }
 

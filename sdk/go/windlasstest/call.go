@@ -183,8 +183,10 @@ type Response struct {
 	// Status is the plugin's part of the status, with its conditions; nil if there is none.
 	Status map[string]any
 	// Requeue is the time until the next reconcile; zero if it is not set.
-	Requeue      time.Duration
-	Events       []windlass.Event
+	Requeue time.Duration
+	// Events are events on the parent.
+	Events []windlass.Event
+	// Requirements are related objects that the response depends on.
 	Requirements []contract.Requirement
 	// Finalized: the host may remove the finalizer.
 	Finalized bool
@@ -217,15 +219,20 @@ type HostCalls struct {
 // LogLine is a line of the log.
 type LogLine struct {
 	// Level is trace, debug, info, warn or error.
-	Level   string
+	Level string
+	// Message is the text.
 	Message string
-	Fields  map[string]string
+	// Fields are the fields as text.
+	Fields map[string]string
 }
 
 // Measurement is a value of a metric.
 type Measurement struct {
+	// Metric is the name of the metric.
 	Metric string
-	Value  float64
+	// Value is the value.
+	Value float64
+	// Labels are the labels as text.
 	Labels map[string]string
 }
 
@@ -255,10 +262,12 @@ func pairs(pairs []host.Pair) map[string]string {
 // Verdict is the outcome of a review with parsed JSON.
 type Verdict struct {
 	// Denied: the write is denied, with Message.
-	Denied  bool
+	Denied bool
+	// Message is for the user, if the write is denied.
 	Message string
 	// Object is stored instead; nil if the object is stored as it is.
-	Object   map[string]any
+	Object map[string]any
+	// Warnings are for the user, if the write is allowed.
 	Warnings []string
 }
 
