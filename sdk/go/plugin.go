@@ -52,6 +52,9 @@ func Register[Spec, Status any](plugin Plugin[Spec, Status]) {
 	if guest.Plugin != nil {
 		panic("windlass.Register is called twice: a component has one plugin")
 	}
+	if plugin.Reconcile == nil {
+		panic("the plugin has no Reconcile")
+	}
 	guest.Plugin = plugin.Contract()
 }
 

@@ -201,7 +201,7 @@ func TestResponseHasEverything(t *testing.T) {
 			Conditions:   []windlass.Condition{{Type: "Ready", Status: windlass.True, Reason: "Up", Message: "is up"}},
 			Requeue:      1500 * time.Millisecond,
 			Events:       []windlass.Event{windlass.Normal("Scaled", "to %d", 2), windlass.Warning("Lost", "100%%")},
-			Requirements: []windlass.Requirement{{ID: "a", Kind: kinds.Secret, Name: "b"}, {ID: "c", Kind: kinds.Pod, Namespace: "d", Labels: "e=f"}},
+			Requirements: []windlass.Requirement{windlass.Named("a", kinds.Secret, "b"), windlass.Labelled("c", kinds.Pod, "e=f").InNamespace("d")},
 			Finalized:    true,
 		}, nil
 	}, parent).Run()
@@ -225,7 +225,7 @@ func TestResponseHasEverything(t *testing.T) {
 	events := []windlass.Event{{Reason: "Scaled", Message: "to 2"}, {Warning: true, Reason: "Lost", Message: "100%"}}
 	requirements := []contract.Requirement{
 		{ID: "a", Kind: contract.Kind{APIVersion: "v1", Name: "Secret"}, Name: "b"},
-		{ID: "c", Kind: contract.Kind{APIVersion: "v1", Name: "Pod"}, Namespace: "d", Labels: "e=f"},
+		{ID: "c", Kind: contract.Kind{APIVersion: "v1", Name: "Pod"}, Namespace: "d", ByLabels: true, Labels: "e=f"},
 	}
 	if answer.Requeue != 1500*time.Millisecond || !answer.Finalized || !reflect.DeepEqual(answer.Events, events) ||
 		!reflect.DeepEqual(answer.Requirements, requirements) {

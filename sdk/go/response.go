@@ -67,20 +67,28 @@ func Warning(reason, format string, arguments ...any) Event {
 	return Event{Warning: true, Reason: reason, Message: fmt.Sprintf(format, arguments...)}
 }
 
-// Requirement names related objects that a response depends on, without owning them. [Request.Related] returns them. The host
-// watches them, and reconciles the parent when they change.
+// Requirement names related objects that a response depends on, without owning them: [Named] or [Labelled] makes one.
+// [Request.Related] returns the objects. The host watches them, and reconciles the parent when they change.
 type Requirement struct {
-	// ID is chosen by the plugin, and unique in one response.
-	ID string
-	// Kind is one of [Plugin.Related].
-	Kind Kind
-	// Namespace is empty for a cluster-scoped kind and for the parent's namespace. A cluster-scoped parent must name one for
-	// namespaced kinds.
-	Namespace string
-	// Name selects the object of this name.
-	Name string
-	// Labels selects all objects that match a label selector in kubectl's syntax, if there is no Name. Empty: all objects.
-	Labels string
+	raw contract.Requirement
+}
+
+// Named requires the object of this kind and name in the parent's namespace, or a cluster-scoped object. The plugin chooses the
+// id, which is unique in one response. The kind is one of [Plugin.Related].
+func Named(id string, kind Kind, name string) Requirement {
+	return Requirement{contract.Requirement{ID: id, Kind: kind.raw(), Name: name}}
+}
+
+// Labelled requires all objects of this kind in the parent's namespace, or all cluster-scoped objects, that match a label selector
+// in kubectl's syntax; an empty selector matches all. The id and the kind are as in [Named].
+func Labelled(id string, kind Kind, selector string) Requirement {
+	return Requirement{contract.Requirement{ID: id, Kind: kind.raw(), ByLabels: true, Labels: selector}}
+}
+
+// InNamespace selects in this namespace instead of the parent's. A cluster-scoped parent must name one for namespaced kinds.
+func (r Requirement) InNamespace(namespace string) Requirement {
+	r.raw.Namespace = namespace
+	return r
 }
 
 // ConditionStatus is the status of a condition.
@@ -138,9 +146,7 @@ func (r *Response[Status]) raw() (contract.Response, error) {
 		raw.Children = append(raw.Children, document)
 	}
 	for _, one := range r.Requirements {
-		raw.Requirements = append(raw.Requirements, contract.Requirement{
-			ID: one.ID, Kind: one.Kind.raw(), Namespace: one.Namespace, Name: one.Name, Labels: one.Labels,
-		})
+		raw.Requirements = append(raw.Requirements, one.raw)
 	}
 	status, err := encodeStatus(r.Status, r.Conditions)
 	raw.Status = status

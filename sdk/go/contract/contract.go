@@ -155,7 +155,9 @@ type Requirement struct {
 	Kind Kind
 	// Namespace is empty for a cluster-scoped kind, and for the parent's namespace.
 	Namespace string
-	// Name selects one object; if it is empty, Labels selects objects by a label selector.
+	// ByLabels: Labels selects the objects; otherwise Name selects one.
+	ByLabels bool
+	// Name is the name of the object.
 	Name string
 	// Labels is a label selector; empty for all objects.
 	Labels string

@@ -258,10 +258,10 @@ func eventOf(event windlass.Event) any {
 
 func requirementOf(one contract.Requirement) any {
 	fields := map[string]any{"id": one.ID, "apiVersion": one.Kind.APIVersion, "kind": one.Kind.Name}
-	if one.Name != "" {
-		fields["name"] = one.Name
-	} else {
+	if one.ByLabels {
 		fields["labels"] = one.Labels
+	} else {
+		fields["name"] = one.Name
 	}
 	if one.Namespace != "" {
 		fields["namespace"] = one.Namespace

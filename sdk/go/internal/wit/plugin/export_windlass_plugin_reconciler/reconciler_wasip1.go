@@ -25,6 +25,9 @@ func Describe() bindings.Descriptor {
 		panic("the program has no plugin: call windlass.Register in a function init")
 	}
 	of := guest.Plugin.Describe()
+	if of.Parent.Existing == nil && len(of.Parent.CRD) == 0 {
+		panic("the CRD is empty: UPDATE_EXPECT=1 go test ./... writes it (windlasstest.CRD)")
+	}
 	descriptor := bindings.Descriptor{
 		Name:         of.Name,
 		Version:      of.Version,
@@ -88,10 +91,10 @@ func Reconcile(of bindings.Request) types.Result[bindings.Response, bindings.Fai
 	for _, requirement := range response.Requirements {
 		one := bindings.Requirement{
 			Id: requirement.ID, Kind: kind(requirement.Kind), Namespace: text(requirement.Namespace),
-			Select: bindings.MakeSelectionLabels(requirement.Labels),
+			Select: bindings.MakeSelectionName(requirement.Name),
 		}
-		if requirement.Name != "" {
-			one.Select = bindings.MakeSelectionName(requirement.Name)
+		if requirement.ByLabels {
+			one.Select = bindings.MakeSelectionLabels(requirement.Labels)
 		}
 		raw.Requirements = append(raw.Requirements, one)
 	}
