@@ -1,7 +1,9 @@
-// The name that the generated bindings give to the module which they are part of.
-module wit_component
+module echo
 
 go 1.26
 
-// Older than the bindings ask for (v0.2.3), whose checksum could not be verified.
-require go.bytecodealliance.org/pkg v0.2.1
+require windlass.dev/plugin v0.1.0
+
+require go.yaml.in/yaml/v3 v3.0.4 // indirect
+
+replace windlass.dev/plugin => ../../../sdk/go

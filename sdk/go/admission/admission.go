@@ -1,0 +1,166 @@
+// Package admission validates and defaults parents before they are stored.
+//
+// The host does not serve admission yet: it registers no webhook and never calls the review, which only windlasstest calls. In a
+// cluster the schema of the CRD and its CEL rules validate and default, and Reconcile must check the spec itself.
+//
+// A program that imports this package exports the interface admission of the contract, and is of the world admitting-plugin.
+package admission
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	windlass "windlass.dev/plugin"
+	"windlass.dev/plugin/contract"
+	"windlass.dev/plugin/internal/guest"
+	"windlass.dev/plugin/internal/jsondoc"
+	"windlass.dev/plugin/internal/reading"
+	"windlass.dev/plugin/internal/schema"
+)
+
+// Operation is the operation of a write.
+type Operation = contract.Operation
+
+// The operations.
+const (
+	Create = contract.Create
+	Update = contract.Update
+	Delete = contract.Delete
+)
+
+// Request is one write of a parent, before it is stored.
+type Request[Spec any] struct {
+	// Operation is the operation.
+	Operation Operation
+	// Username is the name of the user who writes, as the API server authenticated it.
+	Username string
+
+	raw          contract.AdmissionRequest
+	schema       *schema.Schema
+	configSchema []byte
+}
+
+// Response is the outcome of a review: [Allow], [Deny] or [Replace] make one.
+type Response struct {
+	raw contract.Verdict
+}
+
+// Allow allows the write, with warnings for the user.
+func Allow(warnings ...string) Response {
+	return Response{contract.Verdict{Warnings: warnings}}
+}
+
+// Deny denies the write with the message of an error: windlass.Invalid, for example.
+func Deny(err error) Response {
+	return Response{contract.Verdict{Denied: true, Message: err.Error()}}
+}
+
+// Replace allows the write, and this object is stored instead.
+func Replace(object any) Response {
+	document, err := schema.Encode(object)
+	if err != nil {
+		return Deny(fmt.Errorf("the object cannot be encoded: %w", err))
+	}
+	return Response{contract.Verdict{Replace: document}}
+}
+
+// Register makes a review the admission of a plugin; once in a program, beside windlass.Register. Like Reconcile, a review
+// depends on its request alone.
+func Register[Spec, Status any](plugin windlass.Plugin[Spec, Status], review func(*Request[Spec]) Response) {
+	guest.Review = Contract(plugin, review)
+}
+
+// Contract returns a review as the host will call it, with the untyped requests and verdicts of the contract.
+func Contract[Spec, Status any](plugin windlass.Plugin[Spec, Status], review func(*Request[Spec]) Response) func(contract.AdmissionRequest) contract.Verdict {
+	return func(raw contract.AdmissionRequest) contract.Verdict {
+		request := &Request[Spec]{
+			Operation: raw.Operation, Username: raw.Username, raw: raw, configSchema: plugin.ConfigSchema,
+		}
+		if resource, isCustom := plugin.Parent.(windlass.CustomResource); isCustom {
+			var err error
+			if request.schema, err = schema.OfCRD(resource.CRD); err != nil {
+				return Deny(fmt.Errorf("the CRD: %w", err)).raw
+			}
+		}
+		return review(request).raw
+	}
+}
+
+// IsBeingDeleted tells whether the object is being deleted. Its finalizers must be removable then, so even an invalid object
+// must be allowed.
+func (r *Request[Spec]) IsBeingDeleted() bool {
+	return r.Operation == Delete || jsondoc.At(r.raw.Object, "/metadata/deletionTimestamp") != nil
+}
+
+// Spec returns the spec of the object after the write, with the defaults of its type. The error names the field.
+func (r *Request[Spec]) Spec() (*Spec, error) {
+	spec := new(Spec)
+	if r.raw.Object == nil {
+		return nil, errors.New("the request has no object")
+	}
+	return spec, reading.Read(r.schema, specOf(r.raw.Object), "spec", spec)
+}
+
+// OldSpec returns the spec of the object before the write, as [Request.Spec]; nil for a new object.
+func (r *Request[Spec]) OldSpec() (*Spec, error) {
+	if r.raw.OldObject == nil {
+		return nil, nil
+	}
+	spec := new(Spec)
+	return spec, reading.Read(r.schema, specOf(r.raw.OldObject), "spec", spec)
+}
+
+// Object reads the object after the write into a value, as json.Unmarshal does. The error names the field.
+func (r *Request[Spec]) Object(into any) error {
+	return readObject(r.raw.Object, into)
+}
+
+// OldObject reads the object before the write into a value, as [Request.Object].
+func (r *Request[Spec]) OldObject(into any) error {
+	return readObject(r.raw.OldObject, into)
+}
+
+// Config reads the Plugin's spec.config into a value, as windlass.Request.Config.
+func (r *Request[Spec]) Config(into any) error {
+	return reading.Config(r.configSchema, r.raw.Config, into)
+}
+
+// WithDefaults allows the write, with all defaults of the spec's type filled in. Fields that the object has stay as they are.
+func (r *Request[Spec]) WithDefaults() Response {
+	given := specOf(r.raw.Object)
+	if r.schema == nil {
+		return Allow()
+	}
+	spec, err := r.schema.Complete(given, "spec")
+	switch {
+	case err != nil:
+		return Deny(err)
+	case bytes.Equal(spec, given):
+		return Allow()
+	}
+	object, err := schema.Tree(r.raw.Object)
+	fields, isObject := object.(map[string]any)
+	if err != nil || !isObject {
+		return Deny(errors.New("the object is not a JSON object"))
+	}
+	if fields["spec"], err = schema.Tree(spec); err != nil {
+		return Deny(err)
+	}
+	return Replace(fields)
+}
+
+func specOf(object []byte) []byte {
+	spec := jsondoc.At(object, "/spec")
+	if spec == nil || string(spec) == "null" {
+		return []byte("{}")
+	}
+	return spec
+}
+
+func readObject(object []byte, into any) error {
+	if object == nil {
+		return errors.New("the request has no such object")
+	}
+	return reading.Decode(object, "", into)
+}

@@ -1,0 +1,69 @@
+package windlass
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"windlass.dev/plugin/contract"
+)
+
+// Failure is an error that tells the host what to do: [Invalid], [Retry] or [Failed] make one. After a failure the host writes
+// and deletes no child. Every other error that Reconcile returns is handled as [Failed] with its text.
+type Failure struct {
+	kind  contract.FailureKind
+	cause error
+	after time.Duration
+}
+
+// Error returns the message.
+func (f *Failure) Error() string { return f.cause.Error() }
+
+// Unwrap returns the error that the message wraps with %w.
+func (f *Failure) Unwrap() error { return errors.Unwrap(f.cause) }
+
+// Invalid is the failure of a parent whose spec is invalid. It names the field from the root, and what would be valid: users
+// read "spec.ports[1].name: is required" in the parent's condition (Stalled=True, reason InvalidSpec). The host does not call
+// again before the parent changes.
+func Invalid(field, format string, arguments ...any) *Failure {
+	return &Failure{kind: contract.Invalid, cause: fmt.Errorf("%s: %w", field, fmt.Errorf(format, arguments...))}
+}
+
+// Retry is the failure of a call that waits for something, which the message names. The host calls again after this time, at
+// least one second.
+func Retry(after time.Duration, format string, arguments ...any) *Failure {
+	return &Failure{kind: contract.Retry, cause: fmt.Errorf(format, arguments...), after: after}
+}
+
+// Failed is any other failure. The host calls again with exponential backoff.
+func Failed(format string, arguments ...any) *Failure {
+	return &Failure{kind: contract.Failed, cause: fmt.Errorf(format, arguments...)}
+}
+
+// IsInvalid tells whether an error is a failure made by [Invalid].
+func IsInvalid(err error) bool {
+	failure, isFailure := errors.AsType[*Failure](err)
+	return isFailure && failure.kind == contract.Invalid
+}
+
+// RetryAfter returns the time after which the host calls again, and whether an error is a failure made by [Retry].
+func RetryAfter(err error) (time.Duration, bool) {
+	failure, isFailure := errors.AsType[*Failure](err)
+	if !isFailure || failure.kind != contract.Retry {
+		return 0, false
+	}
+	return failure.after, true
+}
+
+// rawFailure is a failure as the host gets it. An error that wraps a failure keeps its kind.
+func rawFailure(err error) *contract.Failure {
+	raw := &contract.Failure{Kind: contract.Failed, Message: err.Error()}
+	if failure, isFailure := errors.AsType[*Failure](err); isFailure {
+		raw.Kind, raw.After = failure.kind, milliseconds(failure.after)
+	}
+	return raw
+}
+
+func milliseconds(duration time.Duration) uint64 {
+	return uint64(max(duration.Milliseconds(), 0))
+}

@@ -1,0 +1,56 @@
+package host
+
+import (
+	"time"
+	"unsafe"
+
+	bindings "windlass.dev/plugin/internal/wit/plugin/windlass_plugin_host"
+	types "windlass.dev/plugin/internal/wit/types"
+)
+
+func tuples(pairs []Pair) []types.Tuple2[string, string] {
+	tuples := make([]types.Tuple2[string, string], len(pairs))
+	for index, pair := range pairs {
+		tuples[index] = types.Tuple2[string, string]{F0: pair.Name, F1: pair.Value}
+	}
+	return tuples
+}
+
+// Log writes a line into the host's log.
+func Log(level Level, message string, fields []Pair) {
+	bindings.Log(bindings.Level(level), message, tuples(fields))
+}
+
+// SpanAttribute sets an attribute of the call's span.
+func SpanAttribute(key, value string) {
+	bindings.SpanAttribute(key, value)
+}
+
+// SpanEvent adds an event to the call's span.
+func SpanEvent(name string, attributes []Pair) {
+	bindings.SpanEvent(name, tuples(attributes))
+}
+
+// Measure reports a value of a metric.
+func Measure(metric string, value float64, labels []Pair) {
+	bindings.Measure(metric, value, tuples(labels))
+}
+
+// Now reads the wall clock.
+func Now() time.Time {
+	return time.Now()
+}
+
+// Not crypto/rand: its self-tests and algorithms are a large part of a component.
+//
+//go:wasmimport wasi_snapshot_preview1 random_get
+func randomGet(buffer unsafe.Pointer, length uint32) uint32
+
+// Random returns bytes from the host's generator.
+func Random(count int) []byte {
+	bytes := make([]byte, count)
+	if count > 0 && randomGet(unsafe.Pointer(unsafe.SliceData(bytes)), uint32(count)) != 0 {
+		panic("the host gives no random bytes")
+	}
+	return bytes
+}

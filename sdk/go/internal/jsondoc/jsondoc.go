@@ -1,0 +1,184 @@
+// Package jsondoc finds values in JSON documents without parsing what lies beside them.
+package jsondoc
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// At returns the text of the value at a JSON pointer (RFC 6901: /spec/containers/0/image), or nil if the document has no such
+// value. The document must be valid JSON.
+func At(document []byte, pointer string) []byte {
+	if pointer == "" {
+		return document
+	}
+	rest, isPointer := strings.CutPrefix(pointer, "/")
+	if !isPointer {
+		return nil
+	}
+	for token := range strings.SplitSeq(rest, "/") {
+		if document = member(document, token); document == nil {
+			return nil
+		}
+	}
+	return document
+}
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// member returns the member of an object by its name, or the item of a list by its index.
+func member(container []byte, token string) []byte {
+	cursor := cursor{text: container}
+	first := cursor.peek()
+	cursor.at++
+	switch first {
+	case '{':
+		if strings.Contains(token, "~") {
+			token = unescape.Replace(token)
+		}
+		for {
+			name := cursor.value()
+			if name == nil {
+				return nil
+			}
+			value := cursor.value()
+			if text(name) == token {
+				return value
+			}
+		}
+	case '[':
+		index, err := strconv.Atoi(token)
+		if err != nil || index < 0 {
+			return nil
+		}
+		for ; index > 0; index-- {
+			if cursor.value() == nil {
+				return nil
+			}
+		}
+		return cursor.value()
+	}
+	return nil
+}
+
+// text decodes a JSON string.
+func text(name []byte) string {
+	if len(name) >= 2 && !strings.Contains(string(name), `\`) {
+		return string(name[1 : len(name)-1])
+	}
+	var decoded string
+	if json.Unmarshal(name, &decoded) != nil {
+		return ""
+	}
+	return decoded
+}
+
+// Locate names the innermost value before an offset, as users write it (env[1].name), and returns its text.
+func Locate(document []byte, offset int) (name string, value []byte) {
+	var path strings.Builder
+	for {
+		cursor := cursor{text: document}
+		first := cursor.peek()
+		if first != '{' && first != '[' || cursor.at >= offset {
+			return path.String(), document
+		}
+		cursor.at++
+		index := 0
+		for {
+			var name []byte
+			if first == '{' {
+				if name = cursor.value(); name == nil {
+					return path.String(), document
+				}
+			}
+			cursor.peek()
+			start := cursor.at
+			value := cursor.value()
+			if value == nil {
+				return path.String(), document
+			}
+			if offset <= cursor.at {
+				if first == '[' {
+					path.WriteString("[" + strconv.Itoa(index) + "]")
+				} else {
+					if path.Len() > 0 {
+						path.WriteByte('.')
+					}
+					path.WriteString(text(name))
+				}
+				document, offset = value, offset-start
+				break
+			}
+			index++
+		}
+	}
+}
+
+// cursor walks the names and values of one object, or the items of one list.
+type cursor struct {
+	text []byte
+	at   int
+}
+
+// peek returns the first byte of the next name or value; 0 at the end of the text.
+func (c *cursor) peek() byte {
+	for ; c.at < len(c.text); c.at++ {
+		switch b := c.text[c.at]; b {
+		case ' ', '\n', '\r', '\t', ',', ':':
+		default:
+			return b
+		}
+	}
+	return 0
+}
+
+// value returns the text of the next name or value; nil at the end of the container.
+func (c *cursor) value() []byte {
+	first := c.peek()
+	start := c.at
+	switch first {
+	case 0, '}', ']':
+		return nil
+	case '"':
+		c.skipString()
+	case '{', '[':
+		c.skipContainer()
+	default:
+		for c.at < len(c.text) && !strings.ContainsRune(",]} \n\r\t", rune(c.text[c.at])) {
+			c.at++
+		}
+	}
+	return c.text[start:c.at]
+}
+
+func (c *cursor) skipString() {
+	for c.at++; c.at < len(c.text); c.at++ {
+		switch c.text[c.at] {
+		case '\\':
+			c.at++
+		case '"':
+			c.at++
+			return
+		}
+	}
+	c.at = len(c.text)
+}
+
+func (c *cursor) skipContainer() {
+	for depth := 0; c.at < len(c.text); {
+		switch c.text[c.at] {
+		case '"':
+			c.skipString()
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		c.at++
+		if depth == 0 {
+			return
+		}
+	}
+}

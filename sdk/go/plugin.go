@@ -1,0 +1,218 @@
+package windlass
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"windlass.dev/plugin/contract"
+	"windlass.dev/plugin/internal/guest"
+	"windlass.dev/plugin/log"
+)
+
+// Plugin is an operator: its description, and the function that returns the desired state. Spec is the type of the parent's
+// spec, and Status the type of the plugin's part of the parent's status; struct{} for none. [Register] makes it the plugin of
+// a program.
+type Plugin[Spec, Status any] struct {
+	// Name is a DNS label. It is also the default name of the Plugin resource.
+	Name string
+	// Version is the semantic version of the component.
+	Version string
+	// Description is one sentence: what the plugin does.
+	Description string
+	// Parent is the kind that the plugin reconciles: a [CustomResource] or an [Existing] kind.
+	Parent Parent
+	// Children are the kinds of children that the plugin may return.
+	Children []ChildRule
+	// Related are the kinds that a [Requirement] may name. The plugin reads such objects and does not own them.
+	Related []Kind
+	// Finalizes gives parents a finalizer. When a parent is deleted or leaves the label selector, the plugin is called to clean
+	// up ([Request.IsFinalizing]). A parent whose spec cannot be read cannot be finalized: give fields that are added later a
+	// default.
+	Finalizes bool
+	// Resync is the time between reconciles of a parent while nothing changes. Zero is the host's default.
+	Resync time.Duration
+	// ConfigSchema is the JSON Schema of the Plugin's spec.config, which [Request.Config] reads. windlasstest.ConfigSchema
+	// writes it, and go:embed embeds it. Nil for a plugin without configuration.
+	ConfigSchema []byte
+	// Metrics are the metrics that [Measure] may name.
+	Metrics []Metric
+	// Reconcile returns the desired state of one parent, or an error: [Invalid], [Retry], [Failed] or any other. It must
+	// depend on its request alone, and return the same response for the same request. A panic is a failure with the panic's
+	// message and stack.
+	Reconcile func(*Request[Spec, Status]) (*Response[Status], error)
+}
+
+// Register makes a plugin the one of this program, once, in a function init: the host calls no function main.
+//
+//	func init() { windlass.Register(plugin) }
+//	func main() {}
+func Register[Spec, Status any](plugin Plugin[Spec, Status]) {
+	if guest.Plugin != nil {
+		panic("windlass.Register is called twice: a component has one plugin")
+	}
+	if plugin.Reconcile == nil {
+		panic("the plugin has no Reconcile")
+	}
+	guest.Plugin = plugin.Contract()
+}
+
+// Contract returns the plugin as the host calls it, with the untyped requests and responses of the contract.
+func (p Plugin[Spec, Status]) Contract() contract.Plugin {
+	return adapter[Spec, Status]{p}
+}
+
+type adapter[Spec, Status any] struct {
+	plugin Plugin[Spec, Status]
+}
+
+// Describe returns the description of the plugin.
+func (a adapter[Spec, Status]) Describe() contract.Descriptor {
+	p := a.plugin
+	raw := contract.Descriptor{
+		Name:         p.Name,
+		Version:      p.Version,
+		Description:  p.Description,
+		Finalizes:    p.Finalizes,
+		ConfigSchema: p.ConfigSchema,
+		Metrics:      p.Metrics,
+	}
+	if p.Parent == nil {
+		panic("the plugin has no parent: set Parent to a windlass.CustomResource or a windlass.Existing")
+	}
+	raw.Parent = p.Parent.raw()
+	for _, rule := range p.Children {
+		raw.Children = append(raw.Children, contract.ChildRule{Kind: rule.Kind.raw(), Update: rule.Update.raw})
+	}
+	for _, kind := range p.Related {
+		raw.Related = append(raw.Related, kind.raw())
+	}
+	raw.Resync = optional(p.Resync)
+	return raw
+}
+
+// Reconcile calls the plugin with types.
+func (a adapter[Spec, Status]) Reconcile(raw contract.Request) (response contract.Response, failure *contract.Failure) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			response, failure = contract.Response{}, panicked(cause)
+		}
+	}()
+	request, err := parse(&a.plugin, raw)
+	if err != nil {
+		return response, rawFailure(err)
+	}
+	typed, err := a.plugin.Reconcile(request)
+	switch {
+	case err != nil:
+		return response, rawFailure(err)
+	case typed == nil:
+		return response, rawFailure(Failed("Reconcile returned neither a response nor an error"))
+	}
+	if response, err = typed.raw(); err != nil {
+		return response, rawFailure(err)
+	}
+	return response, nil
+}
+
+// panicked is the failure of a call that panics. A trap would have no message, and repeated traps quarantine a component.
+func panicked(cause any) *contract.Failure {
+	message := fmt.Sprint("panic: ", cause)
+	var callers [64]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
+	var stack []string
+	for {
+		frame, isMore := frames.Next()
+		if strings.HasPrefix(frame.Function, "windlass.dev/plugin.adapter[") {
+			break
+		}
+		// The machinery of a panic is above the function that panics.
+		if !strings.HasPrefix(frame.Function, "runtime.") {
+			stack = append(stack, fmt.Sprintf("at %s (%s:%d)", frame.Function, frame.File, frame.Line))
+		}
+		if !isMore {
+			break
+		}
+	}
+	log.Error(message, "stack", strings.Join(stack, "\n"))
+	const most = 10 // Enough to find the place; the log has the whole stack.
+	if len(stack) > most {
+		stack = append(stack[:most], "...")
+	}
+	return &contract.Failure{Kind: contract.Failed, Message: strings.Join(append([]string{message}, stack...), "\n")}
+}
+
+// optional is a duration in milliseconds, or nil for zero.
+func optional(duration time.Duration) *uint64 {
+	if duration == 0 {
+		return nil
+	}
+	milliseconds := milliseconds(duration)
+	return &milliseconds
+}
+
+// Kind is a kind of Kubernetes objects. Package kinds has the common ones.
+type Kind struct {
+	// APIVersion is as in objects: "apps/v1".
+	APIVersion string
+	// Kind is as in objects: "Deployment".
+	Kind string
+}
+
+func (k Kind) raw() contract.Kind {
+	return contract.Kind{APIVersion: k.APIVersion, Name: k.Kind}
+}
+
+// ChildRule is a kind of children, and how the host updates them.
+type ChildRule struct {
+	// Kind is the kind of the children.
+	Kind Kind
+	// Update is [Apply] if it is not set.
+	Update UpdateStrategy
+}
+
+// UpdateStrategy is how the host brings an existing child to its desired state.
+type UpdateStrategy struct {
+	raw contract.UpdateStrategy
+}
+
+var (
+	// Apply updates a child in place, by server-side apply.
+	Apply = UpdateStrategy{}
+	// Recreate deletes a child whose desired state changed, waits until it is gone, and creates it again.
+	Recreate = UpdateStrategy{contract.UpdateStrategy{Strategy: contract.Recreate}}
+	// OnDelete creates missing children, and never changes existing ones: a user deletes a child to update it.
+	OnDelete = UpdateStrategy{contract.UpdateStrategy{Strategy: contract.OnDelete}}
+)
+
+// Rolling updates one child at a time in place, in the order of the response. The next one follows when the one before has
+// these conditions with status True.
+func Rolling(conditions ...string) UpdateStrategy {
+	return UpdateStrategy{contract.UpdateStrategy{Strategy: contract.Rolling, Conditions: conditions}}
+}
+
+// RollingRecreate recreates one child at a time. The next one follows when the one before has these conditions with status
+// True.
+func RollingRecreate(conditions ...string) UpdateStrategy {
+	return UpdateStrategy{contract.UpdateStrategy{Strategy: contract.Rolling, RollingRecreate: true, Conditions: conditions}}
+}
+
+// Metric is a metric of a plugin: [NewCounter], [NewGauge] or [NewHistogram] make one.
+type Metric = contract.Metric
+
+// NewCounter is a counter, whose values add up. name is a Prometheus name without prefix, description one sentence, and labels
+// are the names of labels.
+func NewCounter(name, description string, labels ...string) Metric {
+	return Metric{Name: name, Description: description, Type: contract.Counter, Labels: labels}
+}
+
+// NewGauge is a gauge, whose last value counts. unit is a UCUM unit ("s", "By"), or empty for plain numbers.
+func NewGauge(name, unit, description string, labels ...string) Metric {
+	return Metric{Name: name, Unit: unit, Description: description, Type: contract.Gauge, Labels: labels}
+}
+
+// NewHistogram is a distribution of values. unit is a UCUM unit ("s", "By"), or empty for plain numbers.
+func NewHistogram(name, unit, description string, labels ...string) Metric {
+	return Metric{Name: name, Unit: unit, Description: description, Type: contract.Histogram, Labels: labels}
+}

@@ -1,0 +1,459 @@
+package windlass_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	windlass "windlass.dev/plugin"
+	"windlass.dev/plugin/contract"
+	"windlass.dev/plugin/kinds"
+	"windlass.dev/plugin/log"
+	"windlass.dev/plugin/span"
+	"windlass.dev/plugin/windlasstest"
+)
+
+type spec struct {
+	// How many Pods.
+	Replicas int `json:"replicas" minimum:"0" maximum:"1000"`
+	Ports    []struct {
+		Name string `json:"name"`
+	} `json:"ports,omitempty"`
+	Large json.Number `json:"large,omitempty"`
+	Whole int64       `json:"whole,omitempty"`
+}
+
+type status struct {
+	Phase windlass.Phase `json:"phase"`
+	Count int            `json:"count,omitempty"`
+	Time  *string        `json:"time"`
+}
+
+func (s status) CurrentPhase() windlass.StatusPhase { return s.Phase }
+
+type (
+	request  = windlass.Request[spec, status]
+	response = windlass.Response[status]
+)
+
+func plugin(reconcile func(*request) (*response, error)) windlass.Plugin[spec, status] {
+	return windlass.Plugin[spec, status]{
+		Name:         "test",
+		Version:      "1.2.3",
+		Description:  "Tests",
+		Parent:       windlass.CustomResource{Group: "example.com", Version: "v1", Kind: "Test"},
+		Reconcile:    reconcile,
+		ConfigSchema: []byte(`{"type": "object", "properties": {"zone": {"type": "string", "default": "a"}}}`),
+	}
+}
+
+func call(reconcile func(*request) (*response, error), parent string) *windlasstest.Prepared {
+	return windlasstest.Call(plugin(reconcile), windlasstest.YAML(parent))
+}
+
+const parent = `{apiVersion: example.com/v1, kind: Test, metadata: {name: web, namespace: shop, generation: 2, labels: {a: b}}, spec: {replicas: 2}}`
+
+func TestRequestHasTheParentAndItsObjects(t *testing.T) {
+	pod := func(name string) map[string]any {
+		return windlasstest.YAML(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: shop, annotations: {"a/b": c}}, spec: {big: 12345678901234567890}}`, name))
+	}
+	deleted := windlasstest.YAML(`{apiVersion: v1, kind: Service, metadata: {name: old, namespace: shop, deletionTimestamp: "2026-01-01T00:00:00Z"}, status: {conditions: [{type: Ready, status: "True", reason: Up}]}}`)
+	_, err := call(func(r *request) (*response, error) {
+		pods := r.Children(kinds.Pod)
+		service := r.Child(kinds.Service, "old")
+		var replicas int
+		missing := r.Child(kinds.Secret, "none")
+		related, isServed := r.Related("secrets")
+		_, isOther := r.Related("other")
+		for name, holds := range map[string]bool{
+			"metadata": r.Name == "web" && r.Namespace == "shop" && r.UID == "uid" && r.Generation == 2 && r.Labels["a"] == "b",
+			"spec":     r.Spec.Replicas == 2 && !r.IsFinalizing() && !r.IsSpecApplied() && r.Status() == nil,
+			"children": len(pods) == 2 && pods[0].Name() == "a" && pods[1].Name() == "b" && pods[0].Namespace() == "shop",
+			"map":      fmt.Sprint(pods[0].Map()["spec"]) == "map[big:12345678901234567890]",
+			"text":     pods[0].Text("/metadata/annotations/a~1b") == "c" && !pods[0].Get("/metadata/name", &replicas),
+			"deleted":  service.IsBeingDeleted() && !pods[0].IsBeingDeleted(),
+			"condition": service.IsConditionTrue("Ready") && service.Condition("Ready").Reason == "Up" &&
+				service.Condition("Other") == nil && !pods[0].IsConditionTrue("Ready"),
+			"missing": missing == nil && missing.Name() == "" && missing.Text("/a") == "" && missing.Map() == nil &&
+				!missing.IsConditionTrue("Ready") && missing.Read(nil) == nil && missing.Rollout() == windlass.Rollout{},
+			"related": isServed && len(related) == 1 && related[0].Kind() == kinds.Secret && !isOther,
+		} {
+			if !holds {
+				t.Errorf("%s is wrong", name)
+			}
+		}
+		return &response{}, nil
+	}, parent).
+		Children(pod("b"), deleted, pod("a")).
+		Related("secrets", windlasstest.YAML(`{apiVersion: v1, kind: Secret, metadata: {name: s}}`)).
+		Run()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInvalidSpecIsNamedFromTheRoot(t *testing.T) {
+	for spec, message := range map[string]string{
+		`{}`:                                    "spec.replicas: is required",
+		`{replicas: three}`:                     `spec.replicas: "three" is not a whole number`,
+		`{replicas: 1001}`:                      "spec.replicas: 1001 is not between 0 and 1000",
+		`{replicas: 1, ports: [{name: a}, {}]}`: "spec.ports[1].name: is required",
+		`{replicas: 1, whole: 9223372036854775808}`: "spec.whole: 9223372036854775808 is not between -9223372036854775808 and 9223372036854775807",
+	} {
+		_, err := call(func(*request) (*response, error) { panic("not called") }, `{metadata: {name: a}, spec: `+spec+`}`).Run()
+		if !windlass.IsInvalid(err) || err.Error() != message {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+}
+
+func TestNumbersStayExact(t *testing.T) {
+	_, err := call(func(r *request) (*response, error) {
+		if r.Spec.Large != "0.10000000000000000000001" || r.Spec.Whole != 9007199254740993 {
+			t.Error(r.Spec)
+		}
+		return &response{}, nil
+	}, `{metadata: {name: a}, spec: {replicas: 1, large: 0.10000000000000000000001, whole: 9007199254740993}}`).Run()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSpecOfAnExistingKindIsReadWithoutSchema(t *testing.T) {
+	existing := plugin(func(r *request) (*response, error) { return &response{}, nil })
+	existing.Parent = windlass.Existing{Kind: kinds.Namespace, Selector: "a=b"}
+	run := func(spec string) error {
+		_, err := windlasstest.Call(existing, windlasstest.YAML(`{metadata: {name: a}, spec: `+spec+`}`)).Run()
+		return err
+	}
+	if err := run(`{}`); err != nil {
+		t.Error(err)
+	}
+	err := run(`{replicas: 1, ports: [{name: a}, {name: 5}]}`)
+	if !windlass.IsInvalid(err) || err.Error() != "spec.ports[1].name: 5 is not a string" {
+		t.Error(err)
+	}
+	described := windlasstest.Describe(existing)
+	if described.Parent.Existing == nil || described.Parent.Existing.Selector != "a=b" || described.Parent.CRD != nil {
+		t.Error(described.Parent)
+	}
+}
+
+func TestStatusOfAnotherTypeIsNone(t *testing.T) {
+	for text, isStatus := range map[string]bool{`{phase: Running}`: true, `{count: x}`: false, `null`: false} {
+		_, err := call(func(r *request) (*response, error) {
+			if (r.Status() != nil) != isStatus {
+				t.Errorf("%s: %v", text, r.Status())
+			}
+			return &response{}, nil
+		}, `{metadata: {name: a}, spec: {replicas: 1}, status: `+text+`}`).Run()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSpecIsAppliedWhenTheGenerationIsObservedWithoutStall(t *testing.T) {
+	for status, isApplied := range map[string]bool{
+		`{}`:                      false,
+		`{observedGeneration: 1}`: false,
+		`{observedGeneration: 2}`: true,
+		`{observedGeneration: 2, conditions: [{type: Stalled, status: "True"}]}`:  false,
+		`{observedGeneration: 2, conditions: [{type: Stalled, status: "False"}]}`: true,
+	} {
+		_, err := call(func(r *request) (*response, error) {
+			if r.IsSpecApplied() != isApplied {
+				t.Errorf("%s: %v", status, !isApplied)
+			}
+			return &response{}, nil
+		}, `{metadata: {name: a, generation: 2}, spec: {replicas: 1}, status: `+status+`}`).Run()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// typed is as a type of k8s.io/api: parts that are not pointers are never left out.
+type typed struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name    string  `json:"name"`
+		Created *string `json:"creationTimestamp"`
+	} `json:"metadata"`
+	Status struct {
+		LoadBalancer struct{} `json:"loadBalancer"`
+	} `json:"status"`
+}
+
+func TestResponseHasEverything(t *testing.T) {
+	child := typed{APIVersion: "v1", Kind: "Service"}
+	child.Metadata.Name = "web"
+	answer, err := call(func(r *request) (*response, error) {
+		volume := windlass.Map{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": windlass.Map{"name": "data"}, "none": nil}
+		return &response{
+			Children:     []any{child, windlass.Retain(windlass.ForceOwnership(volume)), windlass.Map{"text": "<a> & b"}},
+			Status:       &status{Phase: windlass.PhaseRunning},
+			Conditions:   []windlass.Condition{{Type: "Ready", Status: windlass.True, Reason: "Up", Message: "is up"}},
+			Requeue:      1500 * time.Millisecond,
+			Events:       []windlass.Event{windlass.Normal("Scaled", "to %d", 2), windlass.Warning("Lost", "100%%")},
+			Requirements: []windlass.Requirement{windlass.Named("a", kinds.Secret, "b"), windlass.Labelled("c", kinds.Pod, "e=f").InNamespace("d")},
+			Finalized:    true,
+		}, nil
+	}, parent).Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	expected := []map[string]any{
+		windlasstest.YAML(`{apiVersion: v1, kind: Service, metadata: {name: web}}`),
+		windlasstest.YAML(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, annotations: {windlass.dev/retain: "true", windlass.dev/take-over: "true"}}}`),
+		{"text": "<a> & b"},
+	}
+	if !reflect.DeepEqual(answer.Children, expected) {
+		t.Errorf("children: %v", answer.Children)
+	}
+	if answer.Child(kinds.Service, "web") == nil || answer.Child(kinds.Pod, "web") != nil {
+		t.Error("Child finds another")
+	}
+	if expected := windlasstest.YAML(`{phase: Running, conditions: [{type: Ready, status: "True", reason: Up, message: is up}]}`); !reflect.DeepEqual(answer.Status, expected) {
+		t.Errorf("status: %v", answer.Status)
+	}
+	events := []windlass.Event{{Reason: "Scaled", Message: "to 2"}, {Warning: true, Reason: "Lost", Message: "100%"}}
+	requirements := []contract.Requirement{
+		{ID: "a", Kind: contract.Kind{APIVersion: "v1", Name: "Secret"}, Name: "b"},
+		{ID: "c", Kind: contract.Kind{APIVersion: "v1", Name: "Pod"}, Namespace: "d", ByLabels: true, Labels: "e=f"},
+	}
+	if answer.Requeue != 1500*time.Millisecond || !answer.Finalized || !reflect.DeepEqual(answer.Events, events) ||
+		!reflect.DeepEqual(answer.Requirements, requirements) {
+		t.Errorf("%+v", answer)
+	}
+}
+
+func TestErrorsBecomeFailures(t *testing.T) {
+	cause := errors.New("no route")
+	for _, one := range []struct {
+		response *response
+		err      error
+		failure  contract.Failure
+	}{
+		{nil, windlass.Invalid("spec.replicas", "is %d", 5), contract.Failure{Kind: contract.Invalid, Message: "spec.replicas: is 5"}},
+		{nil, windlass.Retry(3*time.Second, "waits for %s", "b"), contract.Failure{Kind: contract.Retry, Message: "waits for b", After: 3000}},
+		{nil, windlass.Failed("lost: %w", cause), contract.Failure{Kind: contract.Failed, Message: "lost: no route"}},
+		{nil, cause, contract.Failure{Kind: contract.Failed, Message: "no route"}},
+		{nil, fmt.Errorf("zone: %w", windlass.Invalid("spec.a", "b")), contract.Failure{Kind: contract.Invalid, Message: "zone: spec.a: b"}},
+		{nil, nil, contract.Failure{Kind: contract.Failed, Message: "Reconcile returned neither a response nor an error"}},
+		{&response{Children: []any{5}}, nil, contract.Failure{}},
+		{&response{Children: []any{func() {}}}, nil, contract.Failure{Kind: contract.Failed, Message: "child 0: json: unsupported type: func()"}},
+		{&response{Children: []any{windlass.Retain(windlass.Map{})}}, nil, contract.Failure{Kind: contract.Failed, Message: "child 0: has no metadata"}},
+	} {
+		_, failure, _ := call(func(*request) (*response, error) { return one.response, one.err }, parent).RunRaw()
+		if one.failure.Message == "" && failure == nil {
+			continue // The host rejects such a child.
+		}
+		if failure == nil || *failure != one.failure {
+			t.Errorf("%v: %+v", one.err, failure)
+		}
+	}
+	if !errors.Is(windlass.Failed("lost: %w", cause), cause) {
+		t.Error("a failure does not wrap its cause")
+	}
+	if after, isRetry := windlass.RetryAfter(windlass.Retry(time.Minute, "a")); after != time.Minute || !isRetry {
+		t.Error(after, isRetry)
+	}
+}
+
+func TestPanicGivesItsMessageAndStack(t *testing.T) {
+	var none *response
+	_, failure, calls := call(func(*request) (*response, error) { return none, fmt.Errorf("%d", none.Requeue) }, parent).RunRaw()
+	if failure == nil || failure.Kind != contract.Failed {
+		t.Fatalf("%+v", failure)
+	}
+	lines := strings.Split(failure.Message, "\n")
+	if !strings.HasPrefix(lines[0], "panic: runtime error: invalid memory address") || !strings.Contains(lines[1], "TestPanicGivesItsMessageAndStack") ||
+		!strings.Contains(lines[1], "plugin_test.go:") {
+		t.Error(failure.Message)
+	}
+	if len(calls.Logs) != 1 || calls.Logs[0].Level != "error" || calls.Logs[0].Message != lines[0] || !strings.Contains(calls.Logs[0].Fields["stack"], "plugin_test.go:") {
+		t.Errorf("%+v", calls.Logs)
+	}
+}
+
+func TestConfigIsCheckedAndHasDefaults(t *testing.T) {
+	var config struct {
+		Zone string `json:"zone"`
+	}
+	read := func(r *request) (*response, error) { return &response{}, r.Config(&config) }
+	if _, err := call(read, parent).Run(); err != nil || config.Zone != "a" {
+		t.Error(err, config)
+	}
+	if _, err := call(read, parent).Config(map[string]string{"zone": "b"}).Run(); err != nil || config.Zone != "b" {
+		t.Error(err, config)
+	}
+	_, err := call(read, parent).Config(map[string]int{"zone": 5}).Run()
+	if err == nil || windlass.IsInvalid(err) || err.Error() != "the Plugin's spec.config.zone: 5 is not a string" {
+		t.Error(err)
+	}
+}
+
+func TestPhaseIsWrittenWithAllThatFollowsFromIt(t *testing.T) {
+	reconcile := func(r *request) (*response, error) {
+		now := status{Phase: windlass.PhaseRunning, Count: r.Spec.Replicas}
+		if r.Spec.Replicas == 0 {
+			now.Phase = windlass.PhaseFailed
+		}
+		now.Time = windlass.LastChange(r, now, func(s *status) **string { return &s.Time })
+		answer := &response{}
+		windlass.SetPhase(answer, r, now, "message")
+		return answer, nil
+	}
+	run := func(replicas int, before string) *windlasstest.Response {
+		answer, err := call(reconcile, fmt.Sprintf(`{metadata: {name: a}, spec: {replicas: %d}, status: %s}`, replicas, before)).Run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	const now, old = "2026-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
+	first := run(1, "null")
+	if len(first.Events) != 0 || first.Status["time"] != now || first.Requeue != 0 {
+		t.Errorf("%+v", first)
+	}
+	same := run(1, fmt.Sprintf(`{phase: Running, count: 1, time: "%s"}`, old))
+	if same.Status["time"] != old || len(same.Events) != 0 {
+		t.Errorf("%+v", same)
+	}
+	failed := run(0, fmt.Sprintf(`{phase: Running, count: 0, time: "%s"}`, old))
+	warning := []windlass.Event{{Warning: true, Reason: "Failed", Message: "message"}}
+	if failed.Status["time"] != now || failed.Requeue != windlass.RequeueFailed || !reflect.DeepEqual(failed.Events, warning) {
+		t.Errorf("%+v", failed)
+	}
+}
+
+func TestRolloutFollowsKstatus(t *testing.T) {
+	rollout := func(observed int, counts [4]int, conditions string) (rollout windlass.Rollout) {
+		deployment := fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: shop, generation: 2}, spec: {replicas: 3},
+			status: {observedGeneration: %d, replicas: %d, updatedReplicas: %d, readyReplicas: %d, availableReplicas: %d, conditions: %s}}`,
+			observed, counts[0], counts[1], counts[2], counts[3], conditions)
+		_, err := call(func(r *request) (*response, error) {
+			rollout = r.Child(kinds.Deployment, "a").Rollout()
+			return &response{}, nil
+		}, parent).Children(windlasstest.YAML(deployment)).Run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rollout
+	}
+	all := [4]int{3, 3, 3, 3}
+	if state := rollout(2, all, "[]").State; state != windlass.RolloutComplete {
+		t.Error(state)
+	}
+	for _, counts := range [][4]int{{4, 3, 3, 3}, {3, 2, 3, 3}, {3, 3, 2, 2}, {3, 3, 3, 2}} {
+		if state := rollout(2, counts, "[]").State; state != windlass.RolloutProgressing {
+			t.Error(counts, state)
+		}
+	}
+	for _, condition := range []string{
+		`[{type: Progressing, status: "False", reason: ProgressDeadlineExceeded, message: quota}]`,
+		`[{type: ReplicaFailure, status: "True", reason: FailedCreate, message: quota}]`,
+	} {
+		if failed := rollout(2, all, condition); failed.State != windlass.RolloutFailed || failed.Message(3) != "3/3 replicas ready: quota" {
+			t.Error(failed)
+		}
+		if outdated := rollout(1, all, condition); outdated.State != windlass.RolloutProgressing || !outdated.IsOutdated {
+			t.Error(outdated)
+		}
+	}
+}
+
+func TestHostGetsLogsSpansAndMeasurements(t *testing.T) {
+	answer, err := call(func(r *request) (*response, error) {
+		log.Info("scaled", "to", 2, "ports", []int{1}, "alone")
+		log.Warn("slow")
+		span.Attribute("pods", 3)
+		span.Event("seen", "pod", "a")
+		windlass.Measure("pods", 2.5, "zone", "a")
+		return &response{}, errors.Join()
+	}, parent).Run()
+	expected := windlasstest.HostCalls{
+		Logs: []windlasstest.LogLine{
+			{Level: "info", Message: "scaled", Fields: map[string]string{"to": "2", "ports": "[1]", "!BADKEY": "alone"}},
+			{Level: "warn", Message: "slow", Fields: map[string]string{}},
+		},
+		Measurements:   []windlasstest.Measurement{{Metric: "pods", Value: 2.5, Labels: map[string]string{"zone": "a"}}},
+		SpanAttributes: map[string]string{"pods": "3"},
+		SpanEvents:     []string{"seen"},
+	}
+	if err != nil || !reflect.DeepEqual(answer.HostCalls, expected) {
+		t.Errorf("%v %+v", err, answer)
+	}
+}
+
+func TestTimeAndRandomBytesAreThoseOfTheTest(t *testing.T) {
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	read := func(r *request) (*response, error) {
+		text := fmt.Sprintf("%s %x", windlass.Timestamp(windlass.Now()), windlass.RandomBytes(3))
+		return &response{Children: []any{windlass.Map{"text": text}}}, nil
+	}
+	for expected, prepared := range map[string]*windlasstest.Prepared{
+		"2030-01-02T03:04:05Z 010203": call(read, parent).At(at).Random([]byte{1, 2, 3, 4}),
+		"2026-01-01T00:00:00Z 00972e": call(read, parent),
+	} {
+		for range 2 {
+			if answer, err := prepared.Run(); err != nil || answer.Children[0]["text"] != expected {
+				t.Error(err, answer.Children)
+			}
+		}
+	}
+}
+
+func TestFinalizingParentIsToldApart(t *testing.T) {
+	finalizing := func(r *request) (*response, error) {
+		return &response{Finalized: r.IsFinalizing() && r.IsNamespaceTerminating()}, nil
+	}
+	for isFinalized, prepared := range map[bool]*windlasstest.Prepared{
+		true: call(finalizing, parent).NamespaceTerminating(), false: call(finalizing, parent).Finalize(),
+	} {
+		if answer, err := prepared.Run(); err != nil || answer.Finalized != isFinalized {
+			t.Error(err, isFinalized)
+		}
+	}
+}
+
+func TestDescriptorHasEverything(t *testing.T) {
+	whole := plugin(nil)
+	whole.Children = []windlass.ChildRule{
+		{Kind: kinds.Pod}, {Kind: kinds.Job, Update: windlass.Recreate}, {Kind: kinds.Secret, Update: windlass.OnDelete},
+		{Kind: kinds.StatefulSet, Update: windlass.Rolling("Ready")}, {Kind: kinds.Service, Update: windlass.RollingRecreate()},
+	}
+	whole.Related = []windlass.Kind{kinds.ConfigMap}
+	whole.Finalizes = true
+	whole.Resync = time.Minute
+	whole.Metrics = []windlass.Metric{windlass.NewGauge("pods", "", "Pods", "zone"), windlass.NewHistogram("time", "s", "Time"), windlass.NewCounter("calls", "Calls")}
+	described := windlasstest.Describe(whole)
+	kind := func(apiVersion, name string) contract.Kind { return contract.Kind{APIVersion: apiVersion, Name: name} }
+	minute := uint64(60_000)
+	expected := contract.Descriptor{
+		Name: "test", Version: "1.2.3", Description: "Tests",
+		Children: []contract.ChildRule{
+			{Kind: kind("v1", "Pod")},
+			{Kind: kind("batch/v1", "Job"), Update: contract.UpdateStrategy{Strategy: contract.Recreate}},
+			{Kind: kind("v1", "Secret"), Update: contract.UpdateStrategy{Strategy: contract.OnDelete}},
+			{Kind: kind("apps/v1", "StatefulSet"), Update: contract.UpdateStrategy{Strategy: contract.Rolling, Conditions: []string{"Ready"}}},
+			{Kind: kind("v1", "Service"), Update: contract.UpdateStrategy{Strategy: contract.Rolling, RollingRecreate: true}},
+		},
+		Related: []contract.Kind{kind("v1", "ConfigMap")}, Finalizes: true, Resync: &minute,
+		ConfigSchema: whole.ConfigSchema,
+		Metrics: []contract.Metric{
+			{Name: "pods", Description: "Pods", Type: contract.Gauge, Labels: []string{"zone"}},
+			{Name: "time", Unit: "s", Description: "Time", Type: contract.Histogram},
+			{Name: "calls", Description: "Calls", Type: contract.Counter},
+		},
+	}
+	if !reflect.DeepEqual(described, expected) {
+		t.Errorf("%+v", described)
+	}
+}

@@ -1,0 +1,302 @@
+package windlass
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"windlass.dev/plugin/contract"
+	"windlass.dev/plugin/internal/jsondoc"
+	"windlass.dev/plugin/internal/reading"
+	"windlass.dev/plugin/internal/schema"
+)
+
+// Request is everything that a response may depend on.
+type Request[Spec, Status any] struct {
+	// Metadata is the parent's metadata: request.Name, request.Labels.
+	Metadata
+	// Spec is the parent's spec, with the defaults of its type. Numbers are exact: an integer is an int64, and a field of type
+	// json.Number has what the user wrote.
+	Spec Spec
+
+	raw          contract.Request
+	configSchema []byte
+}
+
+// Metadata is the part of an object's metadata that plugins need.
+type Metadata struct {
+	// Name is unique in a namespace, or in the cluster.
+	Name string `json:"name"`
+	// Namespace is empty for a cluster-scoped object.
+	Namespace string `json:"namespace"`
+	// UID is unique: a later object of the same name has another one.
+	UID string `json:"uid"`
+	// Generation grows with each change of the spec.
+	Generation int64 `json:"generation"`
+	// Labels are for selectors.
+	Labels map[string]string `json:"labels"`
+	// Annotations are for tools.
+	Annotations map[string]string `json:"annotations"`
+	// CreationTimestamp is in RFC 3339.
+	CreationTimestamp string `json:"creationTimestamp"`
+	// DeletionTimestamp is the time of the deletion request in RFC 3339; empty while the object is not being deleted.
+	DeletionTimestamp string `json:"deletionTimestamp"`
+}
+
+// parse reads a request.
+func parse[Spec, Status any](plugin *Plugin[Spec, Status], raw contract.Request) (*Request[Spec, Status], error) {
+	request := &Request[Spec, Status]{raw: raw, configSchema: plugin.ConfigSchema}
+	if !json.Valid(raw.Parent) {
+		return nil, Failed("the parent is not valid JSON")
+	}
+	if metadata := jsondoc.At(raw.Parent, "/metadata"); metadata != nil {
+		if err := reading.Decode(metadata, "metadata", &request.Metadata); err != nil {
+			return nil, Failed("the parent: %w", err)
+		}
+	}
+	var of *schema.Schema
+	if resource, isCustom := plugin.Parent.(CustomResource); isCustom {
+		var err error
+		if of, err = schema.OfCRD(resource.CRD); err != nil {
+			return nil, Failed("the CRD: %w", err)
+		}
+	}
+	// A parent without spec is one whose fields all have defaults, or a built-in kind that has no spec.
+	spec := jsondoc.At(raw.Parent, "/spec")
+	if spec == nil || string(spec) == "null" {
+		spec = []byte("{}")
+	}
+	if err := reading.Read(of, spec, "spec", &request.Spec); err != nil {
+		return nil, &Failure{kind: contract.Invalid, cause: err}
+	}
+	return request, nil
+}
+
+// IsFinalizing tells whether the parent is being deleted or has left the label selector, and the plugin has to clean up
+// ([Plugin.Finalizes]). The response then lists the children that must still exist, and [Response.Finalized] ends the parent.
+func (r *Request[Spec, Status]) IsFinalizing() bool {
+	return r.raw.Finalize
+}
+
+// IsNamespaceTerminating tells whether the parent is being finalized in a namespace that is being deleted. No child can be
+// created there, and the host removes the finalizer after 30 seconds: a plugin that cleans up with a Job must do without it.
+func (r *Request[Spec, Status]) IsNamespaceTerminating() bool {
+	for _, extension := range r.raw.Extensions {
+		if extension.Name == "namespace-terminating" {
+			return true
+		}
+	}
+	return false
+}
+
+// Status returns the parent's status as last written; nil if there is no status, or if it is not a Status (an older version may
+// have written it).
+func (r *Request[Spec, Status]) Status() *Status {
+	document := jsondoc.At(r.raw.Parent, "/status")
+	status := new(Status)
+	if document == nil || string(document) == "null" || json.Unmarshal(document, status) != nil {
+		return nil
+	}
+	return status
+}
+
+// IsSpecApplied tells whether the children of the last response for the current generation of the spec have been applied: the
+// host writes this into status.observedGeneration and the condition Stalled. Until then the live children belong to an older
+// spec: however complete they look, the parent is not ready. Always false for kinds whose status has no such fields, as built-in
+// kinds.
+func (r *Request[Spec, Status]) IsSpecApplied() bool {
+	var status struct {
+		ObservedGeneration *int64      `json:"observedGeneration"`
+		Conditions         []Condition `json:"conditions"`
+	}
+	document := jsondoc.At(r.raw.Parent, "/status")
+	if document == nil || json.Unmarshal(document, &status) != nil || status.ObservedGeneration == nil {
+		return false
+	}
+	stalled := find(status.Conditions, "Stalled")
+	return *status.ObservedGeneration >= r.Generation && (stalled == nil || stalled.Status != True)
+}
+
+// Parent reads the whole parent into a value, as json.Unmarshal does, for kinds with fields outside spec. The error is an
+// [Invalid] that names the field.
+func (r *Request[Spec, Status]) Parent(into any) error {
+	if err := reading.Decode(r.raw.Parent, "", into); err != nil {
+		return &Failure{kind: contract.Invalid, cause: err}
+	}
+	return nil
+}
+
+// Config reads the Plugin's spec.config into a value, with the checks and defaults of [Plugin.ConfigSchema]; without one, {} is
+// read. The error is a [Failed] that names the field, because the parent's user cannot correct it.
+func (r *Request[Spec, Status]) Config(into any) error {
+	if err := reading.Config(r.configSchema, r.raw.Config, into); err != nil {
+		return Failed("%w", err)
+	}
+	return nil
+}
+
+// Children returns the live children of one kind, ordered by namespace and name. Children that are being deleted are among
+// them. Children that the host leaves out because the request would exceed spec.limits.requestBytes of the Plugin are not; the
+// host neither changes, deletes nor recreates those.
+func (r *Request[Spec, Status]) Children(kind Kind) []*Object {
+	return ofKind(r.raw.Children, kind)
+}
+
+// Child returns the live child of this kind and name in the parent's namespace; for a cluster-scoped parent, the cluster-scoped
+// child. It is nil if there is none; all methods of a nil [Object] find nothing.
+func (r *Request[Spec, Status]) Child(kind Kind, name string) *Object {
+	return r.ChildIn(r.Namespace, kind, name)
+}
+
+// ChildIn returns the live child of this kind and name in a namespace, as [Request.Child]: a cluster-scoped parent may have
+// children of the same name in several namespaces.
+func (r *Request[Spec, Status]) ChildIn(namespace string, kind Kind, name string) *Object {
+	for index := range r.raw.Children {
+		child := &r.raw.Children[index]
+		if child.Kind == kind.raw() && child.Namespace == namespace && child.Name == name {
+			return &Object{child}
+		}
+	}
+	return nil
+}
+
+// Related returns the related objects that the [Requirement] of this id selects. isServed is false while the host has not served
+// the requirement: return a response with the requirement and without whatever depends on it, and the host calls again at once.
+func (r *Request[Spec, Status]) Related(id string) (objects []*Object, isServed bool) {
+	for _, related := range r.raw.Related {
+		if related.ID == id {
+			for index := range related.Objects {
+				objects = append(objects, &Object{&related.Objects[index]})
+			}
+			return objects, true
+		}
+	}
+	return nil, false
+}
+
+// Raw returns the untyped request of the contract.
+func (r *Request[Spec, Status]) Raw() contract.Request {
+	return r.raw
+}
+
+func ofKind(observed []contract.Observed, kind Kind) []*Object {
+	var objects []*Object
+	for index := range observed {
+		if observed[index].Kind == kind.raw() {
+			objects = append(objects, &Object{&observed[index]})
+		}
+	}
+	return objects
+}
+
+// Object is a live object: a child or a related object. It is parsed only as far as it is read. All methods of a nil Object find
+// nothing.
+type Object struct {
+	observed *contract.Observed
+}
+
+// Name is metadata.name.
+func (o *Object) Name() string {
+	if o == nil {
+		return ""
+	}
+	return o.observed.Name
+}
+
+// Namespace is metadata.namespace; empty for a cluster-scoped object.
+func (o *Object) Namespace() string {
+	if o == nil {
+		return ""
+	}
+	return o.observed.Namespace
+}
+
+// Kind is the object's kind.
+func (o *Object) Kind() Kind {
+	if o == nil {
+		return Kind{}
+	}
+	return Kind{APIVersion: o.observed.Kind.APIVersion, Kind: o.observed.Kind.Name}
+}
+
+// JSON returns the object as the API server sent it, without managedFields; nil for a nil object.
+func (o *Object) JSON() []byte {
+	if o == nil {
+		return nil
+	}
+	return o.observed.Object
+}
+
+// Map returns the whole object as a map. Numbers are json.Number, exactly as the API server sent them. A nil object is a nil
+// map.
+func (o *Object) Map() map[string]any {
+	if o == nil {
+		return nil
+	}
+	value, err := schema.Tree(o.JSON())
+	fields, isObject := value.(map[string]any)
+	if err != nil || !isObject {
+		panic(fmt.Sprintf("%s %s: the host sent no JSON object", o.observed.Kind.Name, o.Name()))
+	}
+	return fields
+}
+
+// Read reads the whole object into a value, as json.Unmarshal does: a type of k8s.io/api, or a struct with the fields that you
+// need. The error is a [Failed] that names the object and the field. A nil object is read as {}.
+func (o *Object) Read(into any) error {
+	if o == nil {
+		return nil
+	}
+	if err := reading.Decode(o.JSON(), "", into); err != nil {
+		return Failed("%s %s: %w", o.observed.Kind.Name, o.Name(), err)
+	}
+	return nil
+}
+
+// Get reads the value at a JSON pointer (RFC 6901) into a value, and tells whether the object has it. It is false, too, if the
+// value does not fit. Only this value is parsed. In a name, / is written ~1 and ~ is written ~0.
+//
+//	var replicas int
+//	if deployment.Get("/spec/replicas", &replicas) { ... }
+func (o *Object) Get(pointer string, into any) bool {
+	document := jsondoc.At(o.JSON(), pointer)
+	return document != nil && string(document) != "null" && json.Unmarshal(document, into) == nil
+}
+
+// Text returns the string at a JSON pointer, as [Object.Get]; empty if the object has none.
+func (o *Object) Text(pointer string) string {
+	var text string
+	o.Get(pointer, &text)
+	return text
+}
+
+// Int returns the whole number at a JSON pointer, as [Object.Get]; 0 if the object has none.
+func (o *Object) Int(pointer string) int64 {
+	var number int64
+	o.Get(pointer, &number)
+	return number
+}
+
+// Metadata returns the metadata.
+func (o *Object) Metadata() Metadata {
+	var metadata Metadata
+	o.Get("/metadata", &metadata)
+	return metadata
+}
+
+// IsBeingDeleted tells whether the object has a metadata.deletionTimestamp.
+func (o *Object) IsBeingDeleted() bool {
+	return o.Text("/metadata/deletionTimestamp") != ""
+}
+
+// Condition returns the entry of status.conditions with this type; nil if there is none.
+func (o *Object) Condition(conditionType string) *Condition {
+	var conditions []Condition
+	o.Get("/status/conditions", &conditions)
+	return find(conditions, conditionType)
+}
+
+// IsConditionTrue tells whether the condition of this type has status True.
+func (o *Object) IsConditionTrue(conditionType string) bool {
+	condition := o.Condition(conditionType)
+	return condition != nil && condition.Status == True
+}

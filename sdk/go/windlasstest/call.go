@@ -1,0 +1,333 @@
+// Package windlasstest tests a plugin without wasm and without a cluster. A call goes through the same bytes as in the host.
+//
+//	func TestScaleDown(t *testing.T) {
+//		parent := windlasstest.YAML(`{metadata: {name: web}, spec: {replicas: 1, image: nginx}}`)
+//		response, err := windlasstest.Call(plugin, parent).Children(pod("web-0"), pod("web-1")).Run()
+//		if err != nil || len(response.Children) != 1 {
+//			t.Fatal(response, err)
+//		}
+//	}
+//
+// [Golden] compares the responses of a folder of requests with reviewed ones, and [CRD] writes the CRD.
+package windlasstest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	windlass "windlass.dev/plugin"
+	"windlass.dev/plugin/admission"
+	"windlass.dev/plugin/contract"
+	"windlass.dev/plugin/internal/host"
+	"windlass.dev/plugin/internal/schema"
+)
+
+// Prepared is a prepared call.
+type Prepared struct {
+	plugin  contract.Plugin
+	request contract.Request
+	input   host.Input
+}
+
+// Call prepares a call with this parent: a map, or whatever encodes as the JSON of an object. A missing metadata.uid becomes
+// "uid". The spec is checked against the plugin's types, whatever the file of the CRD has.
+func Call[Spec, Status any](plugin windlass.Plugin[Spec, Status], parent any) *Prepared {
+	fields := mapOf(parent)
+	metadata, _ := fields["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		fields["metadata"] = metadata
+	}
+	if _, isSet := metadata["uid"]; !isSet {
+		metadata["uid"] = "uid"
+	}
+	return &Prepared{
+		plugin:  current(plugin).Contract(),
+		request: contract.Request{Parent: encode(fields)},
+		input:   host.Input{Now: host.DefaultNow},
+	}
+}
+
+// current is a plugin with the CRD of its types.
+func current[Spec, Status any](plugin windlass.Plugin[Spec, Status]) windlass.Plugin[Spec, Status] {
+	resource, isCustom := plugin.Parent.(windlass.CustomResource)
+	if !isCustom {
+		return plugin
+	}
+	crd, err := crdOf[Spec, Status](resource, &generator{withoutDocs: true})
+	if err != nil {
+		panic(err)
+	}
+	resource.CRD = encode(crd)
+	plugin.Parent = resource
+	return plugin
+}
+
+// Describe returns the plugin's description of itself.
+func Describe[Spec, Status any](plugin windlass.Plugin[Spec, Status]) contract.Descriptor {
+	return plugin.Contract().Describe()
+}
+
+// Children adds live children. They are ordered as the host orders them.
+func (p *Prepared) Children(objects ...any) *Prepared {
+	for _, object := range objects {
+		p.request.Children = append(p.request.Children, observed(object))
+	}
+	slices.SortStableFunc(p.request.Children, func(a, b contract.Observed) int {
+		return cmp.Or(
+			cmp.Compare(a.Kind.APIVersion, b.Kind.APIVersion), cmp.Compare(a.Kind.Name, b.Kind.Name),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+		)
+	})
+	return p
+}
+
+// Related serves the requirement of this id with these objects.
+func (p *Prepared) Related(id string, objects ...any) *Prepared {
+	related := contract.Related{ID: id}
+	for _, object := range objects {
+		related.Objects = append(related.Objects, observed(object))
+	}
+	p.request.Related = append(p.request.Related, related)
+	return p
+}
+
+// Config sets the Plugin's spec.config.
+func (p *Prepared) Config(config any) *Prepared {
+	p.request.Config = encode(config)
+	return p
+}
+
+// Finalize makes this a call to clean up ([windlass.Request.IsFinalizing]).
+func (p *Prepared) Finalize() *Prepared {
+	p.request.Finalize = true
+	return p
+}
+
+// NamespaceTerminating makes this a call to clean up in a namespace that is being deleted
+// ([windlass.Request.IsNamespaceTerminating]).
+func (p *Prepared) NamespaceTerminating() *Prepared {
+	p.request.Extensions = append(p.request.Extensions, contract.Extension{Name: "namespace-terminating", Value: []byte("true")})
+	return p.Finalize()
+}
+
+// At sets the wall clock ([windlass.Now]). The default is the first second of 2026.
+func (p *Prepared) At(now time.Time) *Prepared {
+	p.input.Now = now
+	return p
+}
+
+// Random sets the random bytes that the plugin reads, in this order ([windlass.RandomBytes]). By default they are the same in
+// every call.
+func (p *Prepared) Random(bytes []byte) *Prepared {
+	p.input.Random = bytes
+	return p
+}
+
+// Request returns the untyped request of the contract.
+func (p *Prepared) Request() contract.Request {
+	return p.request
+}
+
+// RunRaw calls the plugin. It returns the untyped response of the contract or the failure, and the calls of the host's
+// functions.
+func (p *Prepared) RunRaw() (response contract.Response, failure *contract.Failure, calls HostCalls) {
+	made := host.Run(p.input, func() { response, failure = p.plugin.Reconcile(p.request) })
+	return response, failure, hostCalls(made)
+}
+
+// Run calls the plugin. The error is a [*windlass.Failure].
+func (p *Prepared) Run() (*Response, error) {
+	raw, failure, calls := p.RunRaw()
+	if failure != nil {
+		return nil, errorOf(failure)
+	}
+	response := &Response{
+		Children:     make([]map[string]any, 0, len(raw.Children)),
+		Events:       raw.Events,
+		Requirements: raw.Requirements,
+		Finalized:    raw.Finalized,
+		HostCalls:    calls,
+	}
+	for _, child := range raw.Children {
+		response.Children = append(response.Children, parsed(child))
+	}
+	if raw.Status != nil {
+		response.Status = parsed(raw.Status)
+	}
+	if raw.Requeue != nil {
+		response.Requeue = time.Duration(*raw.Requeue) * time.Millisecond
+	}
+	return response, nil
+}
+
+func errorOf(failure *contract.Failure) error {
+	switch failure.Kind {
+	case contract.Invalid:
+		field, message, _ := strings.Cut(failure.Message, ": ")
+		return windlass.Invalid(field, "%s", message)
+	case contract.Retry:
+		return windlass.Retry(time.Duration(failure.After)*time.Millisecond, "%s", failure.Message)
+	}
+	return windlass.Failed("%s", failure.Message)
+}
+
+// Response is the response of a plugin with parsed JSON, and its calls of the host's functions. Numbers are json.Number.
+type Response struct {
+	// Children are all desired children, in the plugin's order.
+	Children []map[string]any
+	// Status is the plugin's part of the status, with its conditions; nil if there is none.
+	Status map[string]any
+	// Requeue is the time until the next reconcile; zero if it is not set.
+	Requeue time.Duration
+	// Events are events on the parent.
+	Events []windlass.Event
+	// Requirements are related objects that the response depends on.
+	Requirements []contract.Requirement
+	// Finalized: the host may remove the finalizer.
+	Finalized bool
+	HostCalls
+}
+
+// Child returns the desired child of this kind and name; nil if there is none.
+func (r *Response) Child(kind windlass.Kind, name string) map[string]any {
+	for _, child := range r.Children {
+		metadata, _ := child["metadata"].(map[string]any)
+		if child["apiVersion"] == kind.APIVersion && child["kind"] == kind.Kind && metadata["name"] == name {
+			return child
+		}
+	}
+	return nil
+}
+
+// HostCalls are the calls of the host's functions during one call of a plugin.
+type HostCalls struct {
+	// Logs are log lines.
+	Logs []LogLine
+	// Measurements are calls of windlass.Measure.
+	Measurements []Measurement
+	// SpanAttributes are the attributes of the call's span.
+	SpanAttributes map[string]string
+	// SpanEvents are the names of events of the call's span.
+	SpanEvents []string
+}
+
+// LogLine is a line of the log.
+type LogLine struct {
+	// Level is trace, debug, info, warn or error.
+	Level string
+	// Message is the text.
+	Message string
+	// Fields are the fields as text.
+	Fields map[string]string
+}
+
+// Measurement is a value of a metric.
+type Measurement struct {
+	// Metric is the name of the metric.
+	Metric string
+	// Value is the value.
+	Value float64
+	// Labels are the labels as text.
+	Labels map[string]string
+}
+
+func hostCalls(made host.Calls) HostCalls {
+	calls := HostCalls{SpanAttributes: pairs(made.SpanAttributes)}
+	for _, line := range made.Logs {
+		level := [...]string{"trace", "debug", "info", "warn", "error"}[line.Level]
+		calls.Logs = append(calls.Logs, LogLine{level, line.Message, pairs(line.Fields)})
+	}
+	for _, one := range made.Measurements {
+		calls.Measurements = append(calls.Measurements, Measurement{one.Metric, one.Value, pairs(one.Labels)})
+	}
+	for _, event := range made.SpanEvents {
+		calls.SpanEvents = append(calls.SpanEvents, event.Name)
+	}
+	return calls
+}
+
+func pairs(pairs []host.Pair) map[string]string {
+	all := make(map[string]string, len(pairs))
+	for _, pair := range pairs {
+		all[pair.Name] = pair.Value
+	}
+	return all
+}
+
+// Verdict is the outcome of a review with parsed JSON.
+type Verdict struct {
+	// Denied: the write is denied, with Message.
+	Denied bool
+	// Message is for the user, if the write is denied.
+	Message string
+	// Object is stored instead; nil if the object is stored as it is.
+	Object map[string]any
+	// Warnings are for the user, if the write is allowed.
+	Warnings []string
+}
+
+// Review calls a plugin's review with a write of an object by the user "user": object is the object after the write, old the
+// object before it; nil for none.
+func Review[Spec, Status any](
+	plugin windlass.Plugin[Spec, Status], review func(*admission.Request[Spec]) admission.Response,
+	operation admission.Operation, object, old any,
+) Verdict {
+	request := contract.AdmissionRequest{Operation: operation, Username: "user"}
+	if object != nil {
+		request.Object = encode(object)
+	}
+	if old != nil {
+		request.OldObject = encode(old)
+	}
+	raw := admission.Contract(current(plugin), review)(request)
+	verdict := Verdict{Denied: raw.Denied, Message: raw.Message, Warnings: raw.Warnings}
+	if raw.Replace != nil {
+		verdict.Object = parsed(raw.Replace)
+	}
+	return verdict
+}
+
+func observed(object any) contract.Observed {
+	fields := mapOf(object)
+	metadata, _ := fields["metadata"].(map[string]any)
+	text := func(fields map[string]any, name string) string {
+		text, _ := fields[name].(string)
+		return text
+	}
+	return contract.Observed{
+		Kind:      contract.Kind{APIVersion: text(fields, "apiVersion"), Name: text(fields, "kind")},
+		Namespace: text(metadata, "namespace"),
+		Name:      text(metadata, "name"),
+		Object:    encode(fields),
+	}
+}
+
+// mapOf is a copy of an object as a map.
+func mapOf(object any) map[string]any {
+	return parsed(encode(object))
+}
+
+func parsed(document []byte) map[string]any {
+	value, err := schema.Tree(document)
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", document, err))
+	}
+	fields, isObject := value.(map[string]any)
+	if !isObject {
+		panic(fmt.Sprintf("%s is not an object", document))
+	}
+	return fields
+}
+
+func encode(value any) []byte {
+	document, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return document
+}
