@@ -12,9 +12,8 @@ pub(crate) fn build(project: &Project, tools: &Tools, folder: &Path) -> anyhow::
     let file = folder.join("module.wasm");
     let mut command = Command::new(&go);
     command.env("GOOS", "wasip1").env("GOARCH", "wasm").current_dir(&project.folder);
-    command.args(["build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared"]);
-    // The runtime of the bindings allocates with a function of Go's runtime, which the linker rejects by default.
-    command.args(["-ldflags=-s -w -checklinkname=0", "-o"]).arg(&file).arg(".");
+    command.args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-buildmode=c-shared", "-ldflags=-s -w"]);
+    command.arg("-o").arg(&file).arg(".");
     run(&mut command)?;
     module::of_go(read(&file)?, folder)
 }

@@ -95,7 +95,8 @@ pub(super) fn build(root: &Path, folder: &Path) -> Result<Vec<Guest>> {
             if !root.join(&source).is_dir() {
                 continue;
             }
-            let bytes = component(root, &name, (&source, is_project), language).with_context(|| format!("guest {name}"))?;
+            let bytes =
+                component(root, &name, (&source, is_project), language).with_context(|| format!("guest {name}"))?;
             guests.push(component::write(&bytes, &folder.join(name).with_extension("wasm"))?);
         }
     }
