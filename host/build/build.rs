@@ -4,19 +4,25 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// Files and folders that tools leave behind, and tests of the SDKs themselves.
-const SKIPPED: [&str; 8] =
-    ["__pycache__", "build", "node_modules", "package-lock.json", "target", "test", "testdata", "tests"];
-/// The sources of what `js/dist` has compiled.
-const SOURCES: [&str; 2] = ["js/src", "js/tsconfig.json"];
+/// Files and folders that tools leave behind.
+const LEFTOVERS: [&str; 5] = ["__pycache__", "build", "node_modules", "package-lock.json", "target"];
+/// Tests of the SDKs themselves, and the sources of what `js/dist` has compiled.
+const LEFT_OUT: [&str; 7] =
+    ["js/src", "js/test", "js/tsconfig.json", "python/tests", "rust/tests", "_test.go", "testdata"];
 
 fn main() -> io::Result<()> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let mut code = String::new();
-    for (name, folder) in [("SDKS", here.join("../../sdk")), ("TEMPLATES", here.join("templates"))] {
+    for (name, folder, left_out) in
+        [("SDKS", here.join("../../sdk"), &LEFT_OUT[..]), ("TEMPLATES", here.join("templates"), &[])]
+    {
         println!("cargo::rerun-if-changed={}", folder.display());
         let mut files = Vec::new();
         collect(&folder.canonicalize()?, Path::new(""), &mut files)?;
+        files.retain(|(path, _)| {
+            let path = path.to_string_lossy();
+            !left_out.iter().any(|part| path.ends_with(part) || path.contains(&format!("{part}/")))
+        });
         files.sort();
         let _ = writeln!(code, "static {name}: &[(&str, &str)] = &[");
         for (path, file) in files {
@@ -34,11 +40,9 @@ fn collect(folder: &Path, within: &Path, files: &mut Vec<(PathBuf, PathBuf)>) ->
         let entry = entry?;
         let (name, path) = (entry.file_name(), entry.path());
         let (text, within) = (name.to_string_lossy(), within.join(&name));
-        let is_source = folder.ends_with("sdk/js") && SOURCES.iter().any(|source| within.as_os_str() == *source);
-        let is_skipped = is_source
-            || SKIPPED.contains(&&*text)
+        let is_skipped = LEFTOVERS.contains(&&*text)
             || text.starts_with('.') && text != ".gitignore"
-            || [".egg-info", "_test.go", ".test.js", ".tsbuildinfo", ".pyc"].iter().any(|end| text.ends_with(end));
+            || [".egg-info", ".tsbuildinfo", ".pyc"].iter().any(|end| text.ends_with(end));
         if is_skipped {
             continue;
         }

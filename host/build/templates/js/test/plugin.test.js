@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { attempt, checkCrd, golden } from '@windlass/plugin/testing';
+import { call, checkCrd, golden } from '@windlass/plugin/testing';
 
 import plugin from '../src/plugin.js';
 
@@ -14,5 +14,5 @@ test('crd.json is the CRD of the schemas', () => {
 
 test('a message of two lines is invalid', () => {
   const parent = { metadata: { name: 'hello' }, spec: { message: 'Hello,\nworld' } };
-  assert.deepEqual(attempt(plugin, { parent }).failure, { tag: 'invalid', val: 'spec.message: must be one line' });
+  assert.throws(() => call(plugin, { parent }), { type: 'invalid', message: 'spec.message: must be one line' });
 });
