@@ -9,6 +9,7 @@ mod faults;
 mod guests;
 mod image;
 mod run;
+mod sdks;
 mod test;
 mod venv;
 

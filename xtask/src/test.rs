@@ -11,6 +11,7 @@ use anyhow::{Context as _, bail};
 
 use crate::guests;
 use crate::run::{cargo, root, run};
+use crate::sdks;
 
 /// End-to-end test binaries that run at the same time. Each waits for the API server most of its time, so three of them keep
 /// two cores busy.
@@ -21,7 +22,7 @@ const AT_ONCE: usize = 3;
 const ALONE: &str = "operators";
 
 /// The others that take longest. They start first, so that none of them runs alone at the end.
-const LONGEST: [&str; 3] = ["rules", "faults", "steady_state"];
+const LONGEST: [&str; 4] = ["authors", "rules", "faults", "steady_state"];
 
 /// Flags.
 #[derive(Debug, clap::Args)]
@@ -50,6 +51,10 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         .args(filter)
         .current_dir(&root)
         .env("CARGO_TARGET_DIR", root.join("target/plugins-native")))?;
+
+    if args.filter.is_none() {
+        sdks::test()?;
+    }
 
     let binaries = Binary::build_all()?;
     let (mut end_to_end, rest): (Vec<_>, Vec<_>) = binaries.into_iter().partition(Binary::is_end_to_end);

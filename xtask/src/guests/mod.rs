@@ -1,10 +1,9 @@
 //! Builds every component: the plugins, and the scripted, hostile and other guests of the tests.
 //!
-//! A guest is built for `wasm32-unknown-unknown` by the compiler that [`compiler`] finds, and then made a component.
+//! A guest is built for `wasm32-unknown-unknown` by the compiler that [`WasmCompiler`] finds, and then made a component.
 //! Cargo rebuilds only what changed, so a second run takes a second or two. Guests in other languages than Rust have
 //! their own tools (see [`languages`]).
 
-mod compiler;
 mod component;
 mod languages;
 
@@ -16,6 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use windlass_testbed::tools::wasm_compiler::{WasmCompiler, cargo};
 
 /// Flags: what to build.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -47,7 +47,7 @@ pub struct Guest {
 /// build, or if it is not a valid component.
 pub fn build(options: Options) -> Result<Vec<Guest>> {
     let root = root()?;
-    let compiler = compiler::find()?;
+    let compiler = compiler()?;
     println!("guests: {compiler}");
 
     let mut modules = Vec::new();
@@ -82,7 +82,7 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
 /// As [`build`].
 pub fn build_two(plugin: &str, example: &str) -> Result<Vec<Guest>> {
     let root = root()?;
-    let compiler = compiler::find()?;
+    let compiler = compiler()?;
     println!("guests: {compiler}");
     let mut modules = compile_plugin(&compiler, &root, plugin)?;
     modules.extend(compile(compiler.cargo("build"), &root, "tests/guests", &["--example", example])?);
@@ -94,7 +94,7 @@ pub fn build_two(plugin: &str, example: &str) -> Result<Vec<Guest>> {
 /// # Errors
 /// As [`build`].
 pub fn build_load(folder: &Path) -> Result<Guest> {
-    let modules = compile(compiler::find()?.cargo("build"), &root()?, "bench/guest", &[])?;
+    let modules = compile(compiler()?.cargo("build"), &root()?, "bench/guest", &[])?;
     let module = modules.first().context("bench/guest builds no module")?;
     component::make(&module.path, &folder.join("load.wasm")).context("bench/guest builds, but is not a valid component")
 }
@@ -128,6 +128,10 @@ fn texts(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files.into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "wat")).collect())
 }
 
+fn compiler() -> Result<WasmCompiler> {
+    WasmCompiler::find(&|line| println!("guests: {line}"))
+}
+
 fn root() -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository's root folder")?;
     Ok(root.to_owned())
@@ -135,7 +139,7 @@ fn root() -> Result<PathBuf> {
 
 /// The members of a workspace.
 fn packages(manifest: &Path) -> Result<Vec<String>> {
-    let metadata = compiler::cargo()
+    let metadata = cargo()
         .args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"])
         .arg(manifest)
         .stderr(Stdio::inherit())
@@ -148,7 +152,7 @@ fn packages(manifest: &Path) -> Result<Vec<String>> {
     Ok(packages.filter_map(|package| Some(package.get("name")?.as_str()?.to_owned())).collect())
 }
 
-fn compile_plugin(compiler: &compiler::Compiler, root: &Path, package: &str) -> Result<Vec<Module>> {
+fn compile_plugin(compiler: &WasmCompiler, root: &Path, package: &str) -> Result<Vec<Module>> {
     // Only a `cdylib` alone gets link-time optimization, and the manifest of a plugin also names `rlib`, for its tests.
     let arguments = ["--package", package, "--lib", "--crate-type", "cdylib"];
     compile(compiler.cargo("rustc"), root, "plugins", &arguments)

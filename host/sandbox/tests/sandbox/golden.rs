@@ -63,7 +63,7 @@ pub(crate) fn assert_equivalent<R: Reconciler>(plugin: &str, component: &Compone
     );
     for case in golden::cases::<R>(cases(plugin)) {
         let actual = call_component(component, &request(case.call.request())).0;
-        let native = case.call.call_raw().0.map(response).map_err(failure);
+        let native = case.call.at(NOW).call_raw().0.map(response).map_err(failure);
         let (actual, native) = (actual.map(parsed).map_err(at), native.map(parsed).map_err(at));
         assert_eq!(actual, native, "{language}: {}", case.name);
     }

@@ -1,5 +1,5 @@
 //! Tests plugins in languages other than Rust. They are real components: each returns one ConfigMap with what it
-//! observes (tests/guests/languages), or is a port of Echo (plugins/echo).
+//! observes (tests/guests/languages), or is a port of Echo (plugins/echo) or MyApp (plugins/myapp) on its language's SDK.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use echo::Echo;
+use myapp::MyApp;
 use windlass_core::contract::{CallReport, Limits};
 use windlass_sandbox::{Ambient, Component, Options, Sandbox, run_here};
 
@@ -15,6 +16,7 @@ use crate::golden::assert_equivalent;
 use crate::{compile_child, limits, request};
 
 const LANGUAGES: [&str; 3] = ["go", "js", "python"];
+const LANGUAGES_OF_MYAPP: [&str; 2] = ["go", "python"];
 
 /// A sandbox whose cache outlives the tests, because the components compile slowly and the engine's settings rarely
 /// change.
@@ -34,14 +36,16 @@ fn load(sandbox: &Sandbox, name: &str) -> Arc<Component> {
 struct Loaded {
     sights: BTreeMap<&'static str, Arc<Component>>,
     echoes: BTreeMap<&'static str, Arc<Component>>,
+    myapps: BTreeMap<&'static str, Arc<Component>>,
 }
 
 static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
     let sandbox = sandbox();
     let sights = LANGUAGES.map(|language| (language, load(&sandbox, language))).into();
     let echoes = LANGUAGES.map(|language| (language, load(&sandbox, &format!("echo-{language}")))).into();
-    let loaded = Loaded { sights, echoes };
-    let all = loaded.sights.values().chain(loaded.echoes.values());
+    let myapps = LANGUAGES_OF_MYAPP.map(|language| (language, load(&sandbox, &format!("myapp-{language}")))).into();
+    let loaded = Loaded { sights, echoes, myapps };
+    let all = loaded.sights.values().chain(loaded.echoes.values()).chain(loaded.myapps.values());
     sandbox.retain(&all.map(|component| component.digest()).collect()).unwrap();
     loaded
 });
@@ -137,5 +141,12 @@ fn a_large_snapshot_is_pure_and_fits_the_default_limits_in_every_language() {
 fn echo_responds_in_every_language_as_in_rust() {
     for (language, component) in &LOADED.echoes {
         assert_equivalent::<Echo>("echo", component, language);
+    }
+}
+
+#[test]
+fn myapp_responds_in_every_language_as_in_rust() {
+    for (language, component) in &LOADED.myapps {
+        assert_equivalent::<MyApp>("myapp", component, language);
     }
 }

@@ -3,6 +3,7 @@
 mod go;
 mod run;
 mod store;
+pub mod wasm_compiler;
 
 use std::fs;
 use std::io::Write;

@@ -1,17 +1,19 @@
-//! Finds the compiler for wasm on this machine.
+//! Finds Rust's compiler for wasm on this machine.
 //!
 //! 1. rustup's target, if it is installed, as on most contributors' machines.
 //! 2. Debian's `rustc-web` with the standard library's source (`rust-web-src`), for machines whose rustup cannot
-//!    download: cargo also builds the standard library. If xtask runs as root on Debian, it installs these packages.
-//! 3. Otherwise xtask asks rustup to install the target.
+//!    download: cargo also builds the standard library. As root on Debian, these packages are installed.
+//! 3. Otherwise rustup is asked to install the target.
 
-use std::{
-    env, fmt,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
+
+use super::Progress;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 /// Debian's packages. Their compiler is where Debian's other compilers are.
@@ -21,14 +23,19 @@ const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const MINIMUM: (u32, u32) = (1, 95);
 
 /// A way to compile for wasm.
-pub(super) enum Compiler {
+pub enum WasmCompiler {
     /// The toolchain in use has the target.
     Rustup,
     /// Debian's compiler, which also builds the standard library.
-    Debian { version: String, linker: PathBuf },
+    Debian {
+        /// Of the compiler.
+        version: String,
+        /// The linker, which Debian's packages lack.
+        linker: PathBuf,
+    },
 }
 
-impl fmt::Display for Compiler {
+impl fmt::Display for WasmCompiler {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Rustup => write!(out, "compiling with rustup's target {TARGET}"),
@@ -42,56 +49,65 @@ impl fmt::Display for Compiler {
     }
 }
 
-impl Compiler {
-    /// Cargo with a subcommand, set up for the target.
-    pub(super) fn cargo(&self, subcommand: &str) -> Command {
-        let mut cargo = cargo();
-        cargo.args([subcommand, "--target", TARGET]);
-        if let Self::Debian { linker, .. } = self {
-            cargo
-                .args(["-Z", "build-std=std,panic_abort"])
-                .env("RUSTC", DEBIAN_RUSTC)
-                // Building the standard library is an unstable feature of cargo's.
-                .env("RUSTC_BOOTSTRAP", "1")
-                .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
+impl WasmCompiler {
+    /// Finds a compiler, or installs one.
+    ///
+    /// # Errors
+    /// If there is none: the message says what to install.
+    pub fn find(progress: Progress) -> Result<Self> {
+        if has_target() {
+            return Ok(Self::Rustup);
         }
-        cargo
-    }
-}
-
-/// Finds a compiler, or installs one.
-pub(super) fn find() -> Result<Compiler> {
-    if has_target() {
-        return Ok(Compiler::Rustup);
-    }
-    if let Some(compiler) = debian() {
-        return Ok(compiler);
-    }
-    if is_root() && Path::new("/etc/debian_version").exists() {
-        println!("guests: no compiler for {TARGET} here: installing Debian's {}", PACKAGES.join(" and "));
-        let install = [&["install", "-q", "-y", "--no-install-recommends"], PACKAGES.as_slice()].concat();
-        if run("apt-get", &["update", "-q"])
-            && run("apt-get", &install)
-            && let Some(compiler) = debian()
-        {
+        if let Some(compiler) = debian() {
             return Ok(compiler);
         }
+        if is_root() && Path::new("/etc/debian_version").exists() {
+            progress(&format!("no compiler for {TARGET} here: installing Debian's {}", PACKAGES.join(" and ")));
+            let install = [&["install", "-q", "-y", "--no-install-recommends"], PACKAGES.as_slice()].concat();
+            if run("apt-get", &["update", "-q"])
+                && run("apt-get", &install)
+                && let Some(compiler) = debian()
+            {
+                return Ok(compiler);
+            }
+        }
+        progress(&format!("no compiler for {TARGET} here: asking rustup for it"));
+        if run("rustup", &["target", "add", TARGET]) && has_target() {
+            return Ok(Self::Rustup);
+        }
+        bail!(
+            "no compiler for {TARGET}: run `rustup target add {TARGET}`, or where rustup cannot download, install a rustc of \
+             at least {}.{} as {DEBIAN_RUSTC} with its library source (Debian: `apt-get install {}`)",
+            MINIMUM.0,
+            MINIMUM.1,
+            PACKAGES.join(" ")
+        )
     }
-    println!("guests: no compiler for {TARGET} here: asking rustup for it");
-    if run("rustup", &["target", "add", TARGET]) && has_target() {
-        return Ok(Compiler::Rustup);
+
+    /// Cargo with a subcommand, set up for the target.
+    pub fn cargo(&self, subcommand: &str) -> Command {
+        let mut cargo = cargo();
+        cargo.args([subcommand, "--target", TARGET]).envs(self.environment());
+        cargo
     }
-    bail!(
-        "no compiler for {TARGET}: run `rustup target add {TARGET}`, or where rustup cannot download, install a rustc of \
-         at least {}.{} as {DEBIAN_RUSTC} with its library source (Debian: `apt-get install {}`)",
-        MINIMUM.0,
-        MINIMUM.1,
-        PACKAGES.join(" ")
-    )
+
+    /// The variables with which any cargo compiles for the target.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        match self {
+            Self::Rustup => Vec::new(),
+            Self::Debian { linker, .. } => vec![
+                ("RUSTC", DEBIAN_RUSTC.into()),
+                ("CARGO_UNSTABLE_BUILD_STD", "std,panic_abort".into()),
+                // Building the standard library is an unstable feature of cargo's.
+                ("RUSTC_BOOTSTRAP", "1".into()),
+                ("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker.into()),
+            ],
+        }
+    }
 }
 
-/// The cargo that runs xtask, without the caller's settings.
-pub(super) fn cargo() -> Command {
+/// The cargo that runs this program, without the caller's settings.
+pub fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Flags and wrappers meant for the host's own build (clippy, coverage) would rebuild all guests, or fail.
     for name in [
@@ -119,7 +135,7 @@ fn has_target() -> bool {
     libraries.is_some_and(|folder| Path::new(&folder).is_dir())
 }
 
-fn debian() -> Option<Compiler> {
+fn debian() -> Option<WasmCompiler> {
     let version = answer(Command::new(DEBIAN_RUSTC).arg("-vV"))?;
     let version = version.lines().find_map(|line| line.strip_prefix("release: "))?.to_owned();
     let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
@@ -128,7 +144,7 @@ fn debian() -> Option<Compiler> {
     }
     let root = answer(Command::new(DEBIAN_RUSTC).args(["--print", "sysroot"]))?;
     let library = Path::new(&root).join("lib/rustlib/src/rust/library/Cargo.lock");
-    library.exists().then_some(Compiler::Debian { version, linker: linker()? })
+    library.exists().then_some(WasmCompiler::Debian { version, linker: linker()? })
 }
 
 /// `rust-lld` of the toolchain in use, or LLVM's own from the path.
