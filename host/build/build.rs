@@ -26,6 +26,7 @@ fn main() -> io::Result<()> {
         files.sort();
         let _ = writeln!(code, "static {name}: &[(&str, &str)] = &[");
         for (path, file) in files {
+            let [path, file] = [path, file].map(|path| path.to_string_lossy().into_owned());
             let _ = writeln!(code, "    ({path:?}, include_str!({file:?})),");
         }
         code.push_str("];\n");

@@ -1,6 +1,6 @@
 //! Rust: a library crate, compiled by cargo.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
@@ -22,13 +22,14 @@ pub(crate) fn build(project: &Project, tools: &Tools) -> anyhow::Result<Vec<u8>>
     let messages = String::from_utf8_lossy(&messages);
     let file = messages.lines().filter_map(|line| wasm_file(&serde_json::from_str(line).ok()?)).next_back();
     let file = file.context("cargo built no module; Cargo.toml needs `crate-type = [\"cdylib\"]` in [lib]")?;
-    module::of_rust(&read(Path::new(&file))?)
+    module::of_rust(&read(&file)?)
 }
 
 /// The module in one of cargo's `compiler-artifact` messages, if there is one.
-fn wasm_file(message: &Value) -> Option<String> {
+fn wasm_file(message: &Value) -> Option<PathBuf> {
     let files = message.get("filenames")?.as_array()?;
-    files.iter().filter_map(Value::as_str).find(|file| file.ends_with(".wasm")).map(str::to_owned)
+    let mut files = files.iter().filter_map(Value::as_str).map(PathBuf::from);
+    files.find(|file| file.extension().is_some_and(|extension| extension == "wasm"))
 }
 
 /// Why cargo failed, as far as that can be found out.

@@ -69,7 +69,9 @@ mod tests {
         }
         fs::write(first.join("no-program"), "").expect("written");
         let tools = Tools { folders: vec![first.clone()], ..Tools::default() };
-        let find = |program| tools.find(program, &[second.clone()], "install it").map_err(|error| error.to_string());
+        let find = |program| {
+            tools.find(program, std::slice::from_ref(&second), "install it").map_err(|error| error.to_string())
+        };
         assert_eq!(find("a-program"), Ok(first.join("a-program")));
         assert_eq!(find("no-program"), Err("no-program is missing; install it".to_owned()));
     }

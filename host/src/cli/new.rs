@@ -38,7 +38,7 @@ enum Lang {
     Rust,
     /// Go
     Go,
-    /// TypeScript
+    /// JavaScript with checked types; TypeScript works as well
     Js,
     /// Python
     Python,

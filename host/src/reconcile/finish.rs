@@ -112,10 +112,7 @@ impl Reconciler {
         if !silent && is_failing(&outcome) {
             log_failure(live, &snapshot.parent_ref, outcome.reason, &outcome.message);
         }
-        if !silent && outcome.reason == ParentReason::DeletionBlocked {
-            live.controller.blocked_deletions();
-        }
-        count(live, &applied.changes);
+        count(live, (&outcome, silent), &applied.changes);
         let is_applied = outcome.progress == Progress::Applied;
         let reported =
             if silent { Reported::default() } else { self.report(live, &snapshot, part.as_ref(), &mut outcome).await };
@@ -195,8 +192,11 @@ fn set_span_outcome(outcome: &'static str) {
     Span::current().record("windlass.outcome", outcome);
 }
 
-/// Counts what a reconcile wrote.
-fn count(live: &Live, Changes { created, replaced, deleted, .. }: &Changes) {
+/// Counts what a reconcile did. Deletions that only wait for the rest of a rollout are silent, and not blocked.
+fn count(live: &Live, (outcome, silent): (&Outcome, bool), Changes { created, replaced, deleted, .. }: &Changes) {
+    if !silent && outcome.reason == ParentReason::DeletionBlocked {
+        live.controller.blocked_deletions();
+    }
     live.controller.wrote(created.len(), replaced.len() + deleted.len());
 }
 

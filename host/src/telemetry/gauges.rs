@@ -19,7 +19,10 @@ pub(super) const OWNERS: usize = 64;
 /// The gauges of all plugins, by name, unit and description. The SDK keeps a callback for ever, and runs it at each export, so
 /// all components with the same gauge share one: a component is prepared again at each try to make it live.
 #[derive(Debug, Default)]
-pub(super) struct Gauges(Mutex<HashMap<[String; 3], Arc<Mutex<Vec<Weak<Gauge>>>>>>);
+pub(super) struct Gauges(Mutex<HashMap<[String; 3], Exported>>);
+
+/// The gauges of the components that share a callback.
+type Exported = Arc<Mutex<Vec<Weak<Gauge>>>>;
 
 impl Gauges {
     /// A gauge that is exported for as long as it exists.
@@ -28,7 +31,7 @@ impl Gauges {
         let key = [name.clone(), metric.unit.clone(), metric.description.clone()];
         let mut all = self.0.lock();
         let exported = all.entry(key).or_insert_with(|| {
-            let exported = Arc::new(Mutex::new(Vec::<Weak<Gauge>>::new()));
+            let exported = Exported::default();
             let observed = exported.clone();
             let instrument = meter.f64_observable_up_down_counter(name).with_unit(metric.unit.clone());
             let _ = instrument

@@ -89,10 +89,7 @@ impl Instruments {
                 &SECONDS,
                 "Time for which a worker was occupied with a key",
             ),
-            requests: counter(
-                "rest_client_requests_total",
-                "Requests to the API server, by status code, method and host",
-            ),
+            requests: counter("rest_client_requests_total", "Requests to the API server, by code, method and host"),
             call_time: histogram("windlass_plugin_call_seconds", &SECONDS, "Duration of calls of a plugin, by outcome"),
             call_memory: histogram("windlass_plugin_memory_bytes", &BYTES, "Largest linear memory of a call"),
             response_size: histogram("windlass_plugin_response_bytes", &BYTES, "Size of a call's response"),

@@ -246,8 +246,12 @@ mod tests {
         let declared = [metric("all", MetricType::Gauge, &[])];
         let measures = Measures::with(&provider.meter("test"), &Gauges::default(), &plugin, &declared);
         let parents: Vec<_> = (0..=OWNERS).map(|at| parent(&at.to_string())).collect();
-        parents.iter().for_each(|parent| measures.record(parent, "all", 1.0, &[]));
-        parents.iter().for_each(|parent| measures.forget(parent));
+        for parent in &parents {
+            measures.record(parent, "all", 1.0, &[]);
+        }
+        for parent in &parents {
+            measures.forget(parent);
+        }
         assert_eq!(last.of(&provider), ["web_all{windlass.plugin=web}=1"]);
         drop(measures);
         assert_eq!(last.of(&provider), [""; 0]);

@@ -1,5 +1,5 @@
 //! Tests plugins in languages other than Rust. They are real components: each returns one ConfigMap with what it
-//! observes (tests/guests/languages), or is a port of Echo (plugins/echo) or MyApp (plugins/myapp) on its language's SDK.
+//! observes (tests/guests/languages), or is a port of plugins/echo or plugins/myapp on its language's SDK.
 
 use std::collections::BTreeMap;
 use std::fs;
