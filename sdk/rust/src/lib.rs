@@ -120,9 +120,9 @@
 //!
 //! # Building
 //!
-//! A plugin is a library crate of type `cdylib`, built for `wasm32-unknown-unknown` and made a component by `wasm-tools
-//! component new` (in Windlass' own repository: `cargo xtask guests`). A CRD that is made from types in the component costs a
-//! hundred kilobytes and more; [`crd!`] embeds the finished CRD instead.
+//! A plugin is a library crate of type `cdylib`. `windlass new NAME --lang rust` makes one with its tests, and `windlass build`
+//! builds it for `wasm32-unknown-unknown` and makes the component (in Windlass' own repository: `cargo xtask guests`). A CRD that
+//! is made from types in the component costs a hundred kilobytes and more; [`crd!`] embeds the finished CRD instead.
 //!
 //! # Features
 //!
@@ -134,11 +134,6 @@
 //! - `allocator` (on by default): an allocator whose first memory exists when a call begins. A plugin with a global allocator
 //!   of its own turns the feature off; a library for plugins depends on this crate without it.
 //! - `golden`: module `testing::golden`, for tests.
-
-/// The code of the book's tutorial compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/tutorial.md")]
-mod tutorial {}
 
 mod adapter;
 mod admission;
