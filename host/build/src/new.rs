@@ -180,4 +180,27 @@ mod tests {
             assert_eq!((new.kind(), new.plural()), (kind.to_owned(), plural.to_owned()));
         }
     }
+
+    #[test]
+    fn tutorials_show_the_code_of_a_new_project() {
+        for (language, page, files) in [
+            (Language::Rust, "tutorial", &["src/lib.rs"][..]),
+            (Language::Go, "tutorial-go", &["main.go", "main_test.go"]),
+            (Language::JavaScript, "tutorial-js", &["src/plugin.js", "test/plugin.test.js"]),
+            (Language::Python, "tutorial-python", &["plugin.py", "test_plugin.py"]),
+        ] {
+            let path = format!("{}/../../docs/{page}.md", env!("CARGO_MANIFEST_DIR"));
+            let text = fs::read_to_string(&path).expect("a page");
+            let new = Template { language, ..template("greeting", "example.com") };
+            for file in files {
+                let shown = below(TEMPLATES, &format!("{}/", new.folder())).find(|(path, _)| path == file);
+                let code = new.filled(shown.expect("a file of the template").1);
+                // A page may show the code and its tests apart.
+                let parts = code.split("#[cfg(test)]\n");
+                for part in parts {
+                    assert!(text.contains(part.trim_end()), "docs/{page}.md does not show {file} as it is");
+                }
+            }
+        }
+    }
 }
