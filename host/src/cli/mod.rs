@@ -13,12 +13,15 @@ mod generate;
 mod inspect;
 mod install;
 mod new;
+mod offline;
 mod output;
 mod push;
 mod pushed;
 mod remove;
 mod render;
 mod run;
+mod schema;
+mod test;
 mod uninstall;
 
 use std::path::PathBuf;
@@ -54,6 +57,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Show the children that a component desires for one parent
     Render(render::Args),
+    /// Test a component: golden cases, and properties of its responses to parents that its CRD accepts
+    Test(test::Args),
     /// Deliver a component by a ConfigMap or a registry, and run it as a Plugin
     Push(push::Args),
     /// Delete a Plugin and the objects that `windlass push` wrote for it
@@ -107,6 +112,7 @@ pub fn main() -> ExitCode {
         Command::Build(args) => build::main(&args),
         Command::Inspect(args) => inspect::main(&args),
         Command::Render(args) => render::main(&args),
+        Command::Test(args) => test::main(&args),
         Command::Push(args) => push::main(&args),
         Command::Remove(args) => remove::main(&args),
         Command::Completion(args) => completion::main(&args),

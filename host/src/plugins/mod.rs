@@ -56,7 +56,7 @@ use self::shared::LastReconcile;
 use self::status::Standing;
 use crate::live::Live;
 use crate::queue::{Job, Trigger};
-pub use crd::narrowings as crd_narrowings;
+pub use crd::{narrowings as crd_narrowings, shape_of as status_shape};
 pub use kinds::Kinds;
 pub use shared::{Dependencies, Plugins};
 

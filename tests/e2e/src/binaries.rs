@@ -31,6 +31,19 @@ pub fn windlass() -> Command {
     command
 }
 
+/// Runs `windlass` without a cluster, and returns its exit code, standard output and standard error.
+///
+/// # Panics
+/// If it does not start, or if a signal ends it.
+#[track_caller]
+pub fn run_offline(args: &[&str]) -> (i32, String, String) {
+    let mut command = windlass();
+    command.args(args).env("KUBECONFIG", "/nonexistent");
+    let output = command.output().expect("windlass starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().expect("an exit code"), text(&output.stdout), text(&output.stderr))
+}
+
 /// A component by its name below `target/guests`: `echo`, `hostile/trap`.
 #[track_caller]
 pub fn guest(name: &str) -> PathBuf {

@@ -36,7 +36,7 @@ mod shared;
 
 use std::time::Duration;
 
-pub use binaries::{guest, windlass};
+pub use binaries::{guest, run_offline, windlass};
 pub use env::{Env, HOST_USER, SYSTEM_NAMESPACE, account};
 pub use host::{Host, HostOptions};
 pub use namespace::{Namespace, is_settled};

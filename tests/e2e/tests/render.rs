@@ -6,17 +6,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_e2e::{Env, guest, text, windlass};
-
-/// Runs `windlass` without a cluster, and returns its exit code, standard output and standard error.
-fn run(args: &[&str]) -> (i32, String, String) {
-    let nowhere = Path::new("/nonexistent");
-    let mut command = windlass();
-    command.args(args).env("KUBECONFIG", nowhere);
-    let output = command.output().expect("windlass starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().expect("an exit code"), text(&output.stdout), text(&output.stderr))
-}
+use windlass_e2e::{Env, guest, run_offline, text};
 
 /// The path of a guest, as an argument.
 fn path(name: &str) -> String {
@@ -38,7 +28,7 @@ fn render_with(component: &str, parent: &Value, more: &[&str]) -> (i32, Value) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (path, parent) = (path(component), file(&folder, parent));
     let args = ["render", &path, "-f", &parent, "-o", "json"];
-    let (code, printed, stderr) = run(&[&args[..], more].concat());
+    let (code, printed, stderr) = run_offline(&[&args[..], more].concat());
     (code, serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}{stderr}")))
 }
 
@@ -114,7 +104,7 @@ fn render_prints_the_children_that_the_cluster_got() {
 fn render_prints_children_as_manifests_and_the_whole_response_with_output_full() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (component, parent) = (path("echo"), file(&folder, &echo(2, "nginx:1")));
-    let (code, printed, stderr) = run(&["render", &component, "-f", &parent]);
+    let (code, printed, stderr) = run_offline(&["render", &component, "-f", &parent]);
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(printed.split("---\n").count(), 2, "there is a document for each Pod: {printed}");
     for document in printed.split("---\n") {
@@ -122,12 +112,12 @@ fn render_prints_children_as_manifests_and_the_whole_response_with_output_full()
     }
     assert!(!printed.contains("requeueMs"), "{printed}");
 
-    let (code, whole, stderr) = run(&["render", &component, "-f", &parent, "-o", "full"]);
+    let (code, whole, stderr) = run_offline(&["render", &component, "-f", &parent, "-o", "full"]);
     assert_eq!(code, 0, "{stderr}");
     assert!(whole.contains("requeueMs") && whole.contains("currentReplicas: 0"), "{whole}");
 
     let wrong = file(&folder, &echo(1001, "nginx:1"));
-    let (code, printed, stderr) = run(&["render", &component, "-f", &wrong, "--no-validate"]);
+    let (code, printed, stderr) = run_offline(&["render", &component, "-f", &wrong, "--no-validate"]);
     assert_eq!((code, &*printed), (1, ""), "a failure prints no manifest: {stderr}");
     assert!(stderr.contains("error: ") && stderr.contains("replicas"), "{stderr}");
 }
@@ -168,7 +158,7 @@ fn render_exits_with_3_for_an_unusable_file_and_with_2_for_a_missing_argument() 
         (vec!["render", "/nonexistent/echo.wasm", "-f", &parent], 3, "/nonexistent/echo.wasm"),
         (vec!["render", &component], 2, "--filename"),
     ] {
-        let (found, printed, stderr) = run(&args);
+        let (found, printed, stderr) = run_offline(&args);
         assert_eq!(found, code, "{args:?}: {stderr}");
         assert!(stderr.contains("error: ") && stderr.contains(words), "{args:?}: {stderr}");
         assert_eq!(printed, "", "{args:?}");
@@ -181,7 +171,8 @@ fn render_prints_the_plugins_log_on_standard_error() {
     let parent = json!({
         "apiVersion": "hostile.example/v1", "kind": "Panic", "metadata": {"name": "a", "namespace": "b"}, "spec": {},
     });
-    let (code, printed, stderr) = run(&["render", &path("hostile/panic"), "-f", &file(&folder, &parent), "-o", "json"]);
+    let (code, printed, stderr) =
+        run_offline(&["render", &path("hostile/panic"), "-f", &file(&folder, &parent), "-o", "json"]);
     assert_eq!(code, 1, "{stderr}");
     assert!(stderr.contains("plugin error: ") && stderr.contains("no such luck"), "{stderr}");
     serde_json::from_str::<Value>(&printed).expect("standard output is JSON");
@@ -196,7 +187,7 @@ fn render_exits_with_6_when_the_parent_does_not_match_the_components_crd() {
         (echo(1, "nginx:1"), "image", json!(7), "spec.image: must be of type string"),
     ] {
         parent["spec"][field] = value;
-        let (code, printed, stderr) = run(&["render", &path("echo"), "-f", &file(&folder, &parent)]);
+        let (code, printed, stderr) = run_offline(&["render", &path("echo"), "-f", &file(&folder, &parent)]);
         assert_eq!((code, &*printed), (6, ""), "{stderr}");
         assert!(stderr.contains(words), "{words}: {stderr}");
     }
@@ -227,7 +218,7 @@ fn render_returns_children_for_every_sample_of_the_repository() {
         let sample = samples.join(sample).with_extension("yaml");
         let (component, sample) = (path(component), sample.to_string_lossy().into_owned());
         let args = ["render", &component, "-f", &sample, "-o", "json"];
-        let (code, printed, stderr) = run(&[&args[..], &more].concat());
+        let (code, printed, stderr) = run_offline(&[&args[..], &more].concat());
         assert_eq!(code, 0, "{sample}: {stderr}{printed}");
         let rendered: Value = serde_json::from_str(&printed).expect("JSON");
         assert_ne!(rendered["children"], json!([]), "{sample}: {stderr}");
@@ -236,7 +227,7 @@ fn render_returns_children_for_every_sample_of_the_repository() {
 
 #[test]
 fn inspect_prints_digest_descriptor_imports_and_exports_of_a_component() {
-    let (code, printed, stderr) = run(&["inspect", &path("echo"), "-o", "json"]);
+    let (code, printed, stderr) = run_offline(&["inspect", &path("echo"), "-o", "json"]);
     assert_eq!(code, 0, "{stderr}");
     let found: Value = serde_json::from_str(&printed).expect("JSON");
     let bytes = std::fs::read(guest("echo")).expect("the component");
@@ -255,7 +246,7 @@ fn inspect_prints_digest_descriptor_imports_and_exports_of_a_component() {
     assert_eq!(found["exports"], json!(["windlass:plugin/reconciler@0.1.0"]));
     assert_eq!(found["unknownImports"], json!([]));
 
-    let (code, _, stderr) = run(&["inspect", &path("echo-broken")]);
+    let (code, _, stderr) = run_offline(&["inspect", &path("echo-broken")]);
     assert_eq!(code, 3);
     assert!(stderr.contains("describe"), "{stderr}");
 }
@@ -265,7 +256,7 @@ fn push_dry_run_prints_the_same_manifests_each_time_without_a_cluster() {
     let component = path("echo");
     let push = |more: &[&str]| {
         let (code, printed, stderr) =
-            run(&[&["push", &component, "--name", "echo", "--dry-run=client"], more].concat());
+            run_offline(&[&["push", &component, "--name", "echo", "--dry-run=client"], more].concat());
         assert_eq!(code, 0, "{stderr}");
         printed
     };
@@ -278,7 +269,7 @@ fn push_dry_run_prints_the_same_manifests_each_time_without_a_cluster() {
 #[test]
 fn completion_prints_the_commands_for_every_shell() {
     for shell in ["bash", "zsh", "fish"] {
-        let (code, script, stderr) = run(&["completion", shell]);
+        let (code, script, stderr) = run_offline(&["completion", shell]);
         assert_eq!(code, 0, "{stderr}");
         for word in ["render", "push", "kubeconfig"] {
             assert!(script.contains(word), "{shell}: {word}");
@@ -289,12 +280,12 @@ fn completion_prints_the_commands_for_every_shell() {
 
 #[test]
 fn crd_prints_the_crd_that_a_component_carries() {
-    let (code, printed, stderr) = run(&["crd", &path("echo")]);
+    let (code, printed, stderr) = run_offline(&["crd", &path("echo")]);
     assert_eq!(code, 0, "{stderr}");
     for line in ["kind: CustomResourceDefinition", "name: echoes.my-operator.dev", "kind: Echo"] {
         assert!(printed.contains(line), "{line:?} is not in\n{printed}");
     }
-    let (code, own, stderr) = run(&["crd"]);
+    let (code, own, stderr) = run_offline(&["crd"]);
     assert_eq!(code, 0, "{stderr}");
     assert!(own.contains("name: plugins.windlass.dev"), "{own}");
 }

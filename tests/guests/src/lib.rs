@@ -1,5 +1,5 @@
 //! Shared by the guests of the tests: here by the hostile ones, in [`puppet`] by the scripted ones, in [`hold`] by some
-//! decorators, and in [`spy`] by those that publish the data that they receive.
+//! decorators, in [`spy`] by those that publish the data that they receive, and in [`faulty`] by plugins with a bug.
 //!
 //! Each hostile guest reconciles a kind of its own (`EndlessLoop` in group `hostile.example`), so that one host can
 //! load all of them. It may own `ConfigMaps` and `Pods`. While the parent's spec has `behave: true`, it returns one
@@ -7,6 +7,7 @@
 //!
 //! The unloadable ones are hostile before that: their descriptors or files are.
 
+pub mod faulty;
 pub mod hold;
 pub mod puppet;
 pub mod spy;

@@ -197,8 +197,8 @@ fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
     })
 }
 
-/// Which of the host's status fields the schema keeps.
-fn shape_of(version: &Value) -> StatusShape {
+/// Which of the host's status fields the schema of a CRD's version keeps.
+pub fn shape_of(version: &Value) -> StatusShape {
     const STATUS: &str = "/schema/openAPIV3Schema/properties/status";
     let has_status = version.pointer("/subresources/status").is_some();
     let keeps_all = [STATUS, "/schema/openAPIV3Schema"].iter().any(|at| {

@@ -1,33 +1,24 @@
 //! `windlass render`: prints a component's response for one parent. It needs no cluster, and runs the same code as the
 //! host.
 
-mod schema;
-
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
-use windlass_core::contract::{
-    CallReport, Event, EventType, Failure, Limits, Note, Phase, Requirement, Response, Selection,
-};
-use windlass_core::declared_parent::DeclaredParent;
-use windlass_core::desired::{self, Grant, Grants};
-use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::contract::{CallReport, Failure, Note, Phase};
+use windlass_core::ids::Gvk;
 use windlass_core::json::Value as CoreValue;
 use windlass_core::names::parent_condition;
-use windlass_core::object::Object;
-use windlass_core::parent::ParentRef;
-use windlass_core::related::{Needs, Next, ReadGrant, ReadGrants, ReadProblem, Rounds};
-use windlass_core::reserved::HostNamespace;
-use windlass_core::snapshot::{Served, Snapshot};
-use windlass_sandbox::{Ambient, Component, run_here};
+use windlass_core::related::{Need, ReadProblem};
+use windlass_core::snapshot::Snapshot;
+use windlass_sandbox::{Ambient, run_here};
 
 use super::component::ComponentArgs;
+use super::offline::{NoResponse, Offline, event, existing_child, related_object, requirement};
 use super::output::{Format, print, print_all};
-use super::{INPUT_REJECTED, INVALID_PARENT};
+use super::{INPUT_REJECTED, INVALID_PARENT, schema};
 use crate::telemetry::one_line;
 
 /// Flags of `windlass render`.
@@ -94,17 +85,15 @@ enum Output {
 
 /// Prints the desired children, or the whole response.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    let component = args.component.load()?;
-    let descriptor = component.descriptor();
-    let declared = DeclaredParent::of(descriptor).map_err(anyhow::Error::msg)?;
-    let schema = declared.crd().and_then(|crd| schema::of_definition(crd.json()));
-    let (mut given, beside) = parent_of(documents(&args.parent)?, declared.kind(), &args.parent)?;
+    let offline = Offline::new(args.component.load()?)?;
+    let schema = offline.schema();
+    let (mut given, beside) = parent_of(documents(&args.parent)?, offline.kind(), &args.parent)?;
     if let Some(schema) = schema.filter(|_| !args.no_validate) {
         schema::fill_in(schema, &mut given);
         let problems = schema::problems(schema, &given);
         if !problems.is_empty() {
             // For an object of another kind, the kind is the error to report, and not its fields.
-            check_kind(&given, declared.kind(), &args.parent)?;
+            check_kind(&given, offline.kind(), &args.parent)?;
             eprintln!("error: {} does not fit the schema of the component's CRD:", args.parent.display());
             for problem in problems {
                 eprintln!("  {}", one_line(&problem));
@@ -115,9 +104,9 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             eprintln!("note: the CRD has CEL rules, which are not evaluated here");
         }
     }
-    let mut rendered = render(args, (&component, &declared), given, beside)?;
+    let mut rendered = render(args, &offline, given, beside)?;
     if let Some(status) = rendered.get_mut("status").filter(|status| !status.is_null()) {
-        keep_status(schema, declared.crd().is_some(), status);
+        keep_status(schema, offline.declared().crd().is_some(), status);
     }
     let failure = rendered.pointer("/failure/message").and_then(Value::as_str);
     match (args.output, failure) {
@@ -132,17 +121,10 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if failure.is_some() { ExitCode::from(INPUT_REJECTED) } else { ExitCode::SUCCESS })
 }
 
-fn render(
-    args: &Args,
-    (component, declared): (&Component, &DeclaredParent),
-    given: Value,
-    beside: Vec<Value>,
-) -> anyhow::Result<Value> {
-    let descriptor = component.descriptor();
-    let kind = Arc::new(declared.kind().clone());
-    let plugin: PluginName = descriptor.name.parse()?;
-    let parent = parent(given, &args.parent, &kind, is_namespaced(declared))?;
-    let parent_ref = ParentRef::of(&plugin, &parent, None);
+fn render(args: &Args, offline: &Offline, given: Value, beside: Vec<Value>) -> anyhow::Result<Value> {
+    check_kind(&given, offline.kind(), &args.parent)?;
+    let parent = offline.parent(given).with_context(|| format!("{} is not a valid parent", args.parent.display()))?;
+    let parent_ref = offline.parent_ref(&parent);
     let children = match &args.children {
         Some(file) => documents(file)?.into_iter().map(|child| existing_child(child, &parent_ref)).collect(),
         None => Ok(Vec::new()),
@@ -159,20 +141,22 @@ fn render(
     let related = related.collect::<anyhow::Result<Vec<_>>>()?;
     let snapshot = Snapshot::new(parent_ref.clone(), Arc::new(parent), children, config, |_| false);
     let phase = if args.finalize { Phase::Finalize } else { Phase::Sync };
-    let limits = Limits::default();
-    let failure = |kind: &str, message: String| Ok(json!({"failure": {"kind": kind, "message": message}}));
-    let response = match settle(component, snapshot, phase, &limits, &related) {
-        Ok(response) => response,
-        Err((kind, message)) => return failure(kind, message),
+    let find = |need: &Need| related.iter().filter(|object| need.selects(object)).cloned().collect();
+    let call = |snapshot: &Snapshot, phase| {
+        // A fixed seed, so that the same input gives the same output.
+        let ambient = Ambient::now([0; 32]);
+        let (result, report) =
+            run_here(offline.component().reconcile(&snapshot.request(phase), &offline.limits, ambient));
+        print_logs(&report);
+        result
     };
-    let desired = match desired::validate(
-        &response,
-        &parent_ref,
-        &grants(component, is_namespaced(declared), &response),
-        &limits,
-    ) {
+    let response = match offline.settle(snapshot, phase, &related, find, call) {
+        Ok(response) => response,
+        Err(stopped) => return Ok(without_response(stopped)),
+    };
+    let desired = match offline.validate(&response, &parent_ref) {
         Ok(desired) => desired,
-        Err(refusal) => return failure("refused", refusal.to_string()),
+        Err(refusal) => return Ok(failed("refused", &refusal.to_string())),
     };
     let bodies = desired.children.iter().map(|child| {
         let body: Value = serde_json::from_str(&CoreValue::Object(child.body.clone()).to_string())?;
@@ -199,132 +183,22 @@ fn render(
     Ok(rendered)
 }
 
-fn event(event: &Event) -> Value {
-    let event_type = match event.event_type {
-        EventType::Normal => "Normal",
-        EventType::Warning => "Warning",
-    };
-    json!({"type": event_type, "reason": event.reason, "message": event.message})
-}
-
-/// Calls the plugin until its requirements are final; on a failure returns its kind and message.
-fn settle(
-    component: &Component,
-    mut snapshot: Snapshot,
-    phase: Phase,
-    limits: &Limits,
-    related: &[Arc<Object>],
-) -> Result<Response, (&'static str, String)> {
-    let mut rounds = Rounds::starting_with(Needs::default());
-    loop {
-        let served = rounds.served().iter().map(|need| {
-            let found = related.iter().filter(|object| need.selects(object)).cloned().collect();
-            Served::new(need.id.clone(), found)
-        });
-        snapshot.related = served.collect();
-        // A fixed seed, so that the same input gives the same output.
-        let (result, report) = run_here(component.reconcile(&snapshot.request(phase), limits, Ambient::now([0; 32])));
-        print_logs(&report);
-        let response = match result {
-            Err(failed) => return Err(("call", failed.to_string())),
-            Ok(Err(Failure::Invalid(message))) => return Err(("invalid", message)),
-            Ok(Err(Failure::Retry { message, after })) => {
-                return Err(("retry", format!("{message} (again after {after} ms)")));
-            }
-            Ok(Err(Failure::Failed(message))) => return Err(("failed", message)),
-            Ok(Ok(response)) => response,
-        };
-        let parent = &snapshot.parent.key;
-        let needs = read_grants(component, parent.namespace.is_some(), related, &response.requirements)
-            .resolve(&response.requirements, parent, limits.requirements)
-            .map_err(|refusal| ("refused", ReadProblem::from(refusal).to_string()))?;
-        match rounds.answered(needs) {
-            Next::Final => return Ok(response),
-            Next::Again => {}
-            Next::Unsettled => return Err(("unsettled", ReadProblem::Unsettled.to_string())),
+/// The output if there is no response.
+fn without_response(stopped: NoResponse) -> Value {
+    match stopped {
+        NoResponse::Call(failure) => failed("call", &failure.to_string()),
+        NoResponse::Plugin(Failure::Invalid(message)) => failed("invalid", &message),
+        NoResponse::Plugin(Failure::Failed(message)) => failed("failed", &message),
+        NoResponse::Plugin(Failure::Retry { message, after }) => {
+            failed("retry", &format!("{message} (again after {after} ms)"))
         }
+        NoResponse::Reads(problem @ ReadProblem::Unsettled) => failed("unsettled", &problem.to_string()),
+        NoResponse::Reads(problem) => failed("refused", &problem.to_string()),
     }
 }
 
-/// Read grants without a Plugin and a cluster: every namespace may be read. Whether a kind is namespaced follows from
-/// its given objects; if there are none, from the requirements or the parent.
-fn read_grants(component: &Component, namespaced: bool, related: &[Arc<Object>], wanted: &[Requirement]) -> ReadGrants {
-    let grants = component.descriptor().related.iter().map(|kind| {
-        let mut known = related.iter().filter(|object| *object.kind == *kind).peekable();
-        let named: Vec<_> = wanted.iter().filter(|one| one.kind == *kind).flat_map(|one| &one.namespace).collect();
-        ReadGrant {
-            kind: Arc::new(kind.clone()),
-            namespaced: match known.peek() {
-                Some(_) => known.any(|object| object.key.namespace.is_some()),
-                None => namespaced || !named.is_empty(),
-            },
-            namespaces: Some(named.into_iter().map(|name| Arc::from(name.as_str())).collect()),
-        }
-    });
-    ReadGrants::new(HostNamespace::default(), grants)
-}
-
-fn requirement(requirement: &Requirement) -> Value {
-    let Requirement { id, kind, namespace, select } = requirement;
-    let mut shown = json!({"id": id, "apiVersion": kind.api_version(), "kind": *kind.kind});
-    if let Some(shown) = shown.as_object_mut() {
-        shown.extend(namespace.as_ref().map(|namespace| ("namespace".to_owned(), json!(namespace))));
-        shown.extend([match select {
-            Selection::Name(name) => ("name".to_owned(), json!(name)),
-            Selection::Labels(selector) => ("labels".to_owned(), json!(selector)),
-        }]);
-    }
-    shown
-}
-
-fn is_namespaced(declared: &DeclaredParent) -> bool {
-    match declared {
-        DeclaredParent::Own(crd) => crd.is_namespaced(),
-        DeclaredParent::Existing { kind, .. } => !CLUSTER_SCOPED.contains(&(&*kind.group, &*kind.kind)),
-    }
-}
-
-/// Built-in cluster-scoped kinds that plugins may have as parents: without a cluster there is no discovery.
-const CLUSTER_SCOPED: [(&str, &str); 8] = [
-    ("", "Namespace"),
-    ("", "Node"),
-    ("", "PersistentVolume"),
-    ("storage.k8s.io", "StorageClass"),
-    ("networking.k8s.io", "IngressClass"),
-    ("scheduling.k8s.io", "PriorityClass"),
-    ("node.k8s.io", "RuntimeClass"),
-    ("certificates.k8s.io", "CertificateSigningRequest"),
-];
-
-/// Child grants without discovery: children of a namespaced parent are in its namespace; for a cluster-scoped parent,
-/// the children themselves show whether their kind is namespaced.
-fn grants(component: &Component, namespaced: bool, response: &Response) -> Grants {
-    let placed: HashSet<Gvk> = response
-        .children
-        .iter()
-        .filter_map(|child| serde_json::from_slice::<Value>(child).ok())
-        .filter(|child| child.pointer("/metadata/namespace").is_some_and(Value::is_string))
-        .map(|child| {
-            let text = |field: &str| child.get(field).and_then(Value::as_str).unwrap_or_default();
-            Gvk::from_api_version(text("apiVersion"), text("kind"))
-        })
-        .collect();
-    let grants = component.descriptor().children.iter().map(|rule| Grant {
-        kind: Arc::new(rule.kind.clone()),
-        namespaced: namespaced || placed.contains(&rule.kind),
-        update: rule.update.clone(),
-        namespaces: None,
-        tokens: false,
-    });
-    // The host's namespace is unknown here.
-    Grants::new(HostNamespace::default(), grants)
-}
-
-/// The parent, completed with the fields that the API server would have set.
-fn parent(mut parent: Value, file: &Path, kind: &Arc<Gvk>, namespaced: bool) -> anyhow::Result<Object> {
-    check_kind(&parent, kind, file)?;
-    complete(&mut parent, "00000000-0000-0000-0000-000000000000", if namespaced { Some("default") } else { None });
-    Object::from_api(kind, &parent.to_string()).with_context(|| format!("{} is not a valid parent", file.display()))
+fn failed(kind: &str, message: &str) -> Value {
+    json!({"failure": {"kind": kind, "message": message}})
 }
 
 fn check_kind(parent: &Value, kind: &Gvk, file: &Path) -> anyhow::Result<()> {
@@ -390,46 +264,11 @@ fn print_logs(report: &CallReport) {
     }
 }
 
-/// A child, completed as if this parent owned it.
-fn existing_child(mut child: Value, parent: &ParentRef) -> anyhow::Result<Arc<Object>> {
-    let text = |field: &str| child.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let kind = Arc::new(Gvk::from_api_version(&text("apiVersion"), &text("kind")));
-    complete(&mut child, "00000000-0000-0000-0000-000000000001", parent.key.namespace.as_deref());
-    let owner: Value = serde_json::from_str(&CoreValue::Object(parent.owner_reference()).to_string())?;
-    if let Some(meta) = child.get_mut("metadata").and_then(Value::as_object_mut) {
-        meta.insert("ownerReferences".to_owned(), json!([owner]));
-        let labels = meta.entry("labels").or_insert_with(|| json!({}));
-        for (label, value) in parent.child_labels() {
-            if let Some(labels) = labels.as_object_mut() {
-                labels.insert(label.to_owned(), json!(value));
-            }
-        }
-    }
-    Ok(Arc::new(Object::from_api(&kind, &child.to_string())?))
-}
-
-fn related_object(at: usize, mut object: Value) -> anyhow::Result<Arc<Object>> {
-    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let kind = Arc::new(Gvk::from_api_version(&text("apiVersion"), &text("kind")));
-    complete(&mut object, &format!("00000000-0000-0000-0001-{at:012}"), None);
-    Ok(Arc::new(Object::from_api(&kind, &object.to_string()).context("a related object")?))
-}
-
-fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
-    let Some(meta) =
-        object.as_object_mut().and_then(|object| object.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
-    else {
-        return;
-    };
-    meta.entry("uid").or_insert_with(|| uid.into());
-    meta.entry("resourceVersion").or_insert_with(|| "1".into());
-    meta.entry("generation").or_insert_with(|| 1.into());
-    if let Some(namespace) = namespace {
-        meta.entry("namespace").or_insert_with(|| namespace.into());
-    }
-}
-
-fn one_document(file: &Path) -> anyhow::Result<Value> {
+/// Reads the only YAML document of a file.
+///
+/// # Errors
+/// If the file cannot be read, or has not exactly one document.
+pub fn one_document(file: &Path) -> anyhow::Result<Value> {
     let mut documents = documents(file)?;
     match (documents.pop(), documents.is_empty()) {
         (Some(one), true) => Ok(one),

@@ -1,6 +1,9 @@
 //! Applies the structural schema of a CRD to an object as the API server does: defaults, validation, pruning. CEL rules
 //! are not evaluated; [`has_rules`] returns whether there are any.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use regex::Regex;
 use serde_json::{Map, Value};
 use windlass_core::declared_parent::storage_of;
@@ -11,6 +14,18 @@ const SHOWN: usize = 20;
 /// The schema of a CRD's storage version, if it has one.
 pub fn of_definition(definition: &Value) -> Option<&Value> {
     storage_of(definition)?.pointer("/schema/openAPIV3Schema")
+}
+
+/// A pattern, compiled; `None` if it cannot be read. `windlass test` validates thousands of parents, so that each pattern
+/// is compiled only once.
+pub fn compiled(pattern: &str) -> Option<Regex> {
+    thread_local! {
+        static COMPILED: RefCell<HashMap<String, Option<Regex>>> = RefCell::default();
+    }
+    COMPILED.with_borrow_mut(|all| match all.get(pattern) {
+        Some(regex) => regex.clone(),
+        None => all.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok()).clone(),
+    })
 }
 
 /// Fills in the defaults of missing fields.
@@ -185,10 +200,10 @@ impl Problems {
     fn check_text(&mut self, schema: &Value, text: &str, path: &str) {
         self.check_bound(schema, ("minLength", "maxLength"), text.chars().count(), "characters", path);
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
-            match Regex::new(pattern) {
-                Ok(regex) if regex.is_match(text) => {}
-                Ok(_) => self.add(path, &format!("{text:?} does not match the pattern {pattern}")),
-                Err(_) => self.add(path, &format!("the CRD's pattern {pattern} cannot be read")),
+            match compiled(pattern) {
+                Some(regex) if regex.is_match(text) => {}
+                Some(_) => self.add(path, &format!("{text:?} does not match the pattern {pattern}")),
+                None => self.add(path, &format!("the CRD's pattern {pattern} cannot be read")),
             }
         }
         let is_wrong = match schema.get("format").and_then(Value::as_str) {
@@ -327,7 +342,7 @@ fn type_of(value: &Value) -> String {
 }
 
 /// The schema of a field, if it has one.
-fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+pub fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     let named = schema.get("properties").and_then(|properties| properties.get(name));
     named.or_else(|| schema.get("additionalProperties").filter(|additional| additional.is_object()))
 }

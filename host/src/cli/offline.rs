@@ -1,0 +1,273 @@
+//! Calls a component without a cluster, with the same code as the host: for `windlass render` and `windlass test`.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use windlass_core::contract::{
+    CallFailure, Descriptor, Event, EventType, Failure, Limits, Phase, PluginResult, Requirement, Response, Selection,
+};
+use windlass_core::declared_parent::DeclaredParent;
+use windlass_core::desired::{self, Desired, Grant, Grants, ResponseRejection};
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::json::Value as CoreValue;
+use windlass_core::object::Object;
+use windlass_core::parent::ParentRef;
+use windlass_core::related::{Need, Needs, Next, ReadGrant, ReadGrants, ReadProblem, Rounds};
+use windlass_core::reserved::HostNamespace;
+use windlass_core::snapshot::{Served, Snapshot};
+use windlass_sandbox::Component;
+
+use super::schema;
+
+/// A component, and what is known of its parents without a cluster.
+pub struct Offline {
+    component: Arc<Component>,
+    declared: DeclaredParent,
+    kind: Arc<Gvk>,
+    plugin: PluginName,
+    /// Limits of its calls and responses.
+    pub limits: Limits,
+}
+
+/// Why there is no final response.
+#[derive(Debug)]
+pub enum NoResponse {
+    /// The call failed.
+    Call(CallFailure),
+    /// The plugin reported a failure.
+    Plugin(Failure),
+    /// The host rejects the requirements, or they never settle.
+    Reads(ReadProblem),
+}
+
+impl Offline {
+    /// Prepares calls of a component.
+    ///
+    /// # Errors
+    /// If the descriptor names no valid parent kind or plugin.
+    pub fn new(component: Arc<Component>) -> anyhow::Result<Self> {
+        let descriptor = component.descriptor();
+        let declared = DeclaredParent::of(descriptor).map_err(anyhow::Error::msg)?;
+        let (kind, plugin) = (Arc::new(declared.kind().clone()), descriptor.name.parse()?);
+        Ok(Self { component, declared, kind, plugin, limits: Limits::default() })
+    }
+
+    /// The component.
+    pub fn component(&self) -> &Component {
+        &self.component
+    }
+
+    /// The component's descriptor.
+    pub fn descriptor(&self) -> &Descriptor {
+        self.component.descriptor()
+    }
+
+    /// The declared parent kind.
+    pub fn declared(&self) -> &DeclaredParent {
+        &self.declared
+    }
+
+    /// The parent kind.
+    pub fn kind(&self) -> &Gvk {
+        &self.kind
+    }
+
+    /// The schema of the parent kind, if the component carries its CRD.
+    pub fn schema(&self) -> Option<&Value> {
+        self.declared.crd().and_then(|crd| schema::of_definition(crd.json()))
+    }
+
+    /// Whether the parents have a namespace.
+    pub fn is_namespaced(&self) -> bool {
+        match &self.declared {
+            DeclaredParent::Own(crd) => crd.is_namespaced(),
+            DeclaredParent::Existing { kind, .. } => !is_cluster_scoped(kind),
+        }
+    }
+
+    /// A parent, completed with the fields that the API server would have set.
+    ///
+    /// # Errors
+    /// If it is not a stored Kubernetes object.
+    pub fn parent(&self, mut parent: Value) -> anyhow::Result<Object> {
+        let namespace = if self.is_namespaced() { Some("default") } else { None };
+        complete(&mut parent, "00000000-0000-0000-0000-000000000000", namespace);
+        Ok(Object::from_api(&self.kind, &parent.to_string())?)
+    }
+
+    /// How children refer to a parent.
+    pub fn parent_ref(&self, parent: &Object) -> ParentRef {
+        ParentRef::of(&self.plugin, parent, None)
+    }
+
+    /// Calls the plugin until its requirements are final. `call` runs one call, `find` returns the objects that a
+    /// requirement selects, and `known` are objects that show whether their kinds are namespaced.
+    ///
+    /// # Errors
+    /// If a call or the plugin fails, or if the requirements are rejected or never settle.
+    pub fn settle(
+        &self,
+        mut snapshot: Snapshot,
+        phase: Phase,
+        known: &[Arc<Object>],
+        find: impl Fn(&Need) -> Vec<Arc<Object>>,
+        mut call: impl FnMut(&Snapshot, Phase) -> Result<PluginResult, CallFailure>,
+    ) -> Result<Response, NoResponse> {
+        let mut rounds = Rounds::starting_with(Needs::default());
+        loop {
+            let served = rounds.served().iter().map(|need| Served::new(need.id.clone(), find(need)));
+            snapshot.related = served.collect();
+            let response = call(&snapshot, phase).map_err(NoResponse::Call)?.map_err(NoResponse::Plugin)?;
+            let parent = &snapshot.parent.key;
+            let needs = self
+                .read_grants(known, &response.requirements)
+                .resolve(&response.requirements, parent, self.limits.requirements)
+                .map_err(|refusal| NoResponse::Reads(refusal.into()))?;
+            match rounds.answered(needs) {
+                Next::Final => return Ok(response),
+                Next::Again => {}
+                Next::Unsettled => return Err(NoResponse::Reads(ReadProblem::Unsettled)),
+            }
+        }
+    }
+
+    /// Validates a final response as the host does.
+    ///
+    /// # Errors
+    /// The first violation in the response.
+    pub fn validate(&self, response: &Response, parent: &ParentRef) -> Result<Desired, ResponseRejection> {
+        desired::validate(response, parent, &self.grants(response), &self.limits)
+    }
+
+    /// Read grants without a Plugin and a cluster: every namespace may be read. Whether a kind is namespaced follows
+    /// from its given objects; if there are none, from the requirements or the parent.
+    fn read_grants(&self, known: &[Arc<Object>], required: &[Requirement]) -> ReadGrants {
+        let grants = self.descriptor().related.iter().map(|kind| {
+            let mut known = known.iter().filter(|object| *object.kind == *kind).peekable();
+            let named: Vec<_> =
+                required.iter().filter(|one| one.kind == *kind).flat_map(|one| &one.namespace).collect();
+            ReadGrant {
+                kind: Arc::new(kind.clone()),
+                namespaced: match known.peek() {
+                    Some(_) => known.any(|object| object.key.namespace.is_some()),
+                    None => !is_cluster_scoped(kind) && (self.is_namespaced() || !named.is_empty()),
+                },
+                namespaces: Some(named.into_iter().map(|name| Arc::from(name.as_str())).collect()),
+            }
+        });
+        ReadGrants::new(HostNamespace::default(), grants)
+    }
+
+    /// Child grants without discovery: children of a namespaced parent are in its namespace; for a cluster-scoped
+    /// parent, the children themselves show whether their kind is namespaced.
+    fn grants(&self, response: &Response) -> Grants {
+        let namespaced = self.is_namespaced();
+        let placed: HashSet<Gvk> = response
+            .children
+            .iter()
+            .filter_map(|child| serde_json::from_slice::<Value>(child).ok())
+            .filter(|child| child.pointer("/metadata/namespace").is_some_and(Value::is_string))
+            .map(|child| gvk_of(&child))
+            .collect();
+        let grants = self.descriptor().children.iter().map(|rule| Grant {
+            kind: Arc::new(rule.kind.clone()),
+            namespaced: namespaced || placed.contains(&rule.kind),
+            update: rule.update.clone(),
+            namespaces: None,
+            tokens: false,
+        });
+        // The host's namespace is unknown here.
+        Grants::new(HostNamespace::default(), grants)
+    }
+}
+
+/// Built-in cluster-scoped kinds that plugins may have as parents or require: without a cluster there is no discovery.
+const CLUSTER_SCOPED: [(&str, &str); 8] = [
+    ("", "Namespace"),
+    ("", "Node"),
+    ("", "PersistentVolume"),
+    ("storage.k8s.io", "StorageClass"),
+    ("networking.k8s.io", "IngressClass"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("certificates.k8s.io", "CertificateSigningRequest"),
+];
+
+fn is_cluster_scoped(kind: &Gvk) -> bool {
+    CLUSTER_SCOPED.contains(&(&*kind.group, &*kind.kind))
+}
+
+/// The kind of an object, by its fields `apiVersion` and `kind`.
+pub fn gvk_of(object: &Value) -> Gvk {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    Gvk::from_api_version(text("apiVersion"), text("kind"))
+}
+
+/// A child, completed as if this parent owned it.
+///
+/// # Errors
+/// If it is not a stored Kubernetes object.
+pub fn existing_child(mut child: Value, parent: &ParentRef) -> anyhow::Result<Arc<Object>> {
+    let kind = Arc::new(gvk_of(&child));
+    complete(&mut child, "00000000-0000-0000-0000-000000000001", parent.key.namespace.as_deref());
+    let owner: Value = serde_json::from_str(&CoreValue::Object(parent.owner_reference()).to_string())?;
+    if let Some(meta) = child.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.insert("ownerReferences".to_owned(), json!([owner]));
+        let labels = meta.entry("labels").or_insert_with(|| json!({}));
+        for (label, value) in parent.child_labels() {
+            if let Some(labels) = labels.as_object_mut() {
+                labels.insert(label.to_owned(), json!(value));
+            }
+        }
+    }
+    Ok(Arc::new(Object::from_api(&kind, &child.to_string())?))
+}
+
+/// A related object; `at` makes its UID.
+///
+/// # Errors
+/// If it is not a stored Kubernetes object.
+pub fn related_object(at: usize, mut object: Value) -> anyhow::Result<Arc<Object>> {
+    let kind = Arc::new(gvk_of(&object));
+    complete(&mut object, &format!("00000000-0000-0000-0001-{at:012}"), None);
+    Ok(Arc::new(Object::from_api(&kind, &object.to_string()).context("a related object")?))
+}
+
+fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
+    let Some(meta) =
+        object.as_object_mut().and_then(|object| object.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
+    else {
+        return;
+    };
+    meta.entry("uid").or_insert_with(|| uid.into());
+    meta.entry("resourceVersion").or_insert_with(|| "1".into());
+    meta.entry("generation").or_insert_with(|| 1.into());
+    if let Some(namespace) = namespace {
+        meta.entry("namespace").or_insert_with(|| namespace.into());
+    }
+}
+
+/// An event of a response, as output.
+pub fn event(event: &Event) -> Value {
+    let event_type = match event.event_type {
+        EventType::Normal => "Normal",
+        EventType::Warning => "Warning",
+    };
+    json!({"type": event_type, "reason": event.reason, "message": event.message})
+}
+
+/// A requirement of a response, as output.
+pub fn requirement(requirement: &Requirement) -> Value {
+    let Requirement { id, kind, namespace, select } = requirement;
+    let mut shown = json!({"id": id, "apiVersion": kind.api_version(), "kind": *kind.kind});
+    if let Some(shown) = shown.as_object_mut() {
+        shown.extend(namespace.as_ref().map(|namespace| ("namespace".to_owned(), json!(namespace))));
+        shown.extend([match select {
+            Selection::Name(name) => ("name".to_owned(), json!(name)),
+            Selection::Labels(selector) => ("labels".to_owned(), json!(selector)),
+        }]);
+    }
+    shown
+}

@@ -1,0 +1,295 @@
+//! Cases from files: golden cases (a request, and beside it the expected response), and saved cases of properties.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use windlass_core::contract::{
+    CallFailure, CallReport, Failure, Note, Observed, Phase, PluginResult, Related, Request,
+};
+use windlass_sandbox::{Ambient, run_here};
+
+use super::checks::Scenario;
+use super::world::first_difference;
+use crate::cli::offline::{Offline, event, gvk_of, requirement};
+
+/// The clock of a case that sets none: the SDKs' test harnesses have the same.
+const NOW: Duration = Duration::from_hours(490_896);
+
+/// What a file in the folder of cases is.
+#[derive(Debug)]
+pub enum Case {
+    /// A request and the expected response.
+    Golden(Box<Golden>),
+    /// A case of a property.
+    Property(Box<Scenario>),
+}
+
+/// A request and the expected response.
+#[derive(Debug)]
+pub struct Golden {
+    request: Request,
+    now: SystemTime,
+    expected: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GoldenFile {
+    /// For readers.
+    #[serde(rename = "description")]
+    _description: String,
+    parent: Value,
+    #[serde(default)]
+    children: Vec<Value>,
+    #[serde(default)]
+    related: BTreeMap<String, Vec<Value>>,
+    config: Option<Value>,
+    #[serde(default)]
+    finalize: bool,
+    at: Option<String>,
+}
+
+/// The cases in a folder, by name and in the order of their names.
+///
+/// # Errors
+/// If the folder has no case, if a file is malformed, or if a request has no response or a response no request.
+pub fn read(folder: &Path) -> anyhow::Result<Vec<(String, Case)>> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("folder {}", folder.display()))?;
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<PathBuf>>>()?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    let stem = |file: &Path| file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let (responses, requests): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| stem(file).ends_with(".answer"));
+    let mut cases = Vec::new();
+    for file in &requests {
+        let name = stem(file);
+        let expected = file.with_file_name(format!("{name}.answer.yaml"));
+        cases.push((name, case(file, &expected)?));
+    }
+    if cases.is_empty() {
+        bail!("{} has no cases", folder.display());
+    }
+    for response in responses {
+        let name = stem(&response);
+        if cases.iter().all(|(case, _)| format!("{case}.answer") != name) {
+            bail!("{} has no request beside it", response.display());
+        }
+    }
+    Ok(cases)
+}
+
+fn case(file: &Path, expected: &Path) -> anyhow::Result<Case> {
+    let parsed = |file: &Path| -> anyhow::Result<Value> {
+        let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        serde_saphyr::from_str(&text).with_context(|| format!("{} is not valid YAML", file.display()))
+    };
+    let malformed = || format!("{} is not a case", file.display());
+    let content = parsed(file)?;
+    if content.get("check").is_some() {
+        return Ok(Case::Property(Box::new(serde_json::from_value(content).with_context(malformed)?)));
+    }
+    let GoldenFile { mut parent, children, related, config, finalize, at, .. } =
+        serde_json::from_value(content).with_context(malformed)?;
+    if let Some(fields) = parent.as_object_mut()
+        && let Some(metadata) = fields.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
+    {
+        metadata.entry("uid").or_insert_with(|| "uid".into());
+    }
+    let mut children: Vec<_> = children.iter().map(observed).collect();
+    let key = |one: &Observed| (one.kind.api_version(), one.kind.kind.clone(), one.namespace.clone(), one.name.clone());
+    children.sort_by_key(key);
+    let related = related
+        .into_iter()
+        .map(|(id, objects)| Related { id, objects: objects.iter().map(observed).collect() })
+        .collect();
+    let now = match at {
+        Some(at) => SystemTime::from(at.parse::<jiff::Timestamp>().with_context(malformed)?),
+        None => SystemTime::UNIX_EPOCH + NOW,
+    };
+    Ok(Case::Golden(Box::new(Golden {
+        request: Request {
+            phase: if finalize { Phase::Finalize } else { Phase::Sync },
+            parent: parent.to_string().into_bytes().into(),
+            children,
+            related,
+            config: config.map(|config| config.to_string().into_bytes().into()),
+            namespace_terminating: false,
+        },
+        now,
+        expected: parsed(expected)?,
+    })))
+}
+
+fn observed(object: &Value) -> Observed {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
+    Observed {
+        kind: gvk_of(object),
+        namespace: text("/metadata/namespace").map(Arc::from),
+        name: text("/metadata/name").unwrap_or_default().into(),
+        object: object.to_string().into_bytes().into(),
+    }
+}
+
+impl Golden {
+    /// Where the response differs from the expected one. Values that depend on random numbers are not compared, because
+    /// those of the sandbox differ from those of the SDKs' harnesses. With `is_shared`, only the field of an `invalid`
+    /// failure is compared.
+    pub fn problem(&self, offline: &Offline, is_shared: bool) -> Option<String> {
+        let call = |seed: u8| {
+            let ambient = Ambient { seed: [seed; 32], now: self.now };
+            let (result, report) = run_here(offline.component().reconcile(&self.request, &offline.limits, ambient));
+            document(result, report)
+        };
+        let (mut actual, other) = match (call(7), call(8)) {
+            (Ok(actual), Ok(other)) => (actual, other),
+            (Err(failure), _) | (_, Err(failure)) => return Some(failure.to_string()),
+        };
+        let mut expected = self.expected.clone();
+        mask(&mut actual, &other, &mut expected);
+        if is_shared {
+            for document in [&mut actual, &mut expected] {
+                if let Some(Value::String(message)) = document.get_mut("invalid") {
+                    *message = message.split(": ").next().unwrap_or_default().to_owned();
+                }
+            }
+        }
+        numbers(&mut actual);
+        numbers(&mut expected);
+        let path = first_difference(&expected, &actual, "")?;
+        let at = format!("/{}", path.replace('.', "/"));
+        let shown = |document: &Value| document.pointer(&at).map_or_else(|| "absent".to_owned(), Value::to_string);
+        Some(format!("{path}: expected {}, and found {}", shown(&expected), shown(&actual)))
+    }
+}
+
+/// Replaces the values that differ between two calls with different random numbers.
+fn mask(actual: &mut Value, other: &Value, expected: &mut Value) {
+    let masked = Cell::new(false);
+    match (&mut *actual, other, &mut *expected) {
+        (Value::Object(actual), Value::Object(other), Value::Object(expected)) => {
+            for (name, value) in actual {
+                if let (Some(other), Some(expected)) = (other.get(name), expected.get_mut(name)) {
+                    mask(value, other, expected);
+                }
+            }
+        }
+        (Value::Array(actual), Value::Array(other), Value::Array(expected)) => {
+            for ((value, other), expected) in actual.iter_mut().zip(other).zip(expected) {
+                mask(value, other, expected);
+            }
+        }
+        (actual, other, _) => masked.set(*actual != *other),
+    }
+    if masked.get() {
+        *actual = json!("(random)");
+        *expected = json!("(random)");
+    }
+}
+
+/// Makes equal numbers equal: `1` in YAML may be `1.0` in a response.
+fn numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(whole) = number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15) {
+                #[allow(clippy::cast_possible_truncation, reason = "it is whole and small")]
+                let whole = whole as i64;
+                *number = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(numbers),
+        Value::Object(fields) => fields.values_mut().for_each(numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// A response as a document, without empty fields, as the SDKs' harnesses write it.
+fn document(result: Result<PluginResult, CallFailure>, report: CallReport) -> Result<Value, CallFailure> {
+    let response = match result? {
+        Ok(response) => response,
+        Err(Failure::Invalid(message)) => return Ok(json!({"invalid": message})),
+        Err(Failure::Failed(message)) => return Ok(json!({"failed": message})),
+        Err(Failure::Retry { message, after }) => {
+            return Ok(json!({"retry": {"message": message, "afterMs": after}}));
+        }
+    };
+    let parsed = |bytes: &[u8]| -> Value { serde_json::from_slice(bytes).unwrap_or_default() };
+    let pairs = |pairs: Vec<(String, String)>| -> Value {
+        Value::Object(pairs.into_iter().map(|(key, value)| (key, value.into())).collect())
+    };
+    let (mut logs, mut attributes, mut events, mut measurements) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for note in report.notes {
+        match note {
+            Note::Log { message, .. } => logs.push(json!(message)),
+            Note::SpanAttribute { key, value } => attributes.push((key, value)),
+            Note::SpanEvent { name, .. } => events.push(json!(name)),
+            Note::Measure { metric, value, labels } => {
+                measurements.push(json!({"metric": metric, "value": value, "labels": pairs(labels)}));
+            }
+        }
+    }
+    let fields = [
+        ("children", response.children.iter().map(|child| parsed(child)).collect()),
+        ("status", response.status.as_deref().map(parsed).unwrap_or_default()),
+        ("requeueMs", json!(response.requeue)),
+        ("events", response.events.iter().map(event).collect()),
+        ("requirements", response.requirements.iter().map(requirement).collect()),
+        ("finalized", json!(response.finalized)),
+        ("logs", Value::Array(logs)),
+        ("spanAttributes", pairs(attributes)),
+        ("spanEvents", Value::Array(events)),
+        ("measurements", Value::Array(measurements)),
+    ];
+    let is_empty = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) | Value::String(_) => false,
+    };
+    let fields = fields.into_iter().filter(|(_, value)| !is_empty(value));
+    Ok(Value::Object(fields.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folder_has_golden_cases_and_cases_of_properties() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+        write("a.yaml", "description: A\nparent: {metadata: {name: web}}\nat: '2026-06-01T00:00:00Z'\n");
+        write("a.answer.yaml", "children: []\n");
+        write("b.yaml", "description: B\ncheck: converges\nparent: {metadata: {name: web}}\n");
+        let cases = read(folder.path()).expect("cases");
+        assert!(matches!(cases.as_slice(), [(a, Case::Golden(_)), (b, Case::Property(_))] if a == "a" && b == "b"));
+        write("c.answer.yaml", "children: []\n");
+        assert!(read(folder.path()).expect_err("no request").to_string().contains("c.answer.yaml"));
+    }
+
+    #[test]
+    fn malformed_case_names_its_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for text in ["description: A\nparnet: {}\n", "check: no-such-check\ndescription: A\nparent: {}\n", "{"] {
+            std::fs::write(folder.path().join("a.yaml"), text).expect("written");
+            let error = format!("{:#}", read(folder.path()).expect_err("malformed"));
+            assert!(error.contains("a.yaml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn random_values_are_masked_and_equal_numbers_are_equal() {
+        let (mut actual, other) = (json!({"a": "x1", "b": 1.0, "c": ["y"]}), json!({"a": "x2", "b": 1.0, "c": ["y"]}));
+        let mut expected = json!({"a": "x3", "b": 1, "c": ["z"]});
+        mask(&mut actual, &other, &mut expected);
+        numbers(&mut actual);
+        numbers(&mut expected);
+        assert_eq!(first_difference(&expected, &actual, ""), Some("c.0".to_owned()));
+        assert_eq!((&actual["a"], &actual["b"]), (&expected["a"], &expected["b"]));
+    }
+}

@@ -1,0 +1,661 @@
+//! Generates parents that the schema of a CRD accepts, edits of them, and parents that the schema rejects.
+
+use serde_json::{Map, Number, Value, json};
+
+use super::pattern;
+use crate::cli::schema;
+
+/// Tries to generate a value that meets all constraints, such as `oneOf`.
+const TRIES: usize = 30;
+
+/// Depth below which optional fields are left out.
+const DEPTH_MAX: usize = 12;
+
+/// Texts that users write, and some that software confuses with other types.
+const WORDS: [&str; 24] = [
+    "web",
+    "a",
+    "nginx:1.27",
+    "registry.example/team/app@sha256:0a",
+    "example.com",
+    "shop.example.com",
+    "10.0.0.0/8",
+    "10.1.2.3",
+    "/healthz",
+    "/",
+    "8080",
+    "100m",
+    "1",
+    "1Gi",
+    "512Mi",
+    "8.4",
+    "standard",
+    "config.yaml",
+    "LOG_LEVEL",
+    "true",
+    "null",
+    "1e3",
+    "two words",
+    "Grüße ✓",
+];
+
+/// The kind whose parents are generated.
+#[derive(Debug, Clone)]
+pub struct ParentKind {
+    /// As in the objects.
+    pub api_version: String,
+    /// As in the objects.
+    pub kind: String,
+    /// Schema of the kind, if it is known.
+    pub schema: Option<Value>,
+    /// Labels that parents must have: those of the descriptor's selector.
+    pub labels: Map<String, Value>,
+    /// Whether parents have a namespace.
+    pub namespaced: bool,
+}
+
+impl ParentKind {
+    /// The problems of a parent; empty if the schema accepts it.
+    pub fn problems(&self, parent: &Value) -> Vec<String> {
+        self.schema.as_ref().map(|schema| schema::problems(schema, parent)).unwrap_or_default()
+    }
+
+    /// Fills in the defaults of the schema.
+    pub fn fill_in(&self, parent: &mut Value) {
+        if let Some(schema) = &self.schema {
+            schema::fill_in(schema, parent);
+        }
+    }
+}
+
+/// Which optional fields a generated value has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fields {
+    /// Only the required ones.
+    Required,
+    /// Some of them.
+    Some,
+    /// All of them.
+    All,
+}
+
+/// A source of parents.
+pub struct Generator<'a> {
+    kind: &'a ParentKind,
+    rng: fastrand::Rng,
+    fields: Fields,
+}
+
+impl<'a> Generator<'a> {
+    /// A generator; equal seeds give equal parents.
+    pub fn new(kind: &'a ParentKind, seed: u64) -> Self {
+        Self { kind, rng: fastrand::Rng::with_seed(seed), fields: Fields::Some }
+    }
+
+    /// A parent that the schema accepts, with its defaults filled in; `None` if none was found.
+    pub fn parent(&mut self, fields: Fields) -> Option<Value> {
+        self.fields = fields;
+        for _ in 0..TRIES {
+            let mut parent = Value::Object(self.content());
+            self.add_header(&mut parent);
+            self.kind.fill_in(&mut parent);
+            if self.kind.problems(&parent).is_empty() {
+                return Some(parent);
+            }
+        }
+        None
+    }
+
+    /// Another valid parent of the same name: a smaller one, or any other.
+    pub fn edited(&mut self, parent: &Value) -> Option<Value> {
+        let mut edited = parent.clone();
+        if self.rng.u8(..) < 160 {
+            let schema = self.kind.schema.clone().unwrap_or_default();
+            for (name, value) in edited.as_object_mut().into_iter().flatten().filter(|(name, _)| is_content(name)) {
+                if let Some(schema) = schema::property(&schema, name) {
+                    self.shrink(schema, value);
+                }
+            }
+            self.kind.fill_in(&mut edited);
+        } else {
+            let other = self.parent(Fields::Some)?;
+            for (name, value) in other.as_object().into_iter().flatten().filter(|(name, _)| is_content(name)) {
+                edited.as_object_mut()?.insert(name.clone(), value.clone());
+            }
+        }
+        (edited != *parent && self.kind.problems(&edited).is_empty()).then_some(edited)
+    }
+
+    /// A parent that the schema rejects: a valid one with a wrong value.
+    pub fn invalid(&mut self, parent: &Value) -> Option<Value> {
+        self.kind.schema.as_ref()?;
+        for _ in 0..TRIES {
+            let mut broken = parent.clone();
+            let mut paths = Vec::new();
+            for (name, value) in parent.as_object()?.iter().filter(|(name, _)| is_content(name)) {
+                paths_of(value, &format!("/{name}"), &mut paths);
+            }
+            let at = paths.get(self.rng.usize(0..paths.len().max(1)))?;
+            *broken.pointer_mut(at)? = self.wrong_value();
+            if !self.kind.problems(&broken).is_empty() {
+                return Some(broken);
+            }
+        }
+        None
+    }
+
+    fn wrong_value(&mut self) -> Value {
+        let values = [
+            Value::Null,
+            json!(-1),
+            json!(1_000_000_000_000_i64),
+            json!(1.5),
+            json!(""),
+            json!("x".repeat(70_000)),
+            json!("no such value \u{0}"),
+            json!(true),
+            json!([]),
+            json!([null]),
+            json!({}),
+            json!({"unknown": {"field": 1}}),
+        ];
+        self.one_of(&values).cloned().unwrap_or_default()
+    }
+
+    fn one_of<'v, T>(&mut self, values: &'v [T]) -> Option<&'v T> {
+        if values.is_empty() { None } else { values.get(self.rng.usize(0..values.len())) }
+    }
+
+    /// The fields beside `apiVersion`, `kind`, `metadata` and `status`.
+    fn content(&mut self) -> Map<String, Value> {
+        let Some(schema) = &self.kind.schema else { return Map::new() };
+        match self.value(schema, 0) {
+            Value::Object(fields) => fields.into_iter().filter(|(name, _)| is_content(name)).collect(),
+            _ => Map::new(),
+        }
+    }
+
+    fn add_header(&mut self, parent: &mut Value) {
+        let Some(parent) = parent.as_object_mut() else { return };
+        let names = ["web", "a", "shop-2", "a-name-of-forty-characters-in-total-1234"];
+        let name = self.one_of(&names).copied().unwrap_or("web");
+        let mut labels = self.kind.labels.clone();
+        let header = json!({
+            "name": name, "uid": "6f1c1c52-5a3e-4d5f-9f6e-1f2d3c4b5a69", "generation": 1, "resourceVersion": "1000",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        });
+        let Value::Object(mut metadata) = header else { return };
+        if self.rng.bool() {
+            labels.insert("team".to_owned(), json!("shop"));
+            // What `kubectl apply` and users write: values that are no valid labels.
+            let annotations = json!({
+                "kubectl.kubernetes.io/last-applied-configuration": format!("{{\"metadata\":{{\"name\":\"{name}\"}}}}\n"),
+                "example.com/note": "Two words, and a line.\nGrüße ✓",
+            });
+            metadata.insert("annotations".to_owned(), annotations);
+        }
+        if self.kind.namespaced {
+            metadata.insert("namespace".to_owned(), json!("default"));
+        }
+        if !labels.is_empty() {
+            metadata.insert("labels".to_owned(), Value::Object(labels));
+        }
+        parent.insert("apiVersion".to_owned(), json!(self.kind.api_version));
+        parent.insert("kind".to_owned(), json!(self.kind.kind));
+        parent.insert("metadata".to_owned(), Value::Object(metadata));
+    }
+
+    /// A value that the schema probably accepts.
+    fn value(&mut self, schema: &Value, depth: usize) -> Value {
+        let text = |field: &str| schema.get(field).and_then(Value::as_str);
+        if is_true(schema, "nullable") && self.fields == Fields::Some && self.rng.u8(..) < 24 {
+            return Value::Null;
+        }
+        if let Some(allowed) = schema.get("enum").and_then(Value::as_array) {
+            return self.one_of(allowed).cloned().unwrap_or_default();
+        }
+        if let Some(default) = schema.get("default").filter(|default| !default.is_object())
+            && self.rng.u8(..) < 40
+        {
+            return default.clone();
+        }
+        if is_true(schema, "x-kubernetes-int-or-string") {
+            return if self.rng.bool() { json!(self.rng.u32(1..=8)) } else { json!(self.text(schema)) };
+        }
+        match text("type") {
+            Some("string") => json!(self.text(schema)),
+            Some("integer") => self.integer(schema),
+            Some("number") => self.number(schema),
+            Some("boolean") => json!(self.rng.bool()),
+            Some("array") => self.array(schema, depth),
+            Some("object") => self.object(schema, depth),
+            // A value of any type.
+            Some(_) | None => json!({"any": "value"}),
+        }
+    }
+
+    fn object(&mut self, schema: &Value, depth: usize) -> Value {
+        let mut fields = Map::new();
+        let required: Vec<_> =
+            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let chosen = self.alternative(schema);
+        for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let is_optional = !required.contains(&name.as_str());
+            let is_used = match chosen.iter().find(|(field, _)| field == name) {
+                Some((_, is_chosen)) => *is_chosen,
+                None if !is_optional => true,
+                None => match self.fields {
+                    Fields::Required => false,
+                    Fields::Some => depth < DEPTH_MAX && self.rng.bool(),
+                    Fields::All => depth < DEPTH_MAX,
+                },
+            };
+            if is_used {
+                fields.insert(name.clone(), self.value(property, depth + 1));
+            }
+        }
+        if is_true(schema, "x-kubernetes-embedded-resource") {
+            fields.insert("apiVersion".to_owned(), json!("v1"));
+            fields.insert("kind".to_owned(), json!("ConfigMap"));
+            fields.insert("metadata".to_owned(), json!({"name": "embedded"}));
+        }
+        if let Some(rest) = schema.get("additionalProperties").filter(|rest| rest.is_object()) {
+            let (least, most) = self.bounds(schema, "minProperties", "maxProperties");
+            for at in fields.len()..self.rng.usize(least..=most) {
+                let keys = ["cpu", "memory", "app", "config.yaml", "key", "storage"];
+                let key = self.one_of(&keys).copied().unwrap_or("key");
+                let key = if fields.contains_key(key) { format!("{key}-{at}") } else { key.to_owned() };
+                let value = self.value(rest, depth + 1);
+                fields.insert(key, value);
+            }
+        } else if is_true(schema, "x-kubernetes-preserve-unknown-fields") && self.fields != Fields::Required {
+            fields.entry("unknownField").or_insert_with(|| json!({"text": "Two words.", "number": 1.5}));
+        }
+        Value::Object(fields)
+    }
+
+    /// For a schema whose `oneOf` or `anyOf` requires fields: which of these fields to use.
+    fn alternative(&mut self, schema: &Value) -> Vec<(String, bool)> {
+        let names = |part: &Value| -> Vec<String> {
+            let required = part.get("required").and_then(Value::as_array).into_iter().flatten();
+            required.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+        };
+        let mut all = Vec::new();
+        for keyword in ["oneOf", "anyOf"] {
+            let parts = schema.get(keyword).and_then(Value::as_array).cloned().unwrap_or_default();
+            let chosen = self.one_of(&parts).map(names).unwrap_or_default();
+            for name in parts.iter().flat_map(names) {
+                let is_chosen = chosen.contains(&name);
+                all.push((name, is_chosen));
+            }
+        }
+        all
+    }
+
+    fn array(&mut self, schema: &Value, depth: usize) -> Value {
+        let (least, most) = self.bounds(schema, "minItems", "maxItems");
+        let anything = json!({"type": "string"});
+        let of_items = schema.get("items").unwrap_or(&anything);
+        let keys: Vec<_> = schema
+            .get("x-kubernetes-list-map-keys")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let is_set = schema.get("x-kubernetes-list-type") == Some(&json!("set"));
+        let mut items: Vec<Value> = Vec::new();
+        for _ in 0..self.rng.usize(least..=most) {
+            let item = self.value(of_items, depth + 1);
+            let is_same = |other: &Value| {
+                (is_set && *other == item)
+                    || (!keys.is_empty() && keys.iter().all(|key| other.get(*key) == item.get(*key)))
+            };
+            if !items.iter().any(is_same) {
+                items.push(item);
+            }
+        }
+        Value::Array(items)
+    }
+
+    /// A small range of sizes within the bounds.
+    fn bounds(&mut self, schema: &Value, least: &str, most: &str) -> (usize, usize) {
+        let bound = |name: &str| schema.get(name).and_then(Value::as_u64).and_then(|bound| usize::try_from(bound).ok());
+        let least = bound(least).unwrap_or(0).max(usize::from(self.fields == Fields::All));
+        (least, bound(most).unwrap_or(usize::MAX).min(least + 3).max(least))
+    }
+
+    fn integer(&mut self, schema: &Value) -> Value {
+        let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
+        let is_excluded = |name: &str| i64::from(is_true(schema, name));
+        #[allow(clippy::cast_possible_truncation, reason = "a bound beyond 64 bits bounds nothing")]
+        let whole = |bound: f64| bound as i64;
+        let least = bound("minimum").map(|least| whole(least.ceil()) + is_excluded("exclusiveMinimum"));
+        let format_most = if schema.get("format") == Some(&json!("int32")) { i64::from(i32::MAX) } else { i64::MAX };
+        let most = bound("maximum").map(|most| whole(most.floor()) - is_excluded("exclusiveMaximum"));
+        let (least, most) = (least.unwrap_or(0), most.unwrap_or(format_most));
+        let small = least.saturating_add(self.rng.i64(0..=5)).min(most).max(least);
+        let chosen = match self.rng.u8(..) {
+            0..8 if most <= 65_535 => most,
+            8..32 => least,
+            32..128 if self.fields == Fields::Required => least,
+            32..48 => least.saturating_add(self.rng.i64(6..=40)).min(most).max(least),
+            _ => small,
+        };
+        match schema.get("multipleOf").and_then(Value::as_i64).filter(|step| *step > 0) {
+            Some(step) => json!((chosen.saturating_add(step - 1) / step).saturating_mul(step)),
+            None => json!(chosen),
+        }
+    }
+
+    fn number(&mut self, schema: &Value) -> Value {
+        let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
+        let least = bound("minimum").unwrap_or(0.0);
+        let most = bound("maximum").unwrap_or(least + 10.0);
+        let chosen = least + (most - least) * (f64::from(self.rng.u8(1..=9)) / 10.0);
+        let chosen = match bound("multipleOf").filter(|step| *step > 0.0) {
+            Some(step) => (chosen / step).round() * step,
+            None => chosen,
+        };
+        Number::from_f64(chosen).map(Value::Number).unwrap_or_default()
+    }
+
+    fn text(&mut self, schema: &Value) -> String {
+        let least = schema.get("minLength").and_then(Value::as_u64).unwrap_or(0);
+        let most = schema.get("maxLength").and_then(Value::as_u64).unwrap_or(u64::MAX);
+        let format = schema.get("format").and_then(Value::as_str);
+        let pattern = schema.get("pattern").and_then(Value::as_str);
+        let regex = pattern.and_then(schema::compiled);
+        let fits = |text: &str| {
+            let length = text.chars().count() as u64;
+            (least..=most).contains(&length) && regex.as_ref().is_none_or(|regex| regex.is_match(text))
+        };
+        if let Some(text) = format.and_then(|format| self.of_format(format)).filter(|text| fits(text)) {
+            return text;
+        }
+        let known: Vec<_> = WORDS.into_iter().filter(|word| fits(word)).collect();
+        if let Some(word) = self.one_of(&known).copied()
+            && self.rng.u8(..) < 170
+        {
+            return word.to_owned();
+        }
+        for _ in 0..TRIES {
+            let generated = match pattern {
+                Some(pattern) => pattern::text(pattern, &mut self.rng).unwrap_or_default(),
+                None => self.any_text(),
+            };
+            if fits(&generated) {
+                return generated;
+            }
+        }
+        let length = usize::try_from(least).unwrap_or(1);
+        self.one_of(&known).map_or_else(|| "a".repeat(length), |word| (*word).to_owned())
+    }
+
+    /// A text without a pattern, also an empty and a long one.
+    fn any_text(&mut self) -> String {
+        match self.rng.u8(0..6) {
+            0 => String::new(),
+            1 => "x".repeat(self.rng.usize(60..300)),
+            2 => "line 1\nline 2\n".to_owned(),
+            _ => (0..self.rng.usize(1..20)).map(|_| self.rng.alphanumeric()).collect(),
+        }
+    }
+
+    fn of_format(&mut self, format: &str) -> Option<String> {
+        let texts: &[&str] = match format {
+            "date-time" => &["2026-01-02T03:04:05Z", "1999-12-31T23:59:59.5+01:00"],
+            "date" => &["2026-02-28"],
+            "duration" => &["30s", "1h30m", "0s"],
+            "ipv4" => &["10.0.0.1"],
+            "ipv6" => &["fd00::1"],
+            "cidr" => &["10.0.0.0/8"],
+            "byte" => &["aGVsbG8=", ""],
+            "uri" | "url" => &["https://example.com/a?b=c"],
+            "email" => &["someone@example.com"],
+            "hostname" => &["host.example.com"],
+            "mac" => &["00:00:5e:00:53:01"],
+            "uuid" | "uuid3" | "uuid4" | "uuid5" => &["6f1c1c52-5a3e-4d5f-9f6e-1f2d3c4b5a69"],
+            _ => &[],
+        };
+        self.one_of(texts).map(|text| (*text).to_owned())
+    }
+
+    /// Makes a value smaller: fewer items and entries, less, and fewer optional fields.
+    fn shrink(&mut self, schema: &Value, value: &mut Value) {
+        match value {
+            Value::Array(items) => {
+                let least =
+                    schema.get("minItems").and_then(Value::as_u64).and_then(|least| usize::try_from(least).ok());
+                let least = least.unwrap_or(0).min(items.len());
+                let kept = self.rng.usize(least..=items.len());
+                items.truncate(kept);
+                if let Some(schema) = schema.get("items") {
+                    for item in items {
+                        self.shrink(schema, item);
+                    }
+                }
+            }
+            Value::Object(fields) => {
+                let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+                fields.retain(|name, _| required.contains(&json!(name)) || self.rng.u8(..) < 200);
+                for (name, field) in fields {
+                    if let Some(schema) = schema::property(schema, name) {
+                        self.shrink(schema, field);
+                    }
+                }
+            }
+            Value::Number(number) => {
+                let least = schema.get("minimum").and_then(Value::as_i64).unwrap_or(0);
+                if let Some(present) = number.as_i64().filter(|present| *present > least) {
+                    let less = if self.rng.bool() { least } else { least + (present - least) / 2 };
+                    *number = less.into();
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::String(_) => {}
+        }
+    }
+}
+
+/// The optional fields that a parent has, as paths.
+pub fn optional_fields(kind: &ParentKind, parent: &Value) -> Vec<String> {
+    let mut paths = Vec::new();
+    if let (Some(schema), Some(fields)) = (&kind.schema, parent.as_object()) {
+        for (name, value) in fields.iter().filter(|(name, _)| is_content(name)) {
+            if let Some(schema) = schema::property(schema, name) {
+                optional_below(schema, value, &format!("/{name}"), &mut paths);
+            }
+        }
+    }
+    paths
+}
+
+fn optional_below(schema: &Value, value: &Value, path: &str, paths: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+            for (name, field) in fields {
+                let path = format!("{path}/{}", escaped(name));
+                if !required.contains(&json!(name)) {
+                    paths.push(path.clone());
+                }
+                if let Some(schema) = schema::property(schema, name) {
+                    optional_below(schema, field, &path, paths);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let (Some(schema), Some(item)) = (schema.get("items"), items.first()) {
+                optional_below(schema, item, &format!("{path}/0"), paths);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The paths of a value and of all values in it, as JSON pointers.
+pub fn paths_of(value: &Value, path: &str, paths: &mut Vec<String>) {
+    paths.push(path.to_owned());
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                paths_of(field, &format!("{path}/{}", escaped(name)), paths);
+            }
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                paths_of(item, &format!("{path}/{at}"), paths);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// Removes the value at a JSON pointer. Returns whether there was one.
+pub fn remove(value: &mut Value, path: &str) -> bool {
+    let Some((above, name)) = path.rsplit_once('/') else { return false };
+    let name = name.replace("~1", "/").replace("~0", "~");
+    match value.pointer_mut(above) {
+        Some(Value::Object(fields)) => fields.remove(&name).is_some(),
+        Some(Value::Array(items)) => match name.parse() {
+            Ok(at) if at < items.len() => {
+                items.remove(at);
+                true
+            }
+            Ok(_) | Err(_) => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether a top-level field is the user's content.
+pub fn is_content(name: &str) -> bool {
+    !["apiVersion", "kind", "metadata", "status"].contains(&name)
+}
+
+fn is_true(value: &Value, field: &str) -> bool {
+    value.get(field) == Some(&Value::Bool(true))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A kind with each construct of a structural schema.
+    pub fn kind() -> ParentKind {
+        let schema = json!({
+            "type": "object", "required": ["spec"],
+            "properties": {
+                "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+                "spec": {
+                    "type": "object", "required": ["image", "replicas"],
+                    "properties": {
+                        "image": {"type": "string", "minLength": 1, "maxLength": 40, "pattern": "^\\S+$"},
+                        "replicas": {"type": "integer", "minimum": 0, "maximum": 100},
+                        "step": {"type": "integer", "minimum": 5, "maximum": 100, "multipleOf": 5},
+                        "ratio": {"type": "number", "minimum": 0, "maximum": 1},
+                        "mode": {"type": "string", "enum": ["Fast", "Safe"], "default": "Safe"},
+                        "cpu": {"x-kubernetes-int-or-string": true, "pattern": "^[0-9]+m?$", "maxLength": 8},
+                        "at": {"type": "string", "format": "date-time"},
+                        "host": {"type": "string", "nullable": true, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+                        "env": {
+                            "type": "array", "maxItems": 5, "x-kubernetes-list-type": "map",
+                            "x-kubernetes-list-map-keys": ["name"],
+                            "items": {"type": "object", "required": ["name"], "properties": {
+                                "name": {"type": "string", "minLength": 1}, "value": {"type": "string"},
+                            }},
+                        },
+                        "zones": {"type": "array", "minItems": 1, "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+                        "limits": {"type": "object", "maxProperties": 2, "additionalProperties": {"type": "string"}},
+                        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                        "either": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+                            "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+                        "deep": {"type": "object", "default": {}, "properties": {"level": {"type": "integer", "default": 3}}},
+                    },
+                },
+                "status": {"type": "object", "properties": {"ready": {"type": "integer"}}},
+            },
+        });
+        ParentKind {
+            api_version: "example.com/v1".to_owned(),
+            kind: "Thing".to_owned(),
+            schema: Some(schema),
+            labels: Map::new(),
+            namespaced: true,
+        }
+    }
+
+    #[test]
+    fn generated_parents_and_their_edits_fit_the_schema() {
+        let kind = kind();
+        let mut edits = 0;
+        for seed in 0..200 {
+            let mut generator = Generator::new(&kind, seed);
+            for fields in [Fields::Required, Fields::Some, Fields::All] {
+                let parent = generator.parent(fields).expect("a parent");
+                assert_eq!(kind.problems(&parent), [""; 0], "{parent:#}");
+                if let Some(edited) = generator.edited(&parent) {
+                    assert_eq!(kind.problems(&edited), [""; 0], "{edited:#}");
+                    assert_eq!(edited["metadata"], parent["metadata"]);
+                    edits += 1;
+                }
+            }
+        }
+        assert!(edits > 200, "too few edits: {edits}");
+    }
+
+    #[test]
+    fn optional_fields_are_absent_some_or_all() {
+        let kind = kind();
+        let mut generator = Generator::new(&kind, 1);
+        let least = generator.parent(Fields::Required).expect("a parent");
+        assert_eq!(least["spec"]["deep"], json!({"level": 3}), "defaults are filled in");
+        assert_eq!(least["spec"].as_object().map(Map::len), Some(4), "{least:#}");
+        let whole = generator.parent(Fields::All).expect("a parent");
+        let optional = optional_fields(&kind, &whole);
+        for name in ["/spec/host", "/spec/env", "/spec/env/0/value", "/spec/deep/level"] {
+            assert!(optional.iter().any(|path| path == name), "{name}: {optional:?}");
+        }
+        assert!(!optional.iter().any(|path| path == "/spec/image"));
+    }
+
+    #[test]
+    fn generator_repeats_itself_with_the_same_seed() {
+        let kind = kind();
+        let parents = |seed| -> Vec<_> {
+            let mut generator = Generator::new(&kind, seed);
+            (0..5).map(|_| generator.parent(Fields::Some)).collect()
+        };
+        assert_eq!(parents(7), parents(7));
+        assert_ne!(parents(7), parents(8));
+    }
+
+    #[test]
+    fn invalid_parents_do_not_fit_the_schema() {
+        let kind = kind();
+        let mut found = 0;
+        for seed in 0..50 {
+            let mut generator = Generator::new(&kind, seed);
+            let parent = generator.parent(Fields::Some).expect("a parent");
+            if let Some(broken) = generator.invalid(&parent) {
+                assert_ne!(kind.problems(&broken), [""; 0], "{broken:#}");
+                found += 1;
+            }
+        }
+        assert!(found > 40, "too few: {found}");
+    }
+
+    #[test]
+    fn values_are_removed_by_their_paths() {
+        let mut value = json!({"a": {"b/c": 1, "d": [1, 2]}});
+        let mut paths = Vec::new();
+        paths_of(&value, "", &mut paths);
+        assert_eq!(paths, ["", "/a", "/a/b~1c", "/a/d", "/a/d/0", "/a/d/1"]);
+        assert!(remove(&mut value, "/a/b~1c") && remove(&mut value, "/a/d/1") && !remove(&mut value, "/a/d/7"));
+        assert_eq!(value, json!({"a": {"d": [1]}}));
+    }
+}

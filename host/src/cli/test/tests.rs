@@ -1,0 +1,245 @@
+use std::cell::Cell;
+
+use serde_json::{Value, json};
+use windlass_core::contract::{Phase, Response, UpdateStrategy};
+
+use super::checks::{Answer, Input, Seed};
+use super::generate::tests::kind;
+use super::reply::{Child, Reply};
+use super::*;
+
+/// A plugin whose answer a function computes. It has a ConfigMap for each replica.
+struct Native<F> {
+    call: F,
+    finalizes: bool,
+}
+
+impl<F: Fn(&Call<'_>, &mut Reply) -> Option<Answer>> Plugin for Native<F> {
+    fn answer(&self, input: Input<'_>) -> Answer {
+        let parent = &input.world.parent;
+        let replicas = parent["spec"]["replicas"].as_u64().unwrap_or_default();
+        let call = Call { input, replicas };
+        let children = if input.phase == Phase::Finalize { 0 } else { replicas };
+        let mut reply = Reply {
+            children: (0..children)
+                .map(|at| config_map(&format!("web-{at}"), &json!({"image": parent["spec"]["image"]})))
+                .collect(),
+            status: Some(json!({"ready": input.world.live.len()})),
+            next_status: None,
+            finalized: input.phase == Phase::Finalize,
+            is_impure: false,
+            has_related: false,
+            raw: Response::default(),
+        };
+        if let Some(answer) = (self.call)(&call, &mut reply) {
+            return answer;
+        }
+        for child in &mut reply.children {
+            let text = child.body.to_string();
+            child.body["metadata"]["annotations"] = json!({"windlass.dev/applied": text});
+        }
+        reply.raw.children = reply.children.iter().map(|child| child.body.to_string().into_bytes()).collect();
+        let status = reply.status.clone().unwrap_or_default();
+        reply.raw.status = Some(status.to_string().into_bytes());
+        reply.next_status = (parent.get("status") != Some(&status)).then_some(status);
+        Answer::Response(Box::new(reply))
+    }
+
+    fn finalizes(&self) -> bool {
+        self.finalizes
+    }
+}
+
+struct Call<'a> {
+    input: Input<'a>,
+    replicas: u64,
+}
+
+impl Call<'_> {
+    fn spec(&self) -> &Value {
+        &self.input.world.parent["spec"]
+    }
+
+    /// The names of the children, in the order of the request.
+    fn names(&self) -> Vec<String> {
+        let names = self.input.world.live.iter().map(|live| live["metadata"]["name"].to_string());
+        if self.input.is_reversed { names.rev().collect() } else { names.collect() }
+    }
+}
+
+fn config_map(name: &str, data: &Value) -> Child {
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data});
+    Child { body, update: UpdateStrategy::Apply, is_retained: false }
+}
+
+/// The failing checks of a plugin with a fault.
+#[track_caller]
+fn failing(finalizes: bool, call: impl Fn(&Call<'_>, &mut Reply) -> Option<Answer>) -> Vec<Scenario> {
+    let plugin = Native { call, finalizes };
+    let tallies = properties(&plugin, &kind(), 12, 1).expect("parents");
+    assert!(
+        tallies.values().map(|tally| tally.passed).sum::<u32>() > 0
+            || tallies.values().any(|tally| tally.failing.is_some())
+    );
+    tallies.into_values().filter_map(|tally| tally.failing).collect()
+}
+
+#[track_caller]
+fn assert_found(check: Check, finalizes: bool, call: impl Fn(&Call<'_>, &mut Reply) -> Option<Answer>) -> Scenario {
+    let plugin = Native { call, finalizes };
+    let tallies = properties(&plugin, &kind(), 12, 1).expect("parents");
+    let found: Vec<_> = tallies.into_values().filter_map(|tally| tally.failing).collect();
+    let names: Vec<_> = found.iter().map(|failing| (failing.check, &failing.description)).collect();
+    let failing = found.iter().find(|failing| failing.check == check).unwrap_or_else(|| panic!("{check:?}: {names:?}"));
+    // The saved case fails in the same way.
+    let text = serde_saphyr::to_string(failing).expect("YAML");
+    let read: Scenario = serde_saphyr::from_str(&text).expect("a case");
+    assert_eq!(super::check(&plugin, &kind(), &read), Verdict::Failed(failing.description.clone()), "{text}");
+    failing.clone()
+}
+
+#[test]
+fn plugin_without_a_fault_passes_all_checks() {
+    for finalizes in [false, true] {
+        let found = failing(finalizes, |_, _| None);
+        assert_eq!(found, []);
+    }
+}
+
+#[test]
+fn trap_is_found_and_shrunk() {
+    let found =
+        assert_found(Check::NoTrap, false, |call, _| (call.replicas > 2).then(|| Answer::Trap("boom".to_owned())));
+    assert_eq!(found.parent["spec"]["replicas"], 3, "{found:?}");
+    assert!(
+        found.parent["spec"].get("env").is_none() && found.parent["metadata"].get("annotations").is_none(),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn trap_on_a_missing_optional_field_is_blamed_on_the_field() {
+    let without_host =
+        |call: &Call<'_>, _: &mut Reply| call.spec().get("host").is_none().then(|| Answer::Trap("None".to_owned()));
+    let found = assert_found(Check::OptionalFields, false, without_host);
+    assert!(found.description.contains("spec.host"), "{}", found.description);
+    let checks: Vec<_> = failing(false, without_host).into_iter().map(|failing| failing.check).collect();
+    assert!(!checks.contains(&Check::NoTrap), "the trap is reported once: {checks:?}");
+}
+
+#[test]
+fn failure_for_a_valid_parent_is_found() {
+    let failed = |message: &str| Answer::Failed { message: message.to_owned(), has_related: false };
+    assert_found(Check::ValidParents, false, |call, _| (call.spec().get("env").is_some()).then(|| failed("no")));
+    let found = assert_found(Check::SomeAccepted, false, |_, _| Some(Answer::Invalid("never".to_owned())));
+    assert!(found.description.contains("accepts none"), "{}", found.description);
+}
+
+#[test]
+fn response_that_depends_on_the_call_is_found() {
+    let calls = Cell::new(0);
+    let plugin = Native {
+        call: |_: &Call<'_>, reply: &mut Reply| {
+            calls.set(calls.get() + 1);
+            reply.status = Some(json!({"ready": calls.get()}));
+            None
+        },
+        finalizes: false,
+    };
+    let tallies = properties(&plugin, &kind(), 4, 1).expect("parents");
+    assert!(tallies.get(&Check::Repeatable).is_some_and(|tally| tally.failing.is_some()));
+}
+
+#[test]
+fn children_and_status_that_keep_changing_are_found() {
+    assert_found(Check::Converges, false, |call, reply| {
+        reply.children.push(config_map("clock", &json!({"now": call.input.world.now.to_string()})));
+        reply.is_impure = true;
+        None
+    });
+    assert_found(Check::StatusStable, false, |call, reply| {
+        reply.status = Some(json!({"ready": call.input.world.now}));
+        reply.is_impure = true;
+        None
+    });
+    let found = assert_found(Check::StatusStable, false, |call, reply| {
+        let mut seen = call.input.world.parent["status"]["seen"].as_array().cloned().unwrap_or_default();
+        seen.push(json!(1));
+        reply.status = Some(json!({"seen": seen}));
+        None
+    });
+    assert!(found.description.contains("grows"), "{}", found.description);
+}
+
+#[test]
+fn name_from_random_numbers_of_the_request_never_converges() {
+    assert_found(Check::Converges, false, |call, reply| {
+        if call.input.seed == Seed::OfRequest {
+            reply.children.push(config_map(&format!("random-{}", call.input.world.now), &json!({})));
+        }
+        None
+    });
+}
+
+#[test]
+fn dependence_on_the_order_of_the_request_is_found() {
+    let found = assert_found(Check::OrderIrrelevant, false, |call, reply| {
+        reply.children.push(config_map("first", &json!({"name": call.names().first().cloned().unwrap_or_default()})));
+        None
+    });
+    assert!(found.description.contains("reverse order"), "{}", found.description);
+}
+
+#[test]
+fn children_kept_after_a_scale_down_are_found() {
+    let found = assert_found(Check::EditLikeNew, false, |call, reply| {
+        for name in call.names() {
+            let name = name.trim_matches('"');
+            if !reply.children.iter().any(|child| child.body["metadata"]["name"] == name) {
+                reply.children.push(config_map(name, &json!({})));
+            }
+        }
+        None
+    });
+    let replicas = |parent: &Value| parent["spec"]["replicas"].as_u64();
+    assert_eq!((replicas(&found.parent), found.edited.as_ref().and_then(replicas)), (Some(1), Some(0)), "{found:?}");
+}
+
+#[test]
+fn endless_and_growing_clean_up_is_found() {
+    assert_found(Check::Finalizes, true, |_, reply| {
+        reply.finalized = false;
+        None
+    });
+    assert_found(Check::Finalizes, true, |call, reply| {
+        let job = |at| config_map(&format!("job-{at}"), &json!({}));
+        if call.input.phase == Phase::Finalize {
+            reply.children = (0..=call.replicas + 1).map(job).collect();
+        }
+        None
+    });
+}
+
+#[test]
+fn labels_and_statuses_that_the_api_server_refuses_are_found() {
+    let found = assert_found(Check::ValidLabels, false, |call, reply| {
+        if let Some(child) = reply.children.first_mut() {
+            child.body["metadata"]["labels"] = call.input.world.parent["metadata"]["annotations"].clone();
+        }
+        None
+    });
+    assert!(found.description.contains("label"), "{}", found.description);
+    assert_found(Check::StatusSchema, false, |_, reply| {
+        reply.status = Some(json!({"ready": "three"}));
+        None
+    });
+    assert_found(Check::ResponseAccepted, false, |_, _| Some(Answer::Rejected("kind".to_owned())));
+}
+
+#[test]
+fn trap_on_a_rejected_parent_is_found() {
+    let found = assert_found(Check::InvalidParents, false, |call, _| {
+        (!call.spec()["replicas"].is_u64()).then(|| Answer::Trap("not a number".to_owned()))
+    });
+    assert_ne!(kind().problems(&found.parent), [""; 0]);
+}

@@ -1,0 +1,288 @@
+//! A parent and its live children as a cluster would have them: applies responses, and does what other controllers do.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+use windlass_core::contract::UpdateStrategy;
+use windlass_core::digest::Digest;
+use windlass_core::names;
+
+use super::reply::{Child, Reply};
+
+/// Seconds between two rounds.
+const ROUND: u64 = 61;
+
+/// 2026-01-01 00:00:00 UTC.
+const START: u64 = 1_767_225_600;
+
+/// A parent and its live children.
+#[derive(Debug, Clone)]
+pub struct World {
+    /// The parent.
+    pub parent: Value,
+    /// The live children.
+    pub live: Vec<Value>,
+    /// The wall clock, in seconds since 1970.
+    pub now: u64,
+    revision: u64,
+}
+
+/// What a response changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    /// The first changed child, and how it changed.
+    pub child: Option<String>,
+    /// The first changed field of the status.
+    pub status: Option<String>,
+}
+
+impl World {
+    /// A parent without children.
+    pub fn new(parent: Value) -> Self {
+        Self { parent, live: Vec::new(), now: START, revision: 1000 }
+    }
+
+    /// Gives the parent the content of another one, as a user's edit does.
+    pub fn edit(&mut self, edited: &Value) {
+        let status = self.parent.get("status").cloned();
+        let metadata = self.parent.get("metadata").cloned();
+        self.parent = edited.clone();
+        self.set("/status", status);
+        self.set("/metadata", metadata);
+        self.set("/metadata/generation", Some(json!(2)));
+        self.touch_parent();
+    }
+
+    /// Marks the parent as being deleted.
+    pub fn delete(&mut self, finalizer: &str) {
+        self.set("/metadata/deletionTimestamp", Some(json!(timestamp(self.now))));
+        self.set("/metadata/finalizers", Some(json!([finalizer])));
+        self.touch_parent();
+    }
+
+    /// Creates, changes and deletes children as the host does, and stores the status.
+    pub fn apply(&mut self, reply: &Reply) -> Change {
+        self.now += ROUND;
+        let mut change = Change::default();
+        let mut note = |what: String| {
+            change.child.get_or_insert(what);
+        };
+        let places: HashMap<String, usize> =
+            self.live.iter().enumerate().map(|(at, live)| (identity(live), at)).collect();
+        for child in &reply.children {
+            match places.get(&identity(&child.body)).copied() {
+                None => {
+                    note(format!("{} is created", child.name()));
+                    let created = self.created(child);
+                    self.live.push(created);
+                }
+                Some(at) => {
+                    let Some(present) = self.live.get(at).cloned() else { continue };
+                    let is_applied = applied(&present) == applied(&child.body);
+                    if is_applied || child.update == UpdateStrategy::OnDelete {
+                        continue;
+                    }
+                    note(format!("{} changes: {}", child.name(), difference(&present, &child.body)));
+                    let changed = self.changed(&present, child);
+                    if let Some(place) = self.live.get_mut(at) {
+                        *place = changed;
+                    }
+                }
+            }
+        }
+        let desired: HashSet<String> = reply.children.iter().map(|child| identity(&child.body)).collect();
+        self.live.retain(|live| {
+            let stays = is_retained(live) || desired.contains(&identity(live));
+            if !stays {
+                note(format!("{} is deleted", title(live)));
+            }
+            stays
+        });
+        if let Some(next) = &reply.next_status {
+            let present = self.parent.get("status").cloned().unwrap_or_default();
+            if let Some(path) = first_difference(&present, next, "status") {
+                change.status = Some(path);
+                self.set("/status", Some(next.clone()));
+                self.touch_parent();
+            }
+        }
+        change
+    }
+
+    /// Sets the statuses that the controllers of built-in kinds would set once all goes well. Returns whether one changed.
+    pub fn play(&mut self) -> bool {
+        let mut any = false;
+        for at in 0..self.live.len() {
+            let revision = self.revision + 1;
+            let Some(live) = self.live.get_mut(at) else { continue };
+            if let Some(status) = healthy_status(live)
+                && live.get("status") != Some(&status)
+                && let Some(fields) = live.as_object_mut()
+            {
+                fields.insert("status".to_owned(), status);
+                if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+                    metadata.insert("resourceVersion".to_owned(), json!(revision.to_string()));
+                }
+                self.revision = revision;
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn created(&mut self, child: &Child) -> Value {
+        self.revision += 1;
+        let mut live = child.body.clone();
+        // The same child has the same UID in every world, so that responses of two worlds are comparable.
+        let uid = Digest::of(child.name().as_bytes()).hex();
+        let part = |from: usize, to: usize| uid.get(from..to).unwrap_or_default();
+        let uid = format!("{}-{}-4{}-8{}-{}", part(0, 8), part(8, 12), part(13, 16), part(17, 20), part(20, 32));
+        if let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("uid".to_owned(), json!(uid));
+            metadata.insert("resourceVersion".to_owned(), json!(self.revision.to_string()));
+            metadata.insert("generation".to_owned(), json!(1));
+            metadata.insert("creationTimestamp".to_owned(), json!(timestamp(START)));
+        }
+        live
+    }
+
+    fn changed(&mut self, present: &Value, child: &Child) -> Value {
+        let mut live = self.created(child);
+        let is_recreated =
+            matches!(child.update, UpdateStrategy::Recreate | UpdateStrategy::Rolling { recreate: true, .. });
+        if !is_recreated && let Some(fields) = live.as_object_mut() {
+            if let Some(status) = present.get("status") {
+                fields.insert("status".to_owned(), status.clone());
+            }
+            let generation = present.pointer("/metadata/generation").and_then(Value::as_u64).unwrap_or(1);
+            if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.insert("generation".to_owned(), json!(generation + 1));
+            }
+        }
+        live
+    }
+
+    fn touch_parent(&mut self) {
+        self.revision += 1;
+        self.set("/metadata/resourceVersion", Some(json!(self.revision.to_string())));
+    }
+
+    /// Sets or removes a field of the parent; the object around it exists.
+    fn set(&mut self, path: &str, value: Option<Value>) {
+        let Some((above, name)) = path.rsplit_once('/') else { return };
+        let Some(fields) = self.parent.pointer_mut(above).and_then(Value::as_object_mut) else { return };
+        match value {
+            Some(value) => fields.insert(name.to_owned(), value),
+            None => fields.remove(name),
+        };
+    }
+}
+
+/// Kind, namespace and name of an object, for messages.
+pub fn title(object: &Value) -> String {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    format!("{} {}", text("/kind"), text("/metadata/name"))
+}
+
+/// Where two objects differ first, without the host's annotations.
+pub fn difference(one: &Value, other: &Value) -> String {
+    let (mut one, mut other) = (one.clone(), other.clone());
+    for object in [&mut one, &mut other] {
+        strip(object);
+    }
+    first_difference(&one, &other, "").map_or_else(
+        || "the host's metadata".to_owned(),
+        |path| {
+            let at = format!("/{}", path.replace('.', "/"));
+            let shown = |object: &Value| {
+                let text = object.pointer(&at).map_or_else(|| "absent".to_owned(), Value::to_string);
+                text.chars().take(100).collect::<String>()
+            };
+            format!("{path} is {} and then {}", shown(&one), shown(&other))
+        },
+    )
+}
+
+/// Removes what the API server and the host add to an object.
+pub fn strip(object: &mut Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["uid", "resourceVersion", "generation", "creationTimestamp"] {
+            metadata.remove(field);
+        }
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.retain(|name, _| !name.starts_with(names::ANNOTATION_PREFIX));
+        }
+    }
+}
+
+/// The path of the first difference of two values.
+pub fn first_difference(one: &Value, other: &Value, path: &str) -> Option<String> {
+    let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let missing = one.keys().find(|name| !other.contains_key(*name)).map(|name| join(name));
+            missing.or_else(|| {
+                other.iter().find_map(|(name, value)| match one.get(name) {
+                    Some(present) => first_difference(present, value, &join(name)),
+                    None => Some(join(name)),
+                })
+            })
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            let pairs = one.iter().zip(other).enumerate();
+            pairs.into_iter().find_map(|(at, (one, other))| first_difference(one, other, &join(&at.to_string())))
+        }
+        (one, other) => {
+            (one != other).then(|| if path.is_empty() { "the whole value".to_owned() } else { path.to_owned() })
+        }
+    }
+}
+
+/// Group, kind, namespace and name of an object.
+fn identity(object: &Value) -> String {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let group = text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
+    [group, text("/kind"), text("/metadata/namespace"), text("/metadata/name")].join("/")
+}
+
+fn applied(object: &Value) -> Option<&Value> {
+    object.get("metadata")?.get("annotations")?.get(names::ANNOTATION_APPLIED)
+}
+
+/// Whether an object outlives its parent.
+pub fn is_retained(object: &Value) -> bool {
+    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    annotations.is_some_and(|annotations| annotations.contains_key(names::ANNOTATION_RETAINED_FOR))
+}
+
+/// A time in RFC 3339.
+pub fn timestamp(seconds: u64) -> String {
+    let seconds = i64::try_from(seconds).unwrap_or_default();
+    jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()
+}
+
+/// The status of an object of a built-in kind that is well.
+pub fn healthy_status(object: &Value) -> Option<Value> {
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": "Simulated", "lastTransitionTime": timestamp(START)});
+    let replicas = object.pointer("/spec/replicas").cloned().unwrap_or_else(|| json!(1));
+    let generation = object.pointer("/metadata/generation").cloned().unwrap_or_else(|| json!(1));
+    let requests = || object.pointer("/spec/resources/requests").cloned().unwrap_or_else(|| Value::Object(Map::new()));
+    let status = match object.get("kind").and_then(Value::as_str)? {
+        "Pod" => json!({"phase": "Running", "podIP": "10.0.0.9", "conditions":
+            [condition("Initialized"), condition("Ready"), condition("ContainersReady"), condition("PodScheduled")]}),
+        "Deployment" | "ReplicaSet" | "StatefulSet" => json!({
+            "observedGeneration": generation, "replicas": replicas, "readyReplicas": replicas,
+            "updatedReplicas": replicas, "availableReplicas": replicas, "currentReplicas": replicas,
+            "conditions": [condition("Available"), condition("Progressing")],
+        }),
+        "DaemonSet" => json!({"observedGeneration": generation, "desiredNumberScheduled": 1, "numberReady": 1}),
+        "Job" => json!({"succeeded": 1, "conditions": [condition("Complete")]}),
+        "PersistentVolumeClaim" => json!({"phase": "Bound", "capacity": requests()}),
+        "Namespace" => json!({"phase": "Active"}),
+        _ => return None,
+    };
+    Some(status)
+}

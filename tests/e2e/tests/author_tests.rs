@@ -1,0 +1,141 @@
+//! `windlass test`: it finds the bug of each faulty plugin, and none in the plugins that ship with Windlass.
+
+// A test fails by a panic, and so do the functions that only tests call.
+#![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use windlass_e2e::{guest, run_offline};
+
+/// One row for each file in tests/guests/faulty: the check that finds its bug, and words of the reason.
+const FAULTY: &[(&str, &str, &str)] = &[
+    ("faulty/copies-annotations", "valid-labels", "is not a valid value of the label"),
+    ("faulty/fails-on-valid", "valid-parents", "the text is too long"),
+    ("faulty/forgets-scale-down", "edit-like-new", "is only in the first response"),
+    ("faulty/growing-status", "status-stable", "grows in every round"),
+    ("faulty/missing-field", "optional-fields", "without the optional field spec.color"),
+    ("faulty/never-finalizes", "finalizes", "not finalized after"),
+    ("faulty/order-dependent", "order-irrelevant", "data.leader"),
+    ("faulty/random-name", "converges", "the children still change"),
+    ("faulty/rejects-everything", "some-accepted", "is odd or even"),
+    ("faulty/status-beyond-schema", "status-schema", "status.replicas"),
+    ("faulty/timestamp-in-child", "converges", "data.at"),
+    ("faulty/trap-on-zero", "no-trap", "divide by zero"),
+    ("faulty/trusts-the-schema", "invalid-parents", "children, more than the limit of 1000"),
+    ("faulty/undeclared-kind", "response-accepted", "is of kind Secret"),
+];
+
+/// The plugins that ship with Windlass.
+const SHIPPED: [&str; 5] = ["echo", "myapp", "application", "mysqlcluster", "namespaceguard"];
+
+fn path(name: &str) -> String {
+    guest(name).to_string_lossy().into_owned()
+}
+
+fn cases(plugin: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins").join(plugin).join("cases")
+}
+
+/// Runs `windlass test` with a folder for failing cases.
+fn test(component: &str, save: &Path, more: &[&str]) -> (i32, String, String) {
+    let (component, save) = (path(component), save.to_string_lossy());
+    run_offline(&[&["test", &component, "--save", &save][..], more].concat())
+}
+
+/// The checks that failed, with their reasons.
+fn failed(output: &str) -> Vec<(&str, &str)> {
+    let failed = output.lines().filter_map(|line| line.strip_prefix("FAIL  "));
+    failed.map(|line| line.split_once(' ').expect("a reason")).collect()
+}
+
+#[test]
+fn the_bug_of_each_faulty_plugin_is_found_and_saved_as_a_case_that_replays() {
+    for (component, check, words) in FAULTY {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (code, output, stderr) = test(component, folder.path(), &["--runs", "24", "--seed", "1"]);
+        assert_eq!(code, 1, "{component}: {output}{stderr}");
+        let found = failed(&output);
+        // A plugin that traps on a valid parent may do so on an invalid one.
+        let others = found.iter().map(|(name, _)| *name).filter(|name| name != check && *name != "invalid-parents");
+        assert_eq!(others.collect::<Vec<_>>(), [""; 0], "{component}: {output}");
+        let reason = found.iter().find(|(name, _)| name == check).expect(&output).1;
+        assert!(reason.contains(words), "{component}: {output}");
+        // The case is small: the annotations matter to one plugin only.
+        let case = fs::read_to_string(folder.path().join(check).with_extension("yaml")).expect("a saved case");
+        assert_eq!(case.contains("annotations:"), *check == "valid-labels", "{component}: {case}");
+        assert!(output.contains(case.trim_end()), "{component}: the case is printed: {output}");
+
+        let saved = folder.path().to_string_lossy().into_owned();
+        let (code, again, stderr) = test(component, folder.path(), &["--cases", &saved]);
+        assert_eq!(code, 1, "{component}: {again}{stderr}");
+        let reason = failed(&again).into_iter().find(|(name, _)| name == check).expect(&again).1;
+        assert!(reason.contains(words), "{component}: {again}");
+    }
+}
+
+#[test]
+fn a_saved_case_passes_once_the_bug_is_gone() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (code, ..) = test("faulty/trap-on-zero", folder.path(), &["--runs", "24", "--seed", "1"]);
+    assert_eq!(code, 1);
+    let saved = folder.path().to_string_lossy().into_owned();
+    let file = folder.path().join("no-trap.yaml");
+    let case = fs::read_to_string(&file).expect("a saved case").replace("TrapOnZero", "FailsOnValid");
+    fs::write(&file, case).expect("written");
+    let (code, output, stderr) = test("faulty/fails-on-valid", folder.path(), &["--cases", &saved]);
+    assert_eq!(code, 0, "{output}{stderr}");
+}
+
+#[test]
+fn shipped_plugins_pass_all_checks_and_their_golden_cases() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for plugin in SHIPPED {
+        let cases = cases(plugin).to_string_lossy().into_owned();
+        let (code, output, stderr) = test(plugin, folder.path(), &["--cases", &cases, "--runs", "16", "--seed", "1"]);
+        assert_eq!(code, 0, "{plugin}: {output}{stderr}");
+        assert!(output.lines().count() > 14, "{plugin}: {output}");
+    }
+}
+
+#[test]
+fn a_wrong_response_fails_its_golden_case() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for file in fs::read_dir(cases("echo")).expect("cases") {
+        let file = file.expect("a file").path();
+        let text = fs::read_to_string(&file).expect("a case");
+        let name = file.file_name().expect("a name");
+        fs::write(folder.path().join(name), text.replace("currentReplicas: 2", "currentReplicas: 7")).expect("written");
+    }
+    let cases = folder.path().to_string_lossy().into_owned();
+    let (code, output, stderr) = test("echo", folder.path(), &["--cases", &cases]);
+    assert_eq!(code, 1, "{output}{stderr}");
+    let found = failed(&output);
+    assert!(!found.is_empty(), "{output}");
+    for (name, reason) in found {
+        assert!(reason.contains("status.currentReplicas: expected 7, and found 2"), "{name}: {reason}");
+    }
+}
+
+#[test]
+fn junit_report_names_each_test_and_the_exit_code_tells_how_the_command_ended() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (code, report, stderr) =
+        test("faulty/timestamp-in-child", folder.path(), &["--runs", "8", "--seed", "1", "-o", "junit"]);
+    assert_eq!(code, 1, "{report}{stderr}");
+    assert!(report.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>"), "{report}");
+    assert!(report.contains("tests=\"14\"") && report.contains("failures=\"1\""), "{report}");
+    assert!(report.contains("<testcase name=\"converges\""), "{report}");
+
+    let echo = path("echo");
+    for (args, expected, words) in [
+        (vec!["test"], 2, "COMPONENT"),
+        (vec!["test", &echo, "--runs", "many"], 2, "--runs"),
+        (vec!["test", "/nonexistent/echo.wasm"], 3, "/nonexistent/echo.wasm"),
+        (vec!["test", &echo, "--cases", "/nonexistent"], 3, "/nonexistent"),
+    ] {
+        let (code, _, stderr) = run_offline(&args);
+        assert_eq!(code, expected, "{args:?}: {stderr}");
+        assert!(stderr.contains(words), "{args:?}: {stderr}");
+    }
+}
