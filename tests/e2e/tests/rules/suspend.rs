@@ -1,7 +1,7 @@
 //! Suspended parents and Plugins (R16).
 
 use serde_json::json;
-use windlass_e2e::condition;
+use windlass_e2e::{AuditEvents, TIMEOUT, condition};
 
 use crate::scripts::config_map;
 use crate::{alone, barrier, children, names, puppets, value, wait_names, write_attempts};
@@ -39,7 +39,12 @@ fn r16_suspended_plugin_writes_nothing_and_catches_up_when_resumed() {
     let alone = alone();
     let ns = alone.env.namespace("suspended");
     let puppet = ns.puppet("web");
+    let before = ns.env().mark();
     puppet.play(&children([config_map("a", "1")]));
+    // A status is visible a moment before the line of its write is in the audit log.
+    let is_reported =
+        |events: &AuditEvents| events.iter().any(|event| event.subresource == "status" && event.namespace == ns.name());
+    ns.env().audit().wait(before, TIMEOUT, is_reported).expect("the write of the status");
     let mark = ns.env().mark();
     let suspended = alone.env.patch_plugin("puppet", &json!({ "suspend": true }));
     assert!(condition(&suspended, "Available").is_true(), "{suspended:#}");
