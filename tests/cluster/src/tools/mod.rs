@@ -104,7 +104,7 @@ pub fn prometheus(progress: Progress) -> Result<PathBuf> {
     if let Some(folder) = in_path() {
         return Ok(folder.join("prometheus"));
     }
-    store::tool("prometheus", "debian", "Prometheus, from Debian's package", progress, |dir| {
+    store::tool("prometheus", "debian, usr", "Prometheus, from Debian's package", progress, |dir| {
         from_debian("prometheus", &PROGRAMS, dir, progress)
             .context("Prometheus is needed: install it, so that prometheus and promtool are in PATH")
     })
@@ -135,7 +135,8 @@ fn from_debian(name: &str, files: &[&str], dir: &Path, progress: Progress) -> Re
     unpack.arg("--extract").arg(&archive).arg(&package);
     run::quietly(unpack, "dpkg-deb", dir, progress)?;
     for file in files {
-        let found = find(&package, file)?.with_context(|| format!("the package {name} has no {file}"))?;
+        // Not `etc`: a package of a service has a script of the same name there.
+        let found = find(&package.join("usr"), file)?.with_context(|| format!("the package {name} has no {file}"))?;
         fs::rename(found, dir.join(file)).with_context(|| format!("cannot move {file}"))?;
     }
     fs::remove_dir_all(&package).context("cannot remove the unpacked package")
