@@ -109,7 +109,7 @@ pub struct Scenario {
 
 /// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckResult {
     /// The property holds.
     Passed,
     /// The property says nothing about this case.
@@ -184,7 +184,7 @@ pub trait Plugin {
 }
 
 /// Checks a property.
-pub fn check(plugin: &impl Plugin, kind: &ParentKind, scenario: &Scenario) -> Verdict {
+pub fn check(plugin: &impl Plugin, kind: &ParentKind, scenario: &Scenario) -> CheckResult {
     let Scenario { check, parent, edited, .. } = scenario;
     match (check, edited) {
         (Check::Repeatable, _) => repeatable(plugin, parent),
@@ -192,7 +192,7 @@ pub fn check(plugin: &impl Plugin, kind: &ParentKind, scenario: &Scenario) -> Ve
         (Check::InvalidParents, _) => invalid_parents(plugin, parent),
         (Check::EditLikeNew, Some(edited)) => edit_like_new(plugin, parent, edited),
         (Check::OptionalFields, Some(whole)) => optional_fields(plugin, parent, whole),
-        (Check::EditLikeNew | Check::OptionalFields, None) => Verdict::NotApplicable,
+        (Check::EditLikeNew | Check::OptionalFields, None) => CheckResult::NotApplicable,
         (
             Check::NoTrap
             | Check::ValidParents
@@ -204,7 +204,7 @@ pub fn check(plugin: &impl Plugin, kind: &ParentKind, scenario: &Scenario) -> Ve
             | Check::StatusSchema
             | Check::Finalizes,
             _,
-        ) => Journey::of(plugin, kind, parent).verdict(*check),
+        ) => Journey::of(plugin, kind, parent).result_of(*check),
     }
 }
 
@@ -239,12 +239,12 @@ impl Journey {
     }
 
     /// The result for a property that a journey shows.
-    pub fn verdict(&self, check: Check) -> Verdict {
+    pub fn result_of(&self, check: Check) -> CheckResult {
         if let (Check::SomeAccepted, Some(message)) = (check, &self.invalid) {
-            return Verdict::Failed(format!("the plugin accepts none of the generated parents: {message}"));
+            return CheckResult::Failed(format!("the plugin accepts none of the generated parents: {message}"));
         }
         if let Some(problem) = self.problems.get(&check) {
-            return Verdict::Failed(problem.clone());
+            return CheckResult::Failed(problem.clone());
         }
         let applies = match check {
             Check::NoTrap | Check::ValidParents => true,
@@ -257,7 +257,7 @@ impl Journey {
             | Check::EditLikeNew
             | Check::InvalidParents => false,
         };
-        if applies { Verdict::Passed } else { Verdict::NotApplicable }
+        if applies { CheckResult::Passed } else { CheckResult::NotApplicable }
     }
 
     /// Whether each call gave a response that the host accepts, or a failure that the plugin may return.
@@ -387,9 +387,9 @@ fn settled(plugin: &impl Plugin, world: &mut World, stock: Stock) -> Option<Repl
     None
 }
 
-fn repeatable(plugin: &impl Plugin, parent: &Value) -> Verdict {
+fn repeatable(plugin: &impl Plugin, parent: &Value) -> CheckResult {
     let mut world = World::new(parent.clone());
-    let mut verdict = Verdict::NotApplicable;
+    let mut result = CheckResult::NotApplicable;
     for _ in 0..2 {
         let call = |world: &World| {
             plugin.answer(Input {
@@ -402,20 +402,20 @@ fn repeatable(plugin: &impl Plugin, parent: &Value) -> Verdict {
         };
         let (first, again) = (call(&world), call(&world));
         if let Some(problem) = unequal(&first, &again) {
-            return Verdict::Failed(format!("two calls with the same request differ: {problem}"));
+            return CheckResult::Failed(format!("two calls with the same request differ: {problem}"));
         }
-        let Answer::Response(reply) = first else { return verdict };
+        let Answer::Response(reply) = first else { return result };
         if !reply.is_impure {
             let mut later = world.clone();
             later.now += 86_400;
             if let Some(problem) = unequal(&Answer::Response(reply.clone()), &call(&later)) {
-                return Verdict::Failed(format!("a call a day later, which reads no clock, differs: {problem}"));
+                return CheckResult::Failed(format!("a call a day later, which reads no clock, differs: {problem}"));
             }
         }
-        verdict = Verdict::Passed;
+        result = CheckResult::Passed;
         world.apply(&reply);
     }
-    verdict
+    result
 }
 
 fn unequal(one: &Answer, other: &Answer) -> Option<String> {
@@ -459,13 +459,13 @@ fn children_unlike(one: &Reply, other: &Reply, counts: impl Fn(&Child) -> bool) 
     })
 }
 
-fn order_irrelevant(plugin: &impl Plugin, parent: &Value) -> Verdict {
-    let mut verdict = Verdict::NotApplicable;
+fn order_irrelevant(plugin: &impl Plugin, parent: &Value) -> CheckResult {
+    let mut result = CheckResult::NotApplicable;
     for stock in [Stock::Empty, Stock::Plausible] {
         let mut world = World::new(parent.clone());
-        let Some(reply) = settled(plugin, &mut world, stock) else { return verdict };
+        let Some(reply) = settled(plugin, &mut world, stock) else { return result };
         if world.live.len() < 2 && !reply.has_related {
-            return verdict;
+            return result;
         }
         let call = |is_reversed| {
             plugin.answer(Input { world: &world, phase: Phase::Sync, stock, seed: Seed::Fixed, is_reversed })
@@ -473,24 +473,24 @@ fn order_irrelevant(plugin: &impl Plugin, parent: &Value) -> Verdict {
         match (call(false), call(true)) {
             (Answer::Response(one), Answer::Response(other)) => {
                 if let Some(problem) = unlike(&one, &other) {
-                    return Verdict::Failed(format!("with the objects in reverse order, {problem}"));
+                    return CheckResult::Failed(format!("with the objects in reverse order, {problem}"));
                 }
             }
             (one, other) if one == other => {}
-            _ => return Verdict::Failed("with the objects in reverse order, the plugin fails or not".to_owned()),
+            _ => return CheckResult::Failed("with the objects in reverse order, the plugin fails or not".to_owned()),
         }
-        verdict = Verdict::Passed;
+        result = CheckResult::Passed;
         if !reply.has_related {
             break;
         }
     }
-    verdict
+    result
 }
 
-fn edit_like_new(plugin: &impl Plugin, parent: &Value, edited: &Value) -> Verdict {
+fn edit_like_new(plugin: &impl Plugin, parent: &Value, edited: &Value) -> CheckResult {
     let mut world = World::new(parent.clone());
     if settled(plugin, &mut world, Stock::Empty).is_none() {
-        return Verdict::NotApplicable;
+        return CheckResult::NotApplicable;
     }
     let mut kept = generated(plugin, parent);
     kept.extend(world.live.iter().filter(|live| is_retained(live)).map(title));
@@ -500,7 +500,7 @@ fn edit_like_new(plugin: &impl Plugin, parent: &Value, edited: &Value) -> Verdic
     let (Some(after_edit), Some(new)) =
         (settled(plugin, &mut world, Stock::Empty), settled(plugin, &mut fresh, Stock::Empty))
     else {
-        return Verdict::NotApplicable;
+        return CheckResult::NotApplicable;
     };
     // A child with data stays on purpose, as the claims of a StatefulSet and generated passwords do.
     let has_data = |child: &Child| {
@@ -510,10 +510,10 @@ fn edit_like_new(plugin: &impl Plugin, parent: &Value, edited: &Value) -> Verdic
     };
     let counts = |child: &Child| !has_data(child);
     match children_unlike(&after_edit, &new, counts) {
-        Some(problem) => Verdict::Failed(format!(
+        Some(problem) => CheckResult::Failed(format!(
             "the first response is that after the edit, the second that for a new parent of the same spec: {problem}"
         )),
-        None => Verdict::Passed,
+        None => CheckResult::Passed,
     }
 }
 
@@ -546,27 +546,27 @@ pub fn breaks(plugin: &impl Plugin, parent: &Value) -> Option<String> {
     }
 }
 
-fn optional_fields(plugin: &impl Plugin, parent: &Value, whole: &Value) -> Verdict {
+fn optional_fields(plugin: &impl Plugin, parent: &Value, whole: &Value) -> CheckResult {
     match (breaks(plugin, parent), breaks(plugin, whole)) {
         (Some(message), None) => {
             let field = first_difference(whole, parent, "").unwrap_or_default();
-            Verdict::Failed(format!("without the optional field {field}, the call fails: {message}"))
+            CheckResult::Failed(format!("without the optional field {field}, the call fails: {message}"))
         }
-        (None, None) => Verdict::Passed,
-        (_, Some(_)) => Verdict::NotApplicable,
+        (None, None) => CheckResult::Passed,
+        (_, Some(_)) => CheckResult::NotApplicable,
     }
 }
 
-fn invalid_parents(plugin: &impl Plugin, parent: &Value) -> Verdict {
+fn invalid_parents(plugin: &impl Plugin, parent: &Value) -> CheckResult {
     let world = World::new(parent.clone());
     let input =
         Input { world: &world, phase: Phase::Sync, stock: Stock::Empty, seed: Seed::OfRequest, is_reversed: false };
     match plugin.answer(input) {
-        Answer::Response(_) | Answer::Invalid(_) | Answer::Retry(_) => Verdict::Passed,
-        Answer::Trap(message) => Verdict::Failed(message),
-        Answer::Rejected(message) => Verdict::Failed(format!("the host rejects the response: {message}")),
+        Answer::Response(_) | Answer::Invalid(_) | Answer::Retry(_) => CheckResult::Passed,
+        Answer::Trap(message) => CheckResult::Failed(message),
+        Answer::Rejected(message) => CheckResult::Failed(format!("the host rejects the response: {message}")),
         Answer::Failed { message, .. } => {
-            Verdict::Failed(format!("the plugin returns `failed` instead of `invalid`: {message}"))
+            CheckResult::Failed(format!("the plugin returns `failed` instead of `invalid`: {message}"))
         }
     }
 }

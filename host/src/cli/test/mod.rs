@@ -21,7 +21,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use self::cases::Case;
-use self::checks::{Check, Journey, Plugin, Scenario, Verdict, breaks, check};
+use self::checks::{Check, CheckResult, Journey, Plugin, Scenario, breaks, check};
 use self::generate::{Fields, Generator, ParentKind, optional_fields, remove};
 use self::junit::{Outcome, TestResult};
 use self::plugin::Tested;
@@ -176,8 +176,8 @@ fn run_case(
     let (detail, problem) = match case {
         Case::Golden(golden) => ("the response is the expected one", golden.problem(offline, is_shared)),
         Case::Property(scenario) => match check(tested, kind, scenario) {
-            Verdict::Failed(reason) => ("", Some(format!("{}: {reason}", scenario.check.name()))),
-            Verdict::Passed | Verdict::NotApplicable => (scenario.check.description(), None),
+            CheckResult::Failed(reason) => ("", Some(format!("{}: {reason}", scenario.check.name()))),
+            CheckResult::Passed | CheckResult::NotApplicable => (scenario.check.description(), None),
         },
     };
     let outcome = match problem {
@@ -229,14 +229,14 @@ fn properties(plugin: &impl Plugin, kind: &ParentKind, runs: u32, seed: u64) -> 
             if tally.failing.is_some() {
                 continue;
             }
-            let verdict = match Journey::verdict(&journey, scenario.check) {
-                Verdict::NotApplicable => check(plugin, kind, &scenario),
-                verdict => verdict,
+            let result = match Journey::result_of(&journey, scenario.check) {
+                CheckResult::NotApplicable => check(plugin, kind, &scenario),
+                result => result,
             };
-            match verdict {
-                Verdict::Passed => tally.passed += 1,
-                Verdict::NotApplicable => {}
-                Verdict::Failed(description) => tally.failing = Some(Scenario { description, ..scenario }),
+            match result {
+                CheckResult::Passed => tally.passed += 1,
+                CheckResult::NotApplicable => {}
+                CheckResult::Failed(description) => tally.failing = Some(Scenario { description, ..scenario }),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::checks::{Check, Scenario, Verdict};
+use super::checks::{Check, CheckResult, Scenario};
 use super::generate::{ParentKind, is_content, paths_of, remove};
 
 /// Largest number of checks of one case.
@@ -17,7 +17,7 @@ enum Side {
 }
 
 /// Returns the smallest case found for which the check still fails, with the reason as its description.
-pub fn smallest(kind: &ParentKind, failing: Scenario, check: impl Fn(&Scenario) -> Verdict) -> Scenario {
+pub fn smallest(kind: &ParentKind, failing: Scenario, check: impl Fn(&Scenario) -> CheckResult) -> Scenario {
     let mut smallest = failing;
     let mut checks = 0;
     'again: loop {
@@ -29,7 +29,7 @@ pub fn smallest(kind: &ParentKind, failing: Scenario, check: impl Fn(&Scenario) 
             if checks > CHECKS_MAX {
                 return smallest;
             }
-            if let Verdict::Failed(reason) = check(&candidate) {
+            if let CheckResult::Failed(reason) = check(&candidate) {
                 smallest = Scenario { description: reason, ..candidate };
                 continue 'again;
             }
@@ -166,7 +166,7 @@ mod tests {
         parent["spec"]["replicas"] = json!(57);
         let check = |scenario: &Scenario| {
             let replicas = scenario.parent["spec"]["replicas"].as_i64().unwrap_or_default();
-            if replicas > 12 { Verdict::Failed(format!("{replicas} are too many")) } else { Verdict::Passed }
+            if replicas > 12 { CheckResult::Failed(format!("{replicas} are too many")) } else { CheckResult::Passed }
         };
         let failing = Scenario { description: "first".to_owned(), check: Check::Converges, parent, edited: None };
         let smallest = smallest(&kind, failing, check);
@@ -186,7 +186,7 @@ mod tests {
         let parent = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"},
             "spec": {"image": "a b", "replicas": 3, "env": [{"name": "x"}]}});
         let failing = Scenario { description: String::new(), check: Check::InvalidParents, parent, edited: None };
-        let smallest = smallest(&kind, failing, |_| Verdict::Failed("always".to_owned()));
+        let smallest = smallest(&kind, failing, |_| CheckResult::Failed("always".to_owned()));
         assert_ne!(kind.problems(&smallest.parent), [""; 0]);
     }
 
@@ -203,8 +203,8 @@ mod tests {
         let check = |scenario: &Scenario| {
             let of = |parent: &Value| parent["spec"]["replicas"].as_i64().unwrap_or_default();
             match scenario.edited.as_ref().map(of) {
-                Some(edited) if edited < of(&scenario.parent) => Verdict::Failed("fewer".to_owned()),
-                _ => Verdict::Passed,
+                Some(edited) if edited < of(&scenario.parent) => CheckResult::Failed("fewer".to_owned()),
+                _ => CheckResult::Passed,
             }
         };
         let smallest = smallest(&kind, failing, check);

@@ -94,7 +94,7 @@ fn assert_found(check: Check, finalizes: bool, call: impl Fn(&Call<'_>, &mut Rep
     // The saved case fails in the same way.
     let text = serde_saphyr::to_string(failing).expect("YAML");
     let read: Scenario = serde_saphyr::from_str(&text).expect("a case");
-    assert_eq!(super::check(&plugin, &kind(), &read), Verdict::Failed(failing.description.clone()), "{text}");
+    assert_eq!(super::check(&plugin, &kind(), &read), CheckResult::Failed(failing.description.clone()), "{text}");
     failing.clone()
 }
 
