@@ -18,6 +18,12 @@ fn built(path: PathBuf, how: &str) -> PathBuf {
 /// Prefixes of environment variables that change the behaviour of `windlass`, in capitals.
 const FOREIGN: [&str; 5] = ["WINDLASS_", "OTEL_", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"];
 
+/// The folder of compiled components of all commands that tests run, and of the sandbox's tests. A component in JavaScript or
+/// Python compiles for half a minute.
+pub(crate) fn compiled() -> PathBuf {
+    target().join("tmp/components")
+}
+
 /// The `windlass` binary, without this process' variables that would change its behaviour.
 #[track_caller]
 pub fn windlass() -> Command {
@@ -28,6 +34,7 @@ pub fn windlass() -> Command {
             command.env_remove(name);
         }
     }
+    command.env("WINDLASS_CACHE_DIR", compiled());
     command
 }
 

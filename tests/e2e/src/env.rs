@@ -12,6 +12,7 @@ use windlass_faults::Faults;
 use windlass_testbed::{Audit, AuditEvent, AuditEvents, AuditLevel, Cluster, Mark, Options};
 
 use crate::api::Api;
+use crate::binaries::compiled;
 use crate::host::excerpt;
 use crate::{Host, HostOptions, Namespace, TIMEOUT, condition, wait, windlass};
 
@@ -130,9 +131,31 @@ impl Env {
 
     pub(crate) fn spawn_host_as(&self, kubeconfig: &Path, options: &mut HostOptions) -> Host {
         // Kept between hosts of one environment, as a volume of the Pod would be.
-        options.cache_dir.get_or_insert_with(|| self.cluster.dir().join("windlass-cache"));
+        options.cache_dir.get_or_insert_with(|| self.host_cache());
         let number = self.hosts.fetch_add(1, Ordering::Relaxed);
         Host::spawn(kubeconfig, self.host_log(number), options)
+    }
+
+    /// The cache folder of hosts that are started without one.
+    fn host_cache(&self) -> PathBuf {
+        self.cluster.dir().join("windlass-cache")
+    }
+
+    /// Puts a compiled component into the cache of a host that is running: for tests with components that compile for half a
+    /// minute, and that are not about their compilation.
+    #[track_caller]
+    pub fn compile_for_host(&self, component: &Path) {
+        let inspected = self.windlass(&["inspect", "-o", "json", &component.to_string_lossy()]);
+        let inspected: Value = serde_json::from_str(&inspected).expect("JSON");
+        let digest = crate::text(&inspected, "/digest");
+        let digest = digest.strip_prefix("sha256:").expect("a digest");
+        for entry in fs::read_dir(compiled()).expect("the folder of compiled components") {
+            let entry = entry.expect("an entry");
+            let name = entry.file_name();
+            if name.to_string_lossy().starts_with(digest) {
+                fs::copy(entry.path(), self.host_cache().join(name)).expect("a file in the host's cache");
+            }
+        }
     }
 
     #[track_caller]
@@ -201,7 +224,6 @@ impl Env {
     pub fn try_windlass_with(&self, args: &[&str], variables: &[(String, String)]) -> Result<String, String> {
         let mut command = windlass();
         command.args(args).env("WINDLASS_KUBECONFIG", self.cluster.kubeconfig());
-        command.env("WINDLASS_CACHE_DIR", self.cluster.dir().join("windlass-cli-cache"));
         command.env("DOCKER_CONFIG", self.docker_config());
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         let output = command.output().map_err(|error| error.to_string())?;

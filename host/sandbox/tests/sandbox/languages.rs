@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use echo::Echo;
@@ -19,7 +20,7 @@ const LANGUAGES: [&str; 3] = ["go", "js", "python"];
 const LANGUAGES_OF_MYAPP: [&str; 2] = ["go", "python"];
 
 /// A sandbox whose cache outlives the tests, because the components compile slowly and the engine's settings rarely
-/// change.
+/// change. The end-to-end tests use the same folder.
 fn sandbox() -> Sandbox {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("components");
     let describe = Limits { deadline: Duration::from_mins(1), ..Limits::default() };
@@ -40,15 +41,23 @@ struct Loaded {
 }
 
 static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
-    let sandbox = sandbox();
-    let sights = LANGUAGES.map(|language| (language, load(&sandbox, language))).into();
-    let echoes = LANGUAGES.map(|language| (language, load(&sandbox, &format!("echo-{language}")))).into();
-    let myapps = LANGUAGES_OF_MYAPP.map(|language| (language, load(&sandbox, &format!("myapp-{language}")))).into();
-    let loaded = Loaded { sights, echoes, myapps };
-    let all = loaded.sights.values().chain(loaded.echoes.values()).chain(loaded.myapps.values());
-    sandbox.retain(&all.map(|component| component.digest()).collect()).unwrap();
-    loaded
+    let sandbox = &sandbox();
+    // Side by side, because each compiles for half a minute if the folder is new.
+    thread::scope(|scope| {
+        let sights = LANGUAGES.map(|language| (language, scope.spawn(move || load(sandbox, language))));
+        let echoes =
+            LANGUAGES.map(|language| (language, scope.spawn(move || load(sandbox, &format!("echo-{language}")))));
+        let myapps = LANGUAGES_OF_MYAPP
+            .map(|language| (language, scope.spawn(move || load(sandbox, &format!("myapp-{language}")))));
+        let [sights, echoes] = [sights, echoes].map(|languages| languages.map(loaded).into());
+        Loaded { sights, echoes, myapps: myapps.map(loaded).into() }
+    })
 });
+
+/// A component that a thread has loaded.
+fn loaded<'a>((language, thread): (&'a str, ScopedJoinHandle<Arc<Component>>)) -> (&'a str, Arc<Component>) {
+    (language, thread.join().unwrap())
+}
 
 /// Calls the component for a parent with this spec, and returns its only child. The seed is normally derived from the
 /// snapshot.

@@ -14,6 +14,7 @@ fn echo_component_in_another_language_changes_no_existing_pod() {
     for (before, language) in languages.into_iter().enumerate() {
         let mark = env.mark();
         let component = guest(language);
+        env.compile_for_host(&component);
         env.push(&component, "echo", &[]);
         // Python needs this much memory.
         env.patch_plugin("echo", &json!({ "limits": { "memory": "256Mi" } }));
