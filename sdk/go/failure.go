@@ -16,7 +16,7 @@ type Failure struct {
 	after time.Duration
 }
 
-// Error returns the message.
+// Error returns the message, which users read in the parent's condition.
 func (f *Failure) Error() string { return f.cause.Error() }
 
 // Unwrap returns the error that the message wraps with %w.

@@ -64,6 +64,7 @@ type Rule struct {
 
 // Ruled is a type of a spec with CEL rules. The API server evaluates them; the SDK does not.
 type Ruled interface {
+	// Rules returns the rules of a value of this type. The receiver is a zero value.
 	Rules() []Rule
 }
 

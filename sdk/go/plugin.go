@@ -31,7 +31,8 @@ type Plugin[Spec, Status any] struct {
 	// up ([Request.IsFinalizing]). A parent whose spec cannot be read cannot be finalized: give fields that are added later a
 	// default.
 	Finalizes bool
-	// Resync is the time between reconciles of a parent while nothing changes. Zero is the host's default.
+	// Resync is the time between reconciles of a parent while nothing changes, to which the host adds jitter. Zero is the host's
+	// default.
 	Resync time.Duration
 	// ConfigSchema is the JSON Schema of the Plugin's spec.config, which [Request.Config] reads. windlasstest.ConfigSchema
 	// writes it, and go:embed embeds it. Nil for a plugin without configuration.
@@ -44,7 +45,8 @@ type Plugin[Spec, Status any] struct {
 	Reconcile func(*Request[Spec, Status]) (*Response[Status], error)
 }
 
-// Register makes a plugin the one of this program, once, in a function init: the host calls no function main.
+// Register makes a plugin the one of this program, once, in a function init: the host calls no function main. It panics if it is
+// called twice, or if the plugin has no Reconcile.
 //
 //	func init() { windlass.Register(plugin) }
 //	func main() {}
@@ -202,7 +204,7 @@ func RollingRecreate(conditions ...string) UpdateStrategy {
 type Metric = contract.Metric
 
 // NewCounter is a counter, whose values add up. name is a Prometheus name without prefix, description one sentence, and labels
-// are the names of labels.
+// are the names of labels. A counter has no unit.
 func NewCounter(name, description string, labels ...string) Metric {
 	return Metric{Name: name, Description: description, Type: contract.Counter, Labels: labels}
 }

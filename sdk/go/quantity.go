@@ -17,7 +17,8 @@ type Quantity struct {
 	high, low  uint64
 }
 
-// ParseQuantity reads a quantity.
+// ParseQuantity reads a quantity. It returns an error if the text is not one. A value beyond the largest of Kubernetes (2^63-1) is
+// read as that one, and digits beyond billionths are rounded away from zero, as Kubernetes does.
 func ParseQuantity(text string) (Quantity, error) {
 	isNegative, high, low, isQuantity := readQuantity(text)
 	if !isQuantity {
@@ -81,12 +82,12 @@ func (q Quantity) Compare(other Quantity) int {
 	return -larger
 }
 
-// MarshalJSON encodes the quantity as a string.
+// MarshalJSON encodes the quantity as a string, as it was read.
 func (q Quantity) MarshalJSON() ([]byte, error) {
 	return json.Marshal(q.String())
 }
 
-// UnmarshalJSON reads a string or a whole number.
+// UnmarshalJSON reads a string or a whole number; null changes nothing. It returns an error if the value is not a quantity.
 func (q *Quantity) UnmarshalJSON(document []byte) (err error) {
 	text := string(document)
 	if text == "null" {

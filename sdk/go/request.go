@@ -160,7 +160,16 @@ func (r *Request[Spec, Status]) ChildIn(namespace string, kind Kind, name string
 }
 
 // Related returns the related objects that the [Requirement] of this id selects. isServed is false while the host has not served
-// the requirement: return a response with the requirement and without whatever depends on it, and the host calls again at once.
+// the requirement: return a response with the requirement and without whatever depends on it, and the host calls again at once. An
+// object that does not exist is served as no object.
+//
+//	// In every response, also when the objects have been served.
+//	response := &windlass.Response[Status]{
+//		Requirements: []windlass.Requirement{windlass.Named("certificate", kinds.Secret, "shop-tls")},
+//	}
+//	if secrets, _ := request.Related("certificate"); len(secrets) > 0 {
+//		response.Children = append(response.Children, ingress(request, secrets[0].Name()))
+//	}
 func (r *Request[Spec, Status]) Related(id string) (objects []*Object, isServed bool) {
 	for _, related := range r.raw.Related {
 		if related.ID == id {

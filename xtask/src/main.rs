@@ -8,6 +8,8 @@ mod demo;
 mod faults;
 mod guests;
 mod image;
+mod npm;
+mod references;
 mod run;
 mod sdks;
 mod test;
@@ -32,7 +34,7 @@ enum Command {
     Cluster(cluster::Command),
     /// Write the generated files: CRDs, roles, command reference
     Codegen(codegen::Args),
-    /// Build the book from docs/ into target/book/html
+    /// Build the book from docs/, and the API references of the SDKs, into target/book/html
     Book,
     /// Compare Windlass with controller-runtime, kopf and a plain client
     Bench(bench::Args),

@@ -1,14 +1,13 @@
 //! Runs the tests of the SDKs, and of the plugins on them, each with its language's own test runner.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use windlass_testbed::tools::{self, Go};
 
 use crate::run::{root, run};
-use crate::venv;
+use crate::{npm, references, venv};
 
 /// Go modules with tests.
 const GO: [&str; 3] = ["sdk/go", "plugins/echo/go", "plugins/myapp/go"];
@@ -16,8 +15,8 @@ const GO: [&str; 3] = ["sdk/go", "plugins/echo/go", "plugins/myapp/go"];
 const JS: [&str; 2] = ["sdk/js", "plugins/echo/js"];
 /// Folders with tests in Python.
 const PYTHON: [&str; 3] = ["sdk/python", "plugins/echo/python", "plugins/myapp/python"];
-/// What the tests in Python need.
-const REQUIREMENTS: &str = "PyYAML==6.0.4\n";
+/// What the tests in Python need: `PyYAML`, and pdoc with its dependencies.
+const REQUIREMENTS: &str = include_str!("sdks/requirements.txt");
 
 /// Runs all tests.
 ///
@@ -33,10 +32,12 @@ pub fn test() -> Result<()> {
     for folder in JS {
         println!("     Running npm test in {folder}");
         let folder = root.join(folder);
-        install(&folder)?;
+        npm::install(&folder)?;
         run(Command::new("npm").args(["test", "--silent"]).current_dir(folder))?;
     }
-    let programs = venv::with(&root.join("target/tools/sdk-python"), REQUIREMENTS)?;
+    println!("     Running typedoc in sdk/js");
+    references::check_javascript(&root)?;
+    let programs = python(&root)?;
     for folder in PYTHON {
         println!("     Running python -m unittest in {folder}");
         let folder = root.join(folder);
@@ -49,16 +50,10 @@ pub fn test() -> Result<()> {
     Ok(())
 }
 
-/// Installs the packages of a folder exactly as its lock file says, unless they are.
-fn install(folder: &Path) -> Result<()> {
-    let (lock, stamp) = (folder.join("package-lock.json"), folder.join("node_modules/.windlass-lock.json"));
-    let lock = fs::read(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
-    if fs::read(&stamp).is_ok_and(|installed| installed == lock) {
-        return Ok(());
-    }
-    let mut npm = Command::new("npm");
-    // None of them has to run anything to be installed.
-    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(folder);
-    run(&mut npm).context("this needs Node.js 20 or newer with npm, and its registry")?;
-    Ok(fs::write(stamp, lock)?)
+/// The programs of the virtual environment for the SDK for Python: `python3` and `pdoc`.
+///
+/// # Errors
+/// If the environment cannot be made.
+pub fn python(root: &Path) -> Result<PathBuf> {
+    venv::with(&root.join("target/tools/sdk-python"), REQUIREMENTS)
 }

@@ -24,8 +24,11 @@ type Operation = contract.Operation
 
 // The operations.
 const (
+	// Create: there is no object before the write.
 	Create = contract.Create
+	// Update: there is an object before the write and one after it.
 	Update = contract.Update
+	// Delete: there is no object after the write.
 	Delete = contract.Delete
 )
 
@@ -56,7 +59,8 @@ func Deny(err error) Response {
 	return Response{contract.Verdict{Denied: true, Message: err.Error()}}
 }
 
-// Replace allows the write, and this object is stored instead.
+// Replace allows the write, and this object is stored instead: a map, or whatever encodes as the JSON of the object. An object that
+// cannot be encoded denies the write.
 func Replace(object any) Response {
 	document, err := schema.Encode(object)
 	if err != nil {
@@ -93,7 +97,8 @@ func (r *Request[Spec]) IsBeingDeleted() bool {
 	return r.Operation == Delete || jsondoc.At(r.raw.Object, "/metadata/deletionTimestamp") != nil
 }
 
-// Spec returns the spec of the object after the write, with the defaults of its type. The error names the field.
+// Spec returns the spec of the object after the write, with the defaults of its type. The error names the field that is invalid, or
+// says that there is no object ([Delete]). [Deny] takes it.
 func (r *Request[Spec]) Spec() (*Spec, error) {
 	spec := new(Spec)
 	if r.raw.Object == nil {
@@ -111,7 +116,8 @@ func (r *Request[Spec]) OldSpec() (*Spec, error) {
 	return spec, reading.Read(r.schema, specOf(r.raw.OldObject), "spec", spec)
 }
 
-// Object reads the object after the write into a value, as json.Unmarshal does. The error names the field.
+// Object reads the object after the write into a value, as json.Unmarshal does. The error names the field that does not fit, or says
+// that there is no object ([Delete]).
 func (r *Request[Spec]) Object(into any) error {
 	return readObject(r.raw.Object, into)
 }
@@ -121,7 +127,7 @@ func (r *Request[Spec]) OldObject(into any) error {
 	return readObject(r.raw.OldObject, into)
 }
 
-// Config reads the Plugin's spec.config into a value, as windlass.Request.Config.
+// Config reads the Plugin's spec.config into a value, as [windlass.Request.Config]. The error names the field.
 func (r *Request[Spec]) Config(into any) error {
 	return reading.Config(r.configSchema, r.raw.Config, into)
 }

@@ -71,9 +71,13 @@ type Strategy uint8
 
 // The strategies.
 const (
+	// Apply: by server-side apply, in place.
 	Apply Strategy = iota
+	// Recreate: the child is deleted and created again.
 	Recreate
+	// OnDelete: never; a user deletes the child to update it.
 	OnDelete
+	// Rolling: one child at a time.
 	Rolling
 )
 
@@ -92,8 +96,11 @@ type MetricType uint8
 
 // The types of metrics.
 const (
+	// Counter: values add up.
 	Counter MetricType = iota
+	// Gauge: the last value counts.
 	Gauge
+	// Histogram: values form a distribution.
 	Histogram
 )
 
@@ -194,8 +201,11 @@ type FailureKind uint8
 
 // The kinds of failures.
 const (
+	// Invalid: the host does not call again before the parent changes.
 	Invalid FailureKind = iota
+	// Retry: the host calls again after a time.
 	Retry
+	// Failed: the host calls again with exponential backoff.
 	Failed
 )
 
@@ -214,8 +224,11 @@ type Operation uint8
 
 // The operations.
 const (
+	// Create: there is no object before the write.
 	Create Operation = iota
+	// Update: there is an object before the write and one after it.
 	Update
+	// Delete: there is no object after the write.
 	Delete
 )
 
@@ -247,6 +260,8 @@ type Verdict struct {
 
 // Plugin is a plugin as the host calls it.
 type Plugin interface {
+	// Describe returns the description of the plugin, the same one in every call.
 	Describe() Descriptor
+	// Reconcile returns the desired state of one parent, or the failure; the failure is nil if there is a response.
 	Reconcile(Request) (Response, *Failure)
 }

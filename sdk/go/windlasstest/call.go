@@ -26,15 +26,16 @@ import (
 	"windlass.dev/plugin/internal/schema"
 )
 
-// Prepared is a prepared call.
+// Prepared is a prepared call. Its methods change it and return it, so that they can be chained; [Prepared.Run] calls the plugin.
 type Prepared struct {
 	plugin  contract.Plugin
 	request contract.Request
 	input   host.Input
 }
 
-// Call prepares a call with this parent: a map, or whatever encodes as the JSON of an object. A missing metadata.uid becomes
-// "uid". The spec is checked against the plugin's types, whatever the file of the CRD has.
+// Call prepares a call with this parent: a map ([YAML] reads one), or whatever encodes as the JSON of an object. A missing
+// metadata.uid becomes "uid". The spec is checked against the plugin's types, whatever the file of the CRD has. It panics if the
+// parent is not an object, or if the types have no schema, as all functions of this package do for values that cannot be encoded.
 func Call[Spec, Status any](plugin windlass.Plugin[Spec, Status], parent any) *Prepared {
 	fields := mapOf(parent)
 	metadata, _ := fields["metadata"].(map[string]any)
@@ -86,7 +87,7 @@ func (p *Prepared) Children(objects ...any) *Prepared {
 	return p
 }
 
-// Related serves the requirement of this id with these objects.
+// Related serves the requirement of this id with these objects ([windlass.Request.Related]).
 func (p *Prepared) Related(id string, objects ...any) *Prepared {
 	related := contract.Related{ID: id}
 	for _, object := range objects {
@@ -96,7 +97,7 @@ func (p *Prepared) Related(id string, objects ...any) *Prepared {
 	return p
 }
 
-// Config sets the Plugin's spec.config.
+// Config sets the Plugin's spec.config ([windlass.Request.Config]): whatever encodes as JSON.
 func (p *Prepared) Config(config any) *Prepared {
 	p.request.Config = encode(config)
 	return p
@@ -140,7 +141,8 @@ func (p *Prepared) RunRaw() (response contract.Response, failure *contract.Failu
 	return response, failure, hostCalls(made)
 }
 
-// Run calls the plugin. The error is a [*windlass.Failure].
+// Run calls the plugin. The error is a [*windlass.Failure], which [windlass.IsInvalid] and [windlass.RetryAfter] examine. Run may be
+// called again: the calls get the same request.
 func (p *Prepared) Run() (*Response, error) {
 	raw, failure, calls := p.RunRaw()
 	if failure != nil {

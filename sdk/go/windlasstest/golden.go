@@ -44,7 +44,8 @@ type caseFile struct {
 //	children:                       # live ones; optional, as related (by requirement), config, finalize and at (the time)
 //	  - {apiVersion: v1, kind: Pod, metadata: {name: web-0}}
 //
-// scale-up.answer.yaml is the response. With UPDATE_EXPECT=1 the test writes it, for review.
+// scale-up.answer.yaml is the response. With UPDATE_EXPECT=1 the test writes it, for review. A relative folder is one of the
+// package's. The test fails if the folder has no case, if a file cannot be read, and if a response has no request.
 func Golden[Spec, Status any](t *testing.T, plugin windlass.Plugin[Spec, Status], folder string, options ...Option) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))

@@ -40,5 +40,9 @@ export declare function allow(...warnings: string[]): Verdict;
 export declare function replace(object: KubernetesObject): Verdict;
 /** Denies the write, with a message for the user. */
 export declare function deny(message: string): Verdict;
-/** Allows an object with the defaults of its spec. Fields that the object has stay as they are. */
+/**
+ * Allows an object with the defaults of its spec. Fields that the object has stay as they are.
+ *
+ * @throws {Failure} `invalid`, naming the field, if the spec is not of its type: thrown from a review, it denies the write.
+ */
 export declare function withDefaults(request: AdmissionRequest): Verdict;

@@ -57,7 +57,11 @@ export function replace(object) {
 export function deny(message) {
     return { deny: message };
 }
-/** Allows an object with the defaults of its spec. Fields that the object has stay as they are. */
+/**
+ * Allows an object with the defaults of its spec. Fields that the object has stay as they are.
+ *
+ * @throws {Failure} `invalid`, naming the field, if the spec is not of its type: thrown from a review, it denies the write.
+ */
 export function withDefaults(request) {
     if (request.object === undefined) {
         return allow();

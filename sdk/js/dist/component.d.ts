@@ -1,5 +1,5 @@
 /**
- * The entry of a component, which `windlass build` writes:
+ * The entry of a component, which `windlass build` writes; a plugin does not import this module:
  *
  * ```js
  * import * as host from 'windlass:plugin/host@0.1.0';
@@ -7,11 +7,22 @@
  * import plugin from './src/plugin.js';
  * export const { reconciler, admission } = component(plugin, host);
  * ```
+ *
+ * @module @windlass/plugin/component
  */
 import type { Admission, Host, Reconciler } from './contract.js';
 import type { Plugin } from './plugin.js';
-/** The exports of a component. `host` is the interface that the component imports. */
-export declare function component(plugin: Plugin, host: Host): {
+/** The exports of a component. */
+export interface Exports {
+    /** The interface that the host calls. */
     reconciler: Reconciler;
+    /** The admission; undefined for a plugin without a function `review`. */
     admission: Admission | undefined;
-};
+}
+/**
+ * Returns the exports of a component: the interfaces of the contract.
+ *
+ * @param plugin the plugin.
+ * @param host the interface that the component imports, which gets the plugin's log lines, spans and measurements.
+ */
+export declare function component(plugin: Plugin, host: Host): Exports;

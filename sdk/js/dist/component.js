@@ -1,5 +1,5 @@
 /**
- * The entry of a component, which `windlass build` writes:
+ * The entry of a component, which `windlass build` writes; a plugin does not import this module:
  *
  * ```js
  * import * as host from 'windlass:plugin/host@0.1.0';
@@ -7,9 +7,16 @@
  * import plugin from './src/plugin.js';
  * export const { reconciler, admission } = component(plugin, host);
  * ```
+ *
+ * @module @windlass/plugin/component
  */
 import { connect } from './host.js';
-/** The exports of a component. `host` is the interface that the component imports. */
+/**
+ * Returns the exports of a component: the interfaces of the contract.
+ *
+ * @param plugin the plugin.
+ * @param host the interface that the component imports, which gets the plugin's log lines, spans and measurements.
+ */
 export function component(plugin, host) {
     connect(host);
     return { reconciler: plugin.reconciler, admission: plugin.admission };

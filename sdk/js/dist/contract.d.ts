@@ -4,6 +4,18 @@
  */
 /** One JSON document in UTF-8. */
 export type Json = Uint8Array;
+/** A case of a variant that has no value. */
+export interface Tag<Name extends string> {
+    /** The name of the case. */
+    tag: Name;
+}
+/** A case of a variant, with its value. */
+export interface Case<Name extends string, Value> extends Tag<Name> {
+    /** The value. */
+    val: Value;
+}
+/** Names and values of fields, labels or attributes. */
+export type Pairs = [name: string, value: string][];
 /** A kind, by the fields `apiVersion` and `kind` of its objects. */
 export interface Kind {
     /** As in an object's `apiVersion`. */
@@ -50,16 +62,14 @@ export interface Descriptor {
     extensions: Extensions;
 }
 /** The objects that a plugin reconciles: a CRD, or a kind that exists already. */
-export type Parent = {
-    tag: 'custom';
-    val: Json;
-} | {
-    tag: 'existing';
-    val: {
-        kind: Kind;
-        selector?: string | undefined;
-    };
-};
+export type Parent = Case<'custom', Json> | Case<'existing', ExistingParent>;
+/** A parent kind that exists already. */
+export interface ExistingParent {
+    /** The kind. */
+    kind: Kind;
+    /** A label selector in kubectl's syntax; absent for all objects. */
+    selector?: string | undefined;
+}
 /** A child kind and its update strategy. */
 export interface ChildRule {
     /** The kind. */
@@ -68,19 +78,14 @@ export interface ChildRule {
     update: UpdateStrategy;
 }
 /** How the host changes an existing child to its desired state. */
-export type UpdateStrategy = {
-    tag: 'apply';
-} | {
-    tag: 'recreate';
-} | {
-    tag: 'on-delete';
-} | {
-    tag: 'rolling';
-    val: {
-        recreate: boolean;
-        conditions: string[];
-    };
-};
+export type UpdateStrategy = Tag<'apply'> | Tag<'recreate'> | Tag<'on-delete'> | Case<'rolling', Rolling>;
+/** An update of one child at a time. */
+export interface Rolling {
+    /** Whether children are recreated instead of applied in place. */
+    recreate: boolean;
+    /** Types of the conditions that must be True before the next child changes. */
+    conditions: string[];
+}
 /** A metric that the plugin measures. */
 export interface Metric {
     /** Name in Prometheus' syntax, without prefix. */
@@ -103,14 +108,18 @@ export interface Request {
     /** The live children. */
     readonly children: readonly Observed[];
     /** The objects of the last response's requirements. */
-    readonly related: readonly {
-        readonly id: string;
-        readonly objects: readonly Observed[];
-    }[];
+    readonly related: readonly Related[];
     /** The Plugin's `spec.config`. */
     readonly config?: Json | undefined;
     /** `namespace-terminating`, or nothing. */
     readonly extensions: Readonly<Extensions>;
+}
+/** The objects that a requirement selects. */
+export interface Related {
+    /** The id of the requirement. */
+    readonly id: string;
+    /** The objects, ordered by namespace and name. */
+    readonly objects: readonly Observed[];
 }
 /** Objects that a response depends on without owning them. */
 export interface Requirement {
@@ -120,11 +129,8 @@ export interface Requirement {
     kind: Kind;
     /** Absent: the parent's namespace. */
     namespace?: string | undefined;
-    /** Which objects. */
-    select: {
-        tag: 'name' | 'labels';
-        val: string;
-    };
+    /** Which objects: the one of a name, or those that match a label selector. */
+    select: Case<'name' | 'labels', string>;
 }
 /** The desired state of a parent. */
 export interface Response {
@@ -153,16 +159,14 @@ export interface Event {
     message: string;
 }
 /** Why there is no response. */
-export type Failure = {
-    tag: 'invalid' | 'failed';
-    val: string;
-} | {
-    tag: 'retry';
-    val: {
-        message: string;
-        after: bigint;
-    };
-};
+export type Failure = Case<'invalid' | 'failed', string> | Case<'retry', Retry>;
+/** A failure of a plugin that waits for something. */
+export interface Retry {
+    /** What the plugin waits for, for users. */
+    message: string;
+    /** Milliseconds until the next call. */
+    after: bigint;
+}
 /** One write of a parent. */
 export interface AdmissionRequest {
     /** The operation. */
@@ -177,28 +181,19 @@ export interface AdmissionRequest {
     readonly config?: Json | undefined;
 }
 /** The outcome of a review. */
-export type Verdict = {
-    tag: 'allow';
-    val: string[];
-} | {
-    tag: 'replace';
-    val: Json;
-} | {
-    tag: 'deny';
-    val: string;
-};
+export type Verdict = Case<'allow', string[]> | Case<'replace', Json> | Case<'deny', string>;
 /** Level of a log line. */
 export type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 /** The functions that the host offers. */
 export interface Host {
     /** Writes a line into the host's log. */
-    log(level: Level, message: string, fields: [string, string][]): void;
+    log(level: Level, message: string, fields: Pairs): void;
     /** Sets an attribute of the call's span. */
     spanAttribute(key: string, value: string): void;
     /** Adds an event to the call's span. */
-    spanEvent(name: string, attributes: [string, string][]): void;
+    spanEvent(name: string, attributes: Pairs): void;
     /** Reports a measured value. */
-    measure(metric: string, value: number, labels: [string, string][]): void;
+    measure(metric: string, value: number, labels: Pairs): void;
 }
 /** The interface `reconciler`. */
 export interface Reconciler {

@@ -2,11 +2,17 @@
 import type { Host } from './contract.js';
 /** Sets the receiver of the calls, and returns the one before. Without one (while the component is built), calls do nothing. */
 export declare function connect(to: Host): Host;
-/** Names and values. */
+/** Names and values, which are written as text. */
 export type Fields = Readonly<Record<string, string | number | bigint | boolean>>;
 /**
- * Writes lines into the host's log, with the plugin, the parent and these fields. At most 64 KiB in one call; the host drops the
- * rest.
+ * Writes lines into the host's log, with the plugin, the parent and these fields.
+ *
+ * ```ts
+ * log.info('scaled', { from: 1, to: 3 });
+ * ```
+ *
+ * Log lines, and attributes and events of the span, of one call have at most 64 KiB together (`spec.limits.logBytes` of the Plugin);
+ * the host drops the rest. Users read the message of an error: it may not contain the value of a Secret.
  */
 export declare const log: Readonly<{
     /** Writes a line about a single step. */
@@ -20,12 +26,15 @@ export declare const log: Readonly<{
     /** Writes a line about an error. */
     error: (message: string, fields?: Fields) => void;
 }>;
-/** The span of this call in the host's trace. */
+/** The span of this call in the host's trace. Its attributes and events count as bytes of the {@link log}. */
 export declare const span: Readonly<{
-    /** Sets an attribute. */
+    /** Sets an attribute to the text of a value. */
     attribute(key: string, value: Fields[string]): void;
-    /** Adds an event. */
+    /** Adds an event with attributes. */
     event(name: string, attributes?: Fields): void;
 }>;
-/** Adds to a counter, sets a gauge or records in a histogram that {@link Definition.metrics} declares. */
+/**
+ * Adds to a counter, sets a gauge or records in a histogram that {@link Definition.metrics} declares. The value is in the metric's
+ * unit. The host drops metrics and labels that the plugin does not declare.
+ */
 export declare function measure(metric: string, value: number, labels?: Fields): void;

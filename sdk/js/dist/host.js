@@ -15,8 +15,14 @@ function writer(level) {
     return (message, fields = {}) => host.log(level, String(message), pairs(fields));
 }
 /**
- * Writes lines into the host's log, with the plugin, the parent and these fields. At most 64 KiB in one call; the host drops the
- * rest.
+ * Writes lines into the host's log, with the plugin, the parent and these fields.
+ *
+ * ```ts
+ * log.info('scaled', { from: 1, to: 3 });
+ * ```
+ *
+ * Log lines, and attributes and events of the span, of one call have at most 64 KiB together (`spec.limits.logBytes` of the Plugin);
+ * the host drops the rest. Users read the message of an error: it may not contain the value of a Secret.
  */
 export const log = Object.freeze({
     /** Writes a line about a single step. */
@@ -30,18 +36,21 @@ export const log = Object.freeze({
     /** Writes a line about an error. */
     error: writer('error'),
 });
-/** The span of this call in the host's trace. */
+/** The span of this call in the host's trace. Its attributes and events count as bytes of the {@link log}. */
 export const span = Object.freeze({
-    /** Sets an attribute. */
+    /** Sets an attribute to the text of a value. */
     attribute(key, value) {
         host.spanAttribute(String(key), String(value));
     },
-    /** Adds an event. */
+    /** Adds an event with attributes. */
     event(name, attributes = {}) {
         host.spanEvent(String(name), pairs(attributes));
     },
 });
-/** Adds to a counter, sets a gauge or records in a histogram that {@link Definition.metrics} declares. */
+/**
+ * Adds to a counter, sets a gauge or records in a histogram that {@link Definition.metrics} declares. The value is in the metric's
+ * unit. The host drops metrics and labels that the plugin does not declare.
+ */
 export function measure(metric, value, labels = {}) {
     host.measure(String(metric), Number(value), pairs(labels));
 }

@@ -4,7 +4,36 @@
  * A Windlass plugin is a function from a custom resource and the live objects to the desired state. The host does everything else: it
  * watches, caches and queues, applies the desired children, deletes the others, writes the status, retries and traces.
  *
- * @packageDocumentation
+ * ```ts
+ * import { customResource, kinds, plugin, t } from '@windlass/plugin';
+ *
+ * export default plugin({
+ *   name: 'greeting',
+ *   version: '0.1.0',
+ *   parent: customResource({
+ *     group: 'example.com',
+ *     version: 'v1',
+ *     kind: 'Greeting',
+ *     spec: t.object({ name: t.string({ description: 'The name to greet.', minLength: 1 }) }),
+ *   }),
+ *   children: [kinds.ConfigMap],
+ *   reconcile: (request) => ({
+ *     children: [
+ *       {
+ *         apiVersion: 'v1',
+ *         kind: 'ConfigMap',
+ *         metadata: { name: request.name },
+ *         data: { greeting: `Hello, ${request.spec.name}!` },
+ *       },
+ *     ],
+ *   }),
+ * });
+ * ```
+ *
+ * {@link plugin} makes the plugin of its {@link Definition}, whose function gets a {@link Request} and returns a {@link Response}.
+ * {@link t} makes the types of specs. `@windlass/plugin/testing` calls a plugin in a test.
+ *
+ * @module @windlass/plugin
  */
 export { AdmissionRequest, allow, deny, replace, withDefaults } from './admission.js';
 export { customResource, existing, rfc1035Name, } from './crd.js';

@@ -26,7 +26,7 @@ export interface Definition<Spec, Status, Config> {
      * ({@link Request.isFinalizing}).
      */
     finalizes?: boolean;
-    /** The time between reconciles of a parent while nothing changes. The host adds jitter. */
+    /** The time between reconciles of a parent while nothing changes. The host adds jitter, and has a default. */
     resync?: Duration;
     /** The type of the Plugin's `spec.config`, which {@link Request.config} reads. */
     config?: Schema<Config>;

@@ -11,7 +11,12 @@ export declare class Quantity {
      * @throws {RangeError} if the text is not a quantity.
      */
     static parse(text: string): Quantity;
-    /** Negative if the first quantity is less than the second, zero if they are equal: for `sort`. */
+    /**
+     * Compares two quantities by value, for `sort`: the result is -1 if the first is less than the second, 0 if they are equal, and 1
+     * otherwise.
+     *
+     * @throws {RangeError} if a text is not a quantity.
+     */
     static compare(first: Quantity | string, second: Quantity | string): number;
     /** The value in units: CPUs, bytes. */
     toNumber(): number;

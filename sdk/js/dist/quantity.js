@@ -33,7 +33,12 @@ export class Quantity {
         }
         return new Quantity(text, nanos);
     }
-    /** Negative if the first quantity is less than the second, zero if they are equal: for `sort`. */
+    /**
+     * Compares two quantities by value, for `sort`: the result is -1 if the first is less than the second, 0 if they are equal, and 1
+     * otherwise.
+     *
+     * @throws {RangeError} if a text is not a quantity.
+     */
     static compare(first, second) {
         const value = (quantity) => (typeof quantity === 'string' ? Quantity.parse(quantity) : quantity).nanos;
         const difference = value(first) - value(second);

@@ -50,7 +50,7 @@ export declare class LiveObject<T = KubernetesObject> {
     get metadata(): Metadata;
     /** Whether the object is being deleted (`metadata.deletionTimestamp`). */
     get isBeingDeleted(): boolean;
-    /** The entry of `status.conditions` with this type. */
+    /** The entry of `status.conditions` with this type; undefined if there is none. */
     condition(type: string): LiveCondition | undefined;
     /** Whether the condition of this type has status True. */
     isConditionTrue(type: string): boolean;
@@ -110,12 +110,24 @@ export declare class Request<Spec = any, Status = any, Config = any> {
      * recreates those.
      */
     childrenOf<T>(kind: Kind<T>): LiveObject<T>[];
-    /** The live child of this kind and name, in the parent's namespace or in another one that a cluster-scoped parent names. */
+    /**
+     * The live child of this kind and name, in the parent's namespace or in another one that a cluster-scoped parent names; undefined
+     * if there is none.
+     */
     child<T>(kind: Kind<T>, name: string, namespace?: string | undefined): LiveObject<T> | undefined;
     /**
      * The related objects that the requirement of this id selects. Undefined while the host has not served the requirement: return a
-     * response with the requirement and without whatever depends on it, and the host calls again at once. The kind is that of the
-     * requirement: it gives the objects their type.
+     * response with the requirement and without whatever depends on it, and the host calls again at once. An object that does not exist
+     * is served as no object. The kind is that of the requirement: it gives the objects their type.
+     *
+     * ```ts
+     * const [certificate] = request.related('certificate', kinds.Secret) ?? [];
+     * return {
+     *   children: [certificate && ingress(request, certificate.name)],
+     *   // In every response, also when the objects have been served.
+     *   requirements: [{ id: 'certificate', kind: kinds.Secret, name: 'shop-tls' }],
+     * };
+     * ```
      */
     related<T = KubernetesObject>(id: string, kind?: Kind<T>): LiveObject<T>[] | undefined;
 }

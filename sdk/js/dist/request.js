@@ -46,7 +46,7 @@ export class LiveObject {
     get isBeingDeleted() {
         return this.metadata.deletionTimestamp !== undefined;
     }
-    /** The entry of `status.conditions` with this type. */
+    /** The entry of `status.conditions` with this type; undefined if there is none. */
     condition(type) {
         return conditionOf(this.#parsed(), type);
     }
@@ -157,14 +157,26 @@ export class Request {
     childrenOf(kind) {
         return ofKind(this.children, kind);
     }
-    /** The live child of this kind and name, in the parent's namespace or in another one that a cluster-scoped parent names. */
+    /**
+     * The live child of this kind and name, in the parent's namespace or in another one that a cluster-scoped parent names; undefined
+     * if there is none.
+     */
     child(kind, name, namespace = this.namespace) {
         return this.childrenOf(kind).find((child) => child.name === name && child.namespace === namespace);
     }
     /**
      * The related objects that the requirement of this id selects. Undefined while the host has not served the requirement: return a
-     * response with the requirement and without whatever depends on it, and the host calls again at once. The kind is that of the
-     * requirement: it gives the objects their type.
+     * response with the requirement and without whatever depends on it, and the host calls again at once. An object that does not exist
+     * is served as no object. The kind is that of the requirement: it gives the objects their type.
+     *
+     * ```ts
+     * const [certificate] = request.related('certificate', kinds.Secret) ?? [];
+     * return {
+     *   children: [certificate && ingress(request, certificate.name)],
+     *   // In every response, also when the objects have been served.
+     *   requirements: [{ id: 'certificate', kind: kinds.Secret, name: 'shop-tls' }],
+     * };
+     * ```
      */
     related(id, kind) {
         const objects = this.raw.related.find((related) => related.id === id)?.objects.map((object) => new LiveObject(object));

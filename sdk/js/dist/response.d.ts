@@ -62,10 +62,12 @@ export type Requirement = {
 } & ({
     /** The object of this name. */
     name: string;
+    /** Absent. */
     labels?: undefined;
 } | {
     /** The objects that match a label selector in kubectl's syntax; `''` selects all. */
     labels: string;
+    /** Absent. */
     name?: undefined;
 });
 /**

@@ -88,7 +88,11 @@ export function deny(message: string): Verdict {
   return { deny: message };
 }
 
-/** Allows an object with the defaults of its spec. Fields that the object has stay as they are. */
+/**
+ * Allows an object with the defaults of its spec. Fields that the object has stay as they are.
+ *
+ * @throws {Failure} `invalid`, naming the field, if the spec is not of its type: thrown from a review, it denies the write.
+ */
 export function withDefaults(request: AdmissionRequest): Verdict {
   if (request.object === undefined) {
     return allow();

@@ -13,7 +13,7 @@ export function connect(to: Host): Host {
   return before;
 }
 
-/** Names and values. */
+/** Names and values, which are written as text. */
 export type Fields = Readonly<Record<string, string | number | bigint | boolean>>;
 
 // All is converted, because the bindings trap on a value of another type.
@@ -26,8 +26,14 @@ function writer(level: Level): (message: string, fields?: Fields) => void {
 }
 
 /**
- * Writes lines into the host's log, with the plugin, the parent and these fields. At most 64 KiB in one call; the host drops the
- * rest.
+ * Writes lines into the host's log, with the plugin, the parent and these fields.
+ *
+ * ```ts
+ * log.info('scaled', { from: 1, to: 3 });
+ * ```
+ *
+ * Log lines, and attributes and events of the span, of one call have at most 64 KiB together (`spec.limits.logBytes` of the Plugin);
+ * the host drops the rest. Users read the message of an error: it may not contain the value of a Secret.
  */
 export const log = Object.freeze({
   /** Writes a line about a single step. */
@@ -42,19 +48,22 @@ export const log = Object.freeze({
   error: writer('error'),
 });
 
-/** The span of this call in the host's trace. */
+/** The span of this call in the host's trace. Its attributes and events count as bytes of the {@link log}. */
 export const span = Object.freeze({
-  /** Sets an attribute. */
+  /** Sets an attribute to the text of a value. */
   attribute(key: string, value: Fields[string]): void {
     host.spanAttribute(String(key), String(value));
   },
-  /** Adds an event. */
+  /** Adds an event with attributes. */
   event(name: string, attributes: Fields = {}): void {
     host.spanEvent(String(name), pairs(attributes));
   },
 });
 
-/** Adds to a counter, sets a gauge or records in a histogram that {@link Definition.metrics} declares. */
+/**
+ * Adds to a counter, sets a gauge or records in a histogram that {@link Definition.metrics} declares. The value is in the metric's
+ * unit. The host drops metrics and labels that the plugin does not declare.
+ */
 export function measure(metric: string, value: number, labels: Fields = {}): void {
   host.measure(String(metric), Number(value), pairs(labels));
 }

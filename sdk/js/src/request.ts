@@ -98,7 +98,7 @@ export class LiveObject<T = KubernetesObject> {
     return this.metadata.deletionTimestamp !== undefined;
   }
 
-  /** The entry of `status.conditions` with this type. */
+  /** The entry of `status.conditions` with this type; undefined if there is none. */
   condition(type: string): LiveCondition | undefined {
     return conditionOf(this.#parsed(), type);
   }
@@ -229,15 +229,27 @@ export class Request<Spec = any, Status = any, Config = any> {
     return ofKind(this.children, kind);
   }
 
-  /** The live child of this kind and name, in the parent's namespace or in another one that a cluster-scoped parent names. */
+  /**
+   * The live child of this kind and name, in the parent's namespace or in another one that a cluster-scoped parent names; undefined
+   * if there is none.
+   */
   child<T>(kind: Kind<T>, name: string, namespace: string | undefined = this.namespace): LiveObject<T> | undefined {
     return this.childrenOf(kind).find((child) => child.name === name && child.namespace === namespace);
   }
 
   /**
    * The related objects that the requirement of this id selects. Undefined while the host has not served the requirement: return a
-   * response with the requirement and without whatever depends on it, and the host calls again at once. The kind is that of the
-   * requirement: it gives the objects their type.
+   * response with the requirement and without whatever depends on it, and the host calls again at once. An object that does not exist
+   * is served as no object. The kind is that of the requirement: it gives the objects their type.
+   *
+   * ```ts
+   * const [certificate] = request.related('certificate', kinds.Secret) ?? [];
+   * return {
+   *   children: [certificate && ingress(request, certificate.name)],
+   *   // In every response, also when the objects have been served.
+   *   requirements: [{ id: 'certificate', kind: kinds.Secret, name: 'shop-tls' }],
+   * };
+   * ```
    */
   related<T = KubernetesObject>(id: string, kind?: Kind<T>): LiveObject<T>[] | undefined {
     const objects = this.raw.related.find((related) => related.id === id)?.objects.map((object) => new LiveObject(object));

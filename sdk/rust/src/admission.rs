@@ -89,7 +89,7 @@ pub enum AdmissionResponse {
 
 impl AdmissionResponse {
     /// Allows an object with its defaults: `spec` is the object's spec with all defaults, and fields that the object has stay as
-    /// they are.
+    /// they are. A spec that is not JSON denies the write.
     pub fn with_defaults(mut object: Value, spec: &impl Serialize) -> Self {
         let Some(given) = object.get_mut("spec") else {
             return Self::Allow(Vec::new());

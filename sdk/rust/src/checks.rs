@@ -30,24 +30,36 @@ fn ensure(holds: bool, field: &str, value: impl Display, rule: &str) -> Checked 
 ///
 /// # Errors
 ///
-/// [`Failure::invalid`], as all checks of this module.
+/// [`Failure::invalid`] with the field and the value, as all checks of this module.
 pub fn range(field: &str, value: u32, range: RangeInclusive<u32>) -> Checked {
     let rule = format!("is not between {} and {}", range.start(), range.end());
     ensure(range.contains(&value), field, value, &rule)
 }
 
 /// Checks that a quantity is greater than zero. In a schema, [`positive_rule`] is the same rule.
+///
+/// # Errors
+///
+/// [`Failure::invalid`], as [`range`].
 pub fn positive(field: &str, quantity: &Quantity) -> Checked {
     ensure(quantity.is_positive(), field, quantity, "is not more than 0")
 }
 
 /// Checks that an image is neither empty nor has whitespace: the API server accepts every other text.
+///
+/// # Errors
+///
+/// [`Failure::invalid`], as [`range`].
 pub fn image(field: &str, image: &str) -> Checked {
     let holds = !image.is_empty() && !image.contains(char::is_whitespace);
     ensure(holds, field, format_args!("{image:?}"), "is not the name of an image")
 }
 
 /// Checks that a name is a DNS label (RFC 1123).
+///
+/// # Errors
+///
+/// [`Failure::invalid`], as [`range`].
 pub fn dns_label(field: &str, name: &str) -> Checked {
     let rule = "is not a DNS label: at most 63 of a-z, 0-9 and -, not beginning or ending with -";
     ensure(name.len() <= 63 && is_labelled(name), field, format_args!("{name:?}"), rule)
@@ -59,6 +71,10 @@ pub const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-
 
 /// Checks that a name is a DNS subdomain (RFC 1123): labels with dots between them. Like the API server, it bounds the length
 /// of the whole name alone.
+///
+/// # Errors
+///
+/// [`Failure::invalid`], as [`range`].
 pub fn dns_subdomain(field: &str, name: &str) -> Checked {
     let holds = name.len() <= 253 && name.split('.').all(is_labelled);
     let rule = "is not a DNS name: labels of a-z, 0-9 and - with dots between them, at most 253 characters";
@@ -72,6 +88,10 @@ fn is_labelled(name: &str) -> bool {
 }
 
 /// Checks the names of environment variables: their characters, and that each is given once.
+///
+/// # Errors
+///
+/// [`Failure::invalid`], as [`range`].
 pub fn env_vars(field: &str, variables: &[EnvVar]) -> Checked {
     for (index, EnvVar { name, .. }) in variables.iter().enumerate() {
         let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
@@ -84,6 +104,10 @@ pub fn env_vars(field: &str, variables: &[EnvVar]) -> Checked {
 
 /// Checks that no two items of a list have the same value in a field. `list` is the list, `field` the field of its items: the
 /// message names `spec.env[1].name`.
+///
+/// # Errors
+///
+/// [`Failure::invalid`], as [`range`].
 pub fn distinct<'a>(list: &str, field: &str, values: impl IntoIterator<Item = &'a str>) -> Checked {
     let mut seen = BTreeSet::new();
     for (index, value) in values.into_iter().enumerate() {
@@ -92,7 +116,8 @@ pub fn distinct<'a>(list: &str, field: &str, values: impl IntoIterator<Item = &'
     Ok(())
 }
 
-/// The first resource whose request is greater than its limit, with both: the API server rejects such a container.
+/// The first resource whose request is greater than its limit, with both quantities; none if there is none. The API server rejects
+/// such a container.
 pub fn request_over_limit<'a>(
     requests: &'a ResourceList,
     limits: &'a ResourceList,

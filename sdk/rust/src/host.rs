@@ -10,12 +10,14 @@ fn pairs(fields: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 /// Adds to a counter, sets a gauge or records in a histogram that [`Descriptor::metric`](crate::Descriptor::metric)
-/// declares. `labels` are pairs of name and value.
+/// declares. `value` is in the metric's unit, and `labels` are pairs of name and value. The host drops metrics and labels that the
+/// descriptor does not declare.
 pub fn measure(metric: &str, value: f64, labels: &[(&str, &str)]) {
     sink::measure(metric, value, &pairs(labels));
 }
 
-/// Writes lines into the host's log, with the plugin and the parent. At most 64 KiB in one call; the host drops the rest.
+/// Writes lines into the host's log, with the plugin and the parent. Log lines, and attributes and events of the span, of one call
+/// have at most 64 KiB together (`spec.limits.logBytes` of the Plugin); the host drops the rest.
 ///
 /// When a call panics, the host copies its last error line into the parent's condition and events, which more users read than a
 /// log: neither that line nor the message of a panic may contain the value of a Secret.
@@ -54,7 +56,7 @@ pub mod log {
     }
 }
 
-/// The span of this call in the host's trace.
+/// The span of this call in the host's trace. Its attributes and events count as bytes of the [`log`].
 pub mod span {
     use super::{pairs, sink};
 
@@ -63,7 +65,7 @@ pub mod span {
         sink::span_attribute(key, value.as_ref());
     }
 
-    /// Adds an event.
+    /// Adds an event; `attributes` are pairs of name and value.
     pub fn event(name: &str, attributes: &[(&str, &str)]) {
         sink::span_event(name, &pairs(attributes));
     }

@@ -135,6 +135,11 @@
 //!   of its own turns the feature off; a library for plugins depends on this crate without it.
 //! - `golden`: module `testing::golden`, for tests.
 
+/// Tests the code of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod adapter;
 mod admission;
 #[cfg(all(target_arch = "wasm32", feature = "allocator"))]

@@ -2,7 +2,7 @@
 //! the request, whose key is a secret of the host), so fit for a generated password. Another request gets other bytes:
 //! keep a generated value in a child.
 
-/// Returns `count` random bytes. Outside wasm: the next bytes that the test sets (fewer than `count` if these run out),
+/// Returns `count` random bytes, at most 1 MiB: the call fails if it asks for more at once. Outside wasm: the next bytes that the test sets (fewer than `count` if these run out),
 /// or else the same bytes in every call.
 pub fn bytes(count: u32) -> Vec<u8> {
     #[cfg(target_family = "wasm")]

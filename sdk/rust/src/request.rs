@@ -164,7 +164,19 @@ impl<R: Reconciler> Request<R> {
     }
 
     /// The related objects that the requirement of this id selects. None while the host has not served the requirement: return a
-    /// response with the requirement and without whatever depends on it, and the host calls again at once.
+    /// response with the requirement and without whatever depends on it, and the host calls again at once. An object that does not
+    /// exist is served as no object.
+    ///
+    /// ```
+    /// # use windlass_plugin::{Reconciler, Request, Requirement, Response, Value, json, kinds::Secret};
+    /// # fn ingress<R: Reconciler>(_: &Request<R>, certificate: &str) -> Value { json!({ "tls": certificate }) }
+    /// # fn example<R: Reconciler>(request: Request<R>) -> Response<R> {
+    /// // In every response, also when the objects have been served.
+    /// let response = Response::new().require(Requirement::named::<Secret>("certificate", "shop-tls"));
+    /// let certificate = request.related::<Secret>("certificate").and_then(|mut secrets| secrets.next());
+    /// response.children(certificate.map(|secret| ingress(&request, secret.name())))
+    /// # }
+    /// ```
     pub fn related<K: Kind>(&self, id: &str) -> Option<impl Iterator<Item = Object<'_, K>>> {
         let related = self.raw.related.iter().find(|related| related.id == id)?;
         Some(of_kind(&related.objects))

@@ -127,7 +127,8 @@ pub fn page(path: &Path) -> anyhow::Result<Page> {
 }
 
 impl Page {
-    fn parse(path: PathBuf, text: String) -> Self {
+    /// Reads a page from its text.
+    pub fn parse(path: PathBuf, text: String) -> Self {
         let mut page =
             Self { path, text, links: Vec::new(), anchors: BTreeSet::new(), blocks: Vec::new(), code: Vec::new() };
         let mut used = HashMap::new();

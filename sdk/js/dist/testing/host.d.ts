@@ -27,10 +27,14 @@ export interface HostCalls {
     /** Attributes of the call's span. */
     spanAttributes: Record<string, string>;
     /** Events of the call's span. */
-    spanEvents: {
-        name: string;
-        attributes: Record<string, string>;
-    }[];
+    spanEvents: SpanEvent[];
+}
+/** One call of `span.event`. */
+export interface SpanEvent {
+    /** The name of the event. */
+    name: string;
+    /** Names and values. */
+    attributes: Record<string, string>;
 }
 /** Runs a function with a host that records its calls, at this time of the wall clock. */
 export declare function record<T>(now: Date, run: () => T): {

@@ -13,7 +13,7 @@
  * });
  * ```
  *
- * @packageDocumentation
+ * @module @windlass/plugin/testing
  */
 import { Failure } from '../failure.js';
 import { decode, encode } from '../json.js';
@@ -57,7 +57,11 @@ export function attempt(plugin, options) {
     check(plugin, response);
     return { response };
 }
-/** Calls the plugin's admission. */
+/**
+ * Calls the plugin's admission with a write of a parent.
+ *
+ * @throws {Error} if the plugin has no function `review`.
+ */
 export function review(plugin, options) {
     const { admission } = plugin;
     if (admission === undefined) {

@@ -13,22 +13,22 @@
  * });
  * ```
  *
- * @packageDocumentation
+ * @module @windlass/plugin/testing
  */
 
 import type { Verdict } from '../admission.js';
 import type * as contract from '../contract.js';
 import { Failure } from '../failure.js';
 import { decode, encode, type JsonObject } from '../json.js';
-import type { KubernetesObject } from '../kinds.js';
+import type { KubernetesObject, ObjectMeta } from '../kinds.js';
 import type { Plugin } from '../plugin.js';
 import type { Event } from '../response.js';
 import { record, type HostCalls } from './host.js';
 
 export { checkCrd, golden, goldenCases, type GoldenCase, type GoldenOptions } from './golden.js';
-export type { HostCalls, LogLine, Measurement } from './host.js';
+export type { HostCalls, LogLine, Measurement, SpanEvent } from './host.js';
 
-/** The input of a call. */
+/** The input of a call: the parent, and what exists. */
 export interface CallOptions {
   /** The parent. A missing `metadata.uid` becomes `uid`; `apiVersion` and `kind` are those of the plugin's parents. */
   parent: KubernetesObject;
@@ -46,10 +46,26 @@ export interface CallOptions {
   at?: string;
 }
 
+/** A desired child. */
+export interface Child extends KubernetesObject {
+  /** As in `apps/v1`. */
+  apiVersion: string;
+  /** As in `Deployment`. */
+  kind: string;
+  /** The metadata. */
+  metadata: ObjectMeta & Named;
+}
+
+/** What has a name. */
+export interface Named {
+  /** The name. */
+  name: string;
+}
+
 /** The response of a plugin with parsed JSON, and the calls of the host's functions. */
 export interface TestResponse extends HostCalls {
   /** All desired children, in the plugin's order. */
-  children: (KubernetesObject & { apiVersion: string; kind: string; metadata: { name: string } })[];
+  children: Child[];
   /** The plugin's part of the status, with its conditions. */
   status: any;
   /** Milliseconds until the next reconcile. */
@@ -63,7 +79,25 @@ export interface TestResponse extends HostCalls {
 }
 
 /** The outcome of a call: its response, or its failure. */
-export type Outcome = { response: TestResponse; failure?: undefined } | { response?: undefined; failure: Failure; calls: HostCalls };
+export type Outcome = Success | Failing;
+
+/** A call with a response. */
+export interface Success {
+  /** The response. */
+  response: TestResponse;
+  /** Absent. */
+  failure?: undefined;
+}
+
+/** A call that failed. */
+export interface Failing {
+  /** Absent. */
+  response?: undefined;
+  /** The failure. */
+  failure: Failure;
+  /** The calls of the host's functions before the failure. */
+  calls: HostCalls;
+}
 
 /**
  * Calls the plugin and returns its response.
@@ -118,7 +152,11 @@ export interface ReviewOptions {
   config?: unknown;
 }
 
-/** Calls the plugin's admission. */
+/**
+ * Calls the plugin's admission with a write of a parent.
+ *
+ * @throws {Error} if the plugin has no function `review`.
+ */
 export function review(plugin: Plugin, options: ReviewOptions): Verdict {
   const { admission } = plugin;
   if (admission === undefined) {

@@ -14,7 +14,29 @@ Rules:
   sets it.
 - After a failure or an exception the host writes and deletes no child.
 
-The README has a whole plugin.
+The plugin for a kind `Greeting`, whose objects get a ConfigMap each:
+
+    @dataclass
+    class GreetingSpec:
+        '''Whom to greet.'''
+
+        name: Annotated[str, Length(min=1)]
+        '''The name to greet.'''
+
+
+    class Greeting(Plugin[GreetingSpec, None]):
+        name = "greeting"
+        version = "0.1.0"
+        parent = CustomResource("example.com", "v1", "Greeting")
+        children = [ConfigMap]
+
+        def reconcile(self, request: Request[GreetingSpec, None]) -> Response[None]:
+            config_map = ConfigMap(request.name, data={"greeting": f"Hello, {request.spec.name}!"})
+            return Response(children=[config_map])
+
+`Plugin` is what to read first, then `Request` and `Response`. `windlass_plugin.testing` calls a plugin in a test,
+`windlass_plugin.types` has types that many specs share, and `windlass_plugin.admission` reviews writes. The README has a
+whole plugin with its tests, and the table of types that a spec may have.
 """
 
 from . import _host, clock, kinds, log, span
@@ -46,10 +68,11 @@ from .span import measure
 
 
 def random_bytes(count: int) -> bytes:
-    """Return random bytes from the host.
+    """Return `count` random bytes from the host, at most 1 MiB: the call fails if it asks for more at once.
 
-    They are the same for the same request as long as the Secret `windlass-rng-key` in the host's namespace exists. In a
-    test they are the same in every call.
+    They are secret, so fit for a generated password, and the same for the same request as long as the Secret
+    `windlass-rng-key` in the host's namespace exists. Another request gets other bytes: keep a generated value in a child.
+    In a test they are the same in every call.
     """
     return _host.current.random_bytes(count)
 

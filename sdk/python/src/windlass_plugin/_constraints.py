@@ -35,7 +35,12 @@ class Constraint:
 
 
 class Range(Constraint):
-    """The least and the largest value of a number."""
+    """The least and the largest value of a number. None: no bound on this side."""
+
+    min: float | None
+    """The least value."""
+    max: float | None
+    """The largest value."""
 
     def __init__(self, min: float | None = None, max: float | None = None) -> None:
         self.min = min
@@ -61,6 +66,9 @@ class Range(Constraint):
 class MultipleOf(Constraint):
     """A number is a multiple of this one."""
 
+    factor: int
+    """The number."""
+
     def __init__(self, factor: int) -> None:
         self.factor = factor
 
@@ -74,7 +82,15 @@ class MultipleOf(Constraint):
 
 
 class Length(Constraint):
-    """The least and the largest number of characters of a text, items of a list, or entries of a map."""
+    """The least and the largest number of characters of a text, items of a list, or entries of a map.
+
+    None: no bound on this side.
+    """
+
+    min: int | None
+    """The least number."""
+    max: int | None
+    """The largest number."""
 
     def __init__(self, min: int | None = None, max: int | None = None) -> None:
         self.min = min
@@ -102,6 +118,11 @@ class Pattern(Constraint):
     The API server uses Go's syntax, the SDK Python's: use what both have.
     """
 
+    pattern: str
+    """The regular expression."""
+    message: str
+    """What is said of a text that does not match, after the field and the text."""
+
     def __init__(self, pattern: str, message: str | None = None) -> None:
         self.pattern = pattern
         self.message = message or f"does not match {pattern}"
@@ -123,6 +144,9 @@ _TOKEN = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|\$", re.DOTALL)
 class Format(Constraint):
     """The format of a text, which the API server checks: `date-time`, `byte`, `uuid`, `cidr`, …."""
 
+    format: str
+    """The name of the format."""
+
     def __init__(self, format: str) -> None:
         self.format = format
 
@@ -133,6 +157,9 @@ class Format(Constraint):
 
 class ListMap(Constraint):
     """The items of a list are objects, and no two have the same keys: server-side apply merges them by key."""
+
+    keys: tuple[str, ...]
+    """The fields that are the key, by their names in JSON."""
 
     def __init__(self, *keys: str) -> None:
         self.keys = keys
@@ -192,6 +219,13 @@ class Rule(_Decorator):
     `CustomResource(rules=…)` (`self` is the whole parent).
     """
 
+    rule: str
+    """An expression that must be true; `oldSelf` is the value before the write."""
+    message: str
+    """The message for the user whose object violates the rule."""
+    field_path: str | None
+    """The field that the error names, below the value: `.cpu`. None: the value itself."""
+
     def __init__(self, rule: str, message: str, *, field_path: str | None = None) -> None:
         self.rule = rule
         self.message = message
@@ -207,8 +241,11 @@ class Rule(_Decorator):
 class Keywords(_Decorator):
     """Other keywords of the schema, as metadata of a field or as a decorator of a dataclass.
 
-    Annotated[dict[str, Any], Keywords({"x-kubernetes-embedded-resource": True})]
+    `Annotated[dict[str, Any], Keywords({"x-kubernetes-embedded-resource": True})]` is the type of a field with another object.
     """
+
+    keywords: typing.Mapping[str, Json]
+    """The keywords, by name."""
 
     def __init__(self, keywords: typing.Mapping[str, Json]) -> None:
         self.keywords = keywords

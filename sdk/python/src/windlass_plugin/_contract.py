@@ -51,11 +51,15 @@ class RawRequirement:
     """Objects that a response depends on."""
 
     id: str
+    """The id, which is unique in one response."""
     kind: Kind
+    """The kind of the objects."""
     namespace: str | None
+    """The namespace; None for the parent's, and for cluster-scoped objects."""
     by: str
     """`name` or `labels`."""
     value: str
+    """The name of one object, or a label selector."""
 
 
 @dataclasses.dataclass
@@ -65,7 +69,9 @@ class RawEvent:
     type: str
     """`Normal` or `Warning`."""
     reason: str
+    """The reason in CamelCase."""
     message: str
+    """The message for users."""
 
 
 @dataclasses.dataclass

@@ -129,6 +129,9 @@ def _key(name: object) -> str:
 class Name:
     """The name of a field in JSON, where it is not the camelCase of the attribute: `Annotated[str, Name("clusterIP")]`."""
 
+    name: str
+    """The name in JSON."""
+
     def __init__(self, name: str) -> None:
         self.name = name
 

@@ -80,10 +80,15 @@ class Metric:
     """A metric that the plugin reports with `measure`. Use `counter`, `gauge` or `histogram`."""
 
     type: typing.Literal["counter", "gauge", "histogram"]
+    """Whether values add up, replace each other, or form a distribution."""
     name: str
+    """A Prometheus name without prefix."""
     unit: str
+    """A UCUM unit (`s`, `By`), or empty for plain numbers."""
     description: str
+    """One sentence about what is measured."""
     labels: typing.Sequence[str]
+    """The names of labels."""
 
     @classmethod
     def counter(cls, name: str, description: str, labels: typing.Sequence[str] = ()) -> Metric:
@@ -106,17 +111,25 @@ class Descriptor:
     """The description of a plugin, as the host gets it."""
 
     name: str
+    """A DNS label."""
     version: str
+    """The semantic version of the component."""
     description: str
+    """One sentence about what the plugin does."""
     parent: bytes | Existing
     """A CRD in JSON, or an existing kind."""
     children: list[ChildRule]
+    """The kinds of children, with their update strategies."""
     related: list[Kind]
+    """The kinds that requirements may name."""
     finalizes: bool
+    """Whether parents get a finalizer."""
     resync: int | None
-    """Milliseconds."""
+    """Milliseconds between reconciles of a parent while nothing changes; None for the host's default."""
     config_schema: bytes | None
+    """The JSON Schema of the Plugin's `spec.config`; None for a plugin without configuration."""
     metrics: list[Metric]
+    """The metrics that the plugin reports."""
 
 
 class Plugin(typing.Generic[Spec, Status]):

@@ -248,7 +248,14 @@ class Request(typing.Generic[Spec, Status]):
         """Return the related objects that the requirement of this id selects.
 
         None while the host has not served the requirement: return a response with the requirement and without whatever
-        depends on it, and the host calls again at once.
+        depends on it, and the host calls again at once. An object that does not exist is served as no object.
+
+            certificate = next(iter(request.related("certificate") or []), None)
+            return Response(
+                children=[certificate and ingress(request, certificate.name)],
+                # In every response, also when the objects have been served.
+                requirements=[Requirement.named("certificate", Secret, "shop-tls")],
+            )
         """
         for served, objects in self.raw.related:
             if served == id:

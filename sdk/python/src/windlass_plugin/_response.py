@@ -53,10 +53,15 @@ class Requirement:
     """
 
     id: str
+    """The id, which is unique in one response."""
     kind: Kind
+    """The kind, one of the plugin's `related`."""
     by: typing.Literal["name", "labels"]
+    """Whether `value` is a name or a label selector."""
     value: str
+    """The name of one object, or a label selector in kubectl's syntax."""
     namespace: str | None = None
+    """The namespace; None for the parent's, and for cluster-scoped objects."""
 
     @classmethod
     def named(cls, id: str, kind: Kind, name: str, *, namespace: str | None = None) -> Requirement:
@@ -69,7 +74,10 @@ class Requirement:
 
     @classmethod
     def labelled(cls, id: str, kind: Kind, selector: str, *, namespace: str | None = None) -> Requirement:
-        """Require the objects that match a label selector in kubectl's syntax; an empty one matches all."""
+        """Require the objects that match a label selector in kubectl's syntax; an empty one matches all.
+
+        The id and the namespace are as in `named`.
+        """
         return cls(id, kind, "labels", selector, namespace)
 
 
@@ -83,7 +91,7 @@ class Response(typing.Generic[Status]):
     conditions: list[Condition]
     """Conditions of the parent's status."""
     requeue: timedelta | float | None
-    """Time until the next reconcile."""
+    """Time until the next reconcile, in seconds or as a `timedelta`; None for the resync interval."""
     events: list[Event]
     """Events on the parent."""
     requirements: list[Requirement]

@@ -12,7 +12,7 @@ import typing
 
 from . import _host
 
-S = typing.TypeVar("S")
+_S = typing.TypeVar("_S")
 
 
 def now() -> float:
@@ -25,14 +25,14 @@ def timestamp() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now()))
 
 
-def steady(before: S | None, status: S, field: str) -> S:
+def steady(before: _S | None, status: _S, field: str) -> _S:
     """Return the status with the time of its last change in this field, which is an attribute of the dataclass.
 
     It is the time that the status before has, if all other fields are equal, and otherwise now. In steady state the clock
     is not read, so the call stays pure and the status does not change. `before` is `request.status`.
     """
     time_before = getattr(before, field, None)
-    same: S = dataclasses.replace(status, **{field: time_before})  # type: ignore[type-var]
+    same: _S = dataclasses.replace(status, **{field: time_before})  # type: ignore[type-var]
     if time_before is not None and same == before:
         return same
     return dataclasses.replace(status, **{field: timestamp()})  # type: ignore[type-var]

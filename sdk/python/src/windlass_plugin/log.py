@@ -1,6 +1,9 @@
-"""The host's log: lines with fields, with the plugin and the parent. At most 64 KiB in one call; the host drops the rest.
+"""The host's log: lines with fields, with the plugin and the parent.
 
     log.info("scaled", replicas=3)
+
+Values of fields are written as text. Log lines, and attributes and events of the span, of one call have at most 64 KiB
+together (`spec.limits.logBytes` of the Plugin); the host drops the rest.
 
 When a call fails, its last error line may be copied into the parent's condition and events, which more users read than a
 log: neither that line nor the message of an exception may contain the value of a Secret.

@@ -6,10 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use windlass_build::Tools;
-use windlass_testbed::tools;
 
 use super::{Places, WORLD, symlink};
-use crate::run::run;
+use crate::{npm, run::run};
 
 const PACKAGE: &str = include_str!("js/package.json");
 /// Of all that is installed, the version and the hash.
@@ -45,25 +44,7 @@ fn make_modules_of_json(source: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The folder of the programs, installed from npm exactly as the lock file says.
+/// The folder of the programs.
 fn programs(places: &Places) -> Result<PathBuf> {
-    let home = places.tools.join("componentize-js");
-    let (programs, stamp) = (home.join("node_modules/.bin"), home.join("installed.json"));
-    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == LOCK) {
-        return Ok(programs);
-    }
-    tools::stderr(&format!("installing componentize-js and esbuild from npm into {}", home.display()));
-    fs::create_dir_all(&home)?;
-    fs::write(home.join("package.json"), PACKAGE)?;
-    fs::write(home.join("package-lock.json"), LOCK)?;
-    install(&home)?;
-    fs::write(&stamp, LOCK)?;
-    Ok(programs)
-}
-
-fn install(home: &Path) -> Result<()> {
-    let mut npm = Command::new("npm");
-    // None of them has to run anything to be installed.
-    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(home);
-    run(&mut npm).context("this needs Node.js 20 or newer with npm, and its registry")
+    npm::with(&places.tools.join("componentize-js"), PACKAGE, LOCK)
 }
