@@ -104,12 +104,12 @@ fn named(list: &[Value]) -> Option<Vec<(String, &Value)>> {
         return Some(Vec::new());
     }
     let field = list.iter().find_map(Value::as_object).and_then(identity)?;
-    let named = list.iter().map(|item| Some((item.as_object()?.get(field)?.as_str()?.to_owned(), item)));
-    let named = named.collect::<Option<Vec<_>>>()?;
-    let mut names: Vec<_> = named.iter().map(|(name, _)| name).collect();
-    names.sort_unstable();
-    names.dedup();
-    (names.len() == named.len()).then_some(named)
+    let items = list.iter().map(|item| Some((item.as_object()?.get(field)?.as_str()?.to_owned(), item)));
+    let items = items.collect::<Option<Vec<_>>>()?;
+    let mut distinct: Vec<_> = items.iter().map(|(name, _)| name).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    (distinct.len() == items.len()).then_some(items)
 }
 
 fn shown(value: &Value) -> String {

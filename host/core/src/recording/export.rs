@@ -106,7 +106,7 @@ impl RequestValues {
     }
 
     fn masked(self, request: &Request, masker: &mut Masker) -> RecordedRequest {
-        let mut objects = |values: Vec<Value>| values.into_iter().map(|value| document(masker.mask(value))).collect();
+        let mut objects = |values: Vec<Value>| values.into_iter().map(|value| document(&masker.mask(value))).collect();
         let children = objects(self.children);
         let ids = request.related.iter().map(|related| &related.id);
         let related: Vec<(&String, Vec<Document>)> = ids.zip(self.related.into_iter().map(&mut objects)).collect();
@@ -120,8 +120,8 @@ impl RequestValues {
                 .into_iter()
                 .map(|(id, objects)| RecordedRelated { id: masker.mask_text(id), objects })
                 .collect(),
-            parent: document(masker.mask(self.parent)),
-            config: self.config.map(|config| document(masker.mask(config))),
+            parent: document(&masker.mask(self.parent)),
+            config: self.config.map(|config| document(&masker.mask(config))),
             namespace_terminating: request.namespace_terminating,
         }
     }
@@ -150,8 +150,8 @@ impl<'a> ResultValues<'a> {
     }
 
     fn masked(self, masker: &mut Masker) -> RecordedResult {
-        let children: Vec<_> = self.children.into_iter().map(|child| document(masker.mask(child))).collect();
-        let status = self.status.map(|status| document(masker.mask(status)));
+        let children: Vec<_> = self.children.into_iter().map(|child| document(&masker.mask(child))).collect();
+        let status = self.status.map(|status| document(&masker.mask(status)));
         recorded(self.result, children, status, |text| masker.mask_text(text))
     }
 }
@@ -159,8 +159,8 @@ impl<'a> ResultValues<'a> {
 /// Converts a result as it is, for one that was made from a masked request.
 pub fn export_result(result: &Result<PluginResult, CallFailure>) -> RecordedResult {
     let ResultValues { children, status, result } = ResultValues::of(result);
-    let children = children.into_iter().map(document).collect();
-    recorded(result, children, status.map(document), str::to_owned)
+    let children = children.iter().map(document).collect();
+    recorded(result, children, status.as_ref().map(document), str::to_owned)
 }
 
 fn recorded(
@@ -293,7 +293,7 @@ fn parsed(bytes: &[u8]) -> Value {
     json::parse(bytes, DEPTH).unwrap_or_else(|_| Value::from(&*String::from_utf8_lossy(bytes)))
 }
 
-fn document(value: Value) -> Document {
+fn document(value: &Value) -> Document {
     // The writer of values writes valid JSON.
     RawValue::from_string(value.to_string()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
