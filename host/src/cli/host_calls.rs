@@ -1,6 +1,7 @@
 //! Asks hosts for their recent calls: at an address, or through the API server (`pods/portforward`).
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use anyhow::{Context as _, bail};
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -28,7 +29,7 @@ const SIZE_MAX: usize = 256 * 1024 * 1024;
 /// Where the hosts are.
 #[derive(Debug, clap::Args)]
 pub struct HostArgs {
-    /// Address of the host's recent calls (its --debug-addr), as in http://127.0.0.1:8081; default: a port-forward to the Pod
+    /// Address of the host's recent calls (its --debug-addr), as in `http://127.0.0.1:8081`; default: a port-forward to the Pod
     /// that holds the Lease, and with --shards to each Pod that holds a shard
     #[arg(long, value_name = "URL")]
     debug_addr: Option<String>,
@@ -185,7 +186,7 @@ pub fn path_of(path: &str, query: &[(&str, Option<&str>)]) -> String {
             if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
                 whole.push(char::from(byte));
             } else {
-                whole.push_str(&format!("%{byte:02X}"));
+                let _ = write!(whole, "%{byte:02X}");
             }
         }
     }

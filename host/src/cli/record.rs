@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,18 +97,16 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let bytes = component.bytes()?;
     let loaded = component.load_of(&bytes)?;
     let file = file.unwrap_or_else(|| format!("{plugin}.calls.jsonl").into());
-    let mut out: Box<dyn Write> = if file.as_os_str() == "-" {
-        Box::new(std::io::stdout())
-    } else {
-        Box::new(File::create(&file).with_context(|| format!("file {}", file.display()))?)
-    };
     let digest = loaded.digest().to_string();
     let wasm = Some(&*bytes).filter(|_| !without_component);
-    write_line(&mut out, &Header::new(plugin.as_str(), (&digest, &loaded.surface().contract), wasm)?)?;
+    let header = Header::new(plugin.as_str(), (&digest, &loaded.surface().contract), wasm)?;
     let summary = super::block_on(async {
         let follow = duration.is_zero().then_some("false");
         let path = path_of("/calls/stream", &[("plugin", Some(plugin.as_str())), ("follow", follow)]);
         let mut lines = host.lines(&cluster, &path).await?;
+        // Only now: a host that cannot be reached leaves no file without calls, and an earlier recording as it is.
+        let mut out = create(&file)?;
+        write_line(&mut out, &header)?;
         let mut summary = Summary::default();
         let longest = if duration.is_zero() { LONGEST } else { duration.min(LONGEST) };
         let end = tokio::time::Instant::now() + longest;
@@ -120,6 +118,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     })?;
     summary.print(&digest, &file);
     Ok(if summary.calls == 0 { ExitCode::from(NOTHING) } else { ExitCode::SUCCESS })
+}
+
+/// The file of a recording, or standard output for `-`.
+fn create(file: &Path) -> anyhow::Result<Box<dyn Write>> {
+    if file.as_os_str() == "-" {
+        return Ok(Box::new(std::io::stdout()));
+    }
+    Ok(Box::new(File::create(file).with_context(|| format!("file {}", file.display()))?))
 }
 
 /// The source of a Plugin's component.
@@ -163,7 +169,7 @@ fn record(line: &[u8], component: &Arc<Component>, out: &mut impl Write, summary
 }
 
 impl Summary {
-    fn print(&self, digest: &str, file: &std::path::Path) {
+    fn print(&self, digest: &str, file: &Path) {
         let Self { calls, parents, other_results, other_components, omitted } = self;
         eprintln!("{calls} calls of {} parents with component {digest} in {}", parents.len(), file.display());
         if *other_results > 0 {

@@ -128,19 +128,24 @@ struct Calls {
 
 /// Exports reconciles, the newest first.
 fn in_order(found: &[Arc<Reconciled>], mut masker: Masker) -> Result<Vec<RecordedCall>, TooManyValues> {
-    // Twice: a value of a later Secret may occur in an earlier call.
-    for one in found {
-        export(one, &mut masker)?;
-    }
+    learn(found, &mut masker)?;
     found.iter().rev().map(|one| export(one, &mut masker)).collect()
+}
+
+/// Shows the masker the Secrets of all reconciles: the value of a later Secret may occur in an earlier call.
+fn learn(found: &[Arc<Reconciled>], masker: &mut Masker) -> Result<(), TooManyValues> {
+    found.iter().try_for_each(|one| export(one, masker).map(drop))
 }
 
 /// The recent calls as lines of JSON, the oldest first, and then each new one. A value has the same placeholder in all of them.
 async fn follow(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
-    let (masker, permit) = match begin(&shared) {
+    let (mut masker, permit) = match begin(&shared) {
         Ok(begun) => begun,
         Err(refused) => return *refused,
     };
+    if let Err(error) = learn(&shared.recent.after(0, |one| wanted.includes(one)), &mut masker) {
+        return (StatusCode::INSUFFICIENT_STORAGE, format!("{error}\n")).into_response();
+    }
     let newest = shared.recent.newest();
     let lines =
         Lines { recent: shared.recent, wanted, masker, newest, seen: 0, pending: VecDeque::new(), _permit: permit };

@@ -27,8 +27,10 @@ pub const VALUE_MIN: usize = 6;
 const LINE_MIN: usize = 16;
 /// Length of the part of a value by which it is found, in bytes; the rest is compared afterwards.
 const PATTERN_MAX: usize = 128;
-/// Maximum size of all values of one masker, in bytes.
-const VALUES_MAX: usize = 16 * 1024 * 1024;
+/// Maximum size of all values of one masker, in bytes, in all forms in which they are looked for.
+const VALUES_MAX: usize = 4 * 1024 * 1024;
+/// Maximum size of the parts by which values are found, in bytes: each takes dozens of bytes of memory.
+const PATTERNS_MAX: usize = 512 * 1024;
 /// Nesting depth up to which a text is parsed as JSON.
 const DEPTH: usize = 128;
 
@@ -72,7 +74,7 @@ const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&URL_ALPHABET, ENCODING);
 
 /// The Secrets have more bytes than a masker accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the Secrets of the calls have more than {VALUES_MAX} bytes")]
+#[error("the calls have too many or too large Secrets to be masked; ask for fewer calls")]
 pub struct TooManyValues;
 
 /// Replaces the values of the Secrets that it has seen.
@@ -84,6 +86,8 @@ pub struct Masker {
     texts: BTreeMap<String, String>,
     /// Size of `texts`, in bytes.
     size: usize,
+    /// Size of the parts by which they are found, in bytes.
+    patterns: usize,
     finder: Option<Finder>,
 }
 
@@ -98,7 +102,7 @@ impl Masker {
     /// Creates a masker. Placeholders depend on the key, which must be random: who knows the key can guess values.
     pub fn new(key: [u8; KEY_LENGTH]) -> Self {
         let public = FIELDS.map(str::to_owned).into();
-        Self { key: Key::new(key), public, texts: BTreeMap::new(), size: 0, finder: None }
+        Self { key: Key::new(key), public, texts: BTreeMap::new(), size: 0, patterns: 0, finder: None }
     }
 
     /// A seed of random numbers for the call of this hash. It reveals neither the key nor the seed of the original call.
@@ -171,7 +175,8 @@ impl Masker {
             return Ok(());
         }
         self.size += text.len();
-        if self.size > VALUES_MAX {
+        self.patterns += beginning(&text).len();
+        if self.size > VALUES_MAX || self.patterns > PATTERNS_MAX {
             return Err(TooManyValues);
         }
         self.texts.insert(text, masked);

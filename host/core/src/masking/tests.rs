@@ -110,6 +110,9 @@ fn values_are_bounded() {
     let mut masker = Masker::new([0; KEY_LENGTH]);
     let many = (0..9).map(|at| vec![b'a' + at; 1024 * 1024]).collect::<Vec<_>>();
     assert_eq!(masker.learn(&value(&secret(&many))), Err(TooManyValues));
+    let mut masker = Masker::new([0; KEY_LENGTH]);
+    let many = (0..20_000).map(|at| format!("value-{at:020}").into_bytes()).collect::<Vec<_>>();
+    assert_eq!(masker.learn(&value(&secret(&many))), Err(TooManyValues));
 }
 
 proptest! {
