@@ -66,6 +66,7 @@ impl Reconciler {
         let attempt = self.validate_and_carry_out(live, &snapshot, (phase, compares), result.response).await;
         if let Some(end) = finalizer_end(live, &snapshot, phase, &attempt) {
             let Attempt { applied, events, .. } = attempt;
+            journal.note_writes(&applied);
             if !applied.written.is_empty() {
                 live.records.with(&key, |record| record.own_writes().add(applied.written, Instant::now()));
             }

@@ -15,6 +15,7 @@ use windlass_core::parent::ParentRef;
 use windlass_core::recent::{Call, Decision, KeptResult, Reconciled};
 use windlass_core::snapshot::Snapshot;
 
+use super::apply::Applied;
 use crate::live::Live;
 use crate::queue::Trigger;
 
@@ -72,9 +73,18 @@ impl Journal {
         });
     }
 
+    /// Notes the writes before the finalizer is removed, which is all that the end of the reconcile tells.
+    pub fn note_writes(&mut self, applied: &Applied) {
+        if self.is_on {
+            self.decision.changes = applied.changes.clone();
+            self.decision.failed.clone_from(&applied.problems);
+        }
+    }
+
     /// Notes how a reconcile ended that reports nothing in the parent's status.
     pub fn end(&mut self, outcome: &'static str, message: &str) {
-        self.decision = Decision { outcome, message: message.to_owned(), ..Decision::default() };
+        let Decision { changes, failed, .. } = std::mem::take(&mut self.decision);
+        self.decision = Decision { outcome, message: message.to_owned(), changes, failed, ..Decision::default() };
     }
 
     /// Notes a failure that the parent's status does not report.
