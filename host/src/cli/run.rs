@@ -225,3 +225,21 @@ impl Args {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recent_calls_are_served_on_loopback_addresses_only() {
+        let parsed = |text: &str| text.parse::<DebugAddr>().map(|address| address.0.map(|address| address.to_string()));
+        for address in ["127.0.0.1:8081", "127.0.0.2:0", "[::1]:8081"] {
+            assert_eq!(parsed(address), Ok(Some(address.to_owned())));
+        }
+        assert_eq!(parsed("0"), Ok(None));
+        for address in ["0.0.0.0:8081", "10.0.0.1:8081", "[::]:8081", "localhost", "8081"] {
+            assert!(parsed(address).is_err_and(|message| message.contains("loopback")), "{address}");
+        }
+        assert_eq!((bytes_or_none("0"), bytes_or_none("4Mi")), (Ok(0), Ok(4 * 1024 * 1024)));
+    }
+}
