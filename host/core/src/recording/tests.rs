@@ -61,6 +61,8 @@ fn recorded_call_has_no_value_of_a_secret_and_survives_the_way_through_a_file() 
     let password = "correct-horse-battery";
     let line = serde_json::to_string(&exported(&reconciled(password, 1))).expect("JSON");
     assert!(!line.contains(password) && !line.contains("correct"), "{line}");
+    let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD_NO_PAD, password);
+    assert!(!line.contains(&encoded), "{line}");
     assert!(!line.contains('\n'));
     let read: RecordedCall = serde_json::from_str(&line).expect("a call");
     assert_eq!(serde_json::to_string(&read).expect("JSON"), line);
