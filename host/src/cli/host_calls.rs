@@ -95,8 +95,8 @@ impl HostArgs {
         for name in holders(&Api::namespaced(client, namespace), namespace).await? {
             let unreachable = || {
                 format!(
-                    "no port-forward to Pod {namespace}/{name}, which holds the Lease: it needs the permission to create \
-                     pods/portforward there. For a host outside the cluster, or with another --debug-addr, name its address with \
+                    "no port-forward to Pod {namespace}/{name}, which holds the Lease: it needs the permissions to get and \
+                     create pods/portforward there. For a host outside the cluster, or with another --debug-addr, name its address with \
                      --debug-addr"
                 )
             };
