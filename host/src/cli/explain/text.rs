@@ -19,7 +19,7 @@ const LABEL: usize = 11;
 pub(super) fn text(explained: &[Explained]) -> String {
     let mut text = String::new();
     if let Some(Explained { reconcile, .. }) = explained.first() {
-        let _ = writeln!(text, "{} {} (Plugin {})", reconcile.parent.api_version, reconcile.parent, reconcile.plugin);
+        let _ = writeln!(text, "{} {}", reconcile.parent.api_version, reconcile.parent);
     }
     for one in explained {
         text.push('\n');
@@ -29,8 +29,9 @@ pub(super) fn text(explained: &[Explained]) -> String {
 }
 
 fn of_one(Explained { changes, reconcile }: &Explained) -> String {
-    let RecordedCall { at, duration_us, repeated, trigger, trace_id, decision, .. } = reconcile;
-    let mut lines = vec![format!("{at:.0}  {}", headline(decision))];
+    let RecordedCall { at, plugin, duration_us, repeated, trigger, trace_id, decision, .. } = reconcile;
+    // Several plugins may have an object of a built-in kind as a parent.
+    let mut lines = vec![format!("{at:.0}  Plugin {plugin}  {}", headline(decision))];
     let mut add = |label: &str, text: &str| {
         let label = if label.is_empty() { String::new() } else { format!("{label}:") };
         lines.push(format!("  {label:LABEL$} {}", one_line(text)));
@@ -245,9 +246,9 @@ mod tests {
         failed.repeated = 3;
         let oldest = Explained { changes: None, reconcile: failed };
         expect![[r#"
-            my-operator.dev/v1 Echo shop/web (Plugin echo)
+            my-operator.dev/v1 Echo shop/web
 
-            2026-01-01T00:00:00Z  Succeeded: 2 children applied
+            2026-01-01T00:00:00Z  Plugin echo  Succeeded: 2 children applied
               trigger:    the parent is new, or its spec changed; it took 5 ms
               inputs:     parent: spec.replicas: 1 → 2
               plugin:     desires 2 children: Pod web-0, Pod web-1
@@ -258,7 +259,7 @@ mod tests {
               status:     written
               next:       at the next resync, or when one of its objects changes
 
-            2026-01-01T00:00:00Z  Trapped (reconciling)
+            2026-01-01T00:00:00Z  Plugin echo  Trapped (reconciling)
               trigger:    the parent is new, or its spec changed; it took 5 ms
               repeated:   3 times before, with the same inputs and the same result
               inputs:     no earlier call to compare with
