@@ -5,6 +5,7 @@ mod cluster;
 mod live;
 mod plugins;
 mod queue;
+mod recent;
 mod reconcile;
 mod run;
 mod serve;

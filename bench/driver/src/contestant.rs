@@ -100,6 +100,7 @@ pub fn start_member(stage: &Stage, paths: &Paths, shards: usize) -> anyhow::Resu
 fn windlass(stage: &Stage, paths: &Paths) -> Command {
     let mut command = Command::new(&paths.windlass);
     command.args(["run", "--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0"]);
+    command.args(["--debug-addr", "127.0.0.1:0"]);
     command.args(["--workers", &WORKERS.to_string(), "--kubeconfig"]).arg(&stage.windlass);
     command.arg("--cache-dir").arg(&paths.cache);
     command

@@ -114,6 +114,12 @@ impl Snapshot {
         objects.map(|object| object.json.unpacked_size() as u64).sum::<u64>() + config as u64
     }
 
+    /// All objects: the parent, its children, also those that are left out, and the related objects.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        let related = self.related.iter().flat_map(|served| &served.objects);
+        std::iter::once(&self.parent).chain(&self.children).chain(&self.left_out).chain(related)
+    }
+
     /// The request for a call.
     pub fn request(&self, phase: Phase) -> Request {
         Request {
@@ -235,15 +241,15 @@ pub fn call_inputs(contract: &str, component: &Digest, config: Option<&[u8]>, gr
 
 /// A hash over length-prefixed parts, so that different lists of parts never hash alike.
 #[derive(Default)]
-struct Parts(Sha256);
+pub(crate) struct Parts(Sha256);
 
 impl Parts {
-    fn add(&mut self, part: &[u8]) {
+    pub(crate) fn add(&mut self, part: &[u8]) {
         self.0.update(part.len().to_le_bytes());
         self.0.update(part);
     }
 
-    fn digest(self) -> Digest {
+    pub(crate) fn digest(self) -> Digest {
         Digest::from_bytes(self.0.finalize().into())
     }
 }

@@ -9,7 +9,9 @@ mod connect;
 mod crd;
 mod deleted;
 mod election;
+mod explain;
 mod generate;
+mod host_calls;
 mod inspect;
 mod install;
 mod new;
@@ -17,8 +19,12 @@ mod offline;
 mod output;
 mod push;
 mod pushed;
+mod record;
+mod recording_file;
 mod remove;
 mod render;
+mod repeat;
+mod replay;
 mod run;
 mod schema;
 mod test;
@@ -61,6 +67,12 @@ enum Command {
     Test(test::Args),
     /// Deliver a component by a ConfigMap or a registry, and run it as a Plugin
     Push(push::Args),
+    /// Explain what the host did with a parent, and why
+    Explain(explain::Args),
+    /// Save the calls of a plugin in a file, without values of Secrets
+    Record(record::Args),
+    /// Repeat recorded calls without a cluster, and show differences
+    Replay(replay::Args),
     /// Delete a Plugin and the objects that `windlass push` wrote for it
     Remove(remove::Args),
     /// Print completions for a shell
@@ -114,6 +126,9 @@ pub fn main() -> ExitCode {
         Command::Render(args) => render::main(&args),
         Command::Test(args) => test::main(&args),
         Command::Push(args) => push::main(&args),
+        Command::Explain(args) => explain::main(&args),
+        Command::Record(args) => record::main(args),
+        Command::Replay(args) => replay::main(args),
         Command::Remove(args) => remove::main(&args),
         Command::Completion(args) => completion::main(&args),
         Command::Generate(args) => generate::main(&args),

@@ -63,6 +63,14 @@ pub struct Args {
     /// Address of /metrics, in Prometheus' text format; 0 serves and collects none
     #[arg(long, env = "WINDLASS_METRICS_ADDR", default_value = "0.0.0.0:9090", value_name = "ADDRESS")]
     metrics_addr: MetricsAddr,
+    /// Address of the recent calls, for `windlass explain` and `windlass record`: on this machine or in this Pod only, and
+    /// without values of Secrets; 0 serves none
+    #[arg(long, env = "WINDLASS_DEBUG_ADDR", default_value = "127.0.0.1:8081", value_name = "ADDRESS")]
+    debug_addr: DebugAddr,
+    /// Memory for the recent calls of all parents, in bytes: at most five of each, the oldest are dropped first; 0 keeps
+    /// none
+    #[arg(long, env = "WINDLASS_RECENT_CALLS_MEMORY", default_value = "4Mi", value_name = "BYTES", value_parser = bytes_or_none)]
+    recent_calls_memory: u64,
     /// Number of parents that are reconciled at the same time. One plugin has at most half of them at a time, and at
     /// most its Plugin's spec.concurrency (default 16)
     #[arg(long, env = "WINDLASS_WORKERS", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -100,6 +108,28 @@ impl std::str::FromStr for MetricsAddr {
                 .map_err(|_| "write an IP address and a port, as in 127.0.0.1:9090, or 0 for none".to_owned()),
         }
     }
+}
+
+/// The address of the recent calls; none if they are not served.
+#[derive(Debug, Clone, Copy)]
+struct DebugAddr(Option<SocketAddr>);
+
+impl std::str::FromStr for DebugAddr {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<SocketAddr>() {
+            _ if text == "0" => Ok(Self(None)),
+            // The address has no authentication.
+            Ok(address) if address.ip().is_loopback() => Ok(Self(Some(address))),
+            _ => Err("write a loopback address and a port, as in 127.0.0.1:8081, or 0 for none".to_owned()),
+        }
+    }
+}
+
+/// Parses a number of bytes, or 0.
+fn bytes_or_none(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { crate::plugins::caps::bytes(text) }
 }
 
 /// Longest wait for busy threads after everything else has ended.
@@ -155,6 +185,7 @@ impl Args {
     async fn check(&self, election: Election, shards: Shard) -> anyhow::Result<ExitCode> {
         let settings = self.settings((election, shards), None)?;
         let metrics_addr = self.metrics_addr.0.map(|address| ("--metrics-addr", address));
+        let debug_addr = self.debug_addr.0.map(|address| ("--debug-addr", address));
         let setup = Setup {
             // The gate stays closed: no check can write.
             client: self.client(&WriteGate::default(), election).await,
@@ -162,7 +193,10 @@ impl Args {
             election,
             cache: (settings.cache_dir.clone(), sandbox(&settings).map(drop)),
             plugins: settings.plugins,
-            addresses: std::iter::once(("--health-addr", self.health_addr)).chain(metrics_addr).collect(),
+            addresses: std::iter::once(("--health-addr", self.health_addr))
+                .chain(metrics_addr)
+                .chain(debug_addr)
+                .collect(),
         };
         Ok(check::main(setup).await)
     }
@@ -177,6 +211,8 @@ impl Args {
             cache_dir: self.cache_dir.clone().map_or_else(default_cache_dir, Ok)?,
             health_addr: self.health_addr,
             metrics: self.metrics_addr.0.zip(scrape),
+            debug_addr: self.debug_addr.0,
+            recent_calls_memory: self.recent_calls_memory,
             workers: usize::from(self.workers),
             caps: self.caps.clone(),
             namespace: self.namespace.clone(),
@@ -187,5 +223,23 @@ impl Args {
             plugins: self.plugins.clone(),
             compile_memory: self.compile_memory,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recent_calls_are_served_on_loopback_addresses_only() {
+        let parsed = |text: &str| text.parse::<DebugAddr>().map(|address| address.0.map(|address| address.to_string()));
+        for address in ["127.0.0.1:8081", "127.0.0.2:0", "[::1]:8081"] {
+            assert_eq!(parsed(address), Ok(Some(address.to_owned())));
+        }
+        assert_eq!(parsed("0"), Ok(None));
+        for address in ["0.0.0.0:8081", "10.0.0.1:8081", "[::]:8081", "localhost", "8081"] {
+            assert!(parsed(address).is_err_and(|message| message.contains("loopback")), "{address}");
+        }
+        assert_eq!((bytes_or_none("0"), bytes_or_none("4Mi")), (Ok(0), Ok(4 * 1024 * 1024)));
     }
 }

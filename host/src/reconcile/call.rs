@@ -14,6 +14,7 @@ use windlass_core::quarantine::{Admission, QuarantineChange};
 use windlass_core::snapshot::Snapshot;
 use windlass_sandbox::{Ambient, run_here};
 
+use super::journal::{Called, Journal};
 use super::rng_seed::RngSeeds;
 use super::spans;
 use crate::live::{Live, calls_at_once};
@@ -51,16 +52,16 @@ impl Caller {
     ///
     /// # Errors
     /// If the component is in quarantine, the call fails, or the plugin returns a failure.
-    pub async fn call(
+    pub(super) async fn call(
         &self,
         live: &Arc<Live>,
         snapshot: &Snapshot,
-        phase: Phase,
+        (phase, turn): (Phase, &Turn<'_>),
         hash: &Digest,
-        turn: &Turn<'_>,
+        journal: &mut Journal,
     ) -> Result<CallResult, Problem> {
         let host_failed = |message: String| Problem::Call(CallFailure::Host { message });
-        let seed = self.seeds.of(hash);
+        let ambient = Ambient::now(self.seeds.of(hash));
         // The plugin's own permit first: a call that waits for it must not hold a permit that another plugin could use.
         let stopping = |_| host_failed("the host is stopping".to_owned());
         let _of_plugin = live.call_slots.acquire().await.map_err(stopping)?;
@@ -79,7 +80,7 @@ impl Caller {
         } else {
             // Only now, because this unpacks the objects.
             let request = snapshot.request(phase);
-            let call = live.component.reconcile(&request, &live.limits, Ambient::now(seed)).instrument(span.clone());
+            let call = live.component.reconcile(&request, &live.limits, ambient).instrument(span.clone());
             // A panic in the host's part of the call ends this call, and not the worker.
             let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
             let called = match poll!(call.as_mut()) {
@@ -98,6 +99,7 @@ impl Caller {
             tokio::task::yield_now().await;
         }
         spans::record_call(&span, (live, &snapshot.parent.key), &result, &report);
+        journal.note_call(Called { live, snapshot, phase, hash, now: ambient.now }, &result, &report);
         if let Some(change) = live.state.note_call(&snapshot.parent, admission, &result) {
             (self.quarantine_changed)(live, change);
         }

@@ -16,6 +16,7 @@ use windlass_core::snapshot::Snapshot;
 use super::Reconciler;
 use super::call::CallResult;
 use super::ending::{Attempt, Ending, Report};
+use super::journal::Journal;
 use crate::live::Live;
 use crate::live::steady::Inputs;
 use crate::queue::{Trigger, Turn};
@@ -26,9 +27,9 @@ impl Reconciler {
         &self,
         live: &Arc<Live>,
         mut snapshot: Snapshot,
-        phase: Phase,
-        trigger: Trigger,
+        (phase, trigger): (Phase, Trigger),
         turn: &Turn<'_>,
+        journal: &mut Journal,
     ) -> Ending {
         let is_sweep = trigger == Trigger::Sweep;
         let (rounds, related) = self.related.begin(live, &snapshot.parent_ref).await;
@@ -47,10 +48,11 @@ impl Reconciler {
         if let Some(requeue) = unchanged {
             return Ending::Unchanged(None, requeue);
         }
-        let (result, call_hash) = match self.response(live, &mut snapshot, phase, (rounds, call_hash), turn).await {
-            Ok(result) => result,
-            Err(problem) => return no_response(snapshot, is_sweep, &problem),
-        };
+        let (result, call_hash) =
+            match self.response(live, &mut snapshot, (phase, turn), (rounds, call_hash), journal).await {
+                Ok(result) => result,
+                Err(problem) => return no_response(snapshot, is_sweep, &problem),
+            };
         let may_repeat = result.response.events.is_empty() && phase == Phase::Sync;
         let response = may_repeat.then(|| snapshot.hash_response(&live.rules, phase, &result.response));
         let call = result.is_pure.then_some((live.state.id, call_hash));
@@ -64,6 +66,7 @@ impl Reconciler {
         let attempt = self.validate_and_carry_out(live, &snapshot, (phase, compares), result.response).await;
         if let Some(end) = finalizer_end(live, &snapshot, phase, &attempt) {
             let Attempt { applied, events, .. } = attempt;
+            journal.note_writes(&applied);
             if !applied.written.is_empty() {
                 live.records.with(&key, |record| record.own_writes().add(applied.written, Instant::now()));
             }
@@ -77,14 +80,14 @@ impl Reconciler {
         &self,
         live: &Arc<Live>,
         snapshot: &mut Snapshot,
-        phase: Phase,
+        (phase, turn): (Phase, &Turn<'_>),
         (mut rounds, mut call_hash): (Rounds, Digest),
-        turn: &Turn<'_>,
+        journal: &mut Journal,
     ) -> Result<(CallResult, Digest), Problem> {
         let parent = snapshot.parent_ref.clone();
         self.related.review_parent(live, &parent).await.map_err(Problem::Reads)?;
         let result = loop {
-            let result = self.caller.call(live, snapshot, phase, &call_hash, turn).await?;
+            let result = self.caller.call(live, snapshot, (phase, turn), &call_hash, journal).await?;
             let required =
                 live.reads.grants.resolve(&result.response.requirements, &parent.key, live.limits.requirements);
             match rounds.answered(required.map_err(|refusal| Problem::Reads(refusal.into()))?) {

@@ -9,9 +9,12 @@ use windlass_core::ids::ObjectKey;
 use windlass_core::json::Map;
 use windlass_core::outcome::{BACKOFF, Outcome, Problem, Progress, Requeue, WriteProblem};
 use windlass_core::reason::ParentReason;
+use windlass_core::recent::{Decision, StatusResult};
 use windlass_core::snapshot::Snapshot;
 
+use super::apply::Applied;
 use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest};
+use super::journal::Journal;
 use super::report::{Happened, Reported};
 use super::{CACHE_LAG, Reconciler, id_of_parent};
 use crate::live::unselected::GOOD_FOR;
@@ -21,35 +24,37 @@ use crate::telemetry::{self, TRACE};
 
 impl Reconciler {
     /// Reports and remembers how a reconcile ended. Returns when to reconcile the parent again.
-    pub(super) async fn finish(&self, live: &Live, key: &ObjectKey, ending: Ending) -> Requeue {
+    pub(super) async fn finish(&self, live: &Live, key: &ObjectKey, ending: Ending, journal: &mut Journal) -> Requeue {
         match ending {
             Ending::Gone => {
-                set_span_outcome("gone");
+                end(journal, "gone");
                 live.records.forget(key);
                 live.measures.forget(key);
                 self.queue_consequences(live, live.state.forget(key));
                 Requeue::Gone
             }
             Ending::NothingToDo { why, is_unshown } => {
-                self.finish_nothing_to_do(live, key, why);
+                self.finish_nothing_to_do(live, key, why, journal);
                 if is_unshown { Requeue::After(GOOD_FOR) } else { Requeue::WhenChanged }
             }
             Ending::Waits { outcome, failure, requeue } => {
-                set_span_outcome(outcome);
-                if failure.is_some() {
+                end(journal, outcome);
+                if let Some((_, message)) = failure {
+                    journal.fail(outcome, message);
                     live.records.note_unsteady(key, failure);
                 }
                 requeue
             }
             Ending::Unreported { outcome, reason, message, requeue } => {
                 set_span_outcome(outcome);
+                journal.fail(outcome, &message);
                 self.queue_consequences(live, live.state.unplanned(key));
                 log_failure(live, key, reason, &message);
                 live.records.note_unsteady(key, Some((reason, &message)));
                 requeue
             }
             Ending::Unchanged(inputs, requeue) => {
-                set_span_outcome("unchanged");
+                end(journal, "unchanged");
                 if let Some(inputs) = inputs {
                     live.records.note_result(key, None);
                     live.records.with(key, |record| record.steady.keep_after_call(inputs));
@@ -58,12 +63,12 @@ impl Reconciler {
                 }
                 requeue
             }
-            Ending::FinalizerChanged(changed) => self.finish_finalizer(live, *changed),
-            Ending::Report(report) => self.finish_report(live, *report).await,
+            Ending::FinalizerChanged(changed) => self.finish_finalizer(live, *changed, journal),
+            Ending::Report(report) => self.finish_report(live, *report, journal).await,
         }
     }
 
-    fn finish_nothing_to_do(&self, live: &Live, key: &ObjectKey, why: NothingToDo) {
+    fn finish_nothing_to_do(&self, live: &Live, key: &ObjectKey, why: NothingToDo, journal: &mut Journal) {
         let (outcome, consequences) = match why {
             NothingToDo::Deleting => ("deleting", Some(live.state.forget_deletions(key))),
             NothingToDo::DeselectedWhileSuspended => ("suspended", Some(live.state.unplanned(key))),
@@ -74,15 +79,15 @@ impl Reconciler {
                 ("not_selected", Some(live.state.forget_deletions(key)))
             }
         };
-        set_span_outcome(outcome);
+        end(journal, outcome);
         if let Some(consequences) = consequences {
             self.queue_consequences(live, consequences);
         }
     }
 
-    fn finish_finalizer(&self, live: &Live, changed: FinalizerChanged) -> Requeue {
+    fn finish_finalizer(&self, live: &Live, changed: FinalizerChanged, journal: &mut Journal) -> Requeue {
         let FinalizerChanged { snapshot, written, removed } = changed;
-        set_span_outcome(if removed.is_none() { "finalizer_added" } else { "finalizer_removed" });
+        end(journal, if removed.is_none() { "finalizer_added" } else { "finalizer_removed" });
         if written.is_none() {
             // The parent is gone, as the cache will show.
             return Requeue::Pause(CACHE_LAG);
@@ -98,7 +103,7 @@ impl Reconciler {
     }
 
     /// Writes the status, emits the events, and remembers what was written and what need not be repeated.
-    async fn finish_report(&self, live: &Live, report: Report) -> Requeue {
+    async fn finish_report(&self, live: &Live, report: Report, journal: &mut Journal) -> Requeue {
         let Report { snapshot, is_sweep, attempt, inputs, is_long_wait, is_unshown } = report;
         let Attempt { part, applied, mut outcome, is_planned, silent, events, .. } = attempt;
         let key = &snapshot.parent.key;
@@ -134,6 +139,7 @@ impl Reconciler {
             let failure = failure(live, &snapshot, &outcome, &reported);
             live.records.note_result(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
         }
+        journal.report(&snapshot.parent_ref, || decision(&outcome, &applied, &reported));
         let is_reported = !silent && reported.failed.is_none() && reported.again.is_none();
         let written: Vec<_> = applied.written.into_iter().chain(reported.written).collect();
         let requeue = match reported.failed {
@@ -186,6 +192,29 @@ impl Reconciler {
         span.record("windlass.status_written", reported.failed.is_none() && reported.written.is_some());
         reported
     }
+}
+
+/// What the host did in a reconcile with this outcome.
+fn decision(outcome: &Outcome, applied: &Applied, reported: &Reported) -> Decision {
+    Decision {
+        outcome: outcome.reason.as_str(),
+        progress: Some(outcome.progress),
+        message: outcome.message.clone(),
+        changes: applied.changes.clone(),
+        failed: applied.problems.clone(),
+        status: match (&reported.failed, &reported.written) {
+            (Some(_), _) => StatusResult::Failed,
+            (None, Some(_)) => StatusResult::Written,
+            (None, None) => StatusResult::Unchanged,
+        },
+        next: None,
+    }
+}
+
+/// Notes how a reconcile ended in the span and in the journal.
+fn end(journal: &mut Journal, outcome: &'static str) {
+    set_span_outcome(outcome);
+    journal.end(outcome, "");
 }
 
 fn set_span_outcome(outcome: &'static str) {

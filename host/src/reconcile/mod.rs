@@ -10,6 +10,7 @@ mod decide;
 mod ending;
 mod finalizer;
 mod finish;
+mod journal;
 mod kept_values;
 mod observe;
 mod own_writes_first;
@@ -42,12 +43,14 @@ use windlass_sandbox::registry::Registry;
 use self::apply::Applier;
 use self::call::Caller;
 use self::ending::{Attempt, Ending, NothingToDo};
+use self::journal::Journal;
 use self::observe::observe;
 use self::related::Related;
 use self::report::Reporter;
 use crate::cluster::shards::Shards;
 use crate::live::{Live, ParentKey};
 use crate::queue::{Job, PluginQueue, Queue, Run, Trigger, Turn};
+use crate::recent::Recent;
 use crate::telemetry::{self, TRACE};
 
 /// Time after which a parent that waits for a cache is reconciled again, if no event queues it earlier.
@@ -66,6 +69,7 @@ pub struct Reconciler {
     applier: Applier,
     reporter: Reporter,
     shards: Shards,
+    recent: Recent,
 }
 
 impl Run<PluginName, ParentKey> for Reconciler {
@@ -96,8 +100,13 @@ impl Run<PluginName, ParentKey> for Reconciler {
         );
         let began = Instant::now();
         let reconcile = async {
-            let ending = self.steps(&live, job, turn).await;
-            self.finish(&live, &job.key, ending).await
+            let mut journal = Journal::new(self.recent.is_on());
+            let ending = self.steps(&live, job, turn, &mut journal).await;
+            let requeue = self.finish(&live, &job.key, ending, &mut journal).await;
+            for reconciled in journal.close(&live, (&job.key, job.trigger), (requeue, began.elapsed())) {
+                self.recent.add(reconciled);
+            }
+            requeue
         };
         let requeue = reconcile.instrument(span.clone()).await;
         live.controller.reconciled(requeue, job.waited, began.elapsed());
@@ -119,16 +128,23 @@ impl Reconciler {
         registry: Registry<Live>,
         parents: Queue<PluginName, ParentKey>,
         (plugins, shards): (PluginQueue, Shards),
-        related: Related,
+        (related, recent): (Related, Recent),
         caller: Caller,
         applier: Applier,
         reporter: Reporter,
     ) -> Self {
-        Self { registry, breaker: Mutex::default(), related, caller, parents, plugins, applier, reporter, shards }
+        let breaker = Mutex::default();
+        Self { registry, breaker, related, caller, parents, plugins, applier, reporter, shards, recent }
     }
 
     /// Runs the steps of one reconcile before `finish`.
-    async fn steps(&self, live: &Arc<Live>, job: &Job<PluginName, ParentKey>, turn: &Turn<'_>) -> Ending {
+    async fn steps(
+        &self,
+        live: &Arc<Live>,
+        job: &Job<PluginName, ParentKey>,
+        turn: &Turn<'_>,
+        journal: &mut Journal,
+    ) -> Ending {
         if let Some(ending) = self.own_writes_first(live, &job.key).await {
             return ending;
         }
@@ -154,7 +170,7 @@ impl Reconciler {
             return Ending::waits("waiting_for_namespace", Requeue::Pause(CACHE_LAG));
         };
         match live.next_step(&snapshot.parent, selected) {
-            NextStep::Call(phase) => self.call_and_carry_out(live, snapshot, phase, job.trigger, turn).await,
+            NextStep::Call(phase) => self.call_and_carry_out(live, snapshot, (phase, job.trigger), turn, journal).await,
             NextStep::AddFinalizer => self.add_finalizer(live, snapshot).await,
             NextStep::RemoveFinalizer => self.skip_finalizer(live, snapshot).await,
             NextStep::Suspended => suspended(snapshot),

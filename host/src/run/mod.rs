@@ -44,6 +44,7 @@ use crate::plugins::caps::Caps;
 use crate::plugins::rbac::RNG_KEY_SECRET;
 use crate::plugins::{Dependencies, Kinds, Plugins};
 use crate::queue::{Busy, PluginQueue, Queue, Run, Trigger};
+use crate::recent::Recent;
 use crate::reconcile::Reconciler;
 use crate::reconcile::apply::Applier;
 use crate::reconcile::call::{Caller, QuarantineListener};
@@ -51,7 +52,7 @@ use crate::reconcile::related::Related;
 use crate::reconcile::report::Reporter;
 use crate::reconcile::rng_seed::RngSeeds;
 use crate::reconcile::triggers::Triggers;
-use crate::serve::{Liveness, Readiness, listen, serve_health, serve_metrics};
+use crate::serve::{Liveness, Readiness, listen, serve_debug, serve_health, serve_metrics};
 use crate::telemetry::{self, PluginState, Scrape};
 
 /// Number of Plugins that are reconciled at once. Compilation has its own limit; the rest is waiting for the API
@@ -69,6 +70,10 @@ pub struct Settings {
     pub health_addr: SocketAddr,
     /// Address of `/metrics`, and what it serves; none if metrics are not served.
     pub metrics: Option<(SocketAddr, Scrape)>,
+    /// Address of the recent calls; none if they are not served.
+    pub debug_addr: Option<SocketAddr>,
+    /// Memory for recent calls, in bytes; 0 keeps none.
+    pub recent_calls_memory: u64,
     /// Number of parents that are reconciled at once.
     pub workers: usize,
     /// Upper bound of each limit of a Plugin.
@@ -104,6 +109,11 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
         Some((address, scrape)) => Some((listen("--metrics-addr", *address).await?, scrape.clone())),
         None => None,
     };
+    let recent = Recent::new(settings.recent_calls_memory);
+    let debug = match settings.debug_addr {
+        Some(address) => Some((listen("--debug-addr", address).await?, recent.clone())),
+        None => None,
+    };
     if settings.shards > 1 {
         gate.need_shard();
     }
@@ -111,11 +121,11 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let liveness = Liveness::new(Handle::current());
     let closing = CancellationToken::new();
     let health = serve_health(listener, readiness.clone(), liveness.clone(), closing.clone());
-    let serving = tokio::spawn(serve_all(health, metrics, closing.clone()));
+    let serving = tokio::spawn(serve_all(health, metrics, debug, closing.clone()));
     let leads = gate.clone();
     telemetry::observe_leader(move || leads.leads());
     let tasks = Tasks { running: TaskTracker::new(), readiness: readiness.clone(), liveness };
-    let host = Host::wire(base, &settings, tasks, &gate, &stop);
+    let host = Host::wire(base, &settings, (tasks, recent), &gate, &stop);
     let instance = Arc::new(Instance::of(&settings.cache_dir));
     let (client, namespace) = (host.client.clone(), &settings.namespace);
     let candidate = Candidate::new(client, namespace, settings.election, instance.clone(), gate.clone());
@@ -143,10 +153,11 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     Running { keepers, serving, closing, readiness, working }.until(stop).await
 }
 
-/// Serves the health address, and the metrics address if there is one, until `stop` is cancelled.
+/// Serves the health address, and the addresses of metrics and of recent calls if there are any, until `stop` is cancelled.
 async fn serve_all(
     health: impl Future<Output = anyhow::Result<()>>,
     metrics: Option<(TcpListener, Scrape)>,
+    debug: Option<(TcpListener, Recent)>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let scrapes = async {
@@ -155,7 +166,13 @@ async fn serve_all(
             None => Ok(()),
         }
     };
-    tokio::try_join!(health, scrapes).map(|_| ())
+    let calls = async {
+        match debug {
+            Some((listener, recent)) => serve_debug(listener, recent, stop.clone()).await,
+            None => Ok(()),
+        }
+    };
+    tokio::try_join!(health, scrapes, calls).map(|_| ())
 }
 
 /// Parts that need no Lease.
@@ -198,7 +215,13 @@ struct Host {
 }
 
 impl Host {
-    fn wire(base: Base, settings: &Settings, tasks: Tasks, gate: &WriteGate, stop: &CancellationToken) -> Self {
+    fn wire(
+        base: Base,
+        settings: &Settings,
+        (tasks, recent): (Tasks, Recent),
+        gate: &WriteGate,
+        stop: &CancellationToken,
+    ) -> Self {
         let Base { client, sandbox, progress, plugins: plugin_queue, sources } = base;
         let publisher = Publisher::<Live>::new();
         let registry = publisher.registry();
@@ -241,7 +264,7 @@ impl Host {
         let reconciler = reconciler(
             registry,
             (parents.clone(), plugin_queue.clone(), shards.clone()),
-            (watches, interests, ask),
+            (watches, interests, ask, recent),
             (client.clone(), recorder),
         );
         let working = Working { tasks: tasks.running.clone(), sandbox, events };
@@ -275,7 +298,7 @@ impl Host {
 fn reconciler(
     registry: Registry<Live>,
     (parents, plugins, shards): (Queue<PluginName, ParentKey>, PluginQueue, Shards),
-    (watches, interests, ask): (Arc<Watches>, Interests, Ask),
+    (watches, interests, ask, recent): (Arc<Watches>, Interests, Ask, Recent),
     (client, recorder): (Client, Recorder),
 ) -> Box<dyn FnOnce(RngSeeds) -> Reconciler + Send> {
     Box::new(move |seeds| {
@@ -283,7 +306,7 @@ fn reconciler(
         let related = Related::new(registry.clone(), watches, interests, ask);
         let (caller, applier) = (Caller::new(seeds, quarantine), Applier::new(client.clone()));
         let reporter = Reporter::new(client, recorder);
-        Reconciler::new(registry, parents, (plugins, shards), related, caller, applier, reporter)
+        Reconciler::new(registry, parents, (plugins, shards), (related, recent), caller, applier, reporter)
     })
 }
 

@@ -1,5 +1,7 @@
-//! Serves `/healthz`, `/readyz` and `/metrics`. Any Pod can connect, so connections have limits.
+//! Serves `/healthz`, `/readyz` and `/metrics`, and the recent calls on an address of this machine. Any Pod can connect, so
+//! connections have limits.
 
+mod debug;
 mod liveness;
 
 use std::collections::VecDeque;
@@ -31,6 +33,7 @@ use crate::cluster::lease::{NAME as LEASE, WriteGate};
 use crate::cluster::watch::AllProgress;
 use crate::telemetry::{CONTENT_TYPE, Scrape, one_line};
 
+pub use debug::serve_debug;
 pub use liveness::Liveness;
 
 /// Largest number of connections. A new one ends the oldest, because the new one is most likely a probe.
@@ -196,7 +199,7 @@ async fn health(
         .route("/readyz", get(async move || status_of(readiness.get())));
     let listener = TcpListener::from_std(listener)?;
     tokio::select! {
-        () = serve(listener, app, stop) => Ok(()),
+        () = serve(listener, app, CONNECTION_TIME, stop) => Ok(()),
         () = liveness.watch(beat, |found| note_stuck(&stuck, found)) => Ok(()),
     }
 }
@@ -235,11 +238,13 @@ fn alive_or(problems: String) -> Result<&'static str, String> {
 /// If the listener has no address.
 pub async fn serve_metrics(listener: TcpListener, scrape: Scrape, stop: CancellationToken) -> anyhow::Result<()> {
     tracing::info!(address = %listener.local_addr()?, "serving /metrics");
-    serve(listener, Router::new().route("/metrics", get(metrics)).with_state(scrape), stop).await;
+    let app = Router::new().route("/metrics", get(metrics)).with_state(scrape);
+    serve(listener, app, CONNECTION_TIME, stop).await;
     Ok(())
 }
 
-async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) {
+/// Serves connections, each for at most `lifetime`, until `stop` is cancelled.
+async fn serve(listener: TcpListener, app: Router, lifetime: Duration, stop: CancellationToken) {
     let mut connections = Connections::default();
     loop {
         let accepted = tokio::select! {
@@ -248,7 +253,8 @@ async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) {
         };
         match accepted {
             Ok((stream, _)) => {
-                connections.add(tokio::spawn(serve_connection(stream, app.clone(), HEADER_TIME)).abort_handle());
+                let serving = serve_connection(stream, app.clone(), (HEADER_TIME, lifetime));
+                connections.add(tokio::spawn(serving).abort_handle());
             }
             Err(error) => rest_after(&error).await,
         }
@@ -256,7 +262,11 @@ async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) {
 }
 
 /// Serves a connection: one request, then the connection is closed.
-async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, header_time: Duration) {
+async fn serve_connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    app: Router,
+    (header_time, lifetime): (Duration, Duration),
+) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_time)
@@ -264,7 +274,7 @@ async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, app: Rout
         .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
     // An error of the connection is ignored: it concerns the client.
-    let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
+    let _ = tokio::time::timeout(lifetime, connection).await;
 }
 
 /// Handles a failed accept: a broken connection is ignored; after any other error it pauses, so that the loop keeps no
@@ -447,7 +457,7 @@ mod tests {
     async fn s10_connection_that_sends_no_request_times_out() {
         let began = tokio::time::Instant::now();
         let (mut client, server) = tokio::io::duplex(64);
-        let serving = tokio::spawn(serve_connection(server, Router::new(), HEADER_TIME));
+        let serving = tokio::spawn(serve_connection(server, Router::new(), (HEADER_TIME, CONNECTION_TIME)));
         client.write_all(b"GET /heal").await.expect("sent");
         serving.await.expect("ended");
         // The test's clock advances when all tasks wait.

@@ -15,8 +15,15 @@ use windlass_core::reason::{ParentReason, PluginReason};
 const MAY_NAME_CLIENT: [&str; 6] = ["run", "cli", "cluster", "plugins", "reconcile/apply.rs", "reconcile/report.rs"];
 
 /// The modules of the host from top to bottom: one may import only from layers below its own.
-const LAYERS: [&[&str]; 7] =
-    [&[""], &["cli"], &["run"], &["plugins", "reconcile", "serve"], &["live"], &["cluster", "queue"], &["telemetry"]];
+const LAYERS: [&[&str]; 7] = [
+    &[""],
+    &["cli"],
+    &["run"],
+    &["plugins", "reconcile", "serve"],
+    &["live", "recent"],
+    &["cluster", "queue"],
+    &["telemetry"],
+];
 
 /// The folders of the host's crates.
 const CRATES: [&str; 5] = ["src", "api/src", "core/src", "delivery/src", "sandbox/src"];

@@ -50,6 +50,7 @@ impl Host {
         // The system chooses the port and the log names it, so no other process can take it in between.
         command
             .args(["run", "--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0"])
+            .args(["--debug-addr", "127.0.0.1:0"])
             .arg("--kubeconfig")
             .arg(kubeconfig);
         if let Some(cache_dir) = &options.cache_dir {
@@ -100,6 +101,11 @@ impl Host {
     /// The address of its `/metrics`, once it serves them.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.address_of("serving /metrics")
+    }
+
+    /// The address of its recent calls, once it serves them.
+    pub fn debug_address(&self) -> Option<SocketAddr> {
+        self.address_of("serving recent calls")
     }
 
     fn address_of(&self, served: &str) -> Option<SocketAddr> {

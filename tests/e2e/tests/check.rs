@@ -39,6 +39,7 @@ impl<'a> Setup<'a> {
         let mut command = windlass();
         command.args(["run", "--check"]);
         command.env("WINDLASS_HEALTH_ADDR", "127.0.0.1:0").env("WINDLASS_METRICS_ADDR", "127.0.0.1:0");
+        command.env("WINDLASS_DEBUG_ADDR", "127.0.0.1:0");
         command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--cache-dir").arg(&self.cache_dir).args(&self.args);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let output = command.output().expect("windlass starts");

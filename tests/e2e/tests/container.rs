@@ -97,6 +97,7 @@ impl Container {
             format!("KUBERNETES_SERVICE_PORT={port}"),
             // The container uses this machine's network, so the system chooses the port.
             "WINDLASS_HEALTH_ADDR=127.0.0.1:0".to_owned(),
+            "WINDLASS_DEBUG_ADDR=127.0.0.1:0".to_owned(),
         ];
         for variable in container["env"].as_array().into_iter().flatten() {
             let name = variable["name"].as_str().expect("a name");

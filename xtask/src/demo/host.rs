@@ -37,6 +37,8 @@ impl Host {
                 &health.to_string(),
                 "--metrics-addr",
                 "127.0.0.1:0",
+                "--debug-addr",
+                "127.0.0.1:0",
                 "--kubeconfig",
             ])
             .arg(kubeconfig)

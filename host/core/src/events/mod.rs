@@ -135,7 +135,7 @@ impl Changes {
     }
 
     /// For each kind of change: the event's reason, the verb for the message, and the children.
-    fn kinds(&self) -> [(&'static str, &'static str, &[ChildId]); 7] {
+    pub fn kinds(&self) -> [(&'static str, &'static str, &[ChildId]); 7] {
         [
             (event_reason::CREATED, "created", &self.created),
             (event_reason::UPDATED, "updated", &self.updated),

@@ -1,0 +1,154 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn value(document: &serde_json::Value) -> Value {
+    json::parse(document.to_string().as_bytes(), DEPTH).expect("JSON")
+}
+
+fn encoded(bytes: &[u8]) -> String {
+    padded(BASE64.encode(bytes))
+}
+
+fn secret(values: &[Vec<u8>]) -> serde_json::Value {
+    let data: serde_json::Map<_, _> =
+        values.iter().enumerate().map(|(at, value)| (format!("k{at}"), encoded(value).into())).collect();
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": data})
+}
+
+/// A masker that knows the values of this document.
+fn masker(document: &serde_json::Value) -> Masker {
+    let mut masker = Masker::new([7; KEY_LENGTH]);
+    masker.learn(&value(document)).expect("few values");
+    masker
+}
+
+fn masked(masker: &mut Masker, document: &serde_json::Value) -> serde_json::Value {
+    serde_json::from_str(&masker.mask(value(document)).to_string()).expect("JSON")
+}
+
+#[test]
+fn value_is_replaced_in_its_secret_and_wherever_it_occurs() {
+    let given = secret(&[b"hunter2-Password".to_vec()]);
+    let mut masker = masker(&given);
+    let of_secret = masked(&mut masker, &given);
+    let placeholder = decoded(of_secret["data"]["k0"].as_str().expect("text")).expect("base64");
+    let placeholder = String::from_utf8(placeholder).expect("text");
+    assert_eq!(placeholder.len(), "hunter2-Password".len());
+    let text = masked(
+        &mut masker,
+        &json!({
+            "url": "mysql://root:hunter2-Password@db:3306", "header": encoded(b"hunter2-Password"),
+            "hunter2-Password": true, "other": "hunter3",
+        }),
+    );
+    let mut expected = json!({
+        "url": format!("mysql://root:{placeholder}@db:3306"), "header": encoded(placeholder.as_bytes()),
+        "other": "hunter3",
+    });
+    expected[&placeholder] = true.into();
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn placeholder_has_the_alphabet_of_its_value() {
+    let key = Key::new([1; KEY_LENGTH]);
+    let text = String::from_utf8(key.placeholder("aZ9-\u{e4}\u{6f22}".as_bytes())).expect("text");
+    let chars: Vec<_> = text.chars().collect();
+    assert!(chars[0].is_ascii_lowercase() && chars[1].is_ascii_uppercase() && chars[2].is_ascii_digit(), "{text}");
+    assert_eq!((chars[3], chars[4].len_utf8(), chars[5].len_utf8()), ('-', 2, 3));
+    assert_ne!(Key::new([2; KEY_LENGTH]).placeholder(b"secret-value"), key.placeholder(b"secret-value"));
+    assert_ne!(key.placeholder(b"--------"), b"--------", "a value of punctuation alone is replaced as well");
+    assert_eq!(key.placeholder(&[0xff, 0xfe, b'a']).len(), 3);
+}
+
+#[test]
+fn short_values_are_replaced_in_their_secret_and_in_its_last_applied_configuration() {
+    let inner = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"pin": "1234"}}).to_string();
+    let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": inner});
+    let given = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"annotations": annotations},
+        "data": {"pin": encoded(b"1234")}});
+    let shown = masked(&mut masker(&given), &given).to_string();
+    assert!(!shown.contains("1234") && !shown.contains(&encoded(b"1234")), "{shown}");
+}
+
+#[test]
+fn hash_of_a_secrets_desired_state_is_replaced_as_values_could_be_guessed_by_it() {
+    let given = json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "s", "annotations": {"windlass.dev/applied": "1:0123456789abcdef"}}});
+    let shown = masked(&mut masker(&given), &given);
+    assert_eq!(shown["metadata"]["name"], "s");
+    assert_ne!(shown["metadata"]["annotations"], given["metadata"]["annotations"]);
+}
+
+#[test]
+fn long_value_is_replaced_as_a_whole_and_indented_line_by_line() {
+    let line = |seed: char| seed.to_string().repeat(60);
+    let long = format!("{}\n{}\n{}\n", line('a'), line('b'), line('c'));
+    let mut masker = masker(&secret(&[long.clone().into_bytes()]));
+    let indented = format!("  {}\n  {}\n", line('a'), line('c'));
+    for text in [long.clone(), indented, format!("begin {} end", long.trim_end())] {
+        let shown = masker.mask_text(&text);
+        assert_eq!(shown.len(), text.len());
+        assert!(['a', 'b', 'c'].iter().all(|seed| !shown.contains(&line(*seed))), "{shown}");
+    }
+}
+
+#[test]
+fn words_that_are_public_stay_outside_the_secret() {
+    let given = secret(&[b"orders".to_vec(), b"metadata".to_vec()]);
+    let mut masker = masker(&given);
+    masker.allow("orders");
+    let object = json!({"metadata": {"name": "orders"}});
+    assert_eq!(masked(&mut masker, &object), object);
+    assert_ne!(masked(&mut masker, &given)["data"], given["data"]);
+}
+
+#[test]
+fn values_are_bounded() {
+    let mut masker = Masker::new([0; KEY_LENGTH]);
+    let many = (0..9).map(|at| vec![b'a' + at; 1024 * 1024]).collect::<Vec<_>>();
+    assert_eq!(masker.learn(&value(&secret(&many))), Err(TooManyValues));
+    let mut masker = Masker::new([0; KEY_LENGTH]);
+    let many = (0..20_000).map(|at| format!("value-{at:020}").into_bytes()).collect::<Vec<_>>();
+    assert_eq!(masker.learn(&value(&secret(&many))), Err(TooManyValues));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn no_value_survives_and_equal_values_stay_equal(
+        values in prop::collection::vec("[a-zA-Z0-9!\"$'{}\\\\ \u{e4}\u{6f22}-]{6,40}", 1..6),
+        around in prop::collection::vec("[a-z0-9 :/]{0,8}", 2..4),
+    ) {
+        let bytes: Vec<_> = values.iter().map(|value| value.clone().into_bytes()).collect();
+        let given = secret(&bytes);
+        let mut masker = masker(&given);
+        let texts: Vec<_> = values.iter().map(|value| around.join(value)).collect();
+        let coded: Vec<_> = bytes.iter().map(|value| around.join(&encoded(value))).collect();
+        let document = json!({"secret": given, "texts": texts, "coded": coded, "again": texts, "json": json!(texts).to_string()});
+        let shown = masked(&mut masker, &document);
+        let all = strings(&shown).concat();
+        for value in &values {
+            prop_assert!(!all.contains(value.as_str()), "{value:?} in {shown}");
+            prop_assert!(!all.contains(BASE64.encode(value).as_str()), "base64 of {value:?} in {shown}");
+        }
+        prop_assert_eq!(&shown["texts"], &shown["again"]);
+        for (text, masked) in texts.iter().zip(shown["texts"].as_array().expect("texts")) {
+            prop_assert_eq!(text.len(), masked.as_str().expect("a text").len());
+        }
+    }
+}
+
+/// All texts of a document, apart from each other.
+fn strings(document: &serde_json::Value) -> Vec<String> {
+    match document {
+        serde_json::Value::String(text) => vec![format!("{text}\u{0}")],
+        serde_json::Value::Array(items) => items.iter().flat_map(strings).collect(),
+        serde_json::Value::Object(fields) => {
+            fields.iter().flat_map(|(name, value)| [vec![format!("{name}\u{0}")], strings(value)].concat()).collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,137 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::contract::{CallFailure, Response};
+use crate::fixtures::snapshot;
+
+fn call(children: usize, hash: usize) -> Call {
+    let snapshot = snapshot(&(0..children).map(config_map).collect::<Vec<_>>());
+    let response = Response { children: vec![vec![b'x'; 100]; children], ..Response::default() };
+    Call {
+        snapshot,
+        phase: Phase::Sync,
+        hash: Digest::of(&hash.to_le_bytes()),
+        component: Digest::of(b"component"),
+        contract: "0.1.0".to_owned(),
+        now: Timestamp::UNIX_EPOCH,
+        limits: Limits::default(),
+        result: KeptResult::new(&Ok(Ok(response))),
+        guest_time_us: 1,
+        memory_peak: 1,
+        is_impure: false,
+    }
+}
+
+fn config_map(at: usize) -> serde_json::Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "x".repeat(500)},
+        "metadata": {
+            "name": format!("m-{at}"), "namespace": "default", "uid": format!("{at}"), "resourceVersion": "7",
+            "ownerReferences": [{"apiVersion": "my-operator.dev/v1", "kind": "Echo", "name": "hello",
+                "uid": crate::fixtures::PARENT_UID, "controller": true}],
+            "labels": {"windlass.dev/plugin": "echo", "windlass.dev/parent-uid": crate::fixtures::PARENT_UID},
+        },
+    })
+}
+
+fn reconciled(name: &str, call: Option<Call>) -> Reconciled {
+    let parent = ParentRef { key: ObjectKey::new(Some("default"), name), ..snapshot(&[]).parent_ref };
+    Reconciled {
+        number: 0,
+        parent,
+        plural: "echoes".into(),
+        at: Timestamp::UNIX_EPOCH,
+        trigger: "event",
+        duration: Duration::ZERO,
+        trace: None,
+        call,
+        is_call_omitted: false,
+        decision: Decision { outcome: "Succeeded", ..Decision::default() },
+        repeated: 0,
+    }
+}
+
+fn names(recent: &RecentCalls) -> Vec<String> {
+    recent.after(0, |_| true).iter().map(|one| one.parent.key.name.to_string()).collect()
+}
+
+#[test]
+fn oldest_calls_are_dropped_when_the_budget_is_used_up() {
+    let one = reconciled("a", Some(call(2, 0))).size(&mut HashSet::new());
+    let mut recent = RecentCalls::new(one * 5);
+    for at in 0..10 {
+        recent.add(reconciled(&format!("p{at}"), Some(call(2, at))));
+    }
+    assert_eq!(names(&recent), ["p5", "p6", "p7", "p8", "p9"]);
+    assert!(recent.used <= recent.budget);
+}
+
+#[test]
+fn parent_keeps_its_last_reconciles_and_counts_objects_once() {
+    let mut recent = RecentCalls::new(1024 * 1024);
+    let first = call(10, 0);
+    recent.add(reconciled("web", Some(first.clone())));
+    let size = recent.used;
+    for at in 1..20 {
+        recent.add(reconciled("web", Some(Call { hash: Digest::of(&[at]), ..first.clone() })));
+    }
+    assert_eq!(names(&recent).len(), OF_PARENT);
+    assert!(recent.used < 2 * size, "the objects are shared: {} and {size}", recent.used);
+    let last = recent.after(19, |_| true);
+    assert_eq!(last.iter().map(|one| one.number).collect::<Vec<_>>(), [20]);
+}
+
+#[test]
+fn reconcile_that_changed_children_is_kept_longer_than_those_that_changed_nothing() {
+    let mut recent = RecentCalls::new(1024 * 1024);
+    let mut created = reconciled("web", Some(call(1, 0)));
+    created.decision.changes.created.push(ChildId::of(&snapshot(&[config_map(0)]).children[0]));
+    recent.add(created);
+    for at in 1..20 {
+        recent.add(reconciled("web", Some(call(1, at))));
+    }
+    let numbers: Vec<_> = recent.after(0, |_| true).iter().map(|one| one.number).collect();
+    assert_eq!(numbers, [1, 17, 18, 19, 20]);
+}
+
+#[test]
+fn equal_reconciles_are_counted_and_kept_once() {
+    let mut recent = RecentCalls::new(1024 * 1024);
+    let trapped = || Call { result: KeptResult::new(&Err(CallFailure::StackOverflow)), ..call(1, 1) };
+    recent.add(reconciled("web", Some(call(1, 0))));
+    for _ in 0..10 {
+        recent.add(reconciled("web", Some(trapped())));
+    }
+    let kept = recent.after(0, |_| true);
+    assert_eq!(kept.iter().map(|one| one.repeated).collect::<Vec<_>>(), [0, 9]);
+}
+
+#[test]
+fn call_that_takes_a_large_share_of_the_budget_is_not_kept_but_its_decision_is() {
+    let mut recent = RecentCalls::new(40_000);
+    recent.add(reconciled("small", Some(call(1, 0))));
+    recent.add(reconciled("large", Some(call(100, 1))));
+    let kept = recent.after(0, |_| true);
+    let calls: Vec<_> = kept.iter().map(|one| (one.call.is_some(), one.is_call_omitted)).collect();
+    assert_eq!(calls, [(true, false), (false, true)]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn memory_stays_within_the_budget(
+        budget in 0usize..60_000,
+        added in prop::collection::vec((0usize..6, 0usize..12), 0..60),
+    ) {
+        let mut recent = RecentCalls::new(budget);
+        for (at, (parent, children)) in added.into_iter().enumerate() {
+            recent.add(reconciled(&format!("p{parent}"), Some(call(children, at))));
+            prop_assert!(recent.used <= budget);
+            let counted: usize = recent.parents.values().map(|of| of.reconciled.len()).sum();
+            prop_assert_eq!(counted, recent.order.len());
+            let sizes: usize = recent.parents.values().map(|of| of.size).sum();
+            prop_assert_eq!(sizes, recent.used);
+        }
+    }
+}

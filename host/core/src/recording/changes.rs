@@ -1,0 +1,161 @@
+//! What changed between the requests of two calls, or between two results, object by object and field by field.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Document, Exchange, RecordedRequest, RecordedResponse, RecordedResult};
+use crate::difference::{Difference, differences};
+use crate::json::{self, Value};
+
+/// Nesting depth up to which documents are compared.
+const DEPTH: usize = 512;
+
+/// One object or setting that is another than before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// What changed: `parent`, `child Pod n/web-0`, `config`, `component`, …
+    pub subject: String,
+    /// How it changed.
+    pub change: Changed,
+}
+
+/// How something changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Changed {
+    /// It was not there before.
+    Added,
+    /// It is no longer there.
+    Removed,
+    /// These fields changed.
+    Fields(Vec<Difference>),
+    /// It has the same value, written as other bytes.
+    Bytes,
+}
+
+/// The inputs of a call that are others than those of an earlier call. Fields that change with every write, and that say nothing by
+/// themselves (`resourceVersion`), are left out.
+pub fn changes(before: &Exchange, after: &Exchange) -> Vec<Change> {
+    let mut found = Vec::new();
+    let mut scalar = |subject: &str, before: &str, after: &str| {
+        if before != after {
+            let fields = Changed::Fields(vec![Difference {
+                path: String::new(),
+                old: Some(before.to_owned()),
+                new: Some(after.to_owned()),
+            }]);
+            found.push(Change { subject: subject.to_owned(), change: fields });
+        }
+    };
+    scalar("component", &before.component, &after.component);
+    let phase = |exchange: &Exchange| json!(exchange.request.phase).as_str().unwrap_or_default().to_owned();
+    scalar("phase", &phase(before), &phase(after));
+    let (before, after) = (inputs(&before.request), inputs(&after.request));
+    compare(&before, &after, &mut found);
+    found
+}
+
+impl RecordedResult {
+    /// The parts of a result that are others than those of this one, which was expected.
+    pub fn differences(&self, found: &Self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        compare(&outputs(self), &outputs(found), &mut changes);
+        changes
+    }
+}
+
+fn compare(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>, found: &mut Vec<Change>) {
+    for (subject, old) in before {
+        let change = match after.get(subject) {
+            None => Changed::Removed,
+            Some(new) => {
+                let fields = differences(old, new, is_noise);
+                if fields.is_empty() {
+                    continue;
+                }
+                Changed::Fields(fields)
+            }
+        };
+        found.push(Change { subject: subject.clone(), change });
+    }
+    for subject in after.keys().filter(|subject| !before.contains_key(*subject)) {
+        found.push(Change { subject: subject.clone(), change: Changed::Added });
+    }
+    // The parent's changes are most likely the cause of everything else.
+    found.sort_by_key(|change| rank(&change.subject));
+}
+
+fn rank(subject: &str) -> u8 {
+    match subject.split(' ').next() {
+        Some("child") => 2,
+        Some("related") => 1,
+        Some(_) | None => 0,
+    }
+}
+
+/// Whether a field changes with every write of its object.
+fn is_noise(path: &str) -> bool {
+    matches!(path, "metadata.resourceVersion" | "metadata.generation" | "metadata.managedFields")
+}
+
+/// The objects and settings of a request, by their names.
+fn inputs(request: &RecordedRequest) -> BTreeMap<String, Value> {
+    let mut inputs = BTreeMap::from([("parent".to_owned(), parsed(&request.parent))]);
+    inputs.extend(request.children.iter().map(|child| named("child", child)));
+    for related in &request.related {
+        let role = format!("related object (requirement {})", related.id);
+        inputs.extend(related.objects.iter().map(|object| named(&role, object)));
+    }
+    inputs.extend(request.config.iter().map(|config| ("config".to_owned(), parsed(config))));
+    inputs.insert("namespace is being deleted".to_owned(), request.namespace_terminating.into());
+    inputs
+}
+
+/// The parts of a result, by their names.
+fn outputs(result: &RecordedResult) -> BTreeMap<String, Value> {
+    let text = |name: &str, message: &str| BTreeMap::from([(name.to_owned(), Value::from(message))]);
+    match result {
+        RecordedResult::Response(response) => outputs_of(response),
+        RecordedResult::Invalid(message) => text("failure (invalid spec)", message),
+        RecordedResult::Retry { message, .. } => text("failure (retry)", message),
+        RecordedResult::Failed(message) => text("failure", message),
+        RecordedResult::Aborted(message) => text("aborted call", message),
+    }
+}
+
+fn outputs_of(response: &RecordedResponse) -> BTreeMap<String, Value> {
+    let value = |value: serde_json::Value| json::parse(value.to_string().as_bytes(), DEPTH).unwrap_or(Value::Null);
+    let mut outputs = BTreeMap::new();
+    for child in &response.children {
+        let (mut subject, child) = named("child", child);
+        while outputs.contains_key(&subject) {
+            subject.push_str(" (again)");
+        }
+        outputs.insert(subject, child);
+    }
+    outputs.extend(response.status.iter().map(|status| ("status".to_owned(), parsed(status))));
+    for (name, part) in [
+        ("requeueMs", json!(response.requeue_ms)),
+        ("events", json!(response.events)),
+        ("requirements", json!(response.requirements)),
+        ("finalized", json!(response.finalized)),
+    ] {
+        outputs.insert(name.to_owned(), value(part));
+    }
+    outputs
+}
+
+fn parsed(document: &Document) -> Value {
+    json::parse(document.get().as_bytes(), DEPTH).unwrap_or_else(|_| Value::from(document.get()))
+}
+
+/// An object with a name for readers.
+fn named(role: &str, document: &Document) -> (String, Value) {
+    let object = parsed(document);
+    let text = |path: &[&str]| object.at(path).and_then(Value::as_str).map(str::to_owned);
+    let namespace = text(&["metadata", "namespace"]).map_or_else(String::new, |namespace| namespace + "/");
+    let (kind, name) = (text(&["kind"]).unwrap_or_default(), text(&["metadata", "name"]).unwrap_or_default());
+    (format!("{role} {kind} {namespace}{name}"), object)
+}

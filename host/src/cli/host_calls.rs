@@ -1,0 +1,218 @@
+//! Asks hosts for their recent calls: at an address, or through the API server (`pods/portforward`).
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, bail};
+use futures::stream::{self, BoxStream, StreamExt as _};
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use windlass_core::names::LABEL_SHARD;
+
+use super::connect::{ClusterArgs, plain};
+use crate::cluster::lease::NAME as LEASE;
+
+/// The port of a host's recent calls in its Pod.
+const PORT: u16 = 8081;
+/// Maximum size of a response or a line, in bytes: a call has at most some megabytes.
+const SIZE_MAX: usize = 256 * 1024 * 1024;
+
+/// Where the hosts are.
+#[derive(Debug, clap::Args)]
+pub struct HostArgs {
+    /// Address of the host's recent calls (its --debug-addr), as in `http://127.0.0.1:8081`; default: a port-forward to the Pod
+    /// that holds the Lease, and with --shards to each Pod that holds a shard
+    #[arg(long, value_name = "URL")]
+    debug_addr: Option<String>,
+    /// Namespace of the host
+    #[arg(long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system", value_name = "NAMESPACE")]
+    host_namespace: String,
+}
+
+/// A connection to a host.
+trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+
+impl HostArgs {
+    /// The response of each host to a request for this path.
+    ///
+    /// # Errors
+    /// If a host cannot be reached, or rejects the request.
+    pub async fn get(&self, cluster: &ClusterArgs, path: &str) -> anyhow::Result<Vec<Bytes>> {
+        let mut responses = Vec::new();
+        for connection in self.connect(cluster).await? {
+            let mut body = request(connection, path).await?;
+            let mut whole = Vec::new();
+            while let Some(part) = next_part(&mut body).await? {
+                whole.extend_from_slice(&part);
+                if whole.len() > SIZE_MAX {
+                    bail!("the host's response has more than {SIZE_MAX} bytes; ask for fewer parents");
+                }
+            }
+            responses.push(whole.into());
+        }
+        Ok(responses)
+    }
+
+    /// The lines that all hosts send in response to a request for this path.
+    ///
+    /// # Errors
+    /// If a host cannot be reached, or rejects the request.
+    pub async fn lines(
+        &self,
+        cluster: &ClusterArgs,
+        path: &str,
+    ) -> anyhow::Result<BoxStream<'static, anyhow::Result<Vec<u8>>>> {
+        let mut all = Vec::new();
+        for connection in self.connect(cluster).await? {
+            all.push(lines_of(request(connection, path).await?));
+        }
+        Ok(stream::select_all(all).boxed())
+    }
+
+    async fn connect(&self, cluster: &ClusterArgs) -> anyhow::Result<Vec<Box<dyn Connection>>> {
+        if let Some(address) = &self.debug_addr {
+            let address = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
+            let stream = TcpStream::connect(address).await.with_context(|| {
+                format!("no host serves recent calls at {address}; compare it with the host's --debug-addr")
+            })?;
+            return Ok(vec![Box::new(stream)]);
+        }
+        let client = cluster.client().await?;
+        let namespace = &self.host_namespace;
+        let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+        let mut connections = Vec::<Box<dyn Connection>>::new();
+        for name in holders(&Api::namespaced(client, namespace), namespace).await? {
+            let unreachable = || {
+                format!(
+                    "no port-forward to Pod {namespace}/{name}, which holds the Lease: it needs the permissions to get and \
+                     create pods/portforward there. For a host outside the cluster, or with another --debug-addr, name its address with \
+                     --debug-addr"
+                )
+            };
+            let mut forwarder = pods.portforward(&name, &[PORT]).await.map_err(plain).with_context(unreachable)?;
+            let stream = forwarder.take_stream(PORT).with_context(unreachable)?;
+            // It ends when the stream is dropped.
+            tokio::spawn(async move { forwarder.join().await });
+            connections.push(Box::new(stream));
+        }
+        Ok(connections)
+    }
+}
+
+/// The Pods that hold the leader's Lease or a shard's.
+async fn holders(leases: &Api<Lease>, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
+    let shards = leases.list(&ListParams::default().labels(LABEL_SHARD)).await;
+    let shards = shards.map_err(plain).with_context(|| format!("the Leases in namespace {namespace}"))?;
+    let leader = leases.get_opt(LEASE).await.map_err(plain).with_context(|| format!("Lease {namespace}/{LEASE}"))?;
+    let holders: BTreeSet<_> = shards.items.iter().chain(&leader).filter_map(holder).collect();
+    if holders.is_empty() {
+        bail!("no host runs: no Pod holds the Lease {namespace}/{LEASE}. Is --host-namespace right?");
+    }
+    Ok(holders)
+}
+
+/// The Pod that holds a Lease.
+fn holder(lease: &Lease) -> Option<String> {
+    let identity = lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
+    // The identity of a host is its Pod's name and the name of its process.
+    Some(identity.rsplit_once('_').map_or(identity, |(pod, _)| pod).to_owned())
+}
+
+/// Sends a request, and returns the body of the response.
+async fn request(connection: Box<dyn Connection>, path: &str) -> anyhow::Result<Incoming> {
+    let (mut sender, serving) =
+        http1::handshake(TokioIo::new(connection)).await.context("the host does not respond")?;
+    tokio::spawn(serving);
+    let request = Request::get(path).header(header::HOST, "localhost").body(Empty::<Bytes>::new())?;
+    let response = sender.send_request(request).await.context("the host does not respond")?;
+    let (status, mut body) = (response.status(), response.into_body());
+    if status != StatusCode::OK {
+        let message = next_part(&mut body).await?.unwrap_or_default();
+        bail!("the host rejects the request ({status}): {}", String::from_utf8_lossy(&message).trim());
+    }
+    Ok(body)
+}
+
+async fn next_part(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.context("the connection to the host was lost")?.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+/// The lines of a body, without their ends.
+fn lines_of(body: Incoming) -> BoxStream<'static, anyhow::Result<Vec<u8>>> {
+    let begin = Some((body, Vec::<u8>::new()));
+    stream::unfold(begin, |state| async {
+        let (mut body, mut rest) = state?;
+        loop {
+            if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let after = rest.split_off(end + 1);
+                rest.truncate(end);
+                return Some((Ok(rest), Some((body, after))));
+            }
+            match next_part(&mut body).await {
+                Ok(Some(part)) if rest.len() < SIZE_MAX => rest.extend_from_slice(&part),
+                Ok(Some(_)) => return Some((Err(anyhow::anyhow!("a call has more than {SIZE_MAX} bytes")), None)),
+                Ok(None) => return None,
+                Err(error) => return Some((Err(error), None)),
+            }
+        }
+    })
+    .boxed()
+}
+
+/// A path with a query; empty values are left out.
+pub fn path_of(path: &str, query: &[(&str, Option<&str>)]) -> String {
+    let mut whole = path.to_owned();
+    for (name, value) in query.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
+        whole.push(if whole.contains('?') { '&' } else { '?' });
+        whole.push_str(name);
+        whole.push('=');
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                whole.push(char::from(byte));
+            } else {
+                let _ = write!(whole, "%{byte:02X}");
+            }
+        }
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::coordination::v1::LeaseSpec;
+
+    use super::*;
+
+    #[test]
+    fn query_is_escaped() {
+        let query = [("kind", Some("Echo.v1")), ("name", Some("a&b c")), ("plugin", None)];
+        assert_eq!(path_of("/calls", &query), "/calls?kind=Echo.v1&name=a%26b%20c");
+        assert_eq!(path_of("/calls", &[("plugin", None)]), "/calls");
+    }
+
+    #[test]
+    fn holder_of_a_lease_is_a_pod() {
+        let lease = |holder: &str| Lease {
+            spec: Some(LeaseSpec { holder_identity: Some(holder.to_owned()), ..LeaseSpec::default() }),
+            ..Lease::default()
+        };
+        assert_eq!(holder(&lease("windlass-7d4_2f-1-2")).as_deref(), Some("windlass-7d4"));
+        assert_eq!(holder(&lease("")), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! Files of recorded calls: JSON lines, first a header, then one line for each call.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_core::recording::{FORMAT, RecordedCall};
+
+/// Maximum size of an unpacked component, in bytes.
+const COMPONENT_MAX: usize = 64 * 1024 * 1024;
+/// Compression of the component: a recording is written once, and kept or sent.
+const LEVEL: i32 = 9;
+
+/// The first line of a recording.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Header {
+    /// Version of the format.
+    windlass_recording: u32,
+    /// Name of the Plugin.
+    pub plugin: String,
+    /// Digest of the component.
+    pub component: String,
+    /// Version of the contract that the component implements.
+    pub contract: String,
+    /// When the recording began.
+    pub at: Timestamp,
+    /// The component, compressed with Zstandard, in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wasm: Option<String>,
+}
+
+impl Header {
+    /// The header of a recording of calls of this component. `bytes`: the component, if the recording contains it.
+    ///
+    /// # Errors
+    /// If the component cannot be compressed.
+    pub fn new(plugin: &str, (component, contract): (&str, &str), bytes: Option<&[u8]>) -> anyhow::Result<Self> {
+        let wasm = bytes.map(|bytes| zstd::bulk::compress(bytes, LEVEL)).transpose()?;
+        Ok(Self {
+            windlass_recording: FORMAT,
+            plugin: plugin.to_owned(),
+            component: component.to_owned(),
+            contract: contract.to_owned(),
+            at: Timestamp::now(),
+            wasm: wasm.map(|bytes| STANDARD.encode(bytes)),
+        })
+    }
+
+    /// The component, if the recording contains it.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn wasm(&self) -> anyhow::Result<Option<Vec<u8>>> {
+        let Some(wasm) = &self.wasm else { return Ok(None) };
+        let packed = STANDARD.decode(wasm).context("the component in the recording is damaged")?;
+        zstd::bulk::decompress(&packed, COMPONENT_MAX).map(Some).context("the component in the recording is damaged")
+    }
+}
+
+/// Writes a header or a call.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_line(out: &mut impl Write, line: &impl Serialize) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}
+
+/// Reads a recording.
+///
+/// # Errors
+/// If the file cannot be read, or is not a recording in this format.
+pub fn read(file: &Path) -> anyhow::Result<(Header, impl Iterator<Item = anyhow::Result<RecordedCall>>)> {
+    let name = file.display().to_string();
+    let opened = File::open(file).with_context(|| format!("file {name}"))?;
+    let mut lines = BufReader::new(opened).lines().enumerate();
+    let first = lines.next().map(|(_, line)| line).transpose().with_context(|| format!("file {name}"))?;
+    let not_recording = || format!("{name} is not a recording; make one with `windlass record`");
+    let header: Header = serde_json::from_str(&first.unwrap_or_default()).with_context(not_recording)?;
+    if header.windlass_recording != FORMAT {
+        let found = header.windlass_recording;
+        bail!(
+            "{name} has format {found} of recordings, and this windlass reads format {FORMAT}: use the windlass that recorded it"
+        );
+    }
+    let calls = lines.map(move |(at, line)| {
+        let line = line.with_context(|| format!("file {name}"))?;
+        serde_json::from_str(&line).with_context(|| format!("{name}, line {}: not a recorded call", at + 1))
+    });
+    Ok((header, calls))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recording_without_a_valid_header_is_rejected_with_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("calls.jsonl");
+        for (text, expected) in [
+            ("", "calls.jsonl is not a recording"),
+            ("{}\n", "calls.jsonl is not a recording"),
+            (
+                r#"{"windlassRecording":9,"plugin":"a","component":"c","contract":"0","at":"2026-01-01T00:00:00Z"}"#,
+                "has format 9 of recordings",
+            ),
+        ] {
+            std::fs::write(&file, text).expect("written");
+            let error = format!("{:#}", read(&file).err().expect("rejected"));
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn header_carries_the_component() {
+        let header = Header::new("echo", ("sha256:0", "0.1.0"), Some(b"component")).expect("a header");
+        let mut line = Vec::new();
+        write_line(&mut line, &header).expect("written");
+        let read: Header = serde_json::from_slice(&line).expect("a header");
+        assert_eq!(read.wasm().expect("intact"), Some(b"component".to_vec()));
+    }
+}

@@ -1,0 +1,153 @@
+//! `windlass replay`: repeats recorded calls, and shows where the results differ. It needs no cluster.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use serde_json::json;
+use windlass_core::recording::{Change, Changed, ObjectId, RecordedCall};
+use windlass_sandbox::Component;
+
+use super::component::{ComponentArgs, ComponentRef, LoadArgs};
+use super::output::{Format, print};
+use super::recording_file::{Header, read};
+use super::repeat::repeat;
+use crate::telemetry::one_line;
+
+/// Exit code: a result differs.
+const DIFFERENT: u8 = 1;
+
+/// Flags of `windlass replay`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  windlass replay echo.calls.jsonl
+  windlass replay echo.calls.jsonl --with target/guests/echo-v2.wasm
+  windlass replay echo.calls.jsonl -o json
+
+Each call gets the recorded request, clock and random numbers, so the same component gives the same bytes. \
+--kubeconfig and --context are used only for a component in `configmap/NAMESPACE/NAME`.
+
+Exit codes:
+  0  all results are equal, byte for byte
+  1  some results differ
+  2  wrong usage
+  3  the command failed; the message says why")]
+pub struct Args {
+    /// File that `windlass record` wrote
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Component to call instead of the recorded one: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`
+    #[arg(long, value_name = "COMPONENT")]
+    with: Option<ComponentRef>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Output,
+    #[command(flatten)]
+    options: LoadArgs,
+}
+
+/// Output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// Lines for people
+    Text,
+    /// JSON
+    Json,
+}
+
+/// One repeated call.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Replayed {
+    number: u64,
+    parent: ObjectId,
+    at: jiff::Timestamp,
+    is_equal: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    differences: Vec<Change>,
+    guest_time_us: u64,
+    recorded_guest_time_us: u64,
+}
+
+/// Repeats the calls of a recording.
+pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let (header, calls) = read(&args.file)?;
+    let component = component(&header, args.with, args.options)?;
+    let (mut replayed, mut count, mut different) = (Vec::new(), 0u64, 0u64);
+    for call in calls {
+        let Some(one) = replay(&component, &call?)? else { continue };
+        count += 1;
+        different += u64::from(!one.is_equal);
+        match args.output {
+            Output::Text => print!("{}", text(&one)),
+            Output::Json => replayed.push(one),
+        }
+    }
+    anyhow::ensure!(count > 0, "{} has no calls; record for longer, or change a parent meanwhile", args.file.display());
+    let digest = component.digest().to_string();
+    match args.output {
+        Output::Json => {
+            print(&json!({"component": digest, "different": different, "calls": replayed}), Format::Json)?;
+        }
+        Output::Text if different > 0 => eprintln!("error: {different} results differ with component {digest}"),
+        Output::Text => println!("all results are equal: {count} calls of component {digest}"),
+    }
+    Ok(if different > 0 { ExitCode::from(DIFFERENT) } else { ExitCode::SUCCESS })
+}
+
+/// The component to call: the given one, or the one in the recording.
+fn component(header: &Header, with: Option<ComponentRef>, options: LoadArgs) -> anyhow::Result<Arc<Component>> {
+    if let Some(component) = with {
+        return ComponentArgs { component, options }.load();
+    }
+    let missing =
+        || format!("the recording does not contain component {}; name the component with --with", header.component);
+    let component = options.cache.load(&header.wasm()?.with_context(missing)?)?;
+    anyhow::ensure!(
+        component.digest().to_string() == header.component,
+        "the recording is damaged: its component has digest {} instead of {}",
+        component.digest(),
+        header.component
+    );
+    Ok(component)
+}
+
+/// Repeats one call; none if the line has no call.
+fn replay(component: &Component, recorded: &RecordedCall) -> anyhow::Result<Option<Replayed>> {
+    let Some(call) = &recorded.call else { return Ok(None) };
+    let of_call = || format!("call {} of {}", recorded.number, recorded.parent);
+    let repeated = repeat(component, call).with_context(of_call)?;
+    let expected =
+        call.result_digest.as_deref().with_context(of_call).context("no digest of the result is recorded")?;
+    let is_equal = repeated.digest == expected;
+    let mut differences = if is_equal { Vec::new() } else { call.result.differences(&repeated.result) };
+    if !is_equal && differences.is_empty() {
+        differences.push(Change { subject: "response".to_owned(), change: Changed::Bytes });
+    }
+    Ok(Some(Replayed {
+        number: recorded.number,
+        parent: recorded.parent.clone(),
+        at: recorded.at,
+        is_equal,
+        differences,
+        guest_time_us: repeated.report.guest_time_us,
+        recorded_guest_time_us: call.guest_time_us,
+    }))
+}
+
+fn text(one: &Replayed) -> String {
+    let Replayed { number, parent, guest_time_us, recorded_guest_time_us, .. } = one;
+    let verdict = if one.is_equal { "equal" } else { "DIFFERENT" };
+    let mut text =
+        format!("call {number} of {parent}: {verdict} ({guest_time_us} µs, recorded {recorded_guest_time_us} µs)\n");
+    for change in &one.differences {
+        for line in super::explain::lines_of(change) {
+            text.push_str("  ");
+            text.push_str(&one_line(&line));
+            text.push('\n');
+        }
+    }
+    text
+}

@@ -1,0 +1,141 @@
+//! Notes the calls and the decision of one reconcile for the recent calls that the host keeps (`windlass explain`).
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use opentelemetry::trace::TraceContextExt as _;
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use windlass_core::contract::{CallFailure, CallReport, Phase, PluginResult};
+use windlass_core::digest::Digest;
+use windlass_core::ids::ObjectKey;
+use windlass_core::outcome::Requeue;
+use windlass_core::parent::ParentRef;
+use windlass_core::recent::{Call, Decision, KeptResult, Reconciled};
+use windlass_core::snapshot::Snapshot;
+
+use super::apply::Applied;
+use crate::live::Live;
+use crate::queue::Trigger;
+
+/// The outcome of a round after which the plugin is called again, with the related objects that it required.
+const CALLED_AGAIN: &str = "CalledAgain";
+
+/// What one reconcile did so far. Without recent calls, nothing is noted.
+pub(super) struct Journal {
+    is_on: bool,
+    at: Timestamp,
+    calls: Vec<Call>,
+    /// The parent that the outcome is about.
+    parent: Option<ParentRef>,
+    decision: Decision,
+    /// Whether the decision is worth keeping without a call.
+    is_notable: bool,
+}
+
+/// The inputs of a call.
+#[derive(Clone, Copy)]
+pub(super) struct Called<'a> {
+    pub live: &'a Live,
+    pub snapshot: &'a Snapshot,
+    pub phase: Phase,
+    pub hash: &'a Digest,
+    pub now: SystemTime,
+}
+
+impl Journal {
+    /// Begins a journal, which stays empty unless `is_on`.
+    pub fn new(is_on: bool) -> Self {
+        let (calls, decision) = (Vec::new(), Decision::default());
+        Self { is_on, at: Timestamp::now(), calls, parent: None, decision, is_notable: false }
+    }
+
+    /// Notes a call and its result.
+    pub fn note_call(&mut self, called: Called<'_>, result: &Result<PluginResult, CallFailure>, report: &CallReport) {
+        if !self.is_on {
+            return;
+        }
+        let Called { live, snapshot, phase, hash, now } = called;
+        let surface = live.component.surface();
+        self.calls.push(Call {
+            snapshot: snapshot.clone(),
+            phase,
+            hash: *hash,
+            component: surface.digest,
+            contract: surface.contract.clone(),
+            now: Timestamp::try_from(now).unwrap_or(self.at),
+            limits: live.limits.clone(),
+            result: KeptResult::new(result),
+            guest_time_us: report.guest_time_us,
+            memory_peak: report.memory_peak,
+            is_impure: report.impure,
+        });
+    }
+
+    /// Notes the writes before the finalizer is removed, which is all that the end of the reconcile tells.
+    pub fn note_writes(&mut self, applied: &Applied) {
+        if self.is_on {
+            self.decision.changes = applied.changes.clone();
+            self.decision.failed.clone_from(&applied.problems);
+        }
+    }
+
+    /// Notes how a reconcile ended that reports nothing in the parent's status.
+    pub fn end(&mut self, outcome: &'static str, message: &str) {
+        let Decision { changes, failed, .. } = std::mem::take(&mut self.decision);
+        self.decision = Decision { outcome, message: message.to_owned(), changes, failed, ..Decision::default() };
+    }
+
+    /// Notes a failure that the parent's status does not report.
+    pub fn fail(&mut self, outcome: &'static str, message: &str) {
+        self.end(outcome, message);
+        self.is_notable = true;
+    }
+
+    /// Notes the outcome that the host reports for a parent.
+    pub fn report(&mut self, parent: &ParentRef, decision: impl FnOnce() -> Decision) {
+        if self.is_on {
+            self.decision = decision();
+            self.parent = Some(parent.clone());
+            self.is_notable = true;
+        }
+    }
+
+    /// Ends the journal: one entry for each call, or one without a call if the decision is worth keeping.
+    pub fn close(
+        self,
+        live: &Live,
+        (key, trigger): (&ObjectKey, Trigger),
+        (requeue, duration): (Requeue, Duration),
+    ) -> Vec<Reconciled> {
+        let Self { is_on, at, mut calls, parent, mut decision, is_notable } = self;
+        let last = calls.pop();
+        if !is_on || last.is_none() && !is_notable {
+            return Vec::new();
+        }
+        let parent = last.as_ref().map(|call| call.snapshot.parent_ref.clone()).or(parent);
+        let cached = || live.parents.store.get(key).map(|cached| ParentRef::of(&live.name, &cached, None));
+        let Some(parent) = parent.or_else(cached) else { return Vec::new() };
+        let span = Span::current().context().span().span_context().clone();
+        let trace = span.is_sampled().then(|| span.trace_id().to_string());
+        let plural: Arc<str> = live.parents.resource.plural.as_str().into();
+        decision.next = Some(requeue);
+        let entry = |call, decision| Reconciled {
+            number: 0,
+            parent: parent.clone(),
+            plural: plural.clone(),
+            at,
+            trigger: trigger.as_str(),
+            duration,
+            trace: trace.clone(),
+            call,
+            is_call_omitted: false,
+            decision,
+            repeated: 0,
+        };
+        let again = || Decision { outcome: CALLED_AGAIN, ..Decision::default() };
+        let rounds = calls.into_iter().map(|call| entry(Some(call), again()));
+        rounds.chain([entry(last, decision)]).collect()
+    }
+}

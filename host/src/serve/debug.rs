@@ -1,0 +1,301 @@
+//! Serves the recent calls of parents, without values of Secrets, for `windlass explain` and `windlass record`.
+//!
+//! Only processes in the host's Pod can connect, and `kubectl port-forward`, for which a user needs permission. The specs of parents
+//! are not masked.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Query, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use futures::stream;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use windlass_core::masking::{KEY_LENGTH, Masker, TooManyValues};
+use windlass_core::recent::Reconciled;
+use windlass_core::recording::{RecordedCall, export};
+
+use super::serve;
+use crate::recent::Recent;
+
+/// Number of requests that are served at once: each may have megabytes of Secrets in memory.
+const AT_ONCE: usize = 4;
+/// Lifetime of a connection: the longest recording.
+pub const CONNECTION_TIME: Duration = Duration::from_hours(1);
+
+/// The recent calls that a request asks for. Without a filter: all.
+#[derive(Debug, Clone, Default, Deserialize)]
+struct Wanted {
+    plugin: Option<String>,
+    /// The kind of the parents as kubectl accepts it: kind or plural, with or without the group.
+    kind: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    /// Whether a stream goes on after the calls that are kept; default: true.
+    follow: Option<bool>,
+}
+
+impl Wanted {
+    fn includes(&self, one: &Reconciled) -> bool {
+        let is = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| wanted == found.unwrap_or_default())
+        };
+        let (kind, plural) = (&one.parent.kind, &one.plural);
+        is(&self.plugin, Some(one.parent.plugin.as_str()))
+            && is(&self.namespace, one.parent.key.namespace.as_deref())
+            && is(&self.name, Some(&one.parent.key.name))
+            && self.kind.as_deref().is_none_or(|wanted| {
+                let names = [
+                    kind.kind.to_string(),
+                    plural.to_string(),
+                    format!("{}.{}", kind.kind, kind.group),
+                    format!("{plural}.{}", kind.group),
+                    format!("{plural}.{}.{}", kind.version, kind.group),
+                    kind.to_string(),
+                ];
+                names.iter().any(|name| name.eq_ignore_ascii_case(wanted))
+            })
+    }
+}
+
+/// What the handlers share.
+#[derive(Clone)]
+struct Shared {
+    recent: Recent,
+    permits: Arc<Semaphore>,
+}
+
+/// Serves the recent calls until `stop` is cancelled.
+///
+/// # Errors
+/// If the listener has no address.
+pub async fn serve_debug(listener: TcpListener, recent: Recent, stop: CancellationToken) -> anyhow::Result<()> {
+    tracing::info!(address = %listener.local_addr()?, "serving recent calls");
+    serve(listener, app(recent), CONNECTION_TIME, stop).await;
+    Ok(())
+}
+
+fn app(recent: Recent) -> Router {
+    Router::new()
+        .route("/calls", get(calls))
+        .route("/calls/stream", get(follow))
+        .with_state(Shared { recent, permits: Arc::new(Semaphore::new(AT_ONCE)) })
+        .layer(middleware::from_fn(only_local))
+}
+
+/// Rejects a request for another host name: a web page in a browser on this machine may have a name that resolves to this address.
+async fn only_local(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(host, |(name, _)| name);
+    if !matches!(name, "localhost" | "127.0.0.1" | "[::1]") {
+        return (StatusCode::FORBIDDEN, "use the name localhost\n").into_response();
+    }
+    next.run(request).await
+}
+
+/// The recent calls, the newest first.
+async fn calls(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
+    let (masker, _permit) = match begin(&shared) {
+        Ok(begun) => begun,
+        Err(refused) => return *refused,
+    };
+    let found = shared.recent.after(0, |one| wanted.includes(one));
+    match in_order(&found, masker) {
+        Ok(calls) => Json(Calls { is_on: shared.recent.is_on(), calls }).into_response(),
+        Err(error) => (StatusCode::INSUFFICIENT_STORAGE, format!("{error}\n")).into_response(),
+    }
+}
+
+/// A response with recent calls.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Calls {
+    /// Whether the host keeps recent calls.
+    is_on: bool,
+    calls: Vec<RecordedCall>,
+}
+
+/// Exports reconciles, the newest first.
+fn in_order(found: &[Arc<Reconciled>], mut masker: Masker) -> Result<Vec<RecordedCall>, TooManyValues> {
+    learn(found, &mut masker)?;
+    found.iter().rev().map(|one| export(one, &mut masker)).collect()
+}
+
+/// Shows the masker the Secrets of all reconciles: the value of a later Secret may occur in an earlier call.
+fn learn(found: &[Arc<Reconciled>], masker: &mut Masker) -> Result<(), TooManyValues> {
+    found.iter().try_for_each(|one| export(one, masker).map(drop))
+}
+
+/// The recent calls as lines of JSON, the oldest first, and then each new one. A value has the same placeholder in all of them.
+async fn follow(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
+    let (mut masker, permit) = match begin(&shared) {
+        Ok(begun) => begun,
+        Err(refused) => return *refused,
+    };
+    if let Err(error) = learn(&shared.recent.after(0, |one| wanted.includes(one)), &mut masker) {
+        return (StatusCode::INSUFFICIENT_STORAGE, format!("{error}\n")).into_response();
+    }
+    let newest = shared.recent.newest();
+    let lines =
+        Lines { recent: shared.recent, wanted, masker, newest, seen: 0, pending: VecDeque::new(), _permit: permit };
+    let lines = stream::unfold(Some(lines), |lines| async move {
+        let (line, lines) = lines?.next().await?;
+        Some((Ok::<_, Infallible>(line), lines))
+    });
+    ([(header::CONTENT_TYPE, "application/jsonl")], Body::from_stream(lines)).into_response()
+}
+
+/// A masker with a key of its own, if not too many requests are served.
+fn begin(shared: &Shared) -> Result<(Masker, OwnedSemaphorePermit), Box<Response>> {
+    let refused = |status: StatusCode, message: &'static str| Box::new((status, message).into_response());
+    let busy = |_| refused(StatusCode::TOO_MANY_REQUESTS, "other requests are being served; try again\n");
+    let permit = shared.permits.clone().try_acquire_owned().map_err(busy)?;
+    let mut key = [0; KEY_LENGTH];
+    let unavailable = |_| refused(StatusCode::INTERNAL_SERVER_ERROR, "the system gives no random numbers\n");
+    SystemRandom::new().fill(&mut key).map_err(unavailable)?;
+    Ok((Masker::new(key), permit))
+}
+
+/// The lines of a stream.
+struct Lines {
+    recent: Recent,
+    wanted: Wanted,
+    masker: Masker,
+    newest: watch::Receiver<u64>,
+    /// The number of the last reconcile that was looked at.
+    seen: u64,
+    pending: VecDeque<Arc<Reconciled>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Lines {
+    /// The next line; waits for it. An error is the last line.
+    async fn next(mut self) -> Option<(String, Option<Self>)> {
+        loop {
+            if let Some(one) = self.pending.pop_front() {
+                let line = export(&one, &mut self.masker).map_err(|error| error.to_string());
+                let line = line.and_then(|call| serde_json::to_string(&call).map_err(|error| error.to_string()));
+                return Some(match line {
+                    Ok(line) => (line + "\n", Some(self)),
+                    Err(error) => (format!("{}\n", json!({"error": error})), None),
+                });
+            }
+            let newest = *self.newest.borrow_and_update();
+            self.pending = self.recent.after(self.seen, |one| self.wanted.includes(one)).into();
+            self.seen = self.pending.back().map_or(newest, |one| one.number.max(newest));
+            if self.pending.is_empty() {
+                if self.wanted.follow == Some(false) {
+                    return None;
+                }
+                self.newest.changed().await.ok()?;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::net::TcpStream;
+    use windlass_core::ids::{Gvk, ObjectKey, Uid};
+    use windlass_core::parent::ParentRef;
+    use windlass_core::recent::Decision;
+
+    use super::*;
+
+    /// The response of the debug address, line by line.
+    async fn get(recent: &Recent, request: &str) -> BufReader<TcpStream> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        tokio::spawn(serve_debug(listener, recent.clone(), CancellationToken::new()));
+        let mut stream = TcpStream::connect(address).await.expect("connected");
+        stream.write_all(format!("GET {request}\r\n\r\n").as_bytes()).await.expect("sent");
+        BufReader::new(stream)
+    }
+
+    async fn first_line(recent: &Recent, request: &str) -> String {
+        let mut line = String::new();
+        get(recent, request).await.read_line(&mut line).await.expect("a line");
+        line
+    }
+
+    fn reconciled(name: &str) -> Reconciled {
+        let kind = Arc::new(Gvk::from_api_version("my-operator.dev/v1", "Echo"));
+        let key = ObjectKey::new(Some("shop"), name);
+        let plugin = "echo".parse().expect("a name");
+        Reconciled {
+            number: 0,
+            parent: ParentRef { plugin, kind, key, uid: Uid::from("1"), mark_key: None },
+            plural: "echoes".into(),
+            at: jiff::Timestamp::UNIX_EPOCH,
+            trigger: "event",
+            duration: Duration::ZERO,
+            trace: None,
+            call: None,
+            is_call_omitted: false,
+            decision: Decision { outcome: "Quarantined", ..Decision::default() },
+            repeated: 0,
+        }
+    }
+
+    /// The next line of a stream that is a call.
+    async fn next_call(stream: &mut BufReader<TcpStream>) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(stream.read_line(&mut line).await.expect("a line"), 0, "the stream has ended");
+            if line.starts_with('{') {
+                let call: RecordedCall = serde_json::from_str(&line).expect("a call");
+                return call.parent.name;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn stream_has_the_kept_calls_of_a_plugin_and_then_new_ones() {
+        let recent = Recent::new(1024 * 1024);
+        recent.add(reconciled("first"));
+        let mut stream = get(&recent, "/calls/stream?plugin=echo HTTP/1.1\r\nHost: localhost").await;
+        assert_eq!(next_call(&mut stream).await, "first");
+        let mut other = reconciled("other");
+        other.parent.plugin = "other".parse().expect("a name");
+        recent.add(other);
+        recent.add(reconciled("second"));
+        assert_eq!(next_call(&mut stream).await, "second");
+    }
+
+    #[test]
+    fn kind_of_a_parent_may_be_written_as_for_kubectl() {
+        for (kind, is_found) in [
+            ("echo", true),
+            ("Echo", true),
+            ("echoes", true),
+            ("echoes.my-operator.dev", true),
+            ("Echo.v1.my-operator.dev", true),
+            ("echoes.v1.my-operator.dev", true),
+            ("echo.other.dev", false),
+        ] {
+            let wanted = Wanted { kind: Some(kind.to_owned()), ..Wanted::default() };
+            assert_eq!(wanted.includes(&reconciled("web")), is_found, "{kind}");
+        }
+    }
+
+    #[tokio::test]
+    async fn request_for_another_host_name_is_rejected() {
+        let recent = Recent::new(1024);
+        for (host, status) in [("localhost:8081", 200), ("127.0.0.1", 200), ("[::1]:1", 200), ("evil.example", 403)] {
+            let line = first_line(&recent, &format!("/calls HTTP/1.1\r\nHost: {host}")).await;
+            assert!(line.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {line}");
+        }
+    }
+}
