@@ -12,6 +12,7 @@ mod election;
 mod generate;
 mod inspect;
 mod install;
+mod manifests;
 mod new;
 mod offline;
 mod output;
@@ -21,6 +22,7 @@ mod remove;
 mod render;
 mod run;
 mod schema;
+mod secrets;
 mod test;
 mod uninstall;
 
@@ -55,7 +57,7 @@ enum Command {
     Build(build::Args),
     /// Show what a component declares: digest, contract, descriptor, imports, exports
     Inspect(inspect::Args),
-    /// Show the children that a component desires for one parent
+    /// Show the children that a component desires for parents from files
     Render(render::Args),
     /// Test a component: golden cases, and properties of its responses to parents that its CRD accepts
     Test(test::Args),
