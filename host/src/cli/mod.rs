@@ -8,6 +8,7 @@ mod component;
 mod connect;
 mod crd;
 mod deleted;
+mod diff;
 mod election;
 mod generate;
 mod inspect;
@@ -59,6 +60,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Show the children that a component desires for parents from files
     Render(render::Args),
+    /// Show what a component would change in a cluster
+    Diff(diff::Args),
     /// Test a component: golden cases, and properties of its responses to parents that its CRD accepts
     Test(test::Args),
     /// Deliver a component by a ConfigMap or a registry, and run it as a Plugin
@@ -114,6 +117,7 @@ pub fn main() -> ExitCode {
         Command::Build(args) => build::main(&args),
         Command::Inspect(args) => inspect::main(&args),
         Command::Render(args) => render::main(&args),
+        Command::Diff(args) => diff::main(&args),
         Command::Test(args) => test::main(&args),
         Command::Push(args) => push::main(&args),
         Command::Remove(args) => remove::main(&args),
