@@ -3,6 +3,8 @@
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
 
+mod diff;
+
 use std::path::Path;
 
 use serde_json::{Value, json};
