@@ -8,12 +8,14 @@ mod component;
 mod connect;
 mod crd;
 mod deleted;
+mod diff;
 mod election;
 mod explain;
 mod generate;
 mod host_calls;
 mod inspect;
 mod install;
+mod manifests;
 mod new;
 mod offline;
 mod output;
@@ -27,6 +29,7 @@ mod repeat;
 mod replay;
 mod run;
 mod schema;
+mod secrets;
 mod test;
 mod uninstall;
 
@@ -61,8 +64,10 @@ enum Command {
     Build(build::Args),
     /// Show what a component declares: digest, contract, descriptor, imports, exports
     Inspect(inspect::Args),
-    /// Show the children that a component desires for one parent
+    /// Show the children that a component desires for parents from files
     Render(render::Args),
+    /// Show what a component would change in a cluster
+    Diff(diff::Args),
     /// Test a component: golden cases, and properties of its responses to parents that its CRD accepts
     Test(test::Args),
     /// Deliver a component by a ConfigMap or a registry, and run it as a Plugin
@@ -124,6 +129,7 @@ pub fn main() -> ExitCode {
         Command::Build(args) => build::main(&args),
         Command::Inspect(args) => inspect::main(&args),
         Command::Render(args) => render::main(&args),
+        Command::Diff(args) => diff::main(&args),
         Command::Test(args) => test::main(&args),
         Command::Push(args) => push::main(&args),
         Command::Explain(args) => explain::main(&args),

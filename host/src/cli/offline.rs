@@ -1,5 +1,7 @@
-//! Calls a component without a cluster, with the same code as the host: for `windlass render` and `windlass test`.
+//! Calls a component with the same code as the host, for the commands that need no host: `windlass render` and `windlass
+//! test`, which have no cluster, and `windlass diff`, which has one.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -29,6 +31,8 @@ pub struct Offline {
     plugin: PluginName,
     /// Limits of its calls and responses.
     pub limits: Limits,
+    /// The grants of a cluster; none without a cluster, where they follow from the given objects.
+    granted: Option<(Grants, ReadGrants)>,
 }
 
 /// Why there is no final response.
@@ -40,6 +44,21 @@ pub enum NoResponse {
     Plugin(Failure),
     /// The host rejects the requirements, or they never settle.
     Reads(ReadProblem),
+    /// The required objects could not be read.
+    Unread(String),
+}
+
+impl std::fmt::Display for NoResponse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Call(failure) => write!(f, "{failure}"),
+            Self::Plugin(Failure::Invalid(message) | Failure::Failed(message)) | Self::Unread(message) => {
+                f.write_str(message)
+            }
+            Self::Plugin(Failure::Retry { message, after }) => write!(f, "{message} (again after {after} ms)"),
+            Self::Reads(problem) => write!(f, "{problem}"),
+        }
+    }
 }
 
 impl Offline {
@@ -51,7 +70,13 @@ impl Offline {
         let descriptor = component.descriptor();
         let declared = DeclaredParent::of(descriptor).map_err(anyhow::Error::msg)?;
         let (kind, plugin) = (Arc::new(declared.kind().clone()), descriptor.name.parse()?);
-        Ok(Self { component, declared, kind, plugin, limits: Limits::default() })
+        Ok(Self { component, declared, kind, plugin, limits: Limits::default(), granted: None })
+    }
+
+    /// The same component as a Plugin of this name in a cluster, with the kinds that it is granted there.
+    #[must_use]
+    pub fn in_cluster(self, plugin: PluginName, limits: Limits, grants: Grants, reads: ReadGrants) -> Self {
+        Self { plugin, limits, granted: Some((grants, reads)), ..self }
     }
 
     /// The component.
@@ -103,30 +128,33 @@ impl Offline {
     }
 
     /// Calls the plugin until its requirements are final. `call` runs one call, `find` returns the objects that a
-    /// requirement selects, and `known` are objects that show whether their kinds are namespaced.
+    /// requirement selects (or why they cannot be read), and `known` are objects that show whether their kinds are
+    /// namespaced, if there is no cluster. Returns the final response, and the snapshot to which the plugin responded.
     ///
     /// # Errors
-    /// If a call or the plugin fails, or if the requirements are rejected or never settle.
+    /// If a call or the plugin fails, or if the requirements are rejected, cannot be read or never settle.
     pub fn settle(
         &self,
         mut snapshot: Snapshot,
         phase: Phase,
         known: &[Arc<Object>],
-        find: impl Fn(&Need) -> Vec<Arc<Object>>,
+        find: impl Fn(&Need) -> Result<Vec<Arc<Object>>, String>,
         mut call: impl FnMut(&Snapshot, Phase) -> Result<PluginResult, CallFailure>,
-    ) -> Result<Response, NoResponse> {
+    ) -> Result<(Response, Snapshot), NoResponse> {
         let mut rounds = Rounds::starting_with(Needs::default());
         loop {
-            let served = rounds.served().iter().map(|need| Served::new(need.id.clone(), find(need)));
-            snapshot.related = served.collect();
+            let served = rounds.served().iter().map(|need| Ok(Served::new(need.id.clone(), find(need)?)));
+            snapshot.related = served.collect::<Result<_, String>>().map_err(NoResponse::Unread)?;
+            snapshot.fit(self.limits.request_bytes);
             let response = call(&snapshot, phase).map_err(NoResponse::Call)?.map_err(NoResponse::Plugin)?;
             let parent = &snapshot.parent.key;
-            let needs = self
-                .read_grants(known, &response.requirements)
+            let guessed = || Cow::Owned(self.read_grants(known, &response.requirements));
+            let granted = self.granted.as_ref().map_or_else(guessed, |(_, reads)| Cow::Borrowed(reads));
+            let needs = granted
                 .resolve(&response.requirements, parent, self.limits.requirements)
                 .map_err(|refusal| NoResponse::Reads(refusal.into()))?;
             match rounds.answered(needs) {
-                Next::Final => return Ok(response),
+                Next::Final => return Ok((response, snapshot)),
                 Next::Again => {}
                 Next::Unsettled => return Err(NoResponse::Reads(ReadProblem::Unsettled)),
             }
@@ -138,7 +166,9 @@ impl Offline {
     /// # Errors
     /// The first violation in the response.
     pub fn validate(&self, response: &Response, parent: &ParentRef) -> Result<Desired, ResponseRejection> {
-        desired::validate(response, parent, &self.grants(response), &self.limits)
+        let guessed = || Cow::Owned(self.grants(response));
+        let granted = self.granted.as_ref().map_or_else(guessed, |(grants, _)| Cow::Borrowed(grants));
+        desired::validate(response, parent, &granted, &self.limits)
     }
 
     /// Read grants without a Plugin and a cluster: every namespace may be read. Whether a kind is namespaced follows

@@ -35,10 +35,7 @@ pub fn print(value: &Value, format: Format) -> anyhow::Result<()> {
 pub fn print_all(values: &[Value], format: Format) -> anyhow::Result<()> {
     let text = match (format, values) {
         (Format::Json, [one]) => format!("{}\n", serde_json::to_string_pretty(one)?),
-        (Format::Json, all) => {
-            let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": all});
-            format!("{}\n", serde_json::to_string_pretty(&list)?)
-        }
+        (Format::Json, all) => format!("{}\n", serde_json::to_string_pretty(&list_of(all))?),
         (Format::Yaml, all) => {
             let documents: Result<Vec<_>, _> = all.iter().map(serde_saphyr::to_string).collect();
             documents?.iter().map(|document| ensure_newline(document)).collect::<Vec<_>>().join("---\n")
@@ -46,6 +43,18 @@ pub fn print_all(values: &[Value], format: Format) -> anyhow::Result<()> {
     };
     std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
     Ok(())
+}
+
+/// Prints values as a `List`, also a single one.
+///
+/// # Errors
+/// As for [`print()`].
+pub fn print_list(values: &[Value], format: Format) -> anyhow::Result<()> {
+    print(&list_of(values), format)
+}
+
+fn list_of(values: &[Value]) -> Value {
+    serde_json::json!({"apiVersion": "v1", "kind": "List", "items": values})
 }
 
 fn ensure_newline(text: &str) -> String {

@@ -96,7 +96,8 @@ impl Deletion<'_> {
         let Some(resource) = self.resource(kind).await? else { return Ok(()) };
         let children = self.leftovers.children(kind, &resource, parents).await.map_err(|why| failed(&why))?;
         let deletes = children.into_iter().map(|child| {
-            let request = request::delete(To { resource: &resource, account }, &Delete::of(&child), None);
+            let request =
+                request::delete(To { resource: &resource, account: Some(account) }, &Delete::of(&child), None);
             async move { self.write("delete", &child, request).await }
         });
         all(deletes).await

@@ -9,7 +9,7 @@ use kube::discovery::{ApiCapabilities, Scope};
 use windlass_api::Plugin;
 use windlass_core::contract::Descriptor;
 use windlass_core::desired::{Grant, Grants};
-use windlass_core::grant;
+use windlass_core::grant::{self, SpecGrants};
 use windlass_core::ids::Gvk;
 use windlass_core::reason::PluginReason;
 use windlass_core::related::ReadGrants;
@@ -20,11 +20,13 @@ use crate::cluster::discovery::{Discovery, is_missing};
 use crate::live::Reads;
 
 /// Kinds of a plugin with their API resources.
-pub(super) type Resources = Vec<(Arc<Gvk>, ApiResource)>;
+pub type Resources = Vec<(Arc<Gvk>, ApiResource)>;
 
 /// The grants of child kinds, with the resources to watch and write.
-pub(super) struct Granted {
+pub struct Granted {
+    /// The grants.
     pub grants: Grants,
+    /// The resources of the granted kinds.
     pub resources: Resources,
 }
 
@@ -41,14 +43,16 @@ pub(super) fn withheld(descriptor: &Descriptor, plugin: &Plugin) -> Vec<Gvk> {
 }
 
 /// Looks up every granted child kind in the cluster.
-pub(super) async fn resolve(
+///
+/// # Errors
+/// If the cluster does not serve a kind, or a kind has the wrong scope; the problem's message is for users.
+pub async fn resolve(
     discovery: &Discovery,
     descriptor: &Descriptor,
-    plugin: &Plugin,
+    spec_grants: &SpecGrants,
     parent_namespaced: bool,
     host_namespace: &HostNamespace,
 ) -> Result<Granted, Problem> {
-    let spec_grants = plugin.spec.spec_grants();
     let mut grants = Vec::new();
     let mut resources = Resources::new();
     for rule in descriptor.children.iter().filter(|rule| spec_grants.may_own(&rule.kind).is_ok()) {
@@ -77,16 +81,18 @@ pub(super) async fn resolve(
 }
 
 /// Looks up the kinds that a plugin requests to read, and determines the namespaces in which it may read them.
-pub(super) async fn resolve_reads(
+///
+/// # Errors
+/// If the cluster does not serve a kind; the problem's message is for users.
+pub async fn resolve_reads(
     discovery: &Discovery,
     descriptor: &Descriptor,
-    plugin: &Plugin,
+    spec_grants: &SpecGrants,
     host_namespace: &HostNamespace,
 ) -> Result<Reads, Problem> {
     if descriptor.related.is_empty() {
         return Ok(Reads::default());
     }
-    let spec_grants = plugin.spec.spec_grants();
     let mut grants = Vec::new();
     let mut resources = HashMap::new();
     for kind in &descriptor.related {

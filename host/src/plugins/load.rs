@@ -184,9 +184,10 @@ async fn resolve(
     // The CRD may have been installed just now: a component for an older storage version must not stay live, even if
     // this component fails.
     plugins.withdraw(name, &parent.kind);
+    let (discovery, spec_grants) = (&plugins.discovery, plugin.spec.spec_grants());
     Ok(Resolved {
-        granted: grants::resolve(&plugins.discovery, descriptor, plugin, parent.namespaced, &host_namespace).await?,
-        reads: grants::resolve_reads(&plugins.discovery, descriptor, plugin, &host_namespace).await?,
+        granted: grants::resolve(discovery, descriptor, &spec_grants, parent.namespaced, &host_namespace).await?,
+        reads: grants::resolve_reads(discovery, descriptor, &spec_grants, &host_namespace).await?,
         parent,
     })
 }

@@ -51,13 +51,15 @@ use self::findings::Findings;
 use self::problem::{Problem, RESYNC, Step};
 use self::publish::Wave;
 use self::resource::parse;
-use self::settings::Settings;
 use self::shared::LastReconcile;
 use self::status::Standing;
 use crate::live::Live;
 use crate::queue::{Job, Trigger};
 pub use crd::{narrowings as crd_narrowings, shape_of as status_shape};
+pub use grants::{resolve as resolve_grants, resolve_reads};
 pub use kinds::Kinds;
+pub use resource::config_of;
+pub use settings::Settings;
 pub use shared::{Dependencies, Plugins};
 
 /// Time between checks whether a reconcile still runs for a deleted Plugin.

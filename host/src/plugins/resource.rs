@@ -33,6 +33,9 @@ pub(super) fn configured_source(plugin: &Plugin) -> Result<ConfiguredSource<'_>,
 }
 
 /// `spec.config`, as it is passed to the plugin.
-pub(super) fn config_of(plugin: &Plugin) -> serde_json::Result<Option<Arc<[u8]>>> {
+///
+/// # Errors
+/// If it cannot be written as JSON.
+pub fn config_of(plugin: &Plugin) -> serde_json::Result<Option<Arc<[u8]>>> {
     plugin.spec.config.as_ref().map(|config| serde_json::to_vec(config).map(Into::into)).transpose()
 }

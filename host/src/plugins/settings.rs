@@ -15,11 +15,16 @@ const DEFAULT_RESYNC: Duration = Duration::from_mins(10);
 
 /// The settings, as [`Live`] stores them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Settings {
+pub struct Settings {
+    /// `spec.suspend`.
     pub suspended: bool,
+    /// `spec.adopt`.
     pub adopts: bool,
+    /// `spec.deletionGuard`.
     pub guard: DeletionGuard,
+    /// `spec.concurrency`.
     pub concurrency: usize,
+    /// `spec.resync`, or the component's.
     pub resync: Duration,
 }
 
@@ -28,7 +33,7 @@ impl Settings {
     ///
     /// # Errors
     /// If a setting is invalid; the text is for users.
-    pub(super) fn of(plugin: &Plugin, descriptor: &Descriptor) -> Result<Self, String> {
+    pub fn of(plugin: &Plugin, descriptor: &Descriptor) -> Result<Self, String> {
         let spec = &plugin.spec;
         Ok(Self {
             suspended: spec.suspend,

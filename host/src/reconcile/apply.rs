@@ -406,7 +406,7 @@ impl Applier {
 fn to<'a>(live: &'a Live, kind: &Gvk) -> Result<To<'a>, WriteProblem> {
     let unwatched = || WriteProblem::Unavailable { message: format!("{kind} is not watched"), retry_after: None };
     let watch = live.child_watch(kind).ok_or_else(unwatched)?;
-    Ok(To { resource: &watch.resource, account: &live.account })
+    Ok(To { resource: &watch.resource, account: Some(&live.account) })
 }
 
 /// Sends writes that do not depend on each other. After a failure that is not the child's own, no further write begins:

@@ -3,6 +3,7 @@
 //! the live component, and one rollout for each namespace that the Plugin no longer selects.
 
 mod fleet;
+mod forecast;
 mod parents;
 mod rollout;
 mod waiting;
@@ -28,6 +29,7 @@ use crate::reason::ParentReason;
 use crate::snapshot::Snapshot;
 
 pub use fleet::{Fleet, Leavers};
+pub use forecast::{Forecast, forecast};
 pub use rollout::{Rollout, RolloutDecision, RolloutRecord};
 
 /// The limits above which deletions are blocked.

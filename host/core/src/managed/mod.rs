@@ -8,6 +8,7 @@
 //! The host creates a child by POST, which leaves an `Update` entry; it updates a child by server-side apply, which
 //! adds an `Apply` entry.
 
+mod dropped;
 mod finder;
 mod values;
 
@@ -20,6 +21,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
+pub use self::dropped::drop_created;
 use self::finder::Finder;
 use crate::ids::Uid;
 use crate::json::{self, Map, Value};

@@ -1,12 +1,14 @@
 //! Computes the plan: the ordered writes that lead from the snapshot to the desired state. The plan is empty if nothing
 //! differs.
 
+mod changes;
 mod rolling;
 
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+pub use self::changes::{Change, changes};
 use self::rolling::Rolling;
 use crate::contract::UpdateStrategy;
 use crate::desired::{APPLIED_VERSION, Desired, DesiredChild};

@@ -27,8 +27,8 @@ use self::junit::{Outcome, TestResult};
 use self::plugin::Tested;
 use super::INPUT_REJECTED;
 use super::component::ComponentArgs;
+use super::manifests::one_document;
 use super::offline::Offline;
-use super::render::one_document;
 use crate::telemetry::one_line;
 
 /// Wall-clock limit of one call: longer than in the host, so that a busy machine fails no test.

@@ -70,10 +70,10 @@ impl<'a> Tested<'a> {
         let (is_impure, has_related) = (Cell::new(false), Cell::new(false));
         let find = |need: &Need| {
             has_related.set(true);
-            match stock {
+            Ok(match stock {
                 Stock::Empty => Vec::new(),
                 Stock::Plausible => plausible(need).into_iter().collect(),
-            }
+            })
         };
         let call = |snapshot: &Snapshot, phase| {
             let mut request = snapshot.request(phase);
@@ -93,7 +93,7 @@ impl<'a> Tested<'a> {
             result
         };
         let response = match self.offline.settle(snapshot, phase, &[], find, call) {
-            Ok(response) => response,
+            Ok((response, _)) => response,
             Err(stopped) => return Ok(without_response(stopped, has_related.get())),
         };
         let desired = match self.offline.validate(&response, &parent_ref) {
@@ -141,6 +141,7 @@ fn without_response(stopped: NoResponse, has_related: bool) -> Answer {
     match stopped {
         NoResponse::Call(failure) => Answer::Trap(failure.to_string()),
         NoResponse::Reads(problem) => Answer::Rejected(problem.to_string()),
+        NoResponse::Unread(message) => Answer::Rejected(message),
         NoResponse::Plugin(Failure::Invalid(message)) => Answer::Invalid(message),
         NoResponse::Plugin(Failure::Retry { message, .. }) => Answer::Retry(message),
         NoResponse::Plugin(Failure::Failed(message)) => Answer::Failed { message, has_related },

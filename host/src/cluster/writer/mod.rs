@@ -2,6 +2,7 @@
 //! that other modules send through the same client.
 
 pub mod audit;
+pub mod dry_run;
 pub mod request;
 pub mod response;
 

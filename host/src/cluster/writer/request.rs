@@ -27,8 +27,8 @@ pub type Built = Result<Request<Vec<u8>>, WriteProblem>;
 pub struct To<'a> {
     /// The child's kind.
     pub resource: &'a ApiResource,
-    /// The Plugin's ServiceAccount.
-    pub account: &'a Account,
+    /// The Plugin's ServiceAccount; none for the client's own user.
+    pub account: Option<&'a Account>,
 }
 
 impl To<'_> {
@@ -201,20 +201,19 @@ fn status_with(
         )
         .map_err(unbuilt)?;
     *request.body_mut() = text(&body).into_bytes();
-    if let Some(account) = account {
-        account.sign(&mut request);
-    }
-    Ok(metadata_only(request))
+    Ok(metadata_only(signed(account, request)))
 }
 
-/// Sends a request about a child as the Plugin's ServiceAccount: Kubernetes' RBAC decides, and the audit log names the
-/// plugin.
+/// Sends a request of the host about a child as the Plugin's ServiceAccount: Kubernetes' RBAC decides, and the audit log
+/// names the plugin.
 fn as_plugin(to: To<'_>, request: Request<Vec<u8>>) -> Request<Vec<u8>> {
     signed(to.account, metadata_only(request))
 }
 
-fn signed(account: &Account, mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
-    account.sign(&mut request);
+fn signed(account: Option<&Account>, mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+    if let Some(account) = account {
+        account.sign(&mut request);
+    }
     request
 }
 
@@ -231,6 +230,6 @@ fn text(body: &Map) -> String {
 
 // Takes the error by value for `map_err`.
 #[expect(clippy::needless_pass_by_value)]
-fn unbuilt(error: kube::core::request::Error) -> WriteProblem {
+pub(super) fn unbuilt(error: kube::core::request::Error) -> WriteProblem {
     WriteProblem::Unavailable { message: format!("the request could not be built: {error}"), retry_after: None }
 }

@@ -1,12 +1,14 @@
-//! Commands that need no cluster, compared with the behaviour on a cluster.
+//! Commands that show what a component would do, without a cluster and against one.
 
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
 
+mod diff;
+
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_e2e::{Env, guest, run_offline, text};
+use windlass_e2e::{guest, run_offline, shared, text};
 
 /// The path of a guest, as an argument.
 fn path(name: &str) -> String {
@@ -66,11 +68,7 @@ fn assert_has(object: &Value, body: &Value, path: &str) {
 #[test]
 fn render_prints_the_children_that_the_cluster_got() {
     const APPLIED: &str = "windlass.dev/applied";
-    let env = Env::start();
-    let _host = env.start_host();
-    env.push(&guest("echo"), "echo", &[]);
-    env.wait_live("echo", &guest("echo"));
-    let ns = env.namespace("render");
+    let ns = shared().env.namespace("render");
     ns.echo("web", 3, "nginx:1");
     let parent = ns.wait_settled("web");
     let pods = by_name(ns.pods());
@@ -223,6 +221,57 @@ fn render_returns_children_for_every_sample_of_the_repository() {
         let rendered: Value = serde_json::from_str(&printed).expect("JSON");
         assert_ne!(rendered["children"], json!([]), "{sample}: {stderr}");
     }
+}
+
+/// Renders these parents from one file, and returns the exit code, standard output and standard error.
+fn render_several(parents: &[Value], more: &[&str]) -> (i32, String, String) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (component, parents) = (path("echo"), file(&folder, &json!(parents)));
+    run_offline(&[&["render", &component, "-f", &parents][..], more].concat())
+}
+
+fn named(name: &str, replicas: u32) -> Value {
+    let mut echo = echo(replicas, "nginx:1");
+    echo["metadata"]["name"] = json!(name);
+    echo
+}
+
+#[test]
+fn render_prints_the_children_of_several_parents_in_their_order() {
+    let (code, printed, stderr) = render_several(&[named("b", 2), named("a", 1)], &[]);
+    assert_eq!(code, 0, "{stderr}");
+    let names: Vec<_> = printed.lines().filter_map(|line| line.strip_prefix("  name: ")).collect();
+    assert_eq!(names, ["b-0", "b-1", "a-0"], "{printed}");
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (component, first) = (path("echo"), file(&folder, &named("b", 1)));
+    let second = folder.path().join("second.json");
+    std::fs::write(&second, named("a", 1).to_string()).expect("a temporary file");
+    let (code, printed, stderr) =
+        run_offline(&["render", &component, "-f", &first, "-f", &second.to_string_lossy(), "-o", "json"]);
+    assert_eq!(code, 0, "{stderr}");
+    let list: Value = serde_json::from_str(&printed).expect("JSON");
+    assert_eq!(list["kind"], "List");
+    let parents: Vec<_> =
+        list["items"].as_array().expect("items").iter().map(|one| text(one, "/parent/name")).collect();
+    assert_eq!(parents, ["b", "a"], "{list:#}");
+}
+
+#[test]
+fn render_of_several_parents_prints_the_others_if_one_fails_and_exits_with_the_largest_code() {
+    let (code, printed, stderr) = render_several(&[named("bad", 1001), named("good", 1)], &["--no-validate"]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(printed.contains("name: good-0"), "{printed}");
+    assert!(stderr.contains("error: Echo shop/bad in "), "{stderr}");
+
+    let mut invalid = named("invalid", 1);
+    invalid["spec"]["image"] = json!(7);
+    let (code, printed, stderr) = render_several(&[invalid, named("good", 1)], &["-o", "json"]);
+    assert_eq!(code, 6, "{stderr}");
+    assert!(stderr.contains("error: Echo shop/invalid in ") && stderr.contains("spec.image"), "{stderr}");
+    let list: Value = serde_json::from_str(&printed).expect("JSON");
+    assert_eq!(list["items"][0]["failure"]["kind"], "schema", "{list:#}");
+    assert_eq!(list["items"][1]["children"].as_array().map(Vec::len), Some(1), "{list:#}");
 }
 
 #[test]

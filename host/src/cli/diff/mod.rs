@@ -1,0 +1,125 @@
+//! `windlass diff`: shows what a component would change in a cluster, by dry runs with the user's own permissions.
+//! Nothing is written.
+
+mod cluster;
+mod external;
+mod parents;
+mod preview;
+mod report;
+mod send;
+mod text;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::bail;
+use futures::StreamExt as _;
+use windlass_core::ids::PluginName;
+
+use self::cluster::Scope;
+use self::external::External;
+use self::preview::Previewer;
+use self::report::Report;
+use super::COMMAND_FAILED;
+use super::component::ComponentArgs;
+
+/// Exit code: there are differences. The same as of `kubectl diff`.
+const DIFFERENCES: u8 = 1;
+
+/// Number of parents that are previewed at once: enough to hide the round trips, few enough that the API server's fair
+/// queues hardly notice.
+const PARALLEL_PARENTS: usize = 4;
+
+/// Flags of `windlass diff`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  windlass diff echo.wasm -n shop
+  windlass diff echo.wasm demo -n shop --status
+  windlass diff oci://registry.example/team/echo:1.3 -A
+  windlass diff echo.wasm -A -l team=blue --config new-config.yaml
+  KUBECTL_EXTERNAL_DIFF='diff -u -N -w' windlass diff echo.wasm -A
+
+The component is called for each live parent, as the host calls it: with the live children, the objects that the plugin \
+requires, and the config, grants and limits of the installed Plugin of its name. Each write that would follow is sent \
+as a dry run, so the API server applies defaults, admission and field ownership, and stores nothing. Your own user \
+reads and sends all of this, and needs the permissions for it: get and list of parents, children, related objects and \
+the Plugin; create and patch of children, and update if a field is dropped from a child that was never changed. For \
+cluster-scoped parents, it also needs to get the Secret windlass-mark-key in the host's namespace.
+
+Standard output has a unified diff for each object: from the live one, or /dev/null for a new one, to the one after \
+the change, or /dev/null for a deleted one. Not shown: managedFields, generation, resourceVersion, creationTimestamp, \
+the status of children, and the annotation with the hash of the desired state. Blocked deletions are marked; they wait \
+until a user allows them. A parent that is suspended, not selected or being deleted is left out, with a note. Random \
+values of the plugin differ from those of the host. If KUBECTL_EXTERNAL_DIFF is set, that program compares the objects, \
+as for kubectl.
+
+Exit codes:
+  0  there is no difference
+  1  there are differences
+  2  wrong usage
+  3  the command failed, or a parent or an object could not be previewed; the messages say why")]
+pub struct Args {
+    #[command(flatten)]
+    component: ComponentArgs,
+    /// Name of one parent; default: all parents
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Namespace of the parents; default: that of the kubeconfig's context
+    #[arg(short, long, conflicts_with = "all_namespaces")]
+    namespace: Option<String>,
+    /// Parents in all namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Label selector of the parents
+    #[arg(short = 'l', long)]
+    selector: Option<String>,
+    /// Plugin whose children, config, grants and limits are used; default: the name that the component declares
+    #[arg(long, value_name = "NAME")]
+    plugin: Option<PluginName>,
+    /// The Plugin's new spec.config: a YAML or JSON file; default: that of the installed Plugin
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Show the parents as well: their status after the next reconcile
+    #[arg(long)]
+    status: bool,
+    /// Show the values of Secrets instead of masking them
+    #[arg(long)]
+    show_secrets: bool,
+    /// When to use colours; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, value_enum, default_value_t = clap::ColorChoice::Auto, value_name = "WHEN")]
+    color: clap::ColorChoice,
+    /// Namespace of the host
+    #[arg(long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system", value_name = "NAMESPACE")]
+    host_namespace: String,
+}
+
+/// Shows the differences of all parents.
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    let external = External::from_environment()?;
+    let component = args.component.load()?;
+    super::block_on(async {
+        let scope = Scope::find(args, component).await?;
+        let parents = parents::list(args, &scope).await?;
+        if let (Some(name), true) = (&args.name, parents.selected.is_empty() && parents.notes.is_empty()) {
+            let place = scope.namespace.as_deref().map(|namespace| format!(" in namespace {namespace}"));
+            bail!("{} {name} does not exist{}", scope.offline.kind().kind, place.unwrap_or_default());
+        }
+        let mut report = Report::new(args, &scope, external);
+        parents.notes.iter().for_each(|note| Report::note(note));
+        let previewer = Previewer::new(args, Arc::new(scope), parents.children);
+        // In the order of the parents, so that two runs can be compared.
+        let mut previews =
+            futures::stream::iter(parents.selected).map(|parent| previewer.preview(parent)).buffered(PARALLEL_PARENTS);
+        while let Some(preview) = previews.next().await {
+            report.add(preview)?;
+        }
+        drop(previews);
+        let end = report.end()?;
+        Ok(match (end.errors, end.differences) {
+            (1.., _) => ExitCode::from(COMMAND_FAILED),
+            (0, 1..) => ExitCode::from(DIFFERENCES),
+            (0, 0) => ExitCode::SUCCESS,
+        })
+    })
+}

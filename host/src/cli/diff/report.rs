@@ -1,0 +1,196 @@
+//! Prints previews: diffs to standard output, notes, errors and the summary to standard error.
+
+use std::io::Write as _;
+
+use anstream::AutoStream;
+use windlass_core::guard::DeletionGuard;
+
+use super::Args;
+use super::cluster::Scope;
+use super::external::External;
+use super::preview::{Pair, Preview, Verb};
+use super::text::Texts;
+
+/// Prints previews as they come, and counts.
+pub struct Report {
+    shows_secrets: bool,
+    shows_status: bool,
+    color: anstream::ColorChoice,
+    external: Option<External>,
+    /// The guard, if the component or its config is new and all parents are previewed.
+    rollout: Option<DeletionGuard>,
+    is_new: bool,
+    totals: Totals,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Totals {
+    parents: usize,
+    differing: usize,
+    blocked: usize,
+    errors: usize,
+    /// Deletions that no user asked for, and all children.
+    deletions: usize,
+    children: usize,
+}
+
+/// The result of a diff.
+pub struct End {
+    /// Number of objects that differ.
+    pub differences: usize,
+    /// Number of parents and objects that could not be previewed.
+    pub errors: usize,
+}
+
+impl Report {
+    /// An empty report.
+    pub fn new(args: &Args, scope: &Scope, external: Option<External>) -> Self {
+        let is_partial = args.name.is_some() || args.selector.is_some();
+        Self {
+            shows_secrets: args.show_secrets,
+            shows_status: args.status,
+            color: match args.color {
+                clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
+                clap::ColorChoice::Always => anstream::ColorChoice::Always,
+                clap::ColorChoice::Never => anstream::ColorChoice::Never,
+            },
+            external,
+            rollout: (scope.is_new && !is_partial).then_some(scope.guard),
+            is_new: scope.is_new,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Prints a note.
+    pub fn note(note: &str) {
+        eprintln!("note: {note}");
+    }
+
+    /// Prints a preview.
+    ///
+    /// # Errors
+    /// If standard output is closed, or an object cannot be written.
+    pub fn add(&mut self, preview: Preview) -> anyhow::Result<()> {
+        let Preview { parent, objects, notes, errors, forecast } = preview;
+        self.totals.parents += 1;
+        self.totals.deletions += forecast.deletions;
+        self.totals.children += forecast.children;
+        self.totals.errors += errors.len();
+        for note in notes {
+            Self::note(&format!("{parent}: {note}"));
+        }
+        for error in errors {
+            eprintln!("error: {parent}: {error}");
+        }
+        for pair in objects {
+            let is_blocked = forecast.blocked.is_some() && self.is_deletion(&pair);
+            self.totals.blocked += usize::from(is_blocked);
+            let title = title(&parent, &pair, is_blocked);
+            if let Some(texts) = Texts::of(pair, self.shows_secrets, self.shows_status)? {
+                self.totals.differing += 1;
+                self.show(&title, &texts)?;
+            }
+        }
+        if let Some(blocked) = forecast.blocked {
+            Self::note(&format!("{parent}: {blocked}"));
+        }
+        Ok(())
+    }
+
+    /// Whether the guard counts the change as a deletion: with a new component, recreated children as well.
+    fn is_deletion(&self, pair: &Pair) -> bool {
+        pair.verb == Verb::Delete || pair.verb == Verb::Recreate && self.is_new
+    }
+
+    fn show(&self, title: &str, texts: &Texts) -> anyhow::Result<()> {
+        if let Some(external) = &self.external {
+            return external.add(texts);
+        }
+        let mut out = AutoStream::new(std::io::stdout(), self.color);
+        write!(out, "# {title}\n{}", texts.unified())?;
+        Ok(())
+    }
+
+    /// Runs the external program, if there is one, and prints the summary.
+    ///
+    /// # Errors
+    /// If the external program fails.
+    pub fn end(mut self) -> anyhow::Result<End> {
+        let totals = self.totals;
+        let is_external = self.external.is_some();
+        let has_found = self.external.take().filter(|_| totals.differing > 0).map(External::run).transpose()?;
+        if let Some(guard) = self.rollout
+            && totals.blocked == 0
+            && guard.blocks_rollout(totals.deletions, totals.children)
+        {
+            Self::note(&format!(
+                "{} of {} children of these parents would be deleted. The host blocks these deletions at the Plugin until \
+                 a user allows them, if the share is as large over all parents of the Plugin",
+                totals.deletions, totals.children
+            ));
+        }
+        eprintln!("{}", totals.summary());
+        // The external program may ignore differences, for example of white space.
+        let differences = if is_external && has_found != Some(true) { 0 } else { totals.differing };
+        Ok(End { differences, errors: totals.errors })
+    }
+}
+
+impl Totals {
+    /// As in `3 parents, 2 objects differ, 1 deletion blocked, 1 error`.
+    fn summary(&self) -> String {
+        let count = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+        let verb = if self.differing == 1 { "differs" } else { "differ" };
+        let mut parts = vec![count(self.parents, "parent"), format!("{} {verb}", count(self.differing, "object"))];
+        if self.blocked > 0 {
+            parts.push(format!("{} blocked", count(self.blocked, "deletion")));
+        }
+        if self.errors > 0 {
+            parts.push(count(self.errors, "error"));
+        }
+        parts.join(", ")
+    }
+}
+
+/// The line above a diff.
+fn title(parent: &str, pair: &Pair, is_blocked: bool) -> String {
+    let blocked = if is_blocked { " (blocked until a user allows it)" } else { "" };
+    let id = &pair.id;
+    match pair.verb {
+        Verb::Create => format!("{parent}: create {id}"),
+        Verb::Adopt => format!("{parent}: adopt {id}"),
+        Verb::Update => format!("{parent}: update {id}"),
+        Verb::Recreate => format!("{parent}: recreate {id}{blocked}"),
+        Verb::Delete => format!("{parent}: delete {id}{blocked}"),
+        Verb::Parent => format!("{parent}: the parent itself"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use windlass_core::ids::{Gvk, ObjectKey};
+    use windlass_core::plan::ChildId;
+
+    use super::*;
+
+    #[test]
+    fn summary_counts_parents_differences_blocked_deletions_and_errors() {
+        let totals = Totals { parents: 3, differing: 2, ..Totals::default() };
+        assert_eq!(totals.summary(), "3 parents, 2 objects differ");
+        let totals = Totals { parents: 1, differing: 1, blocked: 1, errors: 2, ..totals };
+        assert_eq!(totals.summary(), "1 parent, 1 object differs, 1 deletion blocked, 2 errors");
+    }
+
+    #[test]
+    fn title_names_parent_verb_and_child_and_marks_a_blocked_deletion() {
+        let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
+        let id = ChildId { kind, key: ObjectKey::new(Some("shop"), "web-0") };
+        let of = |verb| Pair { verb, id: id.clone(), before: None, after: None };
+        assert_eq!(title("Echo shop/web", &of(Verb::Update), false), "Echo shop/web: update Pod shop/web-0");
+        let blocked = title("Echo shop/web", &of(Verb::Delete), true);
+        assert_eq!(blocked, "Echo shop/web: delete Pod shop/web-0 (blocked until a user allows it)");
+    }
+}

@@ -1,0 +1,157 @@
+//! Sends the dry runs of one child's change, as the host's writes follow each other.
+
+use std::sync::Arc;
+
+use kube::Client;
+use kube::core::ApiResource;
+use serde_json::Value;
+use windlass_core::claim::{Claim, claim, may_be_adopted};
+use windlass_core::desired::DesiredChild;
+use windlass_core::json::{self, Value as CoreValue};
+use windlass_core::managed::{CreateEntry, drop_created};
+use windlass_core::object::Object;
+use windlass_core::outcome::WriteProblem;
+use windlass_core::plan::Target;
+use windlass_core::snapshot::Snapshot;
+
+use super::parents::{Children, object};
+use crate::cluster::writer::dry_run::DryRun;
+use crate::cluster::writer::request::Force;
+use crate::cluster::writer::response::{already_exists, conflict_of, problem_of};
+
+/// Depth limit for parsing objects of the API server.
+const DEPTH: usize = 255;
+
+/// A child after its change, and the live object that an unexpected one was found to be.
+pub struct Changed {
+    /// The object as the API server would store it.
+    pub after: Value,
+    /// The existing object, if the child's name is taken by one that the plugin adopts.
+    pub adopted: Option<Arc<Object>>,
+}
+
+/// Previews the creation of a child.
+///
+/// # Errors
+/// If the API server rejects it, or if its name belongs to an object that is not this parent's.
+pub async fn create(
+    (client, resource): (&Client, &ApiResource),
+    (snapshot, children): (&Snapshot, &Children),
+    child: &DesiredChild,
+    adopts: bool,
+) -> Result<Changed, WriteProblem> {
+    match DryRun::create(resource, child)?.send(client).await {
+        Ok(text) => Ok(Changed { after: parsed(&text)?, adopted: None }),
+        Err(error) if already_exists(&error) => {
+            let found =
+                object(client, (&child.kind, resource), &child.key).await.map_err(|error| unavailable(&error))?;
+            let found = found.ok_or(WriteProblem::Outdated)?;
+            let adopts = adopts && may_be_adopted(&found, child);
+            match claim(&found, snapshot, adopts, |plugin| children.gone.contains(plugin)) {
+                Claim::Restore | Claim::Adopt => {
+                    let target = Target {
+                        uid: found.uid.clone(),
+                        resource_version: found.resource_version,
+                        create_entry: None,
+                        differing: None,
+                    };
+                    let after = apply((client, resource), child, &target, &found).await?;
+                    Ok(Changed { after, adopted: Some(found) })
+                }
+                Claim::Unseen => Err(WriteProblem::CacheBehind),
+                Claim::Orphaned | Claim::Foreign => Err(WriteProblem::Taken),
+            }
+        }
+        Err(error) => Err(problem_of(&error)),
+    }
+}
+
+/// Previews the creation of a child that takes the place of a live one.
+///
+/// # Errors
+/// If the API server rejects it.
+pub async fn recreate(
+    (client, resource): (&Client, &ApiResource),
+    child: &DesiredChild,
+) -> Result<Value, WriteProblem> {
+    let sent = DryRun::create_unnamed(resource, child)?.send(client).await;
+    let mut created = parsed(&sent.map_err(|error| problem_of(&error))?)?;
+    if let Some(meta) = created.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.remove("generateName");
+        meta.insert("name".to_owned(), (&*child.key.name).into());
+        // The new object has another UID, which is not known.
+        meta.remove("uid");
+    }
+    Ok(created)
+}
+
+/// Previews the apply of a child to a live object.
+///
+/// # Errors
+/// If the API server rejects it, or if it conflicts with another field manager.
+pub async fn apply(
+    (client, resource): (&Client, &ApiResource),
+    child: &DesiredChild,
+    target: &Target,
+    live: &Object,
+) -> Result<Value, WriteProblem> {
+    let send =
+        async |force| Ok::<_, WriteProblem>(DryRun::apply(resource, child, &target.uid, force)?.send(client).await);
+    let applied = match send(Force::No).await? {
+        Ok(text) => text,
+        Err(error) => match conflict_of(&error) {
+            // The host forces its apply in the same cases.
+            Some(conflict) if conflict.only_drift || child.force_ownership => {
+                send(Force::Yes).await?.map_err(|error| problem_of(&error))?
+            }
+            Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }),
+            None => return Err(problem_of(&error)),
+        },
+    };
+    if !matches!(target.create_entry, Some(CreateEntry::MustGo { .. })) {
+        return parsed(&applied);
+    }
+    // The host removes its create entry from managedFields before the apply, which removes fields that only the entry
+    // owned. A dry run cannot build on another, so these fields are removed here; the API server then sets defaults.
+    let Ok(CoreValue::Object(mut after)) = json::parse(applied.as_bytes(), DEPTH) else { return parsed(&applied) };
+    if !drop_created(&mut after) {
+        return parsed(&applied);
+    }
+    let replaced = DryRun::replace(resource, live, &after)?.send(client).await;
+    parsed(&replaced.map_err(|error| problem_of(&error))?)
+}
+
+/// An object from the API server's response.
+///
+/// # Errors
+/// If the response is not JSON.
+pub fn parsed(text: &str) -> Result<Value, WriteProblem> {
+    serde_json::from_str(text).map_err(|error| WriteProblem::Unavailable {
+        message: format!("the API server's response is not valid JSON: {error}"),
+        retry_after: None,
+    })
+}
+
+fn unavailable(error: &anyhow::Error) -> WriteProblem {
+    WriteProblem::Unavailable { message: format!("{error:#}"), retry_after: None }
+}
+
+/// Why a child cannot be previewed, for the user of the command.
+pub fn reason(problem: &WriteProblem) -> String {
+    match problem {
+        WriteProblem::Taken => {
+            "its name belongs to an object that is not a child of this parent; rename or delete that object, or set \
+             spec.adopt of the Plugin"
+                .to_owned()
+        }
+        WriteProblem::FieldConflict { conflicts } => format!(
+            "other field managers own fields that the plugin sets: {}; remove the fields from one of the two",
+            conflicts.join(", ")
+        ),
+        WriteProblem::CacheBehind | WriteProblem::Outdated => {
+            "it changed while this command ran; run the command again".to_owned()
+        }
+        WriteProblem::NamespaceTerminating => "its namespace is being deleted".to_owned(),
+        WriteProblem::Rejected { message, .. } | WriteProblem::Unavailable { message, .. } => message.clone(),
+    }
+}

@@ -1,0 +1,276 @@
+//! `windlass render`: prints a component's responses for parents from files. It needs no cluster, and runs the same code
+//! as the host.
+
+mod input;
+mod status;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use windlass_core::contract::{CallReport, Failure, Note, Phase};
+use windlass_core::json::Value as CoreValue;
+use windlass_core::object::Object;
+use windlass_core::related::{Need, ReadProblem};
+use windlass_core::snapshot::Snapshot;
+use windlass_sandbox::{Ambient, run_here};
+
+use self::input::{Given, Input, read_parents, title};
+use self::status::keep_status;
+use super::component::ComponentArgs;
+use super::manifests::check_standard_input;
+use super::offline::{NoResponse, Offline, event, existing_child, requirement};
+use super::output::{Format, print, print_all, print_list};
+use super::{INPUT_REJECTED, INVALID_PARENT, schema, secrets};
+use crate::telemetry::one_line;
+
+/// Flags of `windlass render`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  windlass render echo.wasm -f echo.yaml
+  windlass render echo.wasm -f echo.yaml | kubectl diff -f -
+  kubectl get echo demo -o yaml | windlass render echo.wasm -f - -o full
+  windlass render echo.wasm -f echo.yaml --children pods.yaml
+  kubectl get secrets,nodes -A -o yaml | windlass render echo.wasm -f echo.yaml --related -
+  kubectl get echoes -A -o yaml | windlass render echo.wasm -f - -o json
+  windlass render echo.wasm -f team-a.yaml -f team-b.yaml
+
+Each parent gets the defaults of the CRD that the component carries, and must match its schema; CEL rules are not \
+evaluated. The status is printed as the API server would store it. The plugin's log is written to standard error. \
+With several parents, the children are printed in the order of the parents, and -o json or full prints a List whose \
+items name their parent; if one parent fails, the others are printed. \
+--kubeconfig and --context are used only for a component in `configmap/NAMESPACE/NAME`. To compare with the objects \
+of a cluster, see `windlass diff`.
+
+Exit codes, the largest of all parents:
+  0  the response was printed
+  1  the plugin returned a failure, or its response was rejected
+  2  wrong usage
+  3  the command failed; the message says why
+  6  the parent does not match the schema of the component's CRD")]
+pub struct Args {
+    #[command(flatten)]
+    component: ComponentArgs,
+    /// Parents: a YAML or JSON file, or - for standard input; may be repeated. The objects of the parent kind are the
+    /// parents; the other objects are related objects
+    #[arg(short = 'f', long = "filename", value_name = "PARENT", required = true)]
+    parents: Vec<PathBuf>,
+    /// Existing children: a file of YAML documents, a List, or a JSON array. With several parents, each child belongs
+    /// to the parent that its controlling ownerReference names
+    #[arg(long, value_name = "FILE")]
+    children: Option<PathBuf>,
+    /// Objects that the plugin may require: a file of YAML documents, a List, or a JSON array. A kind whose objects
+    /// have no namespace counts as cluster-scoped
+    #[arg(long, value_name = "FILE")]
+    related: Option<PathBuf>,
+    /// The Plugin's spec.config: a YAML or JSON file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Pass the parents to the plugin even if they do not match the schema of the component's CRD
+    #[arg(long)]
+    no_validate: bool,
+    /// Call the plugin as for parents that are being deleted: the children that are printed are those that must still
+    /// exist during clean-up
+    #[arg(long)]
+    finalize: bool,
+    /// Print the values of Secrets instead of masking them
+    #[arg(long)]
+    show_secrets: bool,
+    /// What to print
+    #[arg(short, long, value_enum, default_value = "yaml")]
+    output: Output,
+}
+
+/// The part of a response to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// The desired children, as YAML documents
+    Yaml,
+    /// The whole response as JSON: children, status, events, requirements
+    Json,
+    /// The whole response as YAML
+    Full,
+}
+
+/// The response for one parent, and its exit code.
+struct Rendered {
+    response: Value,
+    code: u8,
+}
+
+/// Prints the desired children, or the whole responses.
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    check_standard_input(args.parents.iter().chain(&args.children).chain(&args.related).chain(&args.config))?;
+    let offline = Offline::new(args.component.load()?)?;
+    let (parents, beside) = read_parents(&args.parents, offline.kind())?;
+    let input = Input::read(args, beside, parents.len() > 1)?;
+    if !args.no_validate && offline.schema().is_some_and(schema::has_rules) {
+        eprintln!("note: the CRD has CEL rules, which are not evaluated here");
+    }
+    if input.has_several {
+        input.report_orphans(&parents);
+    }
+    let rendered = parents.into_iter().map(|given| render_one(args, &offline, &input, given));
+    let rendered = rendered.collect::<anyhow::Result<Vec<_>>>()?;
+    let code = rendered.iter().map(|one| one.code).max().unwrap_or_default();
+    let responses: Vec<_> = rendered.into_iter().map(|one| one.response).filter(|one| !one.is_null()).collect();
+    let format = if args.output == Output::Json { Format::Json } else { Format::Yaml };
+    match (args.output, &*responses) {
+        (Output::Yaml, all) => {
+            let children = all.iter().filter_map(|one| one.get("children").and_then(Value::as_array));
+            let children: Vec<_> = children.flatten().cloned().collect();
+            print_all(&children, format)?;
+        }
+        (Output::Json | Output::Full, all) if input.has_several => print_list(all, format)?,
+        (Output::Json | Output::Full, all) => all.iter().try_for_each(|one| print(one, format))?,
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Renders one parent, and reports its problems. The response is null if there is nothing to print for the parent.
+fn render_one(args: &Args, offline: &Offline, input: &Input, given: Given) -> anyhow::Result<Rendered> {
+    let Given { file, mut object } = given;
+    let name = title(&object);
+    let whose = format!("{name} in {}", file.display());
+    let schema = offline.schema();
+    if let Some(schema) = schema.filter(|_| !args.no_validate) {
+        schema::fill_in(schema, &mut object);
+        let problems = schema::problems(schema, &object);
+        if !problems.is_empty() {
+            eprintln!("error: {whose} does not fit the schema of the component's CRD:");
+            for problem in &problems {
+                eprintln!("  {}", one_line(problem));
+            }
+            let problems: Vec<_> = problems.iter().map(|problem| one_line(problem)).collect();
+            let failure = if input.has_several { failed("schema", &problems.join("; ")) } else { Value::Null };
+            let failure = if failure.is_null() { failure } else { named(failure, &object) };
+            return Ok(Rendered { response: failure, code: INVALID_PARENT });
+        }
+    }
+    let children = input.children_of(&object);
+    let parent_name = if input.has_several { Some(&*name) } else { None };
+    let parent = offline.parent(object.clone()).with_context(|| format!("{whose} is not a valid parent"))?;
+    let mut response = render(args, offline, input, (parent, children), parent_name)?;
+    if let Some(status) = response.get_mut("status").filter(|status| !status.is_null()) {
+        keep_status(schema, offline.declared().crd().is_some(), status);
+    }
+    let failure = response.pointer("/failure/message").and_then(Value::as_str);
+    let code = if failure.is_some() { INPUT_REJECTED } else { 0 };
+    if let Some(message) = failure.filter(|_| args.output == Output::Yaml || input.has_several) {
+        eprintln!("error: {whose}: {}", one_line(message));
+    }
+    let response = if input.has_several { named(response, &object) } else { response };
+    Ok(Rendered { response, code })
+}
+
+/// A response with the parent that it is about.
+fn named(mut response: Value, parent: &Value) -> Value {
+    if let Some(response) = response.as_object_mut() {
+        let mut reference = json!({"apiVersion": parent.get("apiVersion"), "kind": parent.get("kind")});
+        for field in ["namespace", "name"] {
+            if let (Some(reference), Some(value)) =
+                (reference.as_object_mut(), parent.pointer(&format!("/metadata/{field}")))
+            {
+                reference.insert(field.to_owned(), value.clone());
+            }
+        }
+        response.insert("parent".to_owned(), reference);
+    }
+    response
+}
+
+fn render(
+    args: &Args,
+    offline: &Offline,
+    input: &Input,
+    (parent, children): (Object, Vec<Value>),
+    parent_name: Option<&str>,
+) -> anyhow::Result<Value> {
+    let parent_ref = offline.parent_ref(&parent);
+    let children = children.into_iter().map(|child| existing_child(child, &parent_ref));
+    let children = children.collect::<anyhow::Result<Vec<_>>>()?;
+    let snapshot = Snapshot::new(parent_ref.clone(), Arc::new(parent), children, input.config.clone(), |_| false);
+    let phase = if args.finalize { Phase::Finalize } else { Phase::Sync };
+    let related = &input.related;
+    let find = |need: &Need| Ok(related.iter().filter(|object| need.selects(object)).cloned().collect());
+    let call = |snapshot: &Snapshot, phase| {
+        // A fixed seed, so that the same input gives the same output.
+        let ambient = Ambient::now([0; 32]);
+        let (result, report) =
+            run_here(offline.component().reconcile(&snapshot.request(phase), &offline.limits, ambient));
+        print_logs(&report, parent_name);
+        result
+    };
+    let response = match offline.settle(snapshot, phase, related, find, call) {
+        Ok((response, _)) => response,
+        Err(stopped) => return Ok(without_response(&stopped)),
+    };
+    let desired = match offline.validate(&response, &parent_ref) {
+        Ok(desired) => desired,
+        Err(refusal) => return Ok(failed("refused", &refusal.to_string())),
+    };
+    let bodies = desired.children.iter().map(|child| {
+        let mut body: Value = serde_json::from_str(&CoreValue::Object(child.body.clone()).to_string())?;
+        if !args.show_secrets {
+            secrets::mask(&mut body);
+        }
+        Ok(body)
+    });
+    let status = match &response.status {
+        Some(status) => serde_json::from_slice(status)?,
+        None => Value::Null,
+    };
+    let mut rendered = json!({
+        "children": bodies.collect::<anyhow::Result<Vec<_>>>()?,
+        "status": status,
+        "events": response.events.iter().map(event).collect::<Vec<_>>(),
+        "requeueMs": response.requeue,
+    });
+    if let Some(rendered) = rendered.as_object_mut() {
+        if args.finalize {
+            rendered.insert("finalized".to_owned(), response.finalized.into());
+        }
+        if !response.requirements.is_empty() {
+            rendered.insert("requirements".to_owned(), response.requirements.iter().map(requirement).collect());
+        }
+    }
+    Ok(rendered)
+}
+
+/// The output if there is no response.
+fn without_response(stopped: &NoResponse) -> Value {
+    let kind = match stopped {
+        NoResponse::Call(_) => "call",
+        NoResponse::Plugin(Failure::Invalid(_)) => "invalid",
+        NoResponse::Plugin(Failure::Failed(_)) => "failed",
+        NoResponse::Plugin(Failure::Retry { .. }) => "retry",
+        NoResponse::Reads(ReadProblem::Unsettled) => "unsettled",
+        NoResponse::Reads(_) => "refused",
+        NoResponse::Unread(_) => "unread",
+    };
+    failed(kind, &stopped.to_string())
+}
+
+fn failed(kind: &str, message: &str) -> Value {
+    json!({"failure": {"kind": kind, "message": message}})
+}
+
+/// Prints the plugin's log to standard error, one line per entry. `parent` is named if there are several.
+fn print_logs(report: &CallReport, parent: Option<&str>) {
+    let of_parent = parent.map(|parent| format!("{parent}: ")).unwrap_or_default();
+    for note in &report.notes {
+        if let Note::Log { level, message, fields } = note {
+            let mut line = message.clone();
+            for (name, value) in fields {
+                line.extend([" ", name, "=", value]);
+            }
+            let level = format!("{level:?}").to_lowercase();
+            eprintln!("{of_parent}plugin {level}: {}", one_line(&line));
+        }
+    }
+    if report.notes_dropped > 0 {
+        eprintln!("note: {of_parent}the plugin's log exceeds the limit ({} entries dropped)", report.notes_dropped);
+    }
+}

@@ -1,0 +1,167 @@
+//! Dry runs of the host's writes: the API server validates, defaults and admits the object, returns it as it would be
+//! stored, and stores nothing.
+
+use http::{HeaderValue, Request, header};
+use kube::{Client, Resource as _};
+use kube::api::PostParams;
+use kube::core::{ApiResource, DynamicObject};
+use windlass_core::desired::DesiredChild;
+use windlass_core::ids::Uid;
+use windlass_core::json::Map;
+use windlass_core::names::FIELD_MANAGER;
+use windlass_core::object::Object;
+use windlass_core::outcome::WriteProblem;
+
+use super::request::{self, Force, To, unbuilt};
+use crate::cluster::in_time;
+
+/// A write that the client's own user sends as a dry run. Its body is that of the host's write.
+///
+/// Only writes whose options are in the query can be dry runs; those of a delete are in its body.
+#[derive(Debug)]
+pub struct DryRun(Request<Vec<u8>>);
+
+/// A dry run, or why it could not be built.
+type Built = Result<DryRun, WriteProblem>;
+
+impl DryRun {
+    /// The creation of a child.
+    ///
+    /// # Errors
+    /// If the name does not form a valid URL.
+    pub fn create(resource: &ApiResource, child: &DesiredChild) -> Built {
+        Self::of(request::create(To { resource, account: None }, child)?)
+    }
+
+    /// The creation of a child whose name is taken until the present child is deleted: the API server chooses another
+    /// name.
+    ///
+    /// # Errors
+    /// If the name does not form a valid URL.
+    pub fn create_unnamed(resource: &ApiResource, child: &DesiredChild) -> Built {
+        let mut unnamed = child.clone();
+        if let Some(meta) = unnamed.body.object_mut("metadata") {
+            meta.remove("name");
+            meta.insert("generateName", format!("{}-", child.key.name));
+        }
+        Self::of(request::create(To { resource, account: None }, &unnamed)?)
+    }
+
+    /// The server-side apply to the object with this uid.
+    ///
+    /// # Errors
+    /// If the name does not form a valid URL.
+    pub fn apply(resource: &ApiResource, child: &DesiredChild, uid: &Uid, force: Force) -> Built {
+        Self::of(request::apply(To { resource, account: None }, child, uid, force)?)
+    }
+
+    /// The replacement of an existing object by this one.
+    ///
+    /// # Errors
+    /// If the name does not form a valid URL.
+    pub fn replace(resource: &ApiResource, object: &Object, body: &Map) -> Built {
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        let url = DynamicObject::url_path(resource, object.key.namespace.as_deref());
+        let mut text = String::new();
+        body.write(&mut text);
+        let request = kube::core::Request::new(url).replace(&object.key.name, &params, text.into_bytes());
+        Self::of(request.map_err(unbuilt)?)
+    }
+
+    /// The server-side apply of a whole status.
+    ///
+    /// # Errors
+    /// If the name does not form a valid URL.
+    pub fn status(resource: &ApiResource, object: &Object, status: Map) -> Built {
+        Self::of(request::status(resource, object, status, None)?)
+    }
+
+    /// The change of an object's finalizers.
+    ///
+    /// # Errors
+    /// If the name does not form a valid URL.
+    pub fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]) -> Built {
+        Self::of(request::finalizers(resource, object, finalizers)?)
+    }
+
+    fn of(mut request: Request<Vec<u8>>) -> Built {
+        let uri = request.uri();
+        let separator = if uri.query().is_some() { '&' } else { '?' };
+        *request.uri_mut() = format!("{uri}{separator}dryRun=All")
+            .parse()
+            .map_err(|error| unbuilt(kube::core::request::Error::BuildRequest(http::Error::from(error))))?;
+        // The whole object is read, and not its metadata alone.
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        Ok(Self(request))
+    }
+
+    /// Sends the dry run, and returns the JSON text of the object as it would be stored.
+    ///
+    /// # Errors
+    /// If the API server rejects the write, or does not respond.
+    pub async fn send(self, client: &Client) -> Result<String, kube::Error> {
+        in_time(client.request_text(self.0)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kube::core::GroupVersionKind;
+    use windlass_core::contract::UpdateStrategy;
+    use windlass_core::ids::{Gvk, ObjectKey};
+    use windlass_core::json::Value;
+
+    use super::*;
+
+    fn child() -> DesiredChild {
+        let meta = Map::from([("name", Value::from("a")), ("namespace", Value::from("n"))]);
+        DesiredChild {
+            kind: Arc::new(Gvk::from_api_version("v1", "ConfigMap")),
+            key: ObjectKey::new(Some("n"), "a"),
+            body: Map::from([("kind", Value::from("ConfigMap")), ("metadata", meta.into())]),
+            applied: String::new(),
+            update: UpdateStrategy::Apply,
+            owner: None,
+            force_ownership: false,
+        }
+    }
+
+    fn object() -> Object {
+        let text = r#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"}}"#;
+        Object::from_api(&Arc::new(Gvk::from_api_version("v1", "ConfigMap")), text).expect("an object")
+    }
+
+    #[test]
+    fn every_dry_run_asks_to_store_nothing_and_is_sent_as_the_user() {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+        let (child, object) = (child(), object());
+        for (built, method) in [
+            (DryRun::create(&resource, &child), "POST"),
+            (DryRun::create_unnamed(&resource, &child), "POST"),
+            (DryRun::apply(&resource, &child, &object.uid, Force::Yes), "PATCH"),
+            (DryRun::replace(&resource, &object, &child.body), "PUT"),
+            (DryRun::status(&resource, &object, Map::default()), "PATCH"),
+            (DryRun::finalizers(&resource, &object, &[]), "PATCH"),
+        ] {
+            let DryRun(request) = built.expect("a request");
+            assert_eq!(request.method(), method);
+            assert!(request.uri().query().is_some_and(|query| query.ends_with("dryRun=All")), "{}", request.uri());
+            assert_eq!(crate::cluster::account::signer(&request), None);
+            assert_eq!(request.headers()[header::ACCEPT], "application/json");
+        }
+    }
+
+    #[test]
+    fn dry_run_has_the_body_of_the_hosts_write_and_another_name_only_if_the_name_is_taken() {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+        let child = child();
+        let of_host = request::create(To { resource: &resource, account: None }, &child).expect("a request");
+        let DryRun(dry) = DryRun::create(&resource, &child).expect("a request");
+        assert_eq!(dry.body(), of_host.body());
+        let DryRun(unnamed) = DryRun::create_unnamed(&resource, &child).expect("a request");
+        let body = String::from_utf8(unnamed.into_body()).expect("JSON");
+        assert!(body.contains(r#""generateName":"a-""#) && !body.contains(r#""name""#), "{body}");
+    }
+}
