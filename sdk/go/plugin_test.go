@@ -25,6 +25,7 @@ type spec struct {
 	} `json:"ports,omitempty"`
 	Large json.Number `json:"large,omitempty"`
 	Whole int64       `json:"whole,omitempty"`
+	Any   any         `json:"any,omitempty"`
 }
 
 type status struct {
@@ -66,6 +67,7 @@ func TestRequestHasTheParentAndItsObjects(t *testing.T) {
 		pods := r.Children(kinds.Pod)
 		service := r.Child(kinds.Service, "old")
 		var replicas int
+		var anything any
 		missing := r.Child(kinds.Secret, "none")
 		related, isServed := r.Related("secrets")
 		_, isOther := r.Related("other")
@@ -74,6 +76,7 @@ func TestRequestHasTheParentAndItsObjects(t *testing.T) {
 			"spec":     r.Spec.Replicas == 2 && !r.IsFinalizing() && !r.IsSpecApplied() && r.Status() == nil,
 			"children": len(pods) == 2 && pods[0].Name() == "a" && pods[1].Name() == "b" && pods[0].Namespace() == "shop",
 			"map":      fmt.Sprint(pods[0].Map()["spec"]) == "map[big:12345678901234567890]",
+			"any":      pods[0].Get("/spec", &anything) && fmt.Sprint(anything) == "map[big:12345678901234567890]",
 			"text":     pods[0].Text("/metadata/annotations/a~1b") == "c" && !pods[0].Get("/metadata/name", &replicas),
 			"deleted":  service.IsBeingDeleted() && !pods[0].IsBeingDeleted(),
 			"condition": service.IsConditionTrue("Ready") && service.Condition("Ready").Reason == "Up" &&

@@ -15,7 +15,7 @@ type Request[Spec, Status any] struct {
 	// Metadata is the parent's metadata: request.Name, request.Labels.
 	Metadata
 	// Spec is the parent's spec, with the defaults of its type. Numbers are exact: an integer is an int64, and a field of type
-	// json.Number has what the user wrote.
+	// json.Number has what the user wrote, as has a number in a value of type any.
 	Spec Spec
 
 	raw          contract.Request
@@ -93,7 +93,7 @@ func (r *Request[Spec, Status]) IsNamespaceTerminating() bool {
 func (r *Request[Spec, Status]) Status() *Status {
 	document := jsondoc.At(r.raw.Parent, "/status")
 	status := new(Status)
-	if document == nil || string(document) == "null" || json.Unmarshal(document, status) != nil {
+	if document == nil || string(document) == "null" || reading.Unmarshal(document, status) != nil {
 		return nil
 	}
 	return status
@@ -116,8 +116,8 @@ func (r *Request[Spec, Status]) IsSpecApplied() bool {
 	return *status.ObservedGeneration >= r.Generation && (stalled == nil || stalled.Status != True)
 }
 
-// Parent reads the whole parent into a value, as json.Unmarshal does, for kinds with fields outside spec. The error is an
-// [Invalid] that names the field.
+// Parent reads the whole parent into a value, as json.Unmarshal does, for kinds with fields outside spec. A number in a value of
+// type any is a json.Number. The error is an [Invalid] that names the field.
 func (r *Request[Spec, Status]) Parent(into any) error {
 	if err := reading.Decode(r.raw.Parent, "", into); err != nil {
 		return &Failure{kind: contract.Invalid, cause: err}
@@ -250,7 +250,8 @@ func (o *Object) Map() map[string]any {
 }
 
 // Read reads the whole object into a value, as json.Unmarshal does: a type of k8s.io/api, or a struct with the fields that you
-// need. The error is a [Failed] that names the object and the field. A nil object is read as {}.
+// need. A number in a value of type any is a json.Number. The error is a [Failed] that names the object and the field. A nil
+// object is read as {}.
 func (o *Object) Read(into any) error {
 	if o == nil {
 		return nil
@@ -268,7 +269,7 @@ func (o *Object) Read(into any) error {
 //	if deployment.Get("/spec/replicas", &replicas) { ... }
 func (o *Object) Get(pointer string, into any) bool {
 	document := jsondoc.At(o.JSON(), pointer)
-	return document != nil && string(document) != "null" && json.Unmarshal(document, into) == nil
+	return document != nil && string(document) != "null" && reading.Unmarshal(document, into) == nil
 }
 
 // Text returns the string at a JSON pointer, as [Object.Get]; empty if the object has none.

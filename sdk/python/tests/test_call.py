@@ -101,6 +101,7 @@ class SpecTest(unittest.TestCase):
             ({"replicas": 1.5}, "spec.replicas: 1.5 is not a whole number"),
             ({"replicas": 1001}, "spec.replicas: 1001 is not between 0 and 1000"),
             ({"offset": -1}, "spec.offset: -1 is less than 0"),
+            ({"offset": 2**63}, "spec.offset: 9223372036854775808 is not between -9223372036854775808 and"),
             ({"ratio": "a"}, 'spec.ratio: "a" is not a number'),
             ({"title": 1}, "spec.title: 1 is not a text"),
             ({"title": ""}, "spec.title: has 0 characters, fewer than 1"),

@@ -26,6 +26,23 @@ const FAULTY: &[(&str, &str, &str)] = &[
     ("faulty/undeclared-kind", "response-accepted", "is of kind Secret"),
 ];
 
+/// Faulty plugins that also fail a case of `--conformance`, the case, and words of the reason.
+const NOT_CONFORMING: &[(&str, &str, &str)] = &[
+    ("faulty/copies-annotations", "any/metadata", "valid-labels: "),
+    ("faulty/fails-on-valid", "any/texts", "valid-parents: the plugin failed: the text is too long"),
+    ("faulty/missing-field", "any/fields-required", "no-trap: "),
+    ("faulty/never-finalizes", "any/deleted-without-fields", "finalizes: not finalized after"),
+    ("faulty/status-beyond-schema", "any/fields-required", "status-schema: "),
+    ("faulty/trap-on-zero", "any/numbers", "no-trap: "),
+    ("faulty/undeclared-kind", "any/fields-all", "response-accepted: "),
+];
+
+/// The probes of the SDKs.
+const PROBES: [&str; 4] = ["probe", "languages/probe-go", "languages/probe-js", "languages/probe-python"];
+
+/// The ports of Echo to other languages.
+const ECHOES: [&str; 3] = ["languages/echo-go", "languages/echo-js", "languages/echo-python"];
+
 /// The plugins that ship with Windlass.
 const SHIPPED: [&str; 5] = ["echo", "myapp", "application", "mysqlcluster", "namespaceguard"];
 
@@ -94,7 +111,44 @@ fn shipped_plugins_pass_all_checks_and_their_golden_cases() {
         let cases = cases(plugin).to_string_lossy().into_owned();
         let (code, output, stderr) = test(plugin, folder.path(), &["--cases", &cases, "--runs", "16", "--seed", "1"]);
         assert_eq!(code, 0, "{plugin}: {output}{stderr}");
-        assert!(output.lines().count() > 14, "{plugin}: {output}");
+        assert!(output.lines().count() > 15, "{plugin}: {output}");
+    }
+}
+
+#[test]
+fn plugins_in_all_languages_pass_the_conformance_cases() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let echo = cases("echo").to_string_lossy().into_owned();
+    let plugins = SHIPPED.map(|plugin| (plugin, vec![]));
+    let echoes = ECHOES.map(|plugin| (plugin, vec!["--cases", echo.as_str(), "--shared"]));
+    for (plugin, more) in plugins.into_iter().chain(echoes) {
+        let (code, output, stderr) = test(plugin, folder.path(), &[&["--conformance"][..], &more].concat());
+        assert_eq!(code, 0, "{plugin}: {output}{stderr}");
+        let passed = output.lines().filter(|line| line.starts_with("ok    any/")).count();
+        assert!(passed > 10 && output.contains("ok    descriptor"), "{plugin}: {output}");
+    }
+}
+
+#[test]
+fn probes_of_all_sdks_behave_alike() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for probe in PROBES {
+        let (code, output, stderr) = test(probe, folder.path(), &["--conformance"]);
+        assert_eq!(code, 0, "{probe}: {output}{stderr}");
+        assert!(!output.contains("skip  "), "{probe}: {output}");
+        assert!(output.lines().filter(|line| line.starts_with("ok    probe/")).count() > 40, "{probe}: {output}");
+    }
+}
+
+#[test]
+fn faulty_plugins_fail_the_conformance_case_for_their_bug() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (component, case, words) in NOT_CONFORMING {
+        let (code, output, stderr) = test(component, folder.path(), &["--conformance"]);
+        assert_eq!(code, 1, "{component}: {output}{stderr}");
+        let found = failed(&output);
+        let reason = found.iter().find(|(name, _)| name == case).unwrap_or_else(|| panic!("{component}: {output}")).1;
+        assert!(reason.trim_start().starts_with(words), "{component}: {output}");
     }
 }
 
@@ -124,7 +178,7 @@ fn junit_report_names_each_test_and_the_exit_code_tells_how_the_command_ended() 
         test("faulty/timestamp-in-child", folder.path(), &["--runs", "8", "--seed", "1", "-o", "junit"]);
     assert_eq!(code, 1, "{report}{stderr}");
     assert!(report.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>"), "{report}");
-    assert!(report.contains("tests=\"14\"") && report.contains("failures=\"1\""), "{report}");
+    assert!(report.contains("tests=\"15\"") && report.contains("failures=\"1\""), "{report}");
     assert!(report.contains("<testcase name=\"converges\""), "{report}");
 
     let echo = path("echo");

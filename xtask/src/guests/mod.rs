@@ -18,12 +18,15 @@ use serde_json::Value;
 use windlass_testbed::tools::wasm_compiler::{WasmCompiler, cargo};
 
 /// Flags: what to build.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct Options {
     /// Build only the plugins in plugins/ and the variants of Echo, not the other guests of the tests. Needs neither Go
     /// nor Node.js nor Python
     #[arg(long)]
     pub plugins_only: bool,
+    /// Build only the guests with these names, as in `echo,never-finalizes,probe-go`, and leave the other components
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "plugins_only")]
+    pub only: Vec<String>,
 }
 
 /// A component that was built.
@@ -49,6 +52,11 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
     let root = root()?;
     let compiler = compiler()?;
     println!("guests: {compiler}");
+    let folder = root.join("target/guests");
+    if !options.only.is_empty() {
+        let guests = build_named(&root, &compiler, &options.only, &folder)?;
+        return Ok(listed(guests));
+    }
 
     let mut modules = Vec::new();
     for package in packages(&root.join("plugins/Cargo.toml"))? {
@@ -58,7 +66,6 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
     let examples: &[&str] = if options.plugins_only { &["--example", "echo-*"] } else { &["--examples"] };
     modules.extend(compile(compiler.cargo("build"), &root, "tests/guests", examples)?);
 
-    let folder = root.join("target/guests");
     let mut guests = components(&modules, &folder)?;
     if !options.plugins_only {
         for text in texts(&root.join(TEXTS))? {
@@ -66,14 +73,40 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
             let guest = component::assemble(&text, &path);
             guests.push(guest.with_context(|| format!("{} is not valid WebAssembly text", text.display()))?);
         }
-        guests.extend(languages::build(&root, &folder.join("languages"))?);
+        guests.extend(languages::build(&root, &folder.join("languages"), |_| true)?);
     }
-    remove_others(&folder, &guests, options)?;
+    remove_others(&folder, &guests, &options)?;
+    Ok(listed(guests))
+}
+
+/// Builds the guests with these names.
+fn build_named(root: &Path, compiler: &WasmCompiler, names: &[String], folder: &Path) -> Result<Vec<Guest>> {
+    let plugins = packages(&root.join("plugins/Cargo.toml"))?;
+    let others = examples(&root.join("tests/guests/Cargo.toml"))?;
+    let mut modules = Vec::new();
+    for name in names {
+        if plugins.contains(name) {
+            modules.extend(compile_plugin(compiler, root, name)?);
+        } else if others.contains(name) {
+            modules.extend(compile(compiler.cargo("build"), root, "tests/guests", &["--example", name])?);
+        }
+    }
+    let mut guests = components(&modules, folder)?;
+    guests.extend(languages::build(root, &folder.join("languages"), |name| names.iter().any(|one| one == name))?);
+    let missing = names.iter().find(|name| guests.iter().all(|guest| guest.name != **name));
+    match missing {
+        Some(name) => bail!("no guest is named {name}; `cargo xtask guests` builds and lists all"),
+        None => Ok(guests),
+    }
+}
+
+/// Sorts the guests, and prints them.
+fn listed(mut guests: Vec<Guest>) -> Vec<Guest> {
     guests.sort_by(|a, b| a.path.cmp(&b.path));
     for guest in &guests {
         println!("{:<20}{:>8} bytes  {}", guest.name, guest.size, guest.digest);
     }
-    Ok(guests)
+    guests
 }
 
 /// Builds one plugin and one example of tests/guests into `target/guests`, and leaves the other components there.
@@ -139,6 +172,27 @@ fn root() -> Result<PathBuf> {
 
 /// The members of a workspace.
 fn packages(manifest: &Path) -> Result<Vec<String>> {
+    Ok(metadata(manifest)?.iter().filter_map(name).collect())
+}
+
+/// The examples of a package.
+fn examples(manifest: &Path) -> Result<Vec<String>> {
+    let packages = metadata(manifest)?;
+    let targets = packages.iter().filter_map(|package| package.get("targets")?.as_array()).flatten();
+    let is_example = |target: &&Value| {
+        let kinds = target.get("kind").and_then(Value::as_array);
+        kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind == "example"))
+    };
+    Ok(targets.filter(is_example).filter_map(name).collect())
+}
+
+/// The name of a package or a target.
+fn name(of: &Value) -> Option<String> {
+    Some(of.get("name")?.as_str()?.to_owned())
+}
+
+/// The packages of a workspace, as cargo describes them.
+fn metadata(manifest: &Path) -> Result<Vec<Value>> {
     let metadata = cargo()
         .args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"])
         .arg(manifest)
@@ -148,8 +202,7 @@ fn packages(manifest: &Path) -> Result<Vec<String>> {
         bail!("cargo cannot read {}", manifest.display());
     }
     let metadata: Value = serde_json::from_slice(&metadata.stdout)?;
-    let packages = metadata.get("packages").and_then(Value::as_array).into_iter().flatten();
-    Ok(packages.filter_map(|package| Some(package.get("name")?.as_str()?.to_owned())).collect())
+    Ok(metadata.get("packages").and_then(Value::as_array).cloned().unwrap_or_default())
 }
 
 fn compile_plugin(compiler: &WasmCompiler, root: &Path, package: &str) -> Result<Vec<Module>> {
@@ -204,7 +257,7 @@ fn module(message: &Value) -> Option<Module> {
 }
 
 /// Removes guests that are no longer built, because tests use all files in these folders.
-fn remove_others(folder: &Path, guests: &[Guest], options: Options) -> Result<()> {
+fn remove_others(folder: &Path, guests: &[Guest], options: &Options) -> Result<()> {
     let mut folders = vec![folder.to_owned()];
     if !options.plugins_only {
         folders.extend(FOLDERS.map(|name| folder.join(name)));

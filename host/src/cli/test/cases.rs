@@ -8,10 +8,11 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 use windlass_core::contract::{
     CallFailure, CallReport, Failure, Note, Observed, Phase, PluginResult, Related, Request,
 };
+use windlass_core::json;
 use windlass_sandbox::{Ambient, run_here};
 
 use super::checks::Scenario;
@@ -94,57 +95,84 @@ fn case(file: &Path, expected: &Path) -> anyhow::Result<Case> {
     if content.get("check").is_some() {
         return Ok(Case::Property(Box::new(serde_json::from_value(content).with_context(malformed)?)));
     }
-    let GoldenFile { mut parent, children, related, config, finalize, at, .. } =
-        serde_json::from_value(content).with_context(malformed)?;
+    let golden = Golden::new(content).with_context(malformed)?;
+    Ok(Case::Golden(Box::new(golden.expecting(parsed(expected)?))))
+}
+
+/// A live object: a YAML object, or a text with its JSON, which stays as it is.
+fn observed(object: &Value) -> anyhow::Result<Observed> {
+    let (object, json) = match object {
+        Value::String(json) => (serde_json::from_str(json)?, json.clone()),
+        object => (object.clone(), object.to_string()),
+    };
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
+    Ok(Observed {
+        kind: gvk_of(&object),
+        namespace: text("/metadata/namespace").map(Arc::from),
+        name: text("/metadata/name").unwrap_or_default().into(),
+        object: json.into_bytes().into(),
+    })
+}
+
+/// The JSON of a parent: that of a YAML object with a UID, or a text as it is.
+fn parent_json(mut parent: Value) -> String {
+    if let Value::String(json) = parent {
+        return json;
+    }
     if let Some(fields) = parent.as_object_mut()
         && let Some(metadata) = fields.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
     {
         metadata.entry("uid").or_insert_with(|| "uid".into());
     }
-    let mut children: Vec<_> = children.iter().map(observed).collect();
-    let key = |one: &Observed| (one.kind.api_version(), one.kind.kind.clone(), one.namespace.clone(), one.name.clone());
-    children.sort_by_key(key);
-    let related = related
-        .into_iter()
-        .map(|(id, objects)| Related { id, objects: objects.iter().map(observed).collect() })
-        .collect();
-    let now = match at {
-        Some(at) => SystemTime::from(at.parse::<jiff::Timestamp>().with_context(malformed)?),
-        None => SystemTime::UNIX_EPOCH + NOW,
-    };
-    Ok(Case::Golden(Box::new(Golden {
-        request: Request {
-            phase: if finalize { Phase::Finalize } else { Phase::Sync },
-            parent: parent.to_string().into_bytes().into(),
-            children,
-            related,
-            config: config.map(|config| config.to_string().into_bytes().into()),
-            namespace_terminating: false,
-        },
-        now,
-        expected: parsed(expected)?,
-    })))
-}
-
-fn observed(object: &Value) -> Observed {
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
-    Observed {
-        kind: gvk_of(object),
-        namespace: text("/metadata/namespace").map(Arc::from),
-        name: text("/metadata/name").unwrap_or_default().into(),
-        object: object.to_string().into_bytes().into(),
-    }
+    parent.to_string()
 }
 
 impl Golden {
+    /// A case with this request, which expects nothing yet.
+    ///
+    /// # Errors
+    /// If the request is malformed.
+    pub fn new(request: Value) -> anyhow::Result<Self> {
+        let GoldenFile { parent, children, related, config, finalize, at, .. } = serde_json::from_value(request)?;
+        let mut children = children.iter().map(observed).collect::<anyhow::Result<Vec<_>>>()?;
+        children.sort_by_key(|one| {
+            (one.kind.api_version(), one.kind.kind.clone(), one.namespace.clone(), one.name.clone())
+        });
+        let related = related.into_iter().map(|(id, objects)| {
+            let objects = objects.iter().map(observed).collect::<anyhow::Result<_>>()?;
+            anyhow::Ok(Related { id, objects })
+        });
+        let now = match at {
+            Some(at) => SystemTime::from(at.parse::<jiff::Timestamp>()?),
+            None => SystemTime::UNIX_EPOCH + NOW,
+        };
+        Ok(Self {
+            request: Request {
+                phase: if finalize { Phase::Finalize } else { Phase::Sync },
+                parent: parent_json(parent).into_bytes().into(),
+                children,
+                related: related.collect::<anyhow::Result<_>>()?,
+                config: config.map(|config| config.to_string().into_bytes().into()),
+                namespace_terminating: false,
+            },
+            now,
+            expected: Value::Null,
+        })
+    }
+
+    /// The case with this response.
+    pub fn expecting(self, expected: Value) -> Self {
+        Self { expected, ..self }
+    }
+
     /// Where the response differs from the expected one. Values that depend on random numbers are not compared, because
     /// those of the sandbox differ from those of the SDKs' harnesses. With `is_shared`, only the field of an `invalid`
-    /// failure is compared.
+    /// or `failed` failure is compared.
     pub fn problem(&self, offline: &Offline, is_shared: bool) -> Option<String> {
         let call = |seed: u8| {
             let ambient = Ambient { seed: [seed; 32], now: self.now };
             let (result, report) = run_here(offline.component().reconcile(&self.request, &offline.limits, ambient));
-            document(result, report)
+            document(result, report, offline.limits.json_depth)
         };
         let (mut actual, other) = match (call(7), call(8)) {
             (Ok(actual), Ok(other)) => (actual, other),
@@ -154,8 +182,10 @@ impl Golden {
         mask(&mut actual, &other, &mut expected);
         if is_shared {
             for document in [&mut actual, &mut expected] {
-                if let Some(Value::String(message)) = document.get_mut("invalid") {
-                    *message = message.split(": ").next().unwrap_or_default().to_owned();
+                for failure in ["invalid", "failed"] {
+                    if let Some(Value::String(message)) = document.get_mut(failure) {
+                        *message = message.split(": ").next().unwrap_or_default().to_owned();
+                    }
                 }
             }
         }
@@ -208,8 +238,26 @@ fn numbers(value: &mut Value) {
     }
 }
 
+/// A value whose decimal numbers are the nearest doubles, which `serde_json` misses by a digit.
+fn exact(value: &json::Value) -> Value {
+    match value {
+        json::Value::Null => Value::Null,
+        json::Value::Bool(value) => Value::Bool(*value),
+        json::Value::String(text) => Value::String(text.to_string()),
+        json::Value::Number(number) => {
+            let text = number.as_str();
+            let whole = text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from));
+            whole.ok().or_else(|| Number::from_f64(text.parse().ok()?)).map_or(Value::Null, Value::Number)
+        }
+        json::Value::Array(items) => items.iter().map(exact).collect(),
+        json::Value::Object(fields) => {
+            Value::Object(fields.iter().map(|(name, value)| (name.to_owned(), exact(value))).collect())
+        }
+    }
+}
+
 /// A response as a document, without empty fields, as the SDKs' harnesses write it.
-fn document(result: Result<PluginResult, CallFailure>, report: CallReport) -> Result<Value, CallFailure> {
+fn document(result: Result<PluginResult, CallFailure>, report: CallReport, depth: usize) -> Result<Value, CallFailure> {
     let response = match result? {
         Ok(response) => response,
         Err(Failure::Invalid(message)) => return Ok(json!({"invalid": message})),
@@ -218,7 +266,7 @@ fn document(result: Result<PluginResult, CallFailure>, report: CallReport) -> Re
             return Ok(json!({"retry": {"message": message, "afterMs": after}}));
         }
     };
-    let parsed = |bytes: &[u8]| -> Value { serde_json::from_slice(bytes).unwrap_or_default() };
+    let parsed = |bytes: &[u8]| json::parse(bytes, depth).map(|value| exact(&value)).unwrap_or_default();
     let pairs = |pairs: Vec<(String, String)>| -> Value {
         Value::Object(pairs.into_iter().map(|(key, value)| (key, value.into())).collect())
     };

@@ -3,18 +3,31 @@
 use std::fmt::Write as _;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use strum::VariantArray as _;
 
 /// The result of one test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestResult {
-    /// `properties` or `cases`.
-    pub suite: &'static str,
+    /// The group of tests that it belongs to.
+    pub suite: Suite,
     /// The check's or the case's name.
     pub name: String,
     /// What is tested, or how often.
     pub detail: String,
     /// Whether it passed.
     pub outcome: Outcome,
+}
+
+/// A group of tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
+pub enum Suite {
+    /// Checks with generated parents.
+    Properties,
+    /// Golden cases, and saved cases of properties.
+    Cases,
+    /// What every plugin must do.
+    Conformance,
 }
 
 /// Whether a test passed.
@@ -59,9 +72,10 @@ pub fn text(results: &[TestResult]) -> String {
 /// If the document cannot be written.
 pub fn xml(plugin: &str, results: &[TestResult]) -> anyhow::Result<String> {
     let mut report = Report::new(plugin);
-    for suite_name in ["properties", "cases"] {
+    for of in Suite::VARIANTS {
+        let suite_name: &str = of.into();
         let mut suite = TestSuite::new(suite_name);
-        for TestResult { name, detail, outcome, .. } in results.iter().filter(|result| result.suite == suite_name) {
+        for TestResult { name, detail, outcome, .. } in results.iter().filter(|result| result.suite == *of) {
             let status = match outcome {
                 Outcome::Passed => TestCaseStatus::success(),
                 Outcome::Skipped => {
@@ -93,9 +107,9 @@ mod tests {
     fn results() -> Vec<TestResult> {
         let failed = Outcome::Failed { reason: "a < b & \u{1}c".to_owned(), case: "parent: \"]]>\"\n".to_owned() };
         [
-            ("properties", "converges", failed),
-            ("properties", "no-trap", Outcome::Passed),
-            ("cases", "x", Outcome::Skipped),
+            (Suite::Properties, "converges", failed),
+            (Suite::Properties, "no-trap", Outcome::Passed),
+            (Suite::Cases, "x", Outcome::Skipped),
         ]
         .into_iter()
         .map(|(suite, name, outcome)| TestResult { suite, name: name.to_owned(), detail: "detail".to_owned(), outcome })

@@ -1,29 +1,31 @@
 //! `windlass test`: golden cases, and checks of properties with generated parents. It needs no cluster, and calls the
 //! component as the host does.
 
+mod accepted;
+mod call;
 mod cases;
 mod checks;
+mod conformance;
 mod generate;
+mod journey;
 mod junit;
 mod pattern;
 mod plugin;
+mod properties;
 mod reply;
 mod shrink;
 mod world;
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
-
 use self::cases::Case;
-use self::checks::{Check, CheckResult, Journey, Plugin, Scenario, breaks, check};
-use self::generate::{Fields, Generator, ParentKind, optional_fields, remove};
-use self::junit::{Outcome, TestResult};
+use self::checks::{CheckResult, check};
+use self::generate::ParentKind;
+use self::junit::{Outcome, Suite, TestResult};
 use self::plugin::Tested;
 use super::INPUT_REJECTED;
 use super::component::ComponentArgs;
@@ -39,12 +41,20 @@ const DEADLINE: Duration = Duration::from_secs(10);
 #[command(after_help = "Examples:
   windlass test build/greeting.wasm
   windlass test build/greeting.wasm --cases cases
+  windlass test build/greeting.wasm --conformance
   windlass test build/greeting.wasm --runs 1000 --seed 7
   windlass test build/greeting.wasm -o junit > report.xml
 
 Golden cases: NAME.yaml has `description`, `parent` and optionally `children`, `related` (by requirement), `config`, \
 `finalize` and `at` (the time). NAME.answer.yaml has the expected response; the SDKs' test harnesses write and read the same \
-files. The documents are compared, without values that depend on random numbers.
+files. The documents are compared, without values that depend on random numbers. An object may also be a text with its JSON, \
+which the plugin gets as it is.
+
+Conformance: what every plugin must do. The descriptor is checked, and the properties no-trap, valid-parents, \
+response-accepted, valid-labels, repeatable, metadata-irrelevant, status-schema and finalizes, for parents with unusual text \
+and numbers, missing, empty, null and unknown fields, with 1000 children, deep objects, no or other config, and for parents \
+that are deleted. A component of kind Probe in group conformance.example, which shows an SDK's behaviour, also gets golden \
+cases: see tests/conformance/README.md in the repository of Windlass.
 
 Properties: parents that the CRD's schema accepts are generated, with edits of them and parents that the schema \
 rejects. CEL rules are not evaluated, so that a plugin may return `invalid` for some of them. The responses are applied to \
@@ -57,6 +67,7 @@ simulated children until nothing changes.
   response-accepted  the host accepts the response: its children's kinds, names, namespaces and metadata
   valid-labels       the API server accepts the children's labels
   order-irrelevant   the order of children and related objects in the request is irrelevant
+  metadata-irrelevant  the resource versions of the objects in the request are irrelevant
   converges          applied children change nothing in the next response
   status-stable      the status stops changing and does not grow
   status-schema      the status fits the CRD's schema
@@ -76,10 +87,13 @@ Exit codes:
 pub struct Args {
     #[command(flatten)]
     component: ComponentArgs,
-    /// Folder of cases: golden cases, and cases that an earlier run saved. Without --runs, only these are tested
+    /// Folder of cases: golden cases, and cases that an earlier run saved. Without --runs, no parents are generated
     #[arg(long, value_name = "DIR")]
     cases: Option<PathBuf>,
-    /// Number of generated parents; default: 100, or 0 with --cases
+    /// Also the cases that every plugin must pass. Without --runs, no other parents are generated
+    #[arg(long)]
+    conformance: bool,
+    /// Number of generated parents; default: 100, or 0 with --cases or --conformance
     #[arg(long, value_name = "N")]
     runs: Option<u32>,
     /// Seed of the generated parents; default: another one in each run of the command, which is printed
@@ -91,8 +105,8 @@ pub struct Args {
     /// The Plugin's spec.config: a YAML or JSON file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// In golden cases, compare only the field of an `invalid` failure, the text before the first colon: for a plugin
-    /// that shares its cases with a port to another language
+    /// In golden cases, compare only the field of an `invalid` or `failed` failure, the text before the first colon: for
+    /// a plugin that shares its cases with a port to another language
     #[arg(long)]
     shared: bool,
     /// Format of the results
@@ -117,41 +131,22 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         Some(file) => Some(Arc::from(one_document(file)?.to_string().into_bytes())),
         None => None,
     };
-    let tested = Tested::new(&offline, config);
+    let tested = Tested::new(&offline, config.clone());
     let kind = tested.kind();
     let mut results = Vec::new();
-    let mut failing = Vec::new();
     for (name, case) in
         args.cases.iter().map(|folder| cases::read(folder)).collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten()
     {
         results.push(run_case(&tested, &offline, &kind, name, &case, args.shared));
     }
-    let runs = args.runs.unwrap_or(if args.cases.is_some() { 0 } else { 100 });
+    if args.conformance {
+        results.extend(conformance::results(&offline, &kind, config.as_ref())?);
+    }
+    let has_cases = args.cases.is_some() || args.conformance;
+    let runs = args.runs.unwrap_or(if has_cases { 0 } else { 100 });
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
     if runs > 0 {
-        for (check, tally) in properties(&tested, &kind, runs, seed)? {
-            let (outcome, detail) = match (tally.failing, tally.passed) {
-                (Some(failing_case), _) => {
-                    let reason = one_line(&failing_case.description).to_string();
-                    failing.push(failing_case);
-                    (Outcome::Failed { reason, case: String::new() }, String::new())
-                }
-                (None, 0) => (Outcome::Skipped, "no generated parent applies".to_owned()),
-                (None, passed) => (Outcome::Passed, format!("{} ({passed} cases)", check.description())),
-            };
-            results.push(TestResult { suite: "properties", name: check.name().to_owned(), detail, outcome });
-        }
-    }
-    for scenario in failing {
-        let file = save(&args.save, &scenario)?;
-        let text = serde_saphyr::to_string(&scenario)?;
-        for result in results.iter_mut().filter(|result| result.suite == "properties") {
-            if let Outcome::Failed { case, .. } = &mut result.outcome
-                && result.name == scenario.check.name()
-            {
-                *case = format!("{}\n(saved as {}; generated with --seed {seed})\n", text.trim_end(), file.display());
-            }
-        }
+        results.extend(properties::results(&tested, &kind, (runs, seed), &args.save)?);
     }
     let descriptor = offline.descriptor();
     let output = match args.output {
@@ -184,175 +179,7 @@ fn run_case(
         Some(problem) => Outcome::Failed { reason: one_line(&problem).to_string(), case: String::new() },
         None => Outcome::Passed,
     };
-    TestResult { suite: "cases", name, detail: detail.to_owned(), outcome }
-}
-
-/// Writes a failing case to a file, and returns its path.
-fn save(folder: &Path, scenario: &Scenario) -> anyhow::Result<PathBuf> {
-    let file = folder.join(scenario.check.name()).with_extension("yaml");
-    let text = serde_saphyr::to_string(scenario)?;
-    std::fs::create_dir_all(folder).with_context(|| format!("folder {}", folder.display()))?;
-    std::fs::write(&file, text).with_context(|| file.display().to_string())?;
-    Ok(file)
-}
-
-/// How often a property was checked.
-#[derive(Debug, Default)]
-struct Tally {
-    passed: u32,
-    failing: Option<Scenario>,
-}
-
-/// Checks the properties with generated parents. Once a property is violated, it is not checked again, and its case is
-/// made as small as possible.
-fn properties(plugin: &impl Plugin, kind: &ParentKind, runs: u32, seed: u64) -> anyhow::Result<BTreeMap<Check, Tally>> {
-    let mut tallies: BTreeMap<Check, Tally> = Check::ALL.iter().map(|check| (*check, Tally::default())).collect();
-    let mut invalid = None;
-    let mut accepted = 0;
-    for run in 0..runs {
-        let mut generator = Generator::new(kind, seed.wrapping_add(u64::from(run)));
-        let fields = match run % 4 {
-            0 => Fields::Required,
-            1 => Fields::All,
-            _ => Fields::Some,
-        };
-        let parent = generator
-            .parent(fields)
-            .with_context(|| format!("no parent of kind {} was found that the CRD's schema accepts", kind.kind))?;
-        let journey = Journey::of(plugin, kind, &parent);
-        accepted += u32::from(journey.is_accepted);
-        if journey.invalid.is_some() {
-            invalid.get_or_insert_with(|| parent.clone());
-        }
-        for scenario in scenarios(plugin, kind, &mut generator, &parent, &journey) {
-            let tally = tallies.entry(scenario.check).or_default();
-            if tally.failing.is_some() {
-                continue;
-            }
-            let result = match Journey::result_of(&journey, scenario.check) {
-                CheckResult::NotApplicable => check(plugin, kind, &scenario),
-                result => result,
-            };
-            match result {
-                CheckResult::Passed => tally.passed += 1,
-                CheckResult::NotApplicable => {}
-                CheckResult::Failed(description) => tally.failing = Some(Scenario { description, ..scenario }),
-            }
-        }
-    }
-    let tally = tallies.entry(Check::SomeAccepted).or_default();
-    tally.passed = accepted;
-    if accepted == 0 {
-        tally.failing = invalid.map(|parent| Scenario {
-            description: format!("the plugin accepts none of {runs} generated parents"),
-            check: Check::SomeAccepted,
-            parent,
-            edited: None,
-        });
-    }
-    blame_optional_fields(plugin, kind, &mut tallies);
-    for tally in tallies.values_mut() {
-        tally.failing = tally
-            .failing
-            .take()
-            .map(|failing| shrink::smallest(kind, failing, |scenario| check(plugin, kind, scenario)));
-    }
-    Ok(tallies)
-}
-
-/// The cases of all properties for one generated parent.
-fn scenarios(
-    plugin: &impl Plugin,
-    kind: &ParentKind,
-    generator: &mut Generator<'_>,
-    parent: &serde_json::Value,
-    journey: &Journey,
-) -> Vec<Scenario> {
-    let scenario = |check, parent: &serde_json::Value, edited| Scenario {
-        description: String::new(),
-        check,
-        parent: parent.clone(),
-        edited,
-    };
-    let mut all = Vec::new();
-    for check in Check::ALL {
-        match check {
-            Check::OptionalFields => {
-                for path in optional_fields(kind, parent) {
-                    let mut without = parent.clone();
-                    remove(&mut without, &path);
-                    kind.fill_in(&mut without);
-                    if without != *parent && kind.problems(&without).is_empty() {
-                        all.push(scenario(*check, &without, Some(parent.clone())));
-                    }
-                }
-            }
-            Check::EditLikeNew => {
-                for _ in 0..3 {
-                    all.extend(generator.edited(parent).map(|edited| scenario(*check, parent, Some(edited))));
-                }
-            }
-            // Otherwise a fault that needs no invalid parent would be reported twice.
-            Check::InvalidParents if journey.is_sound() => {
-                for _ in 0..3 {
-                    all.extend(generator.invalid(parent).map(|broken| scenario(*check, &broken, None)));
-                }
-            }
-            Check::Finalizes if !plugin.finalizes() => {}
-            // Only all parents together show whether some are accepted.
-            Check::SomeAccepted | Check::InvalidParents => {}
-            Check::NoTrap
-            | Check::ValidParents
-            | Check::Repeatable
-            | Check::ResponseAccepted
-            | Check::ValidLabels
-            | Check::OrderIrrelevant
-            | Check::Converges
-            | Check::StatusStable
-            | Check::StatusSchema
-            | Check::Finalizes => all.push(scenario(*check, parent, None)),
-        }
-    }
-    all
-}
-
-/// Drops a trap or a failure that a missing optional field explains: `optional-fields` reports it, with the field.
-fn blame_optional_fields(plugin: &impl Plugin, kind: &ParentKind, tallies: &mut BTreeMap<Check, Tally>) {
-    let Some(whole) = tallies
-        .get(&Check::OptionalFields)
-        .and_then(|tally| tally.failing.as_ref())
-        .and_then(|failing| failing.edited.clone())
-    else {
-        return;
-    };
-    for check in [Check::NoTrap, Check::ValidParents] {
-        let Some(tally) = tallies.get_mut(&check) else { continue };
-        let is_explained = tally.failing.as_ref().is_some_and(|failing| {
-            // The same parent works with the optional fields of another one.
-            let mut completed = failing.parent.clone();
-            complete(&mut completed, &whole);
-            kind.problems(&completed).is_empty()
-                && breaks(plugin, &failing.parent).is_some()
-                && breaks(plugin, &completed).is_none()
-        });
-        if is_explained {
-            *tally = Tally::default();
-        }
-    }
-}
-
-/// Adds the fields that only the other value has.
-fn complete(value: &mut serde_json::Value, other: &serde_json::Value) {
-    if let (Some(fields), Some(others)) = (value.as_object_mut(), other.as_object()) {
-        for (name, other) in others {
-            match fields.get_mut(name) {
-                Some(field) => complete(field, other),
-                None => {
-                    fields.insert(name.clone(), other.clone());
-                }
-            }
-        }
-    }
+    TestResult { suite: Suite::Cases, name, detail: detail.to_owned(), outcome }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use windlass_core::snapshot::Snapshot;
 use windlass_core::status;
 use windlass_sandbox::{Ambient, run_here};
 
-use super::checks::{Answer, Input, Plugin, Seed, Stock};
+use super::call::{CallResult, Input, Plugin, Seed, Stock};
 use super::generate::ParentKind;
 use super::reply::{Child, Reply};
 use super::world::{healthy_status, timestamp};
@@ -57,7 +57,7 @@ impl<'a> Tested<'a> {
         }
     }
 
-    fn try_answer(&self, input: Input<'_>) -> anyhow::Result<Answer> {
+    fn try_call(&self, input: Input<'_>) -> anyhow::Result<CallResult> {
         let Input { world, phase, stock, seed, is_reversed } = input;
         let parent = Arc::new(self.offline.parent(world.parent.clone())?);
         let parent_ref = self.offline.parent_ref(&parent);
@@ -98,13 +98,13 @@ impl<'a> Tested<'a> {
         };
         let desired = match self.offline.validate(&response, &parent_ref) {
             Ok(desired) => desired,
-            Err(rejection) => return Ok(Answer::Rejected(rejection.to_string())),
+            Err(rejection) => return Ok(CallResult::Rejected(rejection.to_string())),
         };
         let now = timestamp(world.now).parse().unwrap_or_default();
         let outcome = Outcome::applied(desired.children.len(), None);
         let next = status::next(&parent, desired.status.as_ref(), &outcome, self.shape, now);
         let next_status = next.map(|next| self.stored(&CoreValue::Object(next).to_string())).transpose()?;
-        Ok(Answer::Response(Box::new(Reply {
+        Ok(CallResult::Response(Box::new(Reply {
             children: desired.children.iter().map(|child| as_child(child)).collect::<anyhow::Result<_>>()?,
             status: response.status.as_deref().map(serde_json::from_slice).transpose()?,
             next_status,
@@ -127,9 +127,9 @@ impl<'a> Tested<'a> {
 }
 
 impl Plugin for Tested<'_> {
-    fn answer(&self, input: Input<'_>) -> Answer {
+    fn call(&self, input: Input<'_>) -> CallResult {
         // The objects come from validated responses, so an error here is a child that the API server would refuse.
-        self.try_answer(input).unwrap_or_else(|error| Answer::Rejected(format!("{error:#}")))
+        self.try_call(input).unwrap_or_else(|error| CallResult::Rejected(format!("{error:#}")))
     }
 
     fn finalizes(&self) -> bool {
@@ -137,14 +137,14 @@ impl Plugin for Tested<'_> {
     }
 }
 
-fn without_response(stopped: NoResponse, has_related: bool) -> Answer {
+fn without_response(stopped: NoResponse, has_related: bool) -> CallResult {
     match stopped {
-        NoResponse::Call(failure) => Answer::Trap(failure.to_string()),
-        NoResponse::Reads(problem) => Answer::Rejected(problem.to_string()),
-        NoResponse::Unread(message) => Answer::Rejected(message),
-        NoResponse::Plugin(Failure::Invalid(message)) => Answer::Invalid(message),
-        NoResponse::Plugin(Failure::Retry { message, .. }) => Answer::Retry(message),
-        NoResponse::Plugin(Failure::Failed(message)) => Answer::Failed { message, has_related },
+        NoResponse::Call(failure) => CallResult::Trap(failure.to_string()),
+        NoResponse::Reads(problem) => CallResult::Rejected(problem.to_string()),
+        NoResponse::Unread(message) => CallResult::Rejected(message),
+        NoResponse::Plugin(Failure::Invalid(message)) => CallResult::Invalid(message),
+        NoResponse::Plugin(Failure::Retry { message, .. }) => CallResult::Retry(message),
+        NoResponse::Plugin(Failure::Failed(message)) => CallResult::Failed { message, has_related },
     }
 }
 

@@ -3,19 +3,20 @@ use std::cell::Cell;
 use serde_json::{Value, json};
 use windlass_core::contract::{Phase, Response, UpdateStrategy};
 
-use super::checks::{Answer, Input, Seed};
+use super::call::{CallResult, Input, Plugin, Seed};
+use super::checks::{Check, CheckResult, Scenario};
 use super::generate::tests::kind;
+use super::properties::properties;
 use super::reply::{Child, Reply};
-use super::*;
 
-/// A plugin whose answer a function computes. It has a ConfigMap for each replica.
+/// A plugin whose response a function computes. It has a ConfigMap for each replica.
 struct Native<F> {
     call: F,
     finalizes: bool,
 }
 
-impl<F: Fn(&Call<'_>, &mut Reply) -> Option<Answer>> Plugin for Native<F> {
-    fn answer(&self, input: Input<'_>) -> Answer {
+impl<F: Fn(&Call<'_>, &mut Reply) -> Option<CallResult>> Plugin for Native<F> {
+    fn call(&self, input: Input<'_>) -> CallResult {
         let parent = &input.world.parent;
         let replicas = parent["spec"]["replicas"].as_u64().unwrap_or_default();
         let call = Call { input, replicas };
@@ -31,8 +32,8 @@ impl<F: Fn(&Call<'_>, &mut Reply) -> Option<Answer>> Plugin for Native<F> {
             has_related: false,
             raw: Response::default(),
         };
-        if let Some(answer) = (self.call)(&call, &mut reply) {
-            return answer;
+        if let Some(result) = (self.call)(&call, &mut reply) {
+            return result;
         }
         for child in &mut reply.children {
             let text = child.body.to_string();
@@ -42,7 +43,7 @@ impl<F: Fn(&Call<'_>, &mut Reply) -> Option<Answer>> Plugin for Native<F> {
         let status = reply.status.clone().unwrap_or_default();
         reply.raw.status = Some(status.to_string().into_bytes());
         reply.next_status = (parent.get("status") != Some(&status)).then_some(status);
-        Answer::Response(Box::new(reply))
+        CallResult::Response(Box::new(reply))
     }
 
     fn finalizes(&self) -> bool {
@@ -74,7 +75,7 @@ fn config_map(name: &str, data: &Value) -> Child {
 
 /// The failing checks of a plugin with a fault.
 #[track_caller]
-fn failing(finalizes: bool, call: impl Fn(&Call<'_>, &mut Reply) -> Option<Answer>) -> Vec<Scenario> {
+fn failing(finalizes: bool, call: impl Fn(&Call<'_>, &mut Reply) -> Option<CallResult>) -> Vec<Scenario> {
     let plugin = Native { call, finalizes };
     let tallies = properties(&plugin, &kind(), 12, 1).expect("parents");
     assert!(
@@ -85,7 +86,7 @@ fn failing(finalizes: bool, call: impl Fn(&Call<'_>, &mut Reply) -> Option<Answe
 }
 
 #[track_caller]
-fn assert_found(check: Check, finalizes: bool, call: impl Fn(&Call<'_>, &mut Reply) -> Option<Answer>) -> Scenario {
+fn assert_found(check: Check, finalizes: bool, call: impl Fn(&Call<'_>, &mut Reply) -> Option<CallResult>) -> Scenario {
     let plugin = Native { call, finalizes };
     let tallies = properties(&plugin, &kind(), 12, 1).expect("parents");
     let found: Vec<_> = tallies.into_values().filter_map(|tally| tally.failing).collect();
@@ -109,7 +110,7 @@ fn plugin_without_a_fault_passes_all_checks() {
 #[test]
 fn trap_is_found_and_shrunk() {
     let found =
-        assert_found(Check::NoTrap, false, |call, _| (call.replicas > 2).then(|| Answer::Trap("boom".to_owned())));
+        assert_found(Check::NoTrap, false, |call, _| (call.replicas > 2).then(|| CallResult::Trap("boom".to_owned())));
     assert_eq!(found.parent["spec"]["replicas"], 3, "{found:?}");
     assert!(
         found.parent["spec"].get("env").is_none() && found.parent["metadata"].get("annotations").is_none(),
@@ -120,7 +121,7 @@ fn trap_is_found_and_shrunk() {
 #[test]
 fn trap_on_a_missing_optional_field_is_blamed_on_the_field() {
     let without_host =
-        |call: &Call<'_>, _: &mut Reply| call.spec().get("host").is_none().then(|| Answer::Trap("None".to_owned()));
+        |call: &Call<'_>, _: &mut Reply| call.spec().get("host").is_none().then(|| CallResult::Trap("None".to_owned()));
     let found = assert_found(Check::OptionalFields, false, without_host);
     assert!(found.description.contains("spec.host"), "{}", found.description);
     let checks: Vec<_> = failing(false, without_host).into_iter().map(|failing| failing.check).collect();
@@ -129,9 +130,9 @@ fn trap_on_a_missing_optional_field_is_blamed_on_the_field() {
 
 #[test]
 fn failure_for_a_valid_parent_is_found() {
-    let failed = |message: &str| Answer::Failed { message: message.to_owned(), has_related: false };
+    let failed = |message: &str| CallResult::Failed { message: message.to_owned(), has_related: false };
     assert_found(Check::ValidParents, false, |call, _| (call.spec().get("env").is_some()).then(|| failed("no")));
-    let found = assert_found(Check::SomeAccepted, false, |_, _| Some(Answer::Invalid("never".to_owned())));
+    let found = assert_found(Check::SomeAccepted, false, |_, _| Some(CallResult::Invalid("never".to_owned())));
     assert!(found.description.contains("accepts none"), "{}", found.description);
 }
 
@@ -191,6 +192,16 @@ fn dependence_on_the_order_of_the_request_is_found() {
 }
 
 #[test]
+fn dependence_on_the_resource_version_is_found() {
+    let found = assert_found(Check::MetadataIrrelevant, false, |call, reply| {
+        let version = &call.input.world.parent["metadata"]["resourceVersion"];
+        reply.children.push(config_map("seen", &json!({"version": version})));
+        None
+    });
+    assert!(found.description.contains("data.version"), "{}", found.description);
+}
+
+#[test]
 fn children_kept_after_a_scale_down_are_found() {
     let found = assert_found(Check::EditLikeNew, false, |call, reply| {
         for name in call.names() {
@@ -233,13 +244,13 @@ fn labels_and_statuses_that_the_api_server_refuses_are_found() {
         reply.status = Some(json!({"ready": "three"}));
         None
     });
-    assert_found(Check::ResponseAccepted, false, |_, _| Some(Answer::Rejected("kind".to_owned())));
+    assert_found(Check::ResponseAccepted, false, |_, _| Some(CallResult::Rejected("kind".to_owned())));
 }
 
 #[test]
 fn trap_on_a_rejected_parent_is_found() {
     let found = assert_found(Check::InvalidParents, false, |call, _| {
-        (!call.spec()["replicas"].is_u64()).then(|| Answer::Trap("not a number".to_owned()))
+        (!call.spec()["replicas"].is_u64()).then(|| CallResult::Trap("not a number".to_owned()))
     });
     assert_ne!(kind().problems(&found.parent), [""; 0]);
 }

@@ -42,6 +42,11 @@ impl World {
         Self { parent, live: Vec::new(), now: START, revision: 1000 }
     }
 
+    /// A parent that owns these children.
+    pub fn with_children(parent: Value, live: Vec<Value>) -> Self {
+        Self { live, ..Self::new(parent) }
+    }
+
     /// Gives the parent the content of another one, as a user's edit does.
     pub fn edit(&mut self, edited: &Value) {
         let status = self.parent.get("status").cloned();
@@ -128,6 +133,17 @@ impl World {
             }
         }
         any
+    }
+
+    /// Gives all objects another resource version, as a write that changes nothing else.
+    pub fn touch(&mut self) {
+        self.touch_parent();
+        let revision = self.revision;
+        for live in &mut self.live {
+            if let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.insert("resourceVersion".to_owned(), json!(revision.to_string()));
+            }
+        }
     }
 
     fn created(&mut self, child: &Child) -> Value {

@@ -2,6 +2,7 @@
 package reading
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,9 +35,17 @@ func Config(configSchema, config []byte, into any) error {
 	return Read(of, config, "the Plugin's spec.config", into)
 }
 
+// Unmarshal reads valid JSON as json.Unmarshal does, except that a number in a value of type any is a json.Number: a float64 would
+// lose digits.
+func Unmarshal(document []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber()
+	return decoder.Decode(into)
+}
+
 // Decode reads JSON that a user wrote. The error is a message for users that names the field, below root.
 func Decode(document []byte, root string, into any) error {
-	err := json.Unmarshal(document, into)
+	err := Unmarshal(document, into)
 	if err == nil {
 		return nil
 	}

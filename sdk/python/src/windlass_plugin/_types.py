@@ -53,6 +53,17 @@ class _Scalar(Type):
         return value
 
 
+class _Int(_Scalar):
+    def read(self, value: Json, path: str) -> Json:
+        number = super().read(value, path)
+        if not _INT64_MIN <= number <= _INT64_MAX:
+            raise Invalid(path, f"{number} is not between {_INT64_MIN} and {_INT64_MAX}")
+        return number
+
+
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
 class _Float(_Scalar):
     def read(self, value: Json, path: str) -> Json:
         if type(value) is int:
@@ -269,7 +280,7 @@ def _is_not(noun: str, value: Json, path: str) -> Invalid:
 
 
 _BOOL = _Scalar(bool, {"type": "boolean"}, "true or false")
-_INT = _Scalar(int, {"type": "integer", "format": "int64"}, "a whole number")
+_INT = _Int(int, {"type": "integer", "format": "int64"}, "a whole number")
 _FLOAT = _Float(float, {"type": "number"}, "a number")
 _STR = _Scalar(str, {"type": "string"}, "a text")
 _SIMPLE: dict[object, Type] = {bool: _BOOL, int: _INT, float: _FLOAT, str: _STR, Quantity: _Quantity()}

@@ -29,7 +29,37 @@ pub(crate) fn of<T: JsonSchema>(direction: Direction) -> Value {
         Direction::Read => settings.for_deserialize(),
         Direction::Written => settings.for_serialize(),
     };
-    structural(settings.into_generator().into_root_schema_for::<T>().to_value())
+    let mut schema = structural(settings.into_generator().into_root_schema_for::<T>().to_value());
+    if let Direction::Written = direction {
+        relax(&mut schema);
+    }
+    schema
+}
+
+/// Makes fields that may be null optional: the response leaves out what is null.
+fn relax(schema: &mut Value) {
+    let Value::Object(schema) = schema else { return };
+    if let Some(Value::Object(properties)) = schema.get("properties") {
+        let nullable = properties.iter().filter(|(_, property)| may_be_null(property));
+        let nullable: Vec<_> = nullable.map(|(name, _)| Value::from(name.as_str())).collect();
+        let mut required = array(schema.remove("required"));
+        required.retain(|name| !nullable.contains(name));
+        if !required.is_empty() {
+            schema.insert("required".to_owned(), Value::Array(required));
+        }
+    }
+    for keyword in ["items", "additionalProperties"] {
+        schema.get_mut(keyword).into_iter().for_each(relax);
+    }
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.values_mut().for_each(relax);
+    }
+}
+
+/// Whether a schema accepts null.
+fn may_be_null(schema: &Value) -> bool {
+    let is_true = |keyword: &str| schema.get(keyword) == Some(&Value::Bool(true));
+    is_true("nullable") || (is_true(PRESERVE) && schema.get("type").is_none())
 }
 
 /// Keywords with the same meaning in both, whose values contain no schemas.

@@ -391,3 +391,23 @@ fn schema_keeps_defaults_and_kubernetes_extensions() {
           ]
         }"#]]);
 }
+
+#[test]
+fn a_written_field_that_may_be_null_is_not_required_at_any_depth() {
+    #[derive(Serialize, JsonSchema)]
+    struct Inner {
+        name: String,
+        number: Option<i64>,
+        any: Option<Value>,
+    }
+    #[derive(Serialize, JsonSchema)]
+    struct Outer {
+        one: Inner,
+        many: Vec<Inner>,
+    }
+    let schema = of::<Outer>(Direction::Written);
+    assert_eq!(schema["required"], serde_json::json!(["one", "many"]));
+    for inner in [&schema["properties"]["one"], &schema["properties"]["many"]["items"]] {
+        assert_eq!(inner["required"], serde_json::json!(["name"]), "{inner}");
+    }
+}

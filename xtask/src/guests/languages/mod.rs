@@ -21,6 +21,8 @@ use super::{Guest, component};
 const BARE: &str = "tests/guests/languages";
 /// The plugins with a folder for some of the languages, which are projects on the SDKs.
 const PLUGINS: [&str; 2] = ["echo", "myapp"];
+/// The probes of the SDKs: a folder with a project for each language.
+const PROBES: &str = "tests/conformance/probe";
 /// What tools leave in the folders of projects and SDKs.
 const LEFTOVERS: [&str; 4] = ["__pycache__", "build", "node_modules", ".venv"];
 
@@ -83,16 +85,17 @@ struct Places {
     tools: PathBuf,
 }
 
-/// Builds the guests that changed, and prints their names.
-pub(super) fn build(root: &Path, folder: &Path) -> Result<Vec<Guest>> {
+/// Builds those of the chosen guests that changed, and prints their names.
+pub(super) fn build(root: &Path, folder: &Path, is_chosen: impl Fn(&str) -> bool) -> Result<Vec<Guest>> {
     let mut guests = Vec::new();
     for language in &LANGUAGES {
         let bare = [(language.name.to_owned(), Path::new(BARE).join(language.name), false)];
         let plugin = |plugin: &&str| {
             (format!("{plugin}-{}", language.name), Path::new("plugins").join(plugin).join(language.name), true)
         };
-        for (name, source, is_project) in bare.into_iter().chain(PLUGINS.iter().map(plugin)) {
-            if !root.join(&source).is_dir() {
+        let probe = [(format!("probe-{}", language.name), Path::new(PROBES).join(language.name), true)];
+        for (name, source, is_project) in bare.into_iter().chain(PLUGINS.iter().map(plugin)).chain(probe) {
+            if !is_chosen(&name) || !root.join(&source).is_dir() {
                 continue;
             }
             let bytes =

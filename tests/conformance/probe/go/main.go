@@ -1,0 +1,323 @@
+// Probe is the probe on the Go SDK: a plugin whose spec tells what to do, so that windlass test --conformance sees how the SDK
+// behaves. The probes of the other SDKs do the same.
+package main
+
+import (
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	windlass "windlass.dev/plugin"
+	"windlass.dev/plugin/kinds"
+	"windlass.dev/plugin/log"
+	"windlass.dev/plugin/span"
+)
+
+// What the probe does.
+type Spec struct {
+	// The number of ConfigMaps.
+	Children int `json:"children" minimum:"0" maximum:"1000" default:"0"`
+	// Copied into the status and the ConfigMaps.
+	Text *string `json:"text"`
+	// Copied into the status.
+	Number *int64 `json:"number"`
+	// Copied into the status.
+	Decimal *float64 `json:"decimal"`
+	// Copied into the status and the ConfigMaps.
+	Map map[string]string `json:"map,omitempty"`
+	// Copied into the status, and the spec of a child of kind Copy.
+	Copy any `json:"copy,omitempty"`
+	// The failure: its kind, a colon and the message.
+	Fail *string `json:"fail"`
+	// The name of a related ConfigMap, which may name another one in data.next.
+	Require *string `json:"require" pattern:"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" maxLength:"63"`
+	// The labels of related ConfigMaps.
+	Select *string `json:"select" pattern:"^[a-z]+=[a-z]+$"`
+	// Events on the parent.
+	Events []Event `json:"events,omitempty" maxItems:"16"`
+	// Conditions of the parent.
+	Conditions []Condition `json:"conditions,omitempty" maxItems:"8"`
+	// Seconds until the next call.
+	RequeueSeconds *int64 `json:"requeueSeconds" minimum:"1" maximum:"86400"`
+	// Whether to log, to trace and to measure.
+	Report bool `json:"report" default:"false"`
+	// Whether the status has the time.
+	Time bool `json:"time" default:"false"`
+	// Whether there is a ConfigMap with random bytes.
+	Random bool `json:"random" default:"false"`
+	// Whether the ConfigMaps outlive the parent.
+	Retain bool `json:"retain" default:"false"`
+}
+
+// An event.
+type Event struct {
+	// Why, in CamelCase.
+	Reason string `json:"reason" pattern:"^[A-Z][A-Za-z]*$" maxLength:"63"`
+	// Details.
+	Message string `json:"message"`
+	// Whether it is a warning.
+	Warning bool `json:"warning" default:"false"`
+}
+
+// A condition.
+type Condition struct {
+	// What holds, in CamelCase.
+	Type string `json:"type" pattern:"^[A-Z][A-Za-z]*$" maxLength:"63"`
+	// Whether it holds.
+	Holds bool `json:"holds"`
+	// Why, in CamelCase.
+	Reason string `json:"reason" pattern:"^[A-Z][A-Za-z]*$" maxLength:"63"`
+	// Details.
+	Message string `json:"message"`
+}
+
+// What the probe sees.
+type Status struct {
+	// As in the spec.
+	Text *string `json:"text"`
+	// As in the spec.
+	Number *int64 `json:"number"`
+	// As in the spec.
+	Decimal *float64 `json:"decimal"`
+	// As in the spec.
+	Map map[string]string `json:"map,omitzero"`
+	// As in the spec.
+	Copy any `json:"copy,omitempty"`
+	// The text of the last status.
+	Before *string `json:"before"`
+	// The parent's label "probe".
+	Label *string `json:"label"`
+	// The parent's annotation "probe".
+	Annotation *string `json:"annotation"`
+	// The number of ConfigMaps that exist.
+	Live int `json:"live"`
+	// The number of children of kind Copy whose condition Ready is True.
+	Ready int `json:"ready"`
+	// The names of the ConfigMaps that are being deleted.
+	Leaving []string `json:"leaving,omitempty"`
+	// The related objects.
+	Related []any `json:"related,omitzero"`
+	// The Plugin's config.
+	Config *Config `json:"config"`
+	// The time of the call.
+	Time *string `json:"time"`
+	// Whether the parent is being deleted.
+	Finalizing *bool `json:"finalizing"`
+}
+
+// The Plugin's config.
+type Config struct {
+	// Any text.
+	Greeting string `json:"greeting" default:"none"`
+	// Any number.
+	Number *int64 `json:"number"`
+}
+
+//go:embed crd.json
+var crd []byte
+
+//go:embed config.json
+var configSchema []byte
+
+// Copies are objects of a kind that only the probe has.
+var copies = windlass.Kind{APIVersion: "conformance.example/v1", Kind: "Copy"}
+
+var plugin = windlass.Plugin[Spec, Status]{
+	Name:         "probe",
+	Version:      "0.1.0",
+	Description:  "Does what its spec tells, so that a test sees how the SDK behaves",
+	Parent:       windlass.CustomResource{Group: "conformance.example", Version: "v1", Kind: "Probe", CRD: crd},
+	Children:     []windlass.ChildRule{{Kind: kinds.ConfigMap}, {Kind: copies}},
+	Related:      []windlass.Kind{kinds.ConfigMap},
+	Finalizes:    true,
+	Resync:       5 * time.Minute,
+	ConfigSchema: configSchema,
+	Metrics: []windlass.Metric{
+		windlass.NewCounter("reports_total", "Reports", "kind"),
+		windlass.NewGauge("size", "By", "The size of the report"),
+	},
+	Reconcile: reconcile,
+}
+
+type request = *windlass.Request[Spec, Status]
+
+type response = *windlass.Response[Status]
+
+func reconcile(r request) (response, error) {
+	if r.IsFinalizing() {
+		return cleanUp(r), nil
+	}
+	spec := r.Spec
+	if err := failure(spec.Fail); err != nil {
+		return nil, err
+	}
+	if spec.Report {
+		report(spec.Text)
+	}
+	status, err := statusOf(r)
+	if err != nil {
+		return nil, err
+	}
+	response := &windlass.Response[Status]{Status: status}
+	response.Requirements, status.Related = related(r)
+	for index := range spec.Children {
+		child := any(configMap(r, index))
+		if spec.Retain {
+			child = windlass.Retain(child)
+		}
+		response.Children = append(response.Children, child)
+	}
+	if spec.Copy != nil {
+		response.Children = append(response.Children, windlass.Map{
+			"apiVersion": copies.APIVersion, "kind": copies.Kind,
+			"metadata": windlass.Map{"name": r.Name + "-copy"}, "spec": spec.Copy,
+		})
+	}
+	if spec.Random {
+		response.Children = append(response.Children, windlass.Map{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": windlass.Map{"name": r.Name + "-random"},
+			"data": windlass.Map{"bytes": hex.EncodeToString(windlass.RandomBytes(8))},
+		})
+	}
+	for _, event := range spec.Events {
+		make := windlass.Normal
+		if event.Warning {
+			make = windlass.Warning
+		}
+		response.Events = append(response.Events, make(event.Reason, "%s", event.Message))
+	}
+	for _, one := range spec.Conditions {
+		response.Conditions = append(response.Conditions, windlass.Condition{
+			Type: one.Type, Status: windlass.StatusOf(one.Holds), Reason: one.Reason, Message: one.Message,
+		})
+	}
+	if spec.RequeueSeconds != nil {
+		response.Requeue = time.Duration(*spec.RequeueSeconds) * time.Second
+	}
+	return response, nil
+}
+
+// cleanUp keeps the first ConfigMap until it is the last one.
+func cleanUp(r request) response {
+	live := r.Children(kinds.ConfigMap)
+	isFinalizing := true
+	response := &windlass.Response[Status]{Status: &Status{Live: len(live), Finalizing: &isFinalizing}}
+	if len(live) < 2 {
+		response.Finalized = true
+		return response
+	}
+	response.Children = []any{windlass.Map{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": windlass.Map{"name": live[0].Name()},
+		"data": windlass.Map{"kept": "true"},
+	}}
+	return response
+}
+
+func failure(fail *string) error {
+	if fail == nil {
+		return nil
+	}
+	switch kind, message, _ := strings.Cut(*fail, ": "); kind {
+	case "invalid":
+		return windlass.Invalid("spec.fail", "%s", message)
+	case "retry":
+		return windlass.Retry(1500*time.Millisecond, "%s", message)
+	case "failed":
+		return windlass.Failed("%s", message)
+	}
+	return nil
+}
+
+func report(given *string) {
+	text := ""
+	if given != nil {
+		text = *given
+	}
+	log.Info("reported", "text", text, "number", 1)
+	log.Warn("warned")
+	span.Attribute("probe.text", text)
+	span.Event("reported", "text", text)
+	windlass.Measure("reports_total", 1, "kind", "probe")
+	windlass.Measure("size", 1.5)
+}
+
+func configMap(r request, index int) windlass.Map {
+	data := windlass.Map{"index": strconv.Itoa(index), "text": r.Spec.Text}
+	for name, value := range r.Spec.Map {
+		data[name] = value
+	}
+	return windlass.Map{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": windlass.Map{"name": fmt.Sprintf("%s-%d", r.Name, index)}, "data": data,
+	}
+}
+
+// related returns the requirements, and the objects that the host has served for them.
+func related(r request) (requirements []windlass.Requirement, objects []any) {
+	serve := func(requirement windlass.Requirement, id string) *windlass.Object {
+		requirements = append(requirements, requirement)
+		served, isServed := r.Related(id)
+		if isServed && objects == nil {
+			objects = []any{}
+		}
+		for _, object := range served {
+			objects = append(objects, object.Map())
+		}
+		if len(served) == 0 {
+			return nil
+		}
+		return served[0]
+	}
+	if name := r.Spec.Require; name != nil {
+		named := serve(windlass.Named("named", kinds.ConfigMap, *name), "named")
+		if next := named.Text("/data/next"); next != "" {
+			serve(windlass.Named("next", kinds.ConfigMap, next), "next")
+		}
+	}
+	if labels := r.Spec.Select; labels != nil {
+		serve(windlass.Labelled("labelled", kinds.ConfigMap, *labels), "labelled")
+	}
+	return requirements, objects
+}
+
+func statusOf(r request) (*Status, error) {
+	spec := r.Spec
+	status := &Status{
+		Text: spec.Text, Number: spec.Number, Decimal: spec.Decimal, Map: maps.Clone(spec.Map), Copy: spec.Copy,
+		Label: entry(r.Labels, "probe"), Annotation: entry(r.Annotations, "probe"), Config: &Config{},
+	}
+	if before := r.Status(); before != nil {
+		status.Before = before.Text
+	}
+	for _, child := range r.Children(kinds.ConfigMap) {
+		status.Live++
+		if child.IsBeingDeleted() {
+			status.Leaving = append(status.Leaving, child.Name())
+		}
+	}
+	for _, child := range r.Children(copies) {
+		if child.IsConditionTrue("Ready") {
+			status.Ready++
+		}
+	}
+	if spec.Time {
+		now := windlass.Timestamp(windlass.Now())
+		status.Time = &now
+	}
+	return status, r.Config(status.Config)
+}
+
+func entry(of map[string]string, key string) *string {
+	if value, isPresent := of[key]; isPresent {
+		return &value
+	}
+	return nil
+}
+
+func init() { windlass.Register(plugin) }
+
+func main() {}
