@@ -136,9 +136,16 @@ fn lines(text: &str, extension: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::Path;
 
-    use super::{is_own_code, lines};
+    use super::{PAGE, is_own_code, lines, page};
+
+    #[test]
+    fn table_on_the_page_is_that_of_the_sources() {
+        let root = crate::run::root().expect("the repository");
+        assert_eq!(fs::read_to_string(root.join(PAGE)).expect("the page"), page(&root).expect("a table"));
+    }
 
     #[test]
     fn blank_lines_comments_and_docstrings_do_not_count_but_instructions_to_tools_do() {
