@@ -20,8 +20,8 @@ pub struct Args {
     /// Also write the figures as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Measure only this goal and those that are measured with it: p1, p5, p6, p7, p10, p11, p12 or r19; or shards, which
-    /// has no goal and is measured only if it is named. May be repeated
+    /// Measure only this goal and those that are measured with it: p1, p5, p6, p7, p10, p11, p12 or r19; or shards or
+    /// languages, which have no goal and are measured only if they are named. May be repeated
     #[arg(long, value_name = "GOAL")]
     only: Vec<String>,
 }
@@ -39,7 +39,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 
     // One after the other: each build uses all cores by itself.
     tools::control_plane(&tools::stderr)?;
-    let components = guests::build(guests::Options { plugins_only: true, ..guests::Options::default() })?;
+    let (languages, others): (Vec<_>, Vec<_>) = args.only.iter().partition(|goal| *goal == "languages");
+    let components = guests::build(guests::Options { plugins_only: languages.is_empty(), ..guests::Options::default() })?;
     let load = guests::build_load(&folder)?;
     tools::stderr("building Windlass and the driver as they are released, some 15 minutes on 2 cores the first time");
     for what in [
@@ -50,8 +51,10 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     ] {
         run(cargo().args(["build", "--release", "--quiet"]).args(what).current_dir(&root))?;
     }
-    let go = optional("controller-runtime", controller_runtime(&root, &folder));
-    let python = optional("kopf", kopf(&folder));
+    // The languages alone are measured without peers.
+    let with_peers = languages.is_empty() || !others.is_empty();
+    let go = with_peers.then(|| optional("controller-runtime", controller_runtime(&root, &folder))).flatten();
+    let python = with_peers.then(|| optional("kopf", kopf(&folder))).flatten();
 
     let release = target.join("release");
     let component = |name: &str| {
@@ -62,6 +65,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     driver.arg("run").arg("--windlass").arg(release.join("windlass")).arg("--load").arg(load.path);
     driver.arg("--cache").arg(folder.join("components"));
     driver.arg("--call-latency").arg(release.join("examples/call-latency"));
+    driver.arg("--guests").arg(root.join("target/guests"));
     driver.arg("--hostile").arg(root.join("target/guests/hostile"));
     driver.arg("--report").arg(folder.join("report.md"));
     for name in guests::shipped()? {

@@ -97,6 +97,13 @@ pub fn start_member(stage: &Stage, paths: &Paths, shards: usize) -> anyhow::Resu
     Contestant::Windlass.start_command(&mut command, stage)
 }
 
+/// Starts a host that logs its traces.
+pub fn start_traced(stage: &Stage, paths: &Paths) -> anyhow::Result<Process> {
+    let mut command = windlass(stage, paths);
+    command.arg("--log-traces");
+    Contestant::Windlass.start_command(&mut command, stage)
+}
+
 fn windlass(stage: &Stage, paths: &Paths) -> Command {
     let mut command = Command::new(&paths.windlass);
     command.args(["run", "--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0"]);

@@ -5,6 +5,7 @@ mod contestant;
 mod copies;
 mod failover;
 mod http;
+mod languages;
 mod neighbours;
 mod observer;
 mod process;
@@ -58,8 +59,8 @@ struct Run {
     /// Also write the table
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10, p11, p12, r19; or shards, which has no
-    /// goal and is measured only if it is named
+    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10, p11, p12, r19; or shards or languages,
+    /// which have no goal and are measured only if they are named
     #[arg(long)]
     only: Vec<String>,
 }
@@ -120,6 +121,14 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
     if run.only.iter().any(|key| key == "shards") {
         let rounds = shards::measure(&run.paths, &amounts, &say).await;
         figures.shards = figures.or_note("shards", rounds, &say).unwrap_or_default();
+    }
+    if run.only.iter().any(|key| key == "languages") {
+        for component in &languages::COMPONENTS {
+            say(&format!("languages: {}", component.name()));
+            let figure = languages::measure(&run.paths, &amounts, component).await;
+            let figure = figures.or_note(&component.name(), figure, &say);
+            figures.languages.extend(figure);
+        }
     }
     say("done");
 

@@ -2,6 +2,7 @@
 //! ends.
 
 use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -46,6 +47,17 @@ fn cpu_of(stat: &Path) -> anyhow::Result<f64> {
     let fields: Vec<_> = stat.rsplit_once(')').context("an odd stat file")?.1.split_whitespace().collect();
     let ticks: u64 = (11..15).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum();
     Ok(seconds(ticks) / USER_HZ)
+}
+
+/// The largest number of resident pages of a process so far, in bytes; none if it has ended.
+pub fn peak_of(process: u32) -> Option<u64> {
+    bytes_of(&fs::read_to_string(format!("/proc/{process}/status")).ok()?, "VmHWM:")
+}
+
+/// A value in a file of `/proc`, in bytes.
+fn bytes_of(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
 /// A process of the control plane, which the testbed started.
@@ -103,6 +115,19 @@ impl Process {
         lines.get(lines.len().saturating_sub(5)..).unwrap_or_default().join(" / ")
     }
 
+    /// The size of its log, in bytes.
+    pub fn log_size(&self) -> anyhow::Result<u64> {
+        Ok(fs::metadata(&self.log)?.len())
+    }
+
+    /// Its log from this byte on.
+    pub fn log_from(&self, byte: u64) -> anyhow::Result<String> {
+        let (mut file, mut text) = (File::open(&self.log)?, Vec::new());
+        file.seek(SeekFrom::Start(byte))?;
+        file.read_to_end(&mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
     /// Waits until its log has a line with this text.
     pub fn wait_log(&mut self, text: &str, patience: Duration) -> anyhow::Result<()> {
         until(format_args!("{text:?} in the log of a contestant"), patience, || {
@@ -140,17 +165,12 @@ impl Process {
     /// Its current memory.
     pub fn memory(&self) -> anyhow::Result<Memory> {
         let rollup = fs::read_to_string(self.proc("smaps_rollup"))?;
-        let status = fs::read_to_string(self.proc("status"))?;
-        let value = |text: &str, key: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(key));
-            let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-            number.map_or(0, |kibibytes| kibibytes * 1024)
-        };
+        let value = |key: &str| bytes_of(&rollup, key).unwrap_or(0);
         Ok(Memory {
-            rss: value(&rollup, "Rss:"),
-            pss: value(&rollup, "Pss:"),
-            anonymous: value(&rollup, "Anonymous:"),
-            peak: value(&status, "VmHWM:"),
+            rss: value("Rss:"),
+            pss: value("Pss:"),
+            anonymous: value("Anonymous:"),
+            peak: peak_of(self.child.id()).unwrap_or(0),
         })
     }
 

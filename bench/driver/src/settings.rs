@@ -18,6 +18,9 @@ pub struct Paths {
     /// Folder of the hostile guests
     #[arg(long)]
     pub hostile: PathBuf,
+    /// Folder of the components of `cargo xtask guests`: for `--only languages`
+    #[arg(long)]
+    pub guests: Option<PathBuf>,
     /// The example `call-latency` of windlass-sandbox
     #[arg(long)]
     pub call_latency: Option<PathBuf>,
@@ -76,6 +79,8 @@ pub struct Amounts {
     pub neighbour_pairs: usize,
     /// Calls of a plugin.
     pub calls: usize,
+    /// Calls of a plugin in each language, with three children and with many.
+    pub language_calls: [usize; 2],
 }
 
 impl Amounts {
@@ -96,6 +101,7 @@ impl Amounts {
             neighbour_changes: 200,
             neighbour_pairs: 2,
             calls: 10_000,
+            language_calls: [200, 20],
         }
     }
 
@@ -116,6 +122,7 @@ impl Amounts {
             neighbour_changes: 400,
             neighbour_pairs: 3,
             calls: 50_000,
+            language_calls: [500, 50],
         }
     }
 }

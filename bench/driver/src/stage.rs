@@ -85,8 +85,17 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts it. The audit log is on only with `audit`, because it slows down every request.
+    /// Starts it, with the kind of the measured operator. The audit log is on only with `audit`, because it slows down
+    /// every request.
     pub async fn new(paths: &Paths, audit: bool) -> anyhow::Result<Self> {
+        let stage = Self::without_loads(paths, audit).await?;
+        stage.define([paths.load.as_path()])?;
+        stage.served().await?;
+        Ok(stage)
+    }
+
+    /// Starts it without the kind of the measured operator.
+    pub async fn without_loads(paths: &Paths, audit: bool) -> anyhow::Result<Self> {
         let audit = if audit { AuditLevel::Metadata } else { AuditLevel::None };
         let cluster = Cluster::start(Options { nodes: 0, audit, ..Options::default() })?;
         for component in ["kube-scheduler", "kwok"] {
@@ -104,8 +113,6 @@ impl Stage {
         }
         stage.cluster.apply(PEER)?;
         stage.cluster.apply(STATUS)?;
-        stage.define([paths.load.as_path()])?;
-        stage.served().await?;
         stage.windlass = stage.cluster.service_account_kubeconfig(SYSTEM_NAMESPACE, "windlass")?;
         stage.peer = stage.cluster.service_account_kubeconfig(NAMESPACE, "peer")?;
         Ok(stage)

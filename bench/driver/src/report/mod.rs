@@ -1,6 +1,7 @@
 //! Turns figures into the table for readers and the JSON for scripts.
 
 mod goals;
+mod languages;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::contestant::Contestant;
 use crate::failover::Failover;
+use crate::languages::Language;
 use crate::neighbours::{Beside, Hostile, Latency};
 use crate::process::seconds;
 use crate::scale::{Resync, Scale};
@@ -36,6 +38,8 @@ pub struct Figures {
     pub failover: Option<Failover>,
     /// For each round, the turn of each number of hosts that share the parents.
     pub shards: Vec<BTreeMap<usize, Turn>>,
+    /// The same plugins in several languages.
+    pub languages: Vec<Language>,
     /// P6.
     pub no_ops: Option<Resync>,
     /// P5: median and p99 of a call, in microseconds.
@@ -81,6 +85,9 @@ impl Figures {
         if !self.shards.is_empty() {
             all.insert("shards".to_owned(), self.shards_json());
         }
+        if !self.languages.is_empty() {
+            all.insert("languages".to_owned(), self.languages.iter().map(languages::json).collect());
+        }
         all.insert("machine".to_owned(), json!(machine));
         all.insert("date".to_owned(), json!(date));
         Value::Object(all)
@@ -89,8 +96,11 @@ impl Figures {
     /// The report for readers, in Markdown, with the figures of every round.
     pub fn markdown(&self, machine: &str, date: &str) -> String {
         let mut text = format!("# Bench of {date}\n\nMachine: {machine}.\n\n");
-        text += "| # | measure | unit | Windlass | limit | peers | ratio | goal | met |\n|---|---|---|---|---|---|---|---|---|\n";
-        for line in self.lines() {
+        let lines = self.lines();
+        if !lines.is_empty() {
+            text += "| # | measure | unit | Windlass | limit | peers | ratio | goal | met |\n|---|---|---|---|---|---|---|---|---|\n";
+        }
+        for line in lines {
             let peers: Vec<_> = line.peers.iter().map(|(name, figure)| format!("{name} {}", short(*figure))).collect();
             let _ = writeln!(
                 text,
@@ -106,10 +116,13 @@ impl Figures {
                 if line.met { "yes" } else { "**no**" },
             );
         }
-        self.rounds_table(&mut text);
+        if !self.rounds.is_empty() {
+            self.rounds_table(&mut text);
+        }
         self.scale_table(&mut text);
         self.hostile_table(&mut text);
         self.shards_table(&mut text);
+        languages::table(&self.languages, &mut text);
         for note in &self.notes {
             let _ = writeln!(text, "\nNote: {note}.");
         }

@@ -1,0 +1,71 @@
+// Package v1 has the types of Echo.
+// +kubebuilder:object:generate=true
+// +groupName=my-operator.dev
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of the types.
+var GroupVersion = schema.GroupVersion{Group: "my-operator.dev", Version: "v1"}
+
+// AddToScheme adds the types to a scheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &Echo{}, &EchoList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
+
+// EchoSpec: as many Pods as asked for.
+type EchoSpec struct {
+	// How many Pods.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	Replicas int32 `json:"replicas"`
+	// The image that they run.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:Pattern=`^\S+$`
+	Image string `json:"image"`
+}
+
+// EchoStatus: what became of it.
+type EchoStatus struct {
+	// Pods that exist.
+	CurrentReplicas int32 `json:"currentReplicas"`
+	// As many as asked for, and all Ready.
+	IsReady            bool  `json:"isReady"`
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Echo is a number of Pods of one image.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=ec
+// +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name=Wanted,type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name=Current,type=integer,JSONPath=`.status.currentReplicas`
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+// The name is the value of a label, and the Pods' names append up to -999 to it.
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 59",message="name over 59 characters"
+type Echo struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   EchoSpec   `json:"spec"`
+	Status EchoStatus `json:"status,omitempty"`
+}
+
+// EchoList is a list of Echoes.
+// +kubebuilder:object:root=true
+type EchoList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Echo `json:"items"`
+}

@@ -1,0 +1,48 @@
+// Echo is a number of Pods of one image.
+package main
+
+import (
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	v1 "windlass.dev/bench/kubebuilder/echo/api/v1"
+)
+
+func main() {
+	ctrl.SetLogger(zap.New())
+	if err := run(); err != nil {
+		ctrl.Log.Error(err, "ended")
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	if err := v1.AddToScheme(clientgoscheme.Scheme); err != nil {
+		return err
+	}
+	manager, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{
+		Scheme:                 clientgoscheme.Scheme,
+		HealthProbeBindAddress: ":8081",
+		LeaderElection:         true,
+		LeaderElectionID:       "echo.my-operator.dev",
+	})
+	if err != nil {
+		return err
+	}
+	err = ctrl.NewControllerManagedBy(manager).
+		For(&v1.Echo{}).
+		Owns(&corev1.Pod{}).
+		Complete(&reconciler{manager.GetClient()})
+	if err != nil {
+		return err
+	}
+	if err := manager.AddHealthzCheck("healthz", healthz.Ping); err != nil {
+		return err
+	}
+	return manager.Start(ctrl.SetupSignalHandler())
+}
