@@ -278,7 +278,7 @@ pub fn one_document(file: &Path) -> anyhow::Result<Value> {
 }
 
 /// Reads YAML documents, or the items of a list.
-fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
+pub fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
     let text = if file == Path::new("-") {
         std::io::read_to_string(std::io::stdin()).context("standard input")?
     } else {
