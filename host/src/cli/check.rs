@@ -225,7 +225,8 @@ fn clock(ahead: Option<SignedDuration>) -> Result<String, String> {
     Ok("agrees with the API server's".to_owned())
 }
 
-async fn crd(client: &Client) -> Result<String, String> {
+/// Checks that the installed CRD of Plugins is not older than this version; each text says so, for users.
+pub async fn crd(client: &Client) -> Result<String, String> {
     const APPLY: &str = "apply it with `windlass crd | kubectl apply --server-side -f -`";
     let found = in_time(Api::<CustomResourceDefinition>::all(client.clone()).get_opt(CRD)).await;
     let found = found.map_err(|error| format!("{CRD} cannot be read: {error}"))?;

@@ -73,10 +73,25 @@ impl CacheArgs {
     /// # Errors
     /// If the bytes are not a component, or cannot be compiled.
     pub fn load(&self, bytes: &[u8]) -> anyhow::Result<Arc<Component>> {
-        let cache_dir = self.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?;
-        let sandbox = Sandbox::new(Options { counts_attempts: false, ..Options::new(cache_dir) })?;
-        Ok(sandbox.load(bytes)?)
+        load(self.folder()?, bytes)
     }
+
+    /// The folder.
+    ///
+    /// # Errors
+    /// If the flag is not set, and the user has no folder for caches.
+    pub fn folder(&self) -> anyhow::Result<PathBuf> {
+        self.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)
+    }
+}
+
+/// Compiles a component into this cache folder, and calls `describe`.
+///
+/// # Errors
+/// If the bytes are not a component, or cannot be compiled.
+pub fn load(cache_dir: PathBuf, bytes: &[u8]) -> anyhow::Result<Arc<Component>> {
+    let sandbox = Sandbox::new(Options { counts_attempts: false, ..Options::new(cache_dir) })?;
+    Ok(sandbox.load(bytes)?)
 }
 
 /// A component, and how to load it.

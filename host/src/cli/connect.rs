@@ -44,6 +44,17 @@ pub struct ClusterArgs {
     pub context: Option<String>,
 }
 
+/// A cluster, as the kubeconfig describes it.
+#[derive(Debug, Clone)]
+pub struct Destination {
+    /// Name of the context; none in a Pod.
+    pub context: Option<String>,
+    /// Address of the API server.
+    pub server: Uri,
+    /// The context's namespace.
+    pub namespace: String,
+}
+
 impl ClusterArgs {
     /// A client for that cluster.
     ///
@@ -62,6 +73,21 @@ impl ClusterArgs {
         let config = self.config().await?;
         check_impersonation(&config)?;
         connect(config, SILENCE, Some(gate)).context("the client cannot be set up")
+    }
+
+    /// The cluster that these flags select.
+    ///
+    /// # Errors
+    /// If there is no usable configuration.
+    pub async fn destination(&self) -> anyhow::Result<Destination> {
+        let config = self.config().await?;
+        let kubeconfig = match &self.kubeconfig {
+            Some(file) => Kubeconfig::read_from(file),
+            None => Kubeconfig::read(),
+        };
+        // Without a kubeconfig, the configuration is that of a Pod.
+        let context = self.context.clone().or_else(|| kubeconfig.ok()?.current_context);
+        Ok(Destination { context, server: config.cluster_url, namespace: config.default_namespace })
     }
 
     async fn config(&self) -> anyhow::Result<Config> {

@@ -8,6 +8,7 @@ mod component;
 mod connect;
 mod crd;
 mod deleted;
+mod dev;
 mod diff;
 mod election;
 mod explain;
@@ -62,6 +63,8 @@ enum Command {
     New(new::Args),
     /// Build the component of a plugin's project
     Build(build::Args),
+    /// Develop a plugin: build it when its sources change, run it on a cluster, and print what the host decides
+    Dev(dev::Args),
     /// Show what a component declares: digest, contract, descriptor, imports, exports
     Inspect(inspect::Args),
     /// Show the children that a component desires for parents from files
@@ -127,6 +130,7 @@ pub fn main() -> ExitCode {
         Command::Crd(args) => crd::main(args),
         Command::New(args) => new::main(&args),
         Command::Build(args) => build::main(&args),
+        Command::Dev(args) => dev::main(&args),
         Command::Inspect(args) => inspect::main(&args),
         Command::Render(args) => render::main(&args),
         Command::Diff(args) => diff::main(&args),

@@ -58,63 +58,73 @@ pub struct Args {
     cluster: ClusterArgs,
 }
 
+impl Args {
+    /// The removal of a Plugin that `windlass dev` wrote; its children stay with their parents.
+    pub fn of_dev(name: PluginName, namespace: String, cluster: ClusterArgs, timeout: Duration) -> Self {
+        Self { name, delete_children: false, deletion: DeletionArgs { dry_run: None }, namespace, timeout, cluster }
+    }
+}
+
 /// Removes the Plugin and the pushed objects.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    super::block_on(async {
-        let client = args.cluster.client().await?;
-        let api = Api::<Plugin>::all(client.clone());
-        let name = args.name.as_str();
-        let plugin = api.get_opt(name).await.map_err(plain).with_context(|| format!("Plugin {name}"))?;
-        if let Some(plugin) = &plugin {
-            check_pushed(name, &plugin.metadata)?;
+    super::block_on(run(args))
+}
+
+/// [`main`] on a running runtime.
+pub async fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let client = args.cluster.client().await?;
+    let api = Api::<Plugin>::all(client.clone());
+    let name = args.name.as_str();
+    let plugin = api.get_opt(name).await.map_err(plain).with_context(|| format!("Plugin {name}"))?;
+    if let Some(plugin) = &plugin {
+        check_pushed(name, &plugin.metadata)?;
+    }
+    // Listed before the deletion: the Plugin's ConfigMaps are garbage-collected with it.
+    let leftovers = leftovers(&client, args, plugin.as_ref()).await?;
+    if plugin.is_none() && leftovers.is_empty() {
+        bail!("there is no Plugin {name}, and nothing that `windlass push` wrote for it");
+    }
+    if let Some(plugin) = &plugin {
+        say_children(args, plugin);
+    }
+    if args.deletion.dry_run.is_some() {
+        if plugin.is_some() {
+            println!("would delete Plugin {name}");
         }
-        // Listed before the deletion: the Plugin's ConfigMaps are garbage-collected with it.
-        let leftovers = leftovers(&client, args, plugin.as_ref()).await?;
-        if plugin.is_none() && leftovers.is_empty() {
-            bail!("there is no Plugin {name}, and nothing that `windlass push` wrote for it");
-        }
-        if let Some(plugin) = &plugin {
-            say_children(args, plugin);
-        }
-        if args.deletion.dry_run.is_some() {
-            if plugin.is_some() {
-                println!("would delete Plugin {name}");
+        for leftover in &leftovers {
+            match &leftover.kept {
+                None => println!("would delete {}", leftover.what()),
+                Some(why) => println!("would leave {}: {why}", leftover.what()),
             }
-            for leftover in &leftovers {
-                match &leftover.kept {
-                    None => println!("would delete {}", leftover.what()),
-                    Some(why) => println!("would leave {}: {why}", leftover.what()),
-                }
-            }
-            return Ok(ExitCode::SUCCESS);
         }
-        if let Some(plugin) = plugin {
-            let Ok(ended) = tokio::time::timeout(args.timeout, end(&api, args, &plugin)).await else {
-                eprintln!(
-                    "error: Plugin {name} was not gone within {} s, and nothing else was deleted. Run the same command \
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(plugin) = plugin {
+        let Ok(ended) = tokio::time::timeout(args.timeout, end(&api, args, &plugin)).await else {
+            eprintln!(
+                "error: Plugin {name} was not gone within {} s, and nothing else was deleted. Run the same command \
                      again to go on",
-                    args.timeout.as_secs()
-                );
-                return Ok(ExitCode::from(TIMED_OUT));
-            };
-            ended?;
-            println!("deleted Plugin {name}");
+                args.timeout.as_secs()
+            );
+            return Ok(ExitCode::from(TIMED_OUT));
+        };
+        ended?;
+        println!("deleted Plugin {name}");
+    }
+    let mut failed = Vec::new();
+    for leftover in leftovers {
+        let what = leftover.what();
+        match leftover.delete(&client).await {
+            Ok(Outcome::Deleted) => println!("deleted {what}"),
+            Ok(Outcome::Gone) => {}
+            Ok(Outcome::Left(why)) => println!("left {what}: {why}"),
+            Err(error) => failed.push(format!("{what}: {error:#}")),
         }
-        let mut failed = Vec::new();
-        for leftover in leftovers {
-            let what = leftover.what();
-            match leftover.delete(&client).await {
-                Ok(Outcome::Deleted) => println!("deleted {what}"),
-                Ok(Outcome::Gone) => {}
-                Ok(Outcome::Left(why)) => println!("left {what}: {why}"),
-                Err(error) => failed.push(format!("{what}: {error:#}")),
-            }
-        }
-        if !failed.is_empty() {
-            bail!("some objects were not deleted; run the same command again: {}", failed.join("; "));
-        }
-        Ok(ExitCode::SUCCESS)
-    })
+    }
+    if !failed.is_empty() {
+        bail!("some objects were not deleted; run the same command again: {}", failed.join("; "));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Checks that push wrote the Plugin: another tool's Plugin should be deleted with that tool.

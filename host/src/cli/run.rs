@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use kube::Client;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass_core::shards::Shard;
@@ -133,25 +134,33 @@ fn bytes_or_none(text: &str) -> Result<u64, String> {
 }
 
 /// Longest wait for busy threads after everything else has ended.
-const LINGER: Duration = Duration::from_secs(2);
+pub const LINGER: Duration = Duration::from_secs(2);
 
 /// Runs until SIGTERM or SIGINT, or checks whether a host can run.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let both = args.election.election().and_then(|election| Ok((election, args.election.shards()?)));
     let (election, shards) =
         both.unwrap_or_else(|error| super::Cli::command().error(ErrorKind::ValueValidation, error).exit());
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        // Guests run between two polls of sockets and timers, so poll more often than every 61 tasks, the default.
-        .event_interval(8)
-        .build()
-        .context("no runtime")?;
+    let runtime = runtime()?;
     let result = runtime.block_on(async {
         if args.check { args.check(election, shards).await } else { args.run(election, shards).await }
     });
     // Work that blocks a thread, such as a component's `describe`, must not keep the process alive.
     runtime.shutdown_timeout(LINGER);
     result
+}
+
+/// The runtime of a host.
+///
+/// # Errors
+/// If its threads cannot be started.
+pub fn runtime() -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // Guests run between two polls of sockets and timers, so poll more often than every 61 tasks, the default.
+        .event_interval(8)
+        .build()
+        .context("no runtime")
 }
 
 impl Args {

@@ -48,6 +48,21 @@ pub struct Caps {
     max_json_depth: usize,
 }
 
+impl Caps {
+    /// The caps without flags: those of the environment, or else the defaults.
+    ///
+    /// # Errors
+    /// If a variable has an invalid value.
+    pub fn without_flags() -> Result<Self, clap::Error> {
+        #[derive(clap::Parser)]
+        struct Flags {
+            #[command(flatten)]
+            caps: Caps,
+        }
+        <Flags as clap::Parser>::try_parse_from(["windlass"]).map(|flags| flags.caps)
+    }
+}
+
 /// A limit that was lowered to the host's cap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capped {

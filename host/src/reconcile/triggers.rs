@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::changes::changed_fields;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::{Object, OwnerKey};
@@ -12,6 +13,7 @@ use crate::cluster::watch::{Change, WatchId};
 use crate::live::interests::Interests;
 use crate::live::{Live, ParentIndex, ParentKey, had_no_parents};
 use crate::queue::{PluginQueue, Queue, Trigger};
+use crate::telemetry::{CAUSE, one_line};
 
 /// Turns changes into keys.
 pub struct Triggers {
@@ -51,11 +53,12 @@ impl Triggers {
             self.namespace_changed(watch, namespace);
         }
         for child in states_of_a_child(change) {
-            self.child_changed(child, change.after.is_some());
+            self.child_changed(child, change);
         }
         // Required kinds are watched without a selector. Another watch of the same kind would queue the key twice.
         if watch.labels.is_none() {
             for interest in self.interests.concerned(&watch.kind, change) {
+                tell_cause(&interest.plugin, &interest.parent, change);
                 self.parents.add(&interest.plugin, &interest.parent, Trigger::Event);
             }
         }
@@ -100,6 +103,7 @@ impl Triggers {
         let live = || self.registry.get(plugin);
         match (&change.before, &change.after) {
             (before, Some(object)) => {
+                tell_cause(plugin, &object.key, change);
                 self.parents.add(plugin, &object.key, urgency(change));
                 if before.is_none()
                     && let Some(live) = live()
@@ -115,6 +119,7 @@ impl Triggers {
                         live.unselected.add(&object.key, object.uid.clone());
                     }
                 }
+                tell_cause(plugin, &object.key, change);
                 // The next run finds the parent gone, and removes its record.
                 self.parents.add(plugin, &object.key, Trigger::Changed);
                 self.interests.forget(plugin, &object.key);
@@ -124,8 +129,8 @@ impl Triggers {
     }
 
     /// Queues the parent that a child's labels and ownerReference name, for the plugin that its label names.
-    /// `is_there`: the child was not deleted.
-    fn child_changed(&self, child: &Object, is_there: bool) {
+    fn child_changed(&self, child: &Object, change: &Change) {
+        let is_there = change.after.is_some();
         let Some(live) = child.marks.get(LABEL_PLUGIN).and_then(|name| self.registry.get(name)) else { return };
         let parent = match child.owner_key() {
             Some(OwnerKey::Uid(uid)) => live
@@ -140,9 +145,40 @@ impl Triggers {
             None => None,
         };
         if let Some(parent) = parent {
+            tell_cause(&live.name, &parent, change);
             self.parents.add(&live.name, &parent, Trigger::Event);
         }
     }
+}
+
+/// Largest number of changed fields that are named as the cause of a reconcile.
+const FIELDS_MAX: usize = 3;
+
+/// Logs why a parent is queued, for `windlass dev` and the log at debug level. Without a listener, it reads no object.
+fn tell_cause(plugin: &PluginName, parent: &ObjectKey, change: &Change) {
+    if !tracing::event_enabled!(target: CAUSE, tracing::Level::DEBUG) {
+        return;
+    }
+    let Some(object) = change.after.as_ref().or(change.before.as_ref()) else { return };
+    let happened = match (&change.before, &change.after) {
+        (None, _) => "appeared".to_owned(),
+        (_, None) => "deleted".to_owned(),
+        (Some(before), Some(after)) if after.deleting && !before.deleting => "being deleted".to_owned(),
+        (Some(before), Some(after)) => {
+            let fields = changed_fields(&before.json.bytes(), &after.json.bytes(), FIELDS_MAX);
+            if fields.is_empty() { "changed".to_owned() } else { format!("{} changed", fields.join(", ")) }
+        }
+    };
+    tracing::debug!(
+        target: CAUSE,
+        %plugin,
+        namespace = parent.namespace.as_deref(),
+        name = &*parent.name,
+        kind = &*object.kind.kind,
+        object = %object.key,
+        change = &*one_line(&happened),
+        "parent queued"
+    );
 }
 
 fn is_of_namespaces(watch: &WatchId) -> bool {

@@ -5,6 +5,7 @@
 //! otherwise. Metrics are exported by OTLP in the same way, and collected when Prometheus [scrapes](Scrape) them.
 
 mod controller;
+mod decisions;
 #[cfg(test)]
 mod exported;
 mod gauges;
@@ -30,9 +31,11 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
+use self::decisions::DecisionLayer;
 use self::trace_ids::WithTraceIds;
 
 pub use controller::{Controller, PluginState, QueueState, observe_leader, observe_plugins, observe_queues};
+pub use decisions::{Cause, Decision, Failure, Happening, Listener, LogLine, Write};
 pub use instruments::{loaded, observe_watches, requested, watch_restarted};
 pub use line::one_line;
 pub use measures::Measures;
@@ -42,6 +45,8 @@ pub use scrape::{CONTENT_TYPE, Scrape};
 pub const TRACE: &str = "windlass::trace";
 /// Target of the audit lines: one for each write that the host sends.
 pub const AUDIT: &str = "windlass::audit";
+/// Target of the lines that say why a parent is queued.
+pub const CAUSE: &str = "windlass::cause";
 /// Target of the log lines of guests.
 pub const GUEST: &str = "windlass::guest";
 
@@ -86,6 +91,18 @@ impl Telemetry {
     /// # Errors
     /// If the log directives or the `OTEL_*` variables are invalid.
     pub fn start(options: &Options, is_scraped: bool) -> anyhow::Result<Self> {
+        Self::start_with(options, is_scraped, None)
+    }
+
+    /// [`start`](Self::start) for `windlass dev`: the listener receives the decisions of the host.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn start_with_listener(options: &Options, listener: Listener) -> anyhow::Result<Self> {
+        Self::start_with(options, false, Some(listener))
+    }
+
+    fn start_with(options: &Options, is_scraped: bool, listener: Option<Listener>) -> anyhow::Result<Self> {
         let filter = EnvFilter::try_new(&options.log)
             .map_err(|error| anyhow::anyhow!("--log {:?} makes no sense: {error}", options.log))?;
         let traces = otlp::traces()?;
@@ -104,10 +121,12 @@ impl Telemetry {
                 .with_filter(traced())
         });
         let trees = options.log_traces.then(|| tree::TreeLayer::new(std::io::stderr).with_filter(traced()));
+        let decisions = listener.map(|listener| DecisionLayer::new(listener).with_filter(DecisionLayer::filter()));
         tracing_subscriber::registry()
             .with(log_layer(options.log_format).with_filter(filter))
             .with(otlp)
             .with(trees)
+            .with(decisions)
             .init();
         Ok(Self { traces, metrics, scrape })
     }

@@ -1,14 +1,16 @@
-//! `windlass new`, `windlass build` and `windlass push`: from an empty folder to a reconciled parent, in every language, by the
-//! commands of the new project's README.
+//! `windlass new`, `windlass build`, `windlass push` and `windlass dev`: from an empty folder to a reconciled parent, by the commands
+//! of the new project's README. Build and push are run in every language.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::env;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
-use windlass_e2e::{Env, windlass};
+use rustix::process::{Pid, Signal, kill_process};
+use windlass_e2e::{Env, TIMEOUT, windlass};
 use windlass_testbed::tools::wasm_compiler::WasmCompiler;
 use windlass_testbed::tools::{self, Go};
 
@@ -135,6 +137,123 @@ fn build_without_the_languages_tools_says_how_to_get_them() {
         let output = windlass().arg("build").arg(&project).env("PATH", folder.path()).output().expect("started");
         let printed = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(3) && printed.contains(advice), "{language}: {printed}");
-        std::fs::remove_dir_all(&project).expect("removed");
+        fs::remove_dir_all(&project).expect("removed");
     }
+}
+
+/// A running `windlass dev`. Dropping it kills it.
+struct Dev {
+    child: Child,
+    output: PathBuf,
+}
+
+impl Dev {
+    fn start(env: &Env, project: &Path) -> Self {
+        let output = env.cluster().dir().join("dev.log");
+        let file = File::create(&output).expect("a file for the output");
+        let mut command = windlass();
+        command.arg("dev").arg(project).arg("--cleanup").env("PATH", path());
+        command.env("WINDLASS_KUBECONFIG", env.cluster().kubeconfig());
+        command.env("WINDLASS_CACHE_DIR", env.cluster().dir().join("dev-cache"));
+        let child = command.stdout(file.try_clone().expect("a second handle")).stderr(file).spawn().expect("started");
+        Self { child, output }
+    }
+
+    fn output(&self) -> String {
+        fs::read_to_string(&self.output).expect("UTF-8")
+    }
+
+    /// Waits until the output has all these texts.
+    #[track_caller]
+    fn wait_output(&self, texts: &[&str]) {
+        windlass_e2e::wait(&format!("{texts:?}"), TIMEOUT, || {
+            let output = self.output();
+            texts.iter().all(|text| output.contains(text)).then_some(())
+        });
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        // An error means that the process has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("windlass dev printed:\n{}", self.output());
+        }
+    }
+}
+
+#[test]
+fn dev_rebuilds_a_changed_project_and_reconciles_with_it_without_a_restart() {
+    let folder = tempfile::tempdir().expect("an empty folder");
+    run_command(windlass().current_dir(folder.path()).args(["new", "greeting", "--lang", GO.name]));
+    let project = folder.path().join("greeting");
+    let source = project.join("main.go");
+    let original = fs::read_to_string(&source).expect("a source");
+    let with_prefix = |prefix: &str| {
+        let changed = original.replace(r#"{"message": message}"#, &format!(r#"{{"message": "{prefix}" + message}}"#));
+        assert_ne!(changed, original);
+        changed
+    };
+    let env = Env::empty();
+    let mut dev = Dev::start(&env, &project);
+    let wait_message = |expected: &str| {
+        env.wait(expected, TIMEOUT, || {
+            let args = ["get", "-n", "default", "configmap", "hello", "-o", "jsonpath={.data.message}"];
+            env.try_kubectl(&args).ok().filter(|message| message == expected)
+        });
+    };
+    wait_message("Hello, world!");
+    env.kubectl(&["wait", "-n", "default", "--for=condition=Ready", "greeting/hello", "--timeout=60s"]);
+    dev.wait_output(&[
+        "CustomResourceDefinition plugins.windlass.dev installed",
+        "Greeting default/hello: appeared → plugin called in ",
+        " → ConfigMap hello created",
+        "waiting for changes",
+    ]);
+
+    fs::write(&source, with_prefix("One: ")).expect("written");
+    wait_message("One: Hello, world!");
+    dev.wait_output(&["changed: main.go", "Greeting default/hello: new component → plugin called in "]);
+
+    fs::write(&source, with_prefix("Two: ") + "func broken( {\n").expect("written");
+    dev.wait_output(&["main.go:", "syntax error", "; the last good component stays live"]);
+    let patch = r#"{"spec":{"message":"Hi"}}"#;
+    env.kubectl(&["patch", "-n", "default", "greeting", "hello", "--type=merge", "-p", patch]);
+    wait_message("One: Hi");
+    dev.wait_output(&["Greeting default/hello: spec.message changed → plugin called in ", "ConfigMap hello updated"]);
+
+    fs::write(&source, with_prefix("Three: ")).expect("written");
+    wait_message("Three: Hi");
+    assert!(dev.child.try_wait().expect("a state").is_none(), "the same process");
+
+    let id = i32::try_from(dev.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+    kill_process(id, Signal::INT).expect("sent");
+    let status = env.wait("windlass dev to end", TIMEOUT, || dev.child.try_wait().expect("a state"));
+    assert!(status.success(), "{status}: {}", dev.output());
+    for resource in [
+        "crd/plugins.windlass.dev",
+        "crd/greetings.example.com",
+        "namespace/windlass-dev",
+        "clusterrole/windlass-plugin-greeting",
+    ] {
+        env.wait(&format!("{resource} to be gone"), TIMEOUT, || {
+            env.try_kubectl(&["get", resource]).expect_err("gone").contains("NotFound").then_some(())
+        });
+    }
+}
+
+#[test]
+fn dev_refuses_a_cluster_on_which_windlass_is_installed() {
+    let folder = tempfile::tempdir().expect("an empty folder");
+    run_command(windlass().current_dir(folder.path()).args(["new", "greeting", "--lang", GO.name]));
+    let project = folder.path().join("greeting");
+    let env = Env::start();
+    let refused = env.try_windlass(&["dev", &project.to_string_lossy()]).expect_err("refused");
+    assert!(
+        refused.contains("exit status: 3") && refused.contains("is installed in namespace windlass-system"),
+        "{refused}"
+    );
+    assert!(env.get("namespaces", "", "windlass-dev").is_none(), "nothing was written");
 }

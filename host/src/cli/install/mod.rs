@@ -19,7 +19,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 use windlass_core::declared_parent::text;
 
-pub use self::existing::{Installation, reason_to_keep};
+pub use self::existing::{Installation, check_accounts, check_name, reason_to_keep};
 pub use self::manifests::{DEPLOYMENT, objects};
 use super::TIMED_OUT;
 use super::applied::{WriteArgs, apply, describe, target};
@@ -77,7 +77,7 @@ pub struct Args {
 
 /// Applies the manifests.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    existing::check_name(&args.namespace)?;
+    check_name(&args.namespace)?;
     let image = args.image.clone().map_or_else(manifests::default_image, Ok)?;
     if args.write.dry_run == Some(DryRun::Client) {
         // Without a cluster, so that the output depends on the flags alone.
@@ -126,7 +126,7 @@ async fn installed(client: &Client, args: &Args) -> anyhow::Result<Option<Deploy
     let host = hosts.get_opt(DEPLOYMENT).await.map_err(plain);
     let host = host.with_context(|| format!("Deployment {}/{DEPLOYMENT} could not be read", args.namespace))?;
     if !installation.exists && host.is_none() && !args.allow_shared_namespace {
-        existing::check_accounts(client, &args.namespace).await?;
+        check_accounts(client, &args.namespace).await?;
     }
     Ok(host)
 }

@@ -6,6 +6,7 @@ mod kept;
 mod objects;
 mod permissions;
 mod progress;
+mod roles;
 mod safety;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use windlass_api::{OciSource, Plugin, PluginSpec, PluginStatus};
+use windlass_api::{Plugin, PluginStatus};
 use windlass_core::declared_parent::{DeclaredParent, text};
 use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
@@ -28,10 +29,12 @@ use windlass_sandbox::Component;
 
 pub use self::args::Args;
 use self::args::Output;
-use self::kept::Kept;
-use self::objects::{PluginFields, Pushed, labelled, own_by, plugin_object, split};
-use self::progress::{Progress, Push};
-use super::applied::{self, Target, found, target};
+pub use self::objects::{PluginFields, plugin_object};
+use self::objects::{Pushed, own_by, split};
+pub use self::progress::{Progress, Push, wait};
+pub use self::roles::Granted;
+pub use self::safety::{check_schema, mark};
+use super::applied::{self, Target, target};
 use super::component::credentials_of_user;
 use super::connect::plain;
 use super::deleted::delete;
@@ -39,7 +42,6 @@ use super::output::{DryRun, Format, print_all};
 use super::pushed::{FIELD_MANAGER, parts, reason_to_keep};
 use super::{BLOCKED_BY_SETTING, INPUT_REJECTED, TIMED_OUT};
 use crate::cluster::account::plugin_account;
-use crate::plugins::rbac;
 
 /// The objects that a push writes.
 struct Manifests {
@@ -113,7 +115,7 @@ impl<'a> Delivery<'a> {
         }
         if let (Some(carried), true) = (declared.crd(), args.reads_existing()) {
             let client = args.component.options.cluster.client().await?;
-            safety::check_schema(&client, name, carried, args.overwrites.allow_schema_narrowing).await?;
+            check_schema(&client, name, carried, args.overwrites.allow_schema_narrowing).await?;
         }
         let existing_uid = existing.as_ref().and_then(|plugin| plugin.metadata.uid.clone());
         let status = existing.as_ref().and_then(|plugin| plugin.status.clone()).unwrap_or_default();
@@ -126,9 +128,22 @@ impl<'a> Delivery<'a> {
         let account = account.unwrap_or_else(|| plugin_account(name.as_str()));
         let mut objects: Vec<Value> = pushed.objects.clone();
         if args.create_rbac {
-            objects.extend(self.permissions(existing, &status, &account, oci.as_ref()).await?);
+            let client = args.component.options.cluster.client().await?;
+            let granted = Granted {
+                name,
+                component: &self.component,
+                declared,
+                namespace: &args.namespace,
+                account: &account,
+                pull_secret: oci.as_ref().and_then(|oci| Some(&*oci.pull_secret_ref.as_ref()?.name)),
+            };
+            let (roles, notes) = granted.objects(&client, existing, &status).await?;
+            for note in notes {
+                eprintln!("{note}");
+            }
+            objects.extend(roles);
         }
-        objects.iter_mut().for_each(safety::mark);
+        objects.iter_mut().for_each(mark);
         let source = match oci {
             Some(oci) => json!({"oci": oci}),
             None => json!({"configMap": {"namespace": args.namespace, "name": name.as_str()}}),
@@ -136,43 +151,8 @@ impl<'a> Delivery<'a> {
         let may_narrow = args.overwrites.allow_schema_narrowing.then_some(pushed.digest);
         let fields = PluginFields { name: name.as_str(), account: &account, source, verify, may_narrow };
         let mut plugin = plugin_object(fields);
-        safety::mark(&mut plugin);
+        mark(&mut plugin);
         Ok(Manifests { plugin, objects, existing_uid })
-    }
-
-    /// The ServiceAccount, roles and bindings of the plugin. Prints notes about them to standard error.
-    async fn permissions(
-        &self,
-        existing: Option<&PluginSpec>,
-        status: &PluginStatus,
-        account: &str,
-        oci: Option<&OciSource>,
-    ) -> anyhow::Result<Vec<Value>> {
-        let Self { args, name, component, declared, pushed, .. } = self;
-        let (descriptor, namespace) = (component.descriptor(), &args.namespace);
-        let client = args.component.options.cluster.client().await?;
-        let permissions = permissions::of(&client, name, (declared, descriptor), existing, status).await?;
-        for note in permissions.notes(name) {
-            eprintln!("{note}");
-        }
-        let (kinds, set_finalizers) = (permissions.kinds, status.set_finalizers == Some(true));
-        let mut roles = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers)];
-        roles.extend(rbac::account_objects(name.as_str(), account, namespace, &kinds));
-        let kept = Kept::new(pushed.digest, existing, status);
-        for role in roles.iter_mut().filter(|object| text(object, "/kind") == "ClusterRole") {
-            let components = kept.add(role, found(&client, role).await?.as_ref());
-            for component in components {
-                let role = text(role, "/metadata/name");
-                eprintln!("note: ClusterRole {role} keeps what {component} needs, for a rollback");
-            }
-        }
-        if let Some(secret) = oci.and_then(|oci| oci.pull_secret_ref.as_ref()) {
-            roles.extend(rbac::source_objects(name.as_str(), namespace, &secret.name));
-        }
-        // An account that a user chose may serve several plugins, so it gets no label of this one.
-        let is_own = account == plugin_account(name.as_str());
-        let label = |role| if is_own { labelled(role, name.as_str()) } else { role };
-        Ok(roles.into_iter().map(label).collect())
     }
 
     /// Writes all objects, and waits until the Plugin is Ready.
@@ -285,7 +265,7 @@ async fn write(
 /// Waits for the outcome of the push; prints it and returns the exit code.
 async fn follow(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow::Result<ExitCode> {
     let Push { name, digest, .. } = push;
-    match progress::wait(client, push, timeout).await? {
+    match wait(client, push, timeout).await? {
         Progress::Ready => {
             println!("Plugin {name}: Ready with {digest}");
             if let Some(note) = progress::failing(client, name).await? {
@@ -360,8 +340,8 @@ fn print_objects(objects: &[Value], output: Output) -> anyhow::Result<()> {
     print_all(objects, format)
 }
 
-/// Applies an object, or tries to as a dry run; returns its uid.
-async fn apply(target: &Target, dry_run: bool) -> anyhow::Result<String> {
+/// Applies an object as a push does, or tries to as a dry run; returns its uid.
+pub async fn apply(target: &Target, dry_run: bool) -> anyhow::Result<String> {
     applied::apply(target, PatchParams { dry_run, ..PatchParams::apply(FIELD_MANAGER).force() }).await
 }
 

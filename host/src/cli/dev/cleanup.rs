@@ -1,0 +1,143 @@
+//! Deletes what `windlass dev` has created, and keeps what others use.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, ListParams, ObjectMeta};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, ResourceExt as _};
+use windlass_core::declared_parent::DeclaredParent;
+use windlass_core::ids::PluginName;
+use windlass_core::names::LABEL_PLUGIN;
+
+use super::cluster::{is_of_dev, plugins};
+use super::terminal::{Terminal, Tone};
+use super::{FIELD_MANAGER, READY_TIMEOUT, samples};
+use crate::cli::applied::api;
+use crate::cli::connect::{ClusterArgs, plain};
+use crate::cli::deleted::{Deletion, delete};
+use crate::cli::install::CRD;
+use crate::cli::remove;
+
+/// What may be deleted.
+pub struct Cleanup<'a> {
+    /// The client of the user.
+    pub client: &'a Client,
+    /// The flags that select the cluster.
+    pub cluster: &'a ClusterArgs,
+    /// The host's namespace.
+    pub namespace: &'a str,
+    /// Where the output goes.
+    pub terminal: Terminal,
+}
+
+impl Cleanup<'_> {
+    /// Deletes the samples, the Plugin with its permissions, and the CRD that it installed, unless objects of the kind are
+    /// left. The host must still run, because it handles the deletion of parents and Plugin.
+    ///
+    /// # Errors
+    /// If something could not be deleted.
+    pub async fn of_plugin(
+        &self,
+        name: &PluginName,
+        declared: &DeclaredParent,
+        (files, sample_namespace): (&[PathBuf], &str),
+    ) -> anyhow::Result<()> {
+        for file in files {
+            for object in samples::delete_file(self.client, file, sample_namespace).await? {
+                self.say_deleted(&object);
+            }
+        }
+        let removal =
+            remove::Args::of_dev(name.clone(), self.namespace.to_owned(), self.cluster.clone(), READY_TIMEOUT);
+        remove::run(&removal).await?;
+        let Some(carried) = declared.crd() else { return Ok(()) };
+        let crds = Api::<CustomResourceDefinition>::all(self.client.clone());
+        let what = format!("CustomResourceDefinition {}", carried.name());
+        let found = crds.get_metadata_opt(carried.name()).await.map_err(plain);
+        let Some(found) = found.with_context(|| format!("{what} could not be read"))? else { return Ok(()) };
+        if found.labels().get(LABEL_PLUGIN).map(String::as_str) != Some(name.as_str()) {
+            return Ok(());
+        }
+        let kind = declared.kind();
+        let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, &carried.resource().1);
+        let left =
+            api(self.client, &resource, None).list_metadata(&ListParams::default().limit(1)).await.map_err(plain);
+        if left.with_context(|| format!("the objects of {what} could not be listed"))?.items.is_empty() {
+            self.delete(&crds, carried.name(), &found.metadata, &what).await
+        } else {
+            self.terminal.say(Tone::Plain, &format!("left {what}: objects of the kind exist"));
+            Ok(())
+        }
+    }
+
+    /// Deletes the namespace and the CRD of Plugins, if `windlass dev` created them and no Plugin is left. The host must have
+    /// ended, because its Lease is in the namespace.
+    ///
+    /// # Errors
+    /// If something could not be deleted.
+    pub async fn of_host(&self) -> anyhow::Result<()> {
+        if !plugins(self.client).await?.is_empty() {
+            return Ok(());
+        }
+        let namespaces = Api::<Namespace>::all(self.client.clone());
+        let found = namespaces.get_metadata_opt(self.namespace).await.map_err(plain);
+        let found = found.with_context(|| format!("Namespace {} could not be read", self.namespace))?;
+        if let Some(found) = found.filter(|found| is_of_dev(&found.metadata)) {
+            let what = format!("Namespace {}", self.namespace);
+            self.delete(&namespaces, self.namespace, &found.metadata, &what).await?;
+        }
+        let crds = Api::<CustomResourceDefinition>::all(self.client.clone());
+        let found = crds.get_metadata_opt(CRD).await.map_err(plain);
+        let found = found.with_context(|| format!("CustomResourceDefinition {CRD} could not be read"))?;
+        if let Some(found) = found.filter(|found| is_applied_by_dev_alone(&found.metadata)) {
+            self.delete(&crds, CRD, &found.metadata, &format!("CustomResourceDefinition {CRD}")).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete<K>(&self, api: &Api<K>, name: &str, meta: &ObjectMeta, what: &str) -> anyhow::Result<()>
+    where
+        K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let deletion = delete(api, name, meta.uid.clone(), DeleteParams::default()).await;
+        if deletion.with_context(|| format!("{what} was not deleted"))? == Deletion::Accepted {
+            self.say_deleted(what);
+        }
+        Ok(())
+    }
+
+    fn say_deleted(&self, what: &str) {
+        self.terminal.say(Tone::Plain, &format!("deleted {what}"));
+    }
+}
+
+/// Whether nobody else has applied an object since `windlass dev` did.
+fn is_applied_by_dev_alone(meta: &ObjectMeta) -> bool {
+    let entries = meta.managed_fields.iter().flatten().filter(|entry| entry.subresource.is_none());
+    let applied: Vec<_> = entries.filter(|entry| entry.operation.as_deref() == Some("Apply")).collect();
+    !applied.is_empty() && applied.iter().all(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn crd_of_plugins_is_deleted_only_if_nobody_else_has_applied_it() {
+        let meta = |managers: &[&str]| -> ObjectMeta {
+            let entries: Vec<_> =
+                managers.iter().map(|manager| json!({"manager": manager, "operation": "Apply"})).collect();
+            serde_json::from_value(json!({"managedFields": entries})).expect("metadata")
+        };
+        assert!(is_applied_by_dev_alone(&meta(&["windlass-dev"])));
+        assert!(!is_applied_by_dev_alone(&meta(&["windlass-dev", "windlass-install"])));
+        assert!(!is_applied_by_dev_alone(&meta(&["kubectl"])));
+        assert!(!is_applied_by_dev_alone(&meta(&[])));
+    }
+}

@@ -1,0 +1,208 @@
+//! The cluster of `windlass dev`: which cluster may be used, what must not be there, and what is prepared on it.
+
+use std::net::IpAddr;
+
+use anyhow::{Context as _, bail};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, ObjectMeta, Patch, PatchParams};
+use kube::runtime::wait::{await_condition, conditions::is_crd_established};
+use kube::{Api, Client, CustomResourceExt as _, ResourceExt as _};
+use serde_json::json;
+use windlass_api::Plugin;
+
+use super::terminal::{Terminal, Tone};
+use super::{FIELD_MANAGER, READY_TIMEOUT};
+use crate::cli::check;
+use crate::cli::connect::{Destination, plain};
+use crate::cli::install::{CRD, Installation, check_accounts, check_name};
+use crate::cluster::lease;
+
+/// Label of the objects that `windlass dev` makes, with [`FIELD_MANAGER`] as its value.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// Names of contexts that tools for local clusters write.
+const LOCAL_CONTEXTS: [&str; 6] = ["colima", "docker-desktop", "microk8s", "minikube", "orbstack", "rancher-desktop"];
+/// Beginnings of such names; the name of the cluster follows.
+const LOCAL_PREFIXES: [&str; 3] = ["colima-", "k3d-", "kind-"];
+/// Names of this machine in the kubeconfigs of Docker Desktop.
+const LOCAL_NAMES: [&str; 3] = ["host.docker.internal", "kubernetes.docker.internal", "localhost"];
+
+/// Checks that the user means this cluster: it is local, or the user has named its context.
+///
+/// # Errors
+/// If neither is the case: the current context may be that of a cluster that others depend on.
+pub fn check_chosen(destination: &Destination, is_named: bool) -> anyhow::Result<()> {
+    if is_named || is_local(destination) {
+        return Ok(());
+    }
+    let Destination { context, server, .. } = destination;
+    match context {
+        Some(context) => bail!(
+            "the current context {context} is not that of a local cluster ({server}); nothing was written. To use it all the \
+             same, name it: --context {context}"
+        ),
+        None => bail!(
+            "{server} is not a local cluster; nothing was written. Name a context of a kubeconfig: --context NAME"
+        ),
+    }
+}
+
+/// Whether a cluster runs on this machine: its API server has a loopback address, or its context the name that a tool for
+/// local clusters gives it.
+fn is_local(Destination { context, server, .. }: &Destination) -> bool {
+    let host = server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let is_here = host.parse::<IpAddr>().map_or_else(|_| LOCAL_NAMES.contains(&host), |address| address.is_loopback());
+    let is_of_tool = context.as_deref().is_some_and(|context| {
+        LOCAL_CONTEXTS.contains(&context) || LOCAL_PREFIXES.iter().any(|prefix| context.starts_with(prefix))
+    });
+    is_here || is_of_tool
+}
+
+/// Checks that no other host serves the cluster, and that the host here would run no Plugin but those of `windlass dev`:
+/// Plugins belong to the whole cluster, and each host runs all of them.
+///
+/// # Errors
+/// If there is one, or if the cluster cannot be read.
+pub async fn check_free(client: &Client, namespace: &str) -> anyhow::Result<()> {
+    check_name(namespace)?;
+    let installation = Installation::read(client).await?;
+    if let Some(other) = installation.elsewhere("") {
+        bail!(
+            "Windlass is installed in namespace {other} of this cluster, and its host would run the plugin as well; nothing was \
+             written. Use another cluster, or build the component and deliver it to that host with `windlass push`"
+        );
+    }
+    let leases = Api::<Lease>::all(client.clone());
+    let of_hosts = ListParams::default().fields(&format!("metadata.name={}", lease::NAME));
+    let leases = leases.list(&of_hosts).await.map_err(plain).context("the Leases of hosts could not be listed")?;
+    let mut others = leases.iter().filter(|lease| lease.metadata.namespace.as_deref() != Some(namespace));
+    if let Some(held) = others.find(|lease| is_held(lease, Timestamp::now())) {
+        bail!(
+            "a host serves this cluster: it holds Lease {}/{}; nothing was written. Stop that host, or use another cluster",
+            held.namespace().unwrap_or_default(),
+            lease::NAME
+        );
+    }
+    let others: Vec<_> = plugins(client).await?.into_iter().filter(|plugin| !is_of_dev(&plugin.metadata)).collect();
+    if !others.is_empty() {
+        let names: Vec<_> = others.iter().map(Plugin::name_any).collect();
+        bail!(
+            "the host of `windlass dev` would also run the Plugins of this cluster ({}); nothing was written. Use another \
+             cluster, or delete these Plugins",
+            names.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// Whether a host holds the Lease at this time.
+fn is_held(lease: &Lease, now: Timestamp) -> bool {
+    let Some(spec) = &lease.spec else { return false };
+    let has_holder = spec.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty());
+    let duration = SignedDuration::from_secs(spec.lease_duration_seconds.unwrap_or_default().into());
+    has_holder && spec.renew_time.as_ref().is_some_and(|renewed| now.duration_since(renewed.0) < duration)
+}
+
+/// Whether `windlass dev` made an object.
+pub fn is_of_dev(meta: &ObjectMeta) -> bool {
+    meta.labels.iter().flatten().any(|(name, value)| name == MANAGED_BY && value == FIELD_MANAGER)
+}
+
+/// All Plugins; none if the cluster does not serve the kind.
+pub async fn plugins(client: &Client) -> anyhow::Result<Vec<Plugin>> {
+    match Api::<Plugin>::all(client.clone()).list(&ListParams::default()).await {
+        Ok(plugins) => Ok(plugins.items),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(error) => Err(plain(error)).context("the Plugins could not be listed"),
+    }
+}
+
+/// Creates what the host needs, if it is missing: the CRD of Plugins, and the namespace.
+///
+/// # Errors
+/// If something cannot be read or written, or the installed CRD is older than this version.
+pub async fn prepare(client: &Client, namespace: &str, terminal: Terminal) -> anyhow::Result<()> {
+    let params = PatchParams::apply(FIELD_MANAGER);
+    let crds = Api::<CustomResourceDefinition>::all(client.clone());
+    let found = crds.get_metadata_opt(CRD).await.map_err(plain);
+    if found.with_context(|| format!("CustomResourceDefinition {CRD} could not be read"))?.is_some() {
+        check::crd(client).await.map_err(anyhow::Error::msg)?;
+    } else {
+        let context = || format!("CustomResourceDefinition {CRD} was not installed");
+        crds.patch(CRD, &params, &Patch::Apply(Plugin::crd())).await.map_err(plain).with_context(context)?;
+        let established = await_condition(crds, CRD, is_crd_established());
+        tokio::time::timeout(READY_TIMEOUT, established).await.with_context(context)?.with_context(context)?;
+        terminal.say(Tone::Plain, &format!("CustomResourceDefinition {CRD} installed"));
+    }
+    let namespaces = Api::<Namespace>::all(client.clone());
+    let found = namespaces.get_metadata_opt(namespace).await.map_err(plain);
+    match found.with_context(|| format!("Namespace {namespace} could not be read"))? {
+        Some(found) if is_of_dev(&found.metadata) => {}
+        Some(_) => check_accounts(client, namespace).await?,
+        None => {
+            let new = json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": namespace, "labels": {MANAGED_BY: FIELD_MANAGER}},
+            });
+            let written = namespaces.patch(namespace, &params, &Patch::Apply(new)).await.map_err(plain);
+            written.with_context(|| format!("Namespace {namespace} was not created"))?;
+            terminal.say(Tone::Plain, &format!("Namespace {namespace} created"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn destination(context: Option<&str>, server: &str) -> Destination {
+        let server = server.parse().expect("a URL");
+        Destination { context: context.map(str::to_owned), server, namespace: "default".to_owned() }
+    }
+
+    #[test]
+    fn local_cluster_needs_no_named_context() {
+        for (context, server) in [
+            (Some("admin"), "https://127.0.0.1:6443"),
+            (Some("admin"), "https://[::1]:6443"),
+            (Some("admin"), "https://localhost:6443"),
+            (Some("docker-desktop"), "https://kubernetes.docker.internal:6443"),
+            (Some("minikube"), "https://192.168.49.2:8443"),
+            (Some("kind-dev"), "https://172.18.0.2:6443"),
+            (None, "https://127.0.0.1:6443"),
+        ] {
+            assert!(check_chosen(&destination(context, server), false).is_ok(), "{context:?} {server}");
+        }
+    }
+
+    #[test]
+    fn remote_cluster_is_used_only_if_its_context_is_named() {
+        for (context, server) in [
+            (Some("prod"), "https://10.0.0.1:6443"),
+            (Some("prod-kind-dev"), "https://api.example.com"),
+            (Some("localhost.example.com"), "https://localhost.example.com"),
+            (None, "https://10.96.0.1:443"),
+        ] {
+            let remote = destination(context, server);
+            let refused = check_chosen(&remote, false).expect_err("remote").to_string();
+            assert!(refused.contains("nothing was written") && refused.contains("--context "), "{refused}");
+            assert!(check_chosen(&remote, true).is_ok());
+        }
+    }
+
+    #[test]
+    fn lease_is_held_until_it_expires_or_is_released() {
+        let lease = |holder: &str| -> Lease {
+            let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"});
+            serde_json::from_value(json!({"metadata": {"name": "windlass"}, "spec": spec})).expect("a Lease")
+        };
+        let at = |time: &str| time.parse::<Timestamp>().expect("a time");
+        assert!(is_held(&lease("node-1"), at("2026-01-01T00:00:14Z")));
+        assert!(!is_held(&lease("node-1"), at("2026-01-01T00:00:16Z")));
+        assert!(!is_held(&lease(""), at("2026-01-01T00:00:01Z")));
+    }
+}

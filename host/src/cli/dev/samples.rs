@@ -1,0 +1,99 @@
+//! Applies the sample objects of a project, and deletes them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use kube::api::{DeleteParams, PatchParams};
+use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
+use kube::discovery::{self, Scope};
+use kube::runtime::wait::{await_condition, conditions::is_deleted};
+use kube::{Client, ResourceExt as _};
+use serde_json::Value;
+
+use super::{FIELD_MANAGER, READY_TIMEOUT};
+use crate::cli::applied::{Target, api, apply, describe};
+use crate::cli::connect::plain;
+use crate::cli::deleted::{Deletion, delete};
+use crate::cli::manifests::documents;
+
+/// The project's sample, if the user names no other file.
+const DEFAULT: &str = "sample.yaml";
+
+/// The files of samples: those that the user names, or else the project's, if it exists.
+pub fn files(named: &[PathBuf], project: &Path) -> Vec<PathBuf> {
+    if !named.is_empty() {
+        return named.to_vec();
+    }
+    Some(project.join(DEFAULT)).filter(|file| file.is_file()).into_iter().collect()
+}
+
+/// Applies the objects of a file, and returns their names. A namespaced object without a namespace gets this one.
+///
+/// # Errors
+/// If the file cannot be read, or an object cannot be applied.
+pub async fn apply_file(client: &Client, file: &Path, namespace: &str) -> anyhow::Result<Vec<String>> {
+    let mut applied = Vec::new();
+    for object in documents(file)? {
+        let target = target(client, object, namespace).await?;
+        apply(&target, PatchParams::apply(FIELD_MANAGER)).await?;
+        applied.push(describe(&target.1));
+    }
+    Ok(applied)
+}
+
+/// Deletes the objects of a file that `windlass dev` has applied, and waits until they are gone. Returns their names.
+///
+/// # Errors
+/// If the file cannot be read, or an object cannot be deleted.
+pub async fn delete_file(client: &Client, file: &Path, namespace: &str) -> anyhow::Result<Vec<String>> {
+    let mut deleted = Vec::new();
+    for object in documents(file)? {
+        // A kind that is gone has no objects.
+        let Ok((api, object)) = target(client, object, namespace).await else { continue };
+        let (name, what) = (object.name_any(), describe(&object));
+        let found = api.get_metadata_opt(&name).await.map_err(plain);
+        let Some(found) = found.with_context(|| format!("{what} could not be read"))? else { continue };
+        let is_applied = |manager: &str| manager == FIELD_MANAGER;
+        if !found.metadata.managed_fields.iter().flatten().any(|entry| entry.manager.as_deref().is_some_and(is_applied))
+        {
+            continue;
+        }
+        let uid = found.uid().unwrap_or_default();
+        let deletion = delete(&api, &name, Some(uid.clone()), DeleteParams::default()).await;
+        if deletion.with_context(|| format!("{what} was not deleted"))? == Deletion::Accepted {
+            let gone = tokio::time::timeout(READY_TIMEOUT, await_condition(api, &name, is_deleted(&uid))).await;
+            gone.with_context(|| format!("{what} is being deleted, and was not gone in time"))??;
+            deleted.push(what);
+        }
+    }
+    Ok(deleted)
+}
+
+/// The object with its API, in this namespace if it is namespaced and names none.
+async fn target(client: &Client, object: Value, namespace: &str) -> anyhow::Result<Target> {
+    let mut object: DynamicObject = serde_json::from_value(object).context("a document is not a Kubernetes object")?;
+    let TypeMeta { api_version, kind } = object.types.clone().unwrap_or_default();
+    let gvk: GroupVersionKind = TypeMeta { api_version, kind }.try_into()?;
+    let found = discovery::pinned_kind(client, &gvk).await.map_err(plain);
+    let (resource, capabilities) = found.with_context(|| format!("the cluster does not serve {}", gvk.kind))?;
+    if capabilities.scope == Scope::Namespaced {
+        object.metadata.namespace.get_or_insert_with(|| namespace.to_owned());
+    }
+    Ok((api(client, &resource, object.metadata.namespace.as_deref()), object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sample_of_the_project_is_applied_unless_the_user_names_other_files() {
+        let project = tempfile::tempdir().expect("a folder");
+        assert!(files(&[], project.path()).is_empty());
+        let sample = project.path().join("sample.yaml");
+        std::fs::write(&sample, "").expect("written");
+        assert_eq!(files(&[], project.path()), [sample]);
+        let other = PathBuf::from("other.yaml");
+        assert_eq!(files(std::slice::from_ref(&other), project.path()), [other]);
+    }
+}
