@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::json::{Map, Value};
+use crate::json::{Map, Value, parse};
 
 /// Maximum length of a value in a difference, in characters.
 const VALUE_MAX: usize = 200;
+/// Nesting depth up to which objects are parsed.
+const DEPTH: usize = 512;
 
 /// One field that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +41,24 @@ pub fn differences(old: &Value, new: &Value, is_ignored: impl Fn(&str) -> bool) 
     let mut found = Vec::new();
     compare(String::new(), (Some(old), Some(new)), &is_ignored, &mut found);
     found
+}
+
+/// The paths of the fields in which two states of an object differ, as in `spec.replicas`: at most `max`, in the order of their
+/// names. The status is one field. Without a path, the states differ only in what changes with every write, or one of them is not
+/// valid JSON.
+pub fn changed_fields(before: &[u8], after: &[u8], max: usize) -> Vec<String> {
+    let (Ok(before), Ok(after)) = (parse(before, DEPTH), parse(after, DEPTH)) else { return Vec::new() };
+    let found = differences(&before, &after, is_bookkeeping).into_iter();
+    let mut paths: Vec<_> =
+        found.map(|one| if one.path.starts_with("status.") { "status".to_owned() } else { one.path }).collect();
+    paths.dedup();
+    paths.truncate(max);
+    paths
+}
+
+/// Whether a field changes with every write of its object, and means nothing by itself.
+pub fn is_bookkeeping(path: &str) -> bool {
+    matches!(path, "metadata.resourceVersion" | "metadata.generation" | "metadata.managedFields")
 }
 
 fn compare(
@@ -148,6 +168,16 @@ mod tests {
             ]
         );
         assert_eq!(found(&old, &old), [""; 0]);
+    }
+
+    #[test]
+    fn changed_fields_are_named_without_what_changes_with_every_write() {
+        let before = br#"{"metadata":{"labels":{"a.b/c":"x"},"resourceVersion":"1"},"spec":{"replicas":1},"status":{"a":1,"b":1}}"#;
+        let after = br#"{"metadata":{"labels":{"a.b/c":"y"},"resourceVersion":"2"},"spec":{"replicas":2},"status":{"a":2,"b":2}}"#;
+        let all = [r#"metadata.labels["a.b/c"]"#, "spec.replicas", "status"];
+        assert_eq!(changed_fields(before, after, 10), all);
+        assert_eq!(changed_fields(before, after, 2), all[..2]);
+        assert_eq!(changed_fields(b"not JSON", b"{}", 3), [""; 0]);
     }
 
     #[test]

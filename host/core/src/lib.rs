@@ -6,7 +6,6 @@ pub mod backoff;
 pub mod breaker;
 pub mod bucket;
 pub mod budget;
-pub mod changes;
 pub mod claim;
 pub mod conditions;
 pub mod contract;

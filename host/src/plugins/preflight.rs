@@ -38,7 +38,8 @@ pub(super) async fn check(
         related: descriptor.related.iter().filter(|kind| is_anothers(kind)).cloned().collect(),
         ..descriptor.clone()
     };
-    let (discovery, spec_grants, host_namespace) = (&plugins.discovery, plugin.spec.spec_grants(), account.host_namespace());
+    let (discovery, spec_grants, host_namespace) =
+        (&plugins.discovery, plugin.spec.spec_grants(), account.host_namespace());
     let granted = grants::resolve(discovery, &others, &spec_grants, own.is_namespaced(), &host_namespace).await?;
     grants::resolve_reads(discovery, &others, &spec_grants, &host_namespace).await?;
     let watches: Vec<Arc<Watch>> = granted

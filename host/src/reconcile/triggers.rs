@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::changes::changed_fields;
+use windlass_core::difference::changed_fields;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::{Object, OwnerKey};

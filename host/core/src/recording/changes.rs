@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Document, Exchange, RecordedRequest, RecordedResponse, RecordedResult};
-use crate::difference::{Difference, differences};
+use crate::difference::{Difference, differences, is_bookkeeping};
 use crate::json::{self, Value};
 
 /// Nesting depth up to which documents are compared.
@@ -71,7 +71,7 @@ fn compare(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>, fo
         let change = match after.get(subject) {
             None => Changed::Removed,
             Some(new) => {
-                let fields = differences(old, new, is_noise);
+                let fields = differences(old, new, is_bookkeeping);
                 if fields.is_empty() {
                     continue;
                 }
@@ -93,11 +93,6 @@ fn rank(subject: &str) -> u8 {
         Some("related") => 1,
         Some(_) | None => 0,
     }
-}
-
-/// Whether a field changes with every write of its object.
-fn is_noise(path: &str) -> bool {
-    matches!(path, "metadata.resourceVersion" | "metadata.generation" | "metadata.managedFields")
 }
 
 /// The objects and settings of a request, by their names.

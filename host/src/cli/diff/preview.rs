@@ -299,12 +299,7 @@ impl Previewer {
     }
 
     /// The status that the host writes if all writes succeed; none if it does not change.
-    fn next_status(
-        &self,
-        preview: &Preview,
-        snapshot: &Snapshot,
-        desired: &Desired,
-    ) -> Option<Map> {
+    fn next_status(&self, preview: &Preview, snapshot: &Snapshot, desired: &Desired) -> Option<Map> {
         let outcome = match &preview.forecast.blocked {
             Some(blocked) => Outcome::from(&Problem::DeletionsBlocked(blocked.clone())),
             None => Outcome::applied(desired.children.len(), desired.requeue),

@@ -2,9 +2,9 @@
 //! stored, and stores nothing.
 
 use http::{HeaderValue, Request, header};
-use kube::{Client, Resource as _};
 use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject};
+use kube::{Client, Resource as _};
 use windlass_core::desired::DesiredChild;
 use windlass_core::ids::Uid;
 use windlass_core::json::Map;
