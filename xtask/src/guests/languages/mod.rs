@@ -22,7 +22,7 @@ use super::{Guest, component};
 /// The guests on the bare contract: a folder with a folder for each language.
 const BARE: &str = "tests/guests/languages";
 /// Folders of plugins with a folder for some of the languages, which are projects on the SDKs.
-const PLUGINS: [&str; 2] = ["plugins/echo", "plugins/myapp"];
+const PLUGINS: [&str; 3] = ["plugins/echo", "plugins/myapp", "tests/guests/panics"];
 /// What tools leave in the folders of projects and SDKs.
 const LEFTOVERS: [&str; 4] = ["__pycache__", "build", "node_modules", ".venv"];
 
