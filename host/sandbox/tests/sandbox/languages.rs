@@ -14,7 +14,7 @@ use windlass_core::ids::Gvk;
 use windlass_sandbox::{Ambient, Component, Options, Sandbox, run_here};
 
 use crate::golden::{assert_equivalent, component};
-use crate::{compile_child, limits, request};
+use crate::{compile_child, frozen, limits, request};
 
 const LANGUAGES: [&str; 3] = ["go", "js", "python"];
 const LANGUAGES_OF_ECHO: [&str; 4] = ["go", "js", "python", "zig"];
@@ -32,20 +32,24 @@ fn load(sandbox: &Sandbox, name: &str) -> Arc<Component> {
     sandbox.load(&component(&format!("languages/{name}"))).unwrap()
 }
 
-struct Loaded {
+pub(crate) struct Loaded {
     sights: BTreeMap<&'static str, Arc<Component>>,
     echoes: BTreeMap<&'static str, Arc<Component>>,
     myapps: BTreeMap<&'static str, Arc<Component>>,
     panics: Arc<Component>,
+    /// Echo of the first release. Here, because it is in the same cache.
+    pub(crate) frozen: BTreeMap<&'static str, Arc<Component>>,
 }
 
-static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
+pub(crate) static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
     let sandbox = sandbox();
     let sights = LANGUAGES.map(|language| (language, load(&sandbox, language))).into();
     let echoes = LANGUAGES_OF_ECHO.map(|language| (language, load(&sandbox, &format!("echo-{language}")))).into();
     let myapps = LANGUAGES_OF_MYAPP.map(|language| (language, load(&sandbox, &format!("myapp-{language}")))).into();
-    let loaded = Loaded { sights, echoes, myapps, panics: load(&sandbox, "panics-go") };
-    let all = [&loaded.sights, &loaded.echoes, &loaded.myapps].into_iter().flat_map(BTreeMap::values);
+    let load_frozen = |language| (language, sandbox.load(&frozen::echo(language)).unwrap());
+    let frozen = frozen::LANGUAGES.map(load_frozen).into();
+    let loaded = Loaded { sights, echoes, myapps, panics: load(&sandbox, "panics-go"), frozen };
+    let all = [&loaded.sights, &loaded.echoes, &loaded.myapps, &loaded.frozen].into_iter().flat_map(BTreeMap::values);
     let all = all.chain([&loaded.panics]);
     sandbox.retain(&all.map(|component| component.digest()).collect()).unwrap();
     loaded
