@@ -41,7 +41,7 @@ type Plugin[Spec, Status any] struct {
 	Metrics []Metric
 	// Reconcile returns the desired state of one parent, or an error: [Invalid], [Retry], [Failed] or any other. It must
 	// depend on its request alone, and return the same response for the same request. A panic is a failure with the panic's
-	// message and stack.
+	// message and place, and its stack is in the log.
 	Reconcile func(*Request[Spec, Status]) (*Response[Status], error)
 }
 
@@ -138,11 +138,10 @@ func panicked(cause any) *contract.Failure {
 		}
 	}
 	log.Error(message, "stack", strings.Join(stack, "\n"))
-	const most = 10 // Enough to find the place; the log has the whole stack.
-	if len(stack) > most {
-		stack = append(stack[:most], "...")
+	if len(stack) > 0 {
+		message += " (" + stack[0] + ")" // One line for the parent's condition.
 	}
-	return &contract.Failure{Kind: contract.Failed, Message: strings.Join(append([]string{message}, stack...), "\n")}
+	return &contract.Failure{Kind: contract.Failed, Message: message}
 }
 
 // optional is a duration in milliseconds, or nil for zero.

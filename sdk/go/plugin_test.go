@@ -269,18 +269,18 @@ func TestErrorsBecomeFailures(t *testing.T) {
 	}
 }
 
-func TestPanicGivesItsMessageAndStack(t *testing.T) {
+func TestPanicGivesItsMessageAndPlaceAndLogsItsStack(t *testing.T) {
 	var none *response
 	_, failure, calls := call(func(*request) (*response, error) { return none, fmt.Errorf("%d", none.Requeue) }, parent).RunRaw()
 	if failure == nil || failure.Kind != contract.Failed {
 		t.Fatalf("%+v", failure)
 	}
-	lines := strings.Split(failure.Message, "\n")
-	if !strings.HasPrefix(lines[0], "panic: runtime error: invalid memory address") || !strings.Contains(lines[1], "TestPanicGivesItsMessageAndStack") ||
-		!strings.Contains(lines[1], "plugin_test.go:") {
+	message, place, _ := strings.Cut(failure.Message, " (at ")
+	if !strings.HasPrefix(message, "panic: runtime error: invalid memory address") || !strings.Contains(place, "TestPanicGivesItsMessageAndPlaceAndLogsItsStack") ||
+		!strings.Contains(place, "plugin_test.go:") || strings.Contains(place, "\n") {
 		t.Error(failure.Message)
 	}
-	if len(calls.Logs) != 1 || calls.Logs[0].Level != "error" || calls.Logs[0].Message != lines[0] || !strings.Contains(calls.Logs[0].Fields["stack"], "plugin_test.go:") {
+	if len(calls.Logs) != 1 || calls.Logs[0].Level != "error" || calls.Logs[0].Message != message || !strings.Contains(calls.Logs[0].Fields["stack"], "plugin_test.go:") {
 		t.Errorf("%+v", calls.Logs)
 	}
 }

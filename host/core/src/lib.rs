@@ -24,6 +24,7 @@ pub mod ids;
 pub mod intern;
 pub mod json;
 pub mod lease;
+pub mod line;
 pub mod managed;
 pub mod mark;
 pub mod masking;

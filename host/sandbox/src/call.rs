@@ -19,7 +19,7 @@ use windlass_core::digest::Digest;
 
 use crate::bindings::v0_1::{Instance, Pre};
 use crate::engine::Engines;
-use crate::failure::{DeadlineReached, Stage, classify, explained};
+use crate::failure::{DeadlineReached, Stage, classify, explained, stack_of};
 use crate::limiter::Limiter;
 use crate::notes::Notes;
 use crate::wasi::{Ambient, Wasi};
@@ -161,8 +161,15 @@ impl Code {
         let Some((result, call)) = tried else {
             return (Err(CallFailure::Host { message: "no engine".to_owned() }), CallReport::default());
         };
-        let result = result.map_err(|(error, stage)| classify(&error, stage, &call.store.data().limiter, limits));
-        let (report, last_error) = call.report(start, request_bytes);
+        let mut stack = None;
+        let result = result.map_err(|(error, stage)| {
+            let failure = classify(&error, stage, &call.store.data().limiter, limits);
+            stack = stack_of(&error, &failure);
+            failure
+        });
+        let (mut report, last_error) = call.report(start, request_bytes);
+        // After the guest's own lines, and even if those filled the log: a stack is short.
+        report.notes.extend(stack);
         (result.map_err(|failure| explained(failure, last_error.as_deref())), report)
     }
 }

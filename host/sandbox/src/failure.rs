@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use wasmtime::{Error, Trap, WasmBacktrace};
-use windlass_core::contract::{CallFailure, Limits};
+use wasmtime::{Error, FrameInfo, Trap, WasmBacktrace};
+use windlass_core::contract::{CallFailure, Level, Limits, Note};
 
 use crate::limiter::Limiter;
 use crate::wasi::Exit;
@@ -78,13 +78,31 @@ fn trap_name(trap: Trap) -> String {
 
 fn with_frames(message: &str, backtrace: Option<&WasmBacktrace>) -> String {
     let frames = backtrace.map(WasmBacktrace::frames).unwrap_or_default();
-    let names: Vec<String> = frames
-        .iter()
-        .filter_map(|frame| frame.func_name())
-        .take(FRAMES)
-        .map(|name| cut(&format!("{:#}", rustc_demangle::demangle(name))))
-        .collect();
+    let names: Vec<String> = frames.iter().filter_map(name_of).take(FRAMES).collect();
     if names.is_empty() { message.to_owned() } else { format!("{message} in {}", names.join(" < ")) }
+}
+
+/// The function's name as its source has it, if the component has names.
+fn name_of(frame: &FrameInfo) -> Option<String> {
+    Some(cut(&format!("{:#}", rustc_demangle::demangle(frame.func_name()?))))
+}
+
+/// Returns the log line with the whole stack of a trap or a stack overflow, innermost function first, as it is too long for a
+/// message. Returns `None` if the component has no function names. wasmtime keeps the 20 innermost functions.
+pub(crate) fn stack_of(error: &Error, failure: &CallFailure) -> Option<Note> {
+    if !matches!(failure, CallFailure::Trap { .. } | CallFailure::StackOverflow) {
+        return None;
+    }
+    let frames = error.downcast_ref::<WasmBacktrace>()?.frames();
+    if frames.iter().all(|frame| frame.func_name().is_none()) {
+        return None;
+    }
+    let line = |frame| {
+        name_of(frame).map_or_else(|| format!("at function {}", frame.func_index()), |name| format!("at {name}"))
+    };
+    let stack = frames.iter().map(line).collect::<Vec<_>>().join("\n");
+    let fields = vec![("stack".to_owned(), stack)];
+    Some(Note::Log { level: Level::Error, message: "stack of the trap".to_owned(), fields })
 }
 
 /// Truncates a text and replaces control characters. Guests choose function names and some messages, which appear in

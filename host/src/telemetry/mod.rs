@@ -10,7 +10,6 @@ mod decisions;
 mod exported;
 mod gauges;
 mod instruments;
-mod line;
 mod measures;
 mod otlp;
 mod scrape;
@@ -37,9 +36,9 @@ use self::trace_ids::WithTraceIds;
 pub use controller::{Controller, PluginState, QueueState, observe_leader, observe_plugins, observe_queues};
 pub use decisions::{Cause, Decision, Failure, Happening, Listener, LogLine, Write};
 pub use instruments::{loaded, observe_watches, requested, watch_restarted};
-pub use line::one_line;
 pub use measures::Measures;
 pub use scrape::{CONTENT_TYPE, Scrape};
+pub use windlass_core::line::one_line;
 
 /// Target of the spans of reconciles.
 pub const TRACE: &str = "windlass::trace";

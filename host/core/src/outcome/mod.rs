@@ -7,6 +7,7 @@ use crate::contract::{CallFailure, Failure};
 use crate::desired::{ResponseRejection, asked_wait};
 use crate::guard::BlockedDeletions;
 use crate::ids::PluginName;
+use crate::line::one_line;
 use crate::plan::ChildId;
 use crate::reason::ParentReason;
 use crate::related::ReadProblem;
@@ -421,7 +422,13 @@ impl From<&Problem> for Outcome {
                 Requeue::After(asked.unwrap_or(FINALIZE_AGAIN)),
             ),
         };
-        Self { progress: problem.progress(), reason, cause: problem.cause(reason), message: bounded(message), requeue }
+        Self {
+            progress: problem.progress(),
+            reason,
+            cause: problem.cause(reason),
+            message: bounded(one_line(&message).into_owned()),
+            requeue,
+        }
     }
 }
 

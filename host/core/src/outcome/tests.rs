@@ -137,6 +137,13 @@ fn message_is_truncated_at_a_character_boundary() {
 }
 
 #[test]
+fn message_of_the_plugin_is_one_line() {
+    for failure in [Failure::Failed("a\nb".to_owned()), Failure::Invalid("a\nb".to_owned())] {
+        assert_eq!(Outcome::from(&Problem::Plugin(failure)).message, r"a\nb");
+    }
+}
+
+#[test]
 fn r14_message_of_a_delayed_deletion_names_the_skip_annotation_and_the_host_retries() {
     let problems = [
         Problem::Finalizing(None),

@@ -3,7 +3,9 @@
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use windlass_core::contract::{CallFailure, Failure, Limits, Note, Observed, Related, Request, Response};
+use windlass_core::contract::{
+    CallFailure, CallReport, Failure, Level, Limits, Note, Observed, Related, Request, Response,
+};
 use windlass_core::ids::Gvk;
 use windlass_sandbox::{Ambient, Options, Sandbox, run_here};
 
@@ -130,6 +132,33 @@ fn trap_message_contains_the_cause_and_the_functions() {
     let failure = reconcile(&load(&guest.component()), &limits()).0.unwrap_err();
     let message = "wasm `unreachable` instruction executed in deep < deeper < deepest".to_owned();
     assert_eq!(failure, CallFailure::Trap { message });
+}
+
+/// The field `stack` of the last log line.
+fn stack(report: &CallReport) -> &str {
+    let Some(Note::Log { level: Level::Error, fields, .. }) = report.notes.last() else { panic!("{report:?}") };
+    let [(name, stack)] = &**fields else { panic!("{fields:?}") };
+    assert_eq!(name, "stack");
+    stack
+}
+
+#[test]
+fn whole_stack_of_a_trap_is_logged_even_if_the_log_is_full() {
+    let guest = Guest {
+        fields: "(func $one unreachable) (func $two (call $one)) (func $three (call $two)) (func $four (call $three))",
+        reconcile: "(call $four)",
+        ..Guest::default()
+    };
+    let no_log = Limits { log_bytes: 0, ..limits() };
+    let (_, report) = reconcile(&load(&guest.component()), &no_log);
+    assert_eq!(stack(&report), "at one\nat two\nat three\nat four\nat reconcile");
+}
+
+#[test]
+fn logged_stack_of_endless_recursion_has_a_bounded_length() {
+    let guest = Guest { fields: "(func $down (call $down))", reconcile: "(call $down)", ..Guest::default() };
+    let (_, report) = reconcile(&load(&guest.component()), &limits());
+    assert_eq!(stack(&report), ["at down"; 20].join("\n"));
 }
 
 #[test]

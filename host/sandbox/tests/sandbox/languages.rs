@@ -1,8 +1,8 @@
 //! Tests plugins in languages other than Rust. They are real components: each returns one ConfigMap with what it
-//! observes (tests/guests/languages), or is a port of plugins/echo or plugins/myapp on its language's SDK.
+//! observes (tests/guests/languages), or is a port of plugins/echo or plugins/myapp, on its language's SDK or, in Zig, on the
+//! bare contract.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::thread::{self, ScopedJoinHandle};
@@ -10,13 +10,15 @@ use std::time::Duration;
 
 use echo::Echo;
 use myapp::MyApp;
-use windlass_core::contract::{CallReport, Limits};
+use windlass_core::contract::{CallFailure, CallReport, Failure, Level, Limits, Note, Observed, Request};
+use windlass_core::ids::Gvk;
 use windlass_sandbox::{Ambient, Component, Options, Sandbox, run_here};
 
-use crate::golden::assert_equivalent;
-use crate::{compile_child, limits, request};
+use crate::golden::{assert_equivalent, component};
+use crate::{compile_child, frozen, limits, request};
 
 const LANGUAGES: [&str; 3] = ["go", "js", "python"];
+const LANGUAGES_OF_ECHO: [&str; 4] = ["go", "js", "python", "zig"];
 const LANGUAGES_OF_MYAPP: [&str; 2] = ["go", "python"];
 
 /// A sandbox whose cache outlives the tests, because the components compile slowly and the engine's settings rarely
@@ -28,29 +30,36 @@ fn sandbox() -> Sandbox {
 }
 
 fn load(sandbox: &Sandbox, name: &str) -> Arc<Component> {
-    let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guests/languages");
-    let path = guests.join(name).with_extension("wasm");
-    let bytes = fs::read(&path).unwrap_or_else(|_| panic!("{} is missing: run `cargo xtask guests`", path.display()));
-    sandbox.load(&bytes).unwrap()
+    sandbox.load(&component(&format!("languages/{name}"))).unwrap()
 }
 
-struct Loaded {
+pub(crate) struct Loaded {
     sights: BTreeMap<&'static str, Arc<Component>>,
     echoes: BTreeMap<&'static str, Arc<Component>>,
     myapps: BTreeMap<&'static str, Arc<Component>>,
+    panics: Arc<Component>,
+    /// Echo of the first release. Here, because it is in the same cache.
+    pub(crate) frozen: BTreeMap<&'static str, Arc<Component>>,
 }
 
-static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
+pub(crate) static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
     let sandbox = &sandbox();
     // Side by side, because each compiles for half a minute if the folder is new.
     thread::scope(|scope| {
-        let sights = LANGUAGES.map(|language| (language, scope.spawn(move || load(sandbox, language))));
-        let echoes =
-            LANGUAGES.map(|language| (language, scope.spawn(move || load(sandbox, &format!("echo-{language}")))));
-        let myapps = LANGUAGES_OF_MYAPP
-            .map(|language| (language, scope.spawn(move || load(sandbox, &format!("myapp-{language}")))));
-        let [sights, echoes] = [sights, echoes].map(|languages| languages.map(loaded).into());
-        Loaded { sights, echoes, myapps: myapps.map(loaded).into() }
+        let named = |language, name: String| (language, scope.spawn(move || load(sandbox, &name)));
+        let sights = LANGUAGES.map(|language| named(language, language.to_owned()));
+        let echoes = LANGUAGES_OF_ECHO.map(|language| named(language, format!("echo-{language}")));
+        let myapps = LANGUAGES_OF_MYAPP.map(|language| named(language, format!("myapp-{language}")));
+        let load_frozen = |language| (language, scope.spawn(move || sandbox.load(&frozen::echo(language)).unwrap()));
+        let frozen = frozen::LANGUAGES.map(load_frozen);
+        let (_, panics) = loaded(named("go", "panics-go".to_owned()));
+        Loaded {
+            sights: sights.map(loaded).into(),
+            echoes: echoes.map(loaded).into(),
+            myapps: myapps.map(loaded).into(),
+            panics,
+            frozen: frozen.map(loaded).into(),
+        }
     })
 });
 
@@ -158,4 +167,43 @@ fn myapp_responds_in_every_language_as_in_rust() {
     for (language, component) in &LOADED.myapps {
         assert_equivalent::<MyApp>("myapp", component, language);
     }
+}
+
+/// The failure of a plugin on an SDK whose code threw an exception, and the whole error line in its log.
+fn thrown(component: &Component, request: &Request) -> (String, String) {
+    let (response, report) = run_here(component.reconcile(request, &limits(), Ambient::now([1; 32])));
+    let message = match response {
+        Ok(Err(Failure::Failed(message))) | Err(CallFailure::Trap { message }) => message,
+        other => panic!("{other:?}"),
+    };
+    let [Note::Log { level: Level::Error, message: line, fields }] = &*report.notes else { panic!("{report:?}") };
+    let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    (message, [&**line, &*fields.join(" ")].join(" "))
+}
+
+#[test]
+fn exception_in_every_language_gives_its_message_in_one_line_and_its_stack_in_the_log() {
+    let spec = br#"{"metadata":{"name":"web","uid":"u-1"},"spec":{"replicas":1,"image":"nginx:1.27"}}"#;
+    // No host sends such a Pod, and no plugin expects it.
+    let pod = Observed {
+        kind: Gvk::from_api_version("v1", "Pod"),
+        namespace: Some("default".into()),
+        name: "web-0".into(),
+        object: b"no JSON".as_slice().into(),
+    };
+    let on_echo = Request { children: vec![pod], ..request(spec) };
+    for (language, component, says, place) in [
+        ("go", &LOADED.panics, "panic: assignment to entry in nil map (at main.count (", "at main.reconcile ("),
+        ("js", &LOADED.echoes["js"], "SyntaxError: ", "reconcile"),
+        ("python", &LOADED.echoes["python"], "JSONDecodeError: ", "echo.py"),
+    ] {
+        let (message, line) = thrown(component, &on_echo);
+        assert!(message.starts_with(says) && !message.contains('\n'), "{language}: {message}");
+        let says = says.trim_end_matches(" (at main.count (");
+        assert!(line.contains(says) && line.contains(place), "{language}: {line}");
+    }
+    let panics = sandbox().load(&component("hostile/panic")).unwrap();
+    let (message, line) = thrown(&panics, &request(b"{}"));
+    assert_eq!(message, r"panicked at hostile/panic.rs:11:9:\nno such luck (wasm `unreachable` instruction executed)");
+    assert!(line.contains("hostile/panic.rs:11:9"), "{line}");
 }

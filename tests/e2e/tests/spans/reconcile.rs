@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use serde_json::json;
-use windlass_e2e::{Env, guest, text};
+use windlass_e2e::{Env, condition, guest, text};
 use windlass_testbed::Span;
 
 use crate::{Traced, golden, is_of, trace_of, traced};
@@ -122,6 +122,12 @@ fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
         });
         traced.env.apply(&parent.to_string());
     }
+    let go = guest("languages/panics-go");
+    traced.env.push(&go, "panics-go", &[]);
+    traced.env.wait_live("panics-go", &go);
+    traced.env.apply(
+        r#"{"apiVersion": "panics.example/v1", "kind": "GoPanic", "metadata": {"name": "bad", "namespace": "default"}, "spec": {}}"#,
+    );
     let of = |kind: &'static str| trace_of(&traced.collector, move |root, _| is_of(root, kind));
     golden(
         &of("Panic"),
@@ -188,6 +194,25 @@ fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
               windlass.status_written=true
     "#]],
     );
+
+    assert_exception(&traced, "panics.hostile.example", "no such luck", "no such luck");
+    let says = "panic: assignment to entry in nil map (at main.count (";
+    assert_exception(&traced, "gopanics.panics.example", says, "at main.reconcile (");
+}
+
+/// The message of a guest's exception is one line in the parent's condition, and its stack is in the log and the span.
+#[track_caller]
+fn assert_exception(traced: &Traced, parents: &str, says: &str, stack: &str) {
+    let parent = traced.env.wait_object(parents, "default", "bad", |parent| condition(parent, "Ready").message != "");
+    let message = condition(&parent, "Ready").message;
+    assert!(message.contains(says) && !message.contains('\n'), "{message}");
+    let lines = traced.env.host_log_lines(stack);
+    assert!(lines.iter().any(|line| line.contains("windlass::guest") && line.contains("ERROR")), "{lines:#?}");
+    let spans = trace_of(&traced.collector, |root, spans| {
+        root.attributes.get("windlass.parent.name") == Some(&json!("bad"))
+            && spans.iter().any(|span| format!("{:?}", span.events).contains(stack))
+    });
+    assert!(spans.iter().any(|span| span.name == "plugin.call"), "{spans:#?}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Guests in other languages than Rust: plugins on the SDKs, which `windlass build` builds, and guests on the bare contract.
+//! For Zig there is no SDK, so its plugins are on the bare contract, too.
 //!
 //! The tools take from seconds to a minute, and always rebuild. So each component is stored under the hash of all its
 //! inputs.
@@ -6,12 +7,13 @@
 mod go;
 mod js;
 mod python;
+mod zig;
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 use windlass_build::{Project, Tools, WORLD};
 
@@ -19,8 +21,8 @@ use super::{Guest, component};
 
 /// The guests on the bare contract: a folder with a folder for each language.
 const BARE: &str = "tests/guests/languages";
-/// The plugins with a folder for some of the languages, which are projects on the SDKs.
-const PLUGINS: [&str; 2] = ["echo", "myapp"];
+/// Folders of plugins with a folder for some of the languages, which are projects on the SDKs.
+const PLUGINS: [&str; 3] = ["plugins/echo", "plugins/myapp", "tests/guests/panics"];
 /// The probes of the SDKs: a folder with a project for each language.
 const PROBES: &str = "tests/conformance/probe";
 /// What tools leave in the folders of projects and SDKs.
@@ -32,8 +34,8 @@ struct Language {
     name: &'static str,
     /// Builds the bytes of a guest on the bare contract.
     build: fn(&Places) -> Result<Vec<u8>>,
-    /// Installs the tools with which `windlass build` builds a project.
-    tools: fn(&Places) -> Result<Tools>,
+    /// Installs the tools with which `windlass build` builds a project; `None` if the language has no SDK.
+    tools: Option<InstallTools>,
     /// The text of the module with these functions, and of the list of its tools: the guests are rebuilt after a change of
     /// either.
     recipe: [&'static str; 2],
@@ -41,27 +43,36 @@ struct Language {
     versions: fn(&Path) -> Result<String>,
 }
 
-const LANGUAGES: [Language; 3] = [
+type InstallTools = fn(&Places) -> Result<Tools>;
+
+const LANGUAGES: [Language; 4] = [
     Language {
         name: "go",
         build: go::build,
-        tools: go::tools,
+        tools: Some(go::tools),
         recipe: [include_str!("go.rs"), ""],
         versions: go::versions,
     },
     Language {
         name: "js",
         build: js::build,
-        tools: js::tools,
+        tools: Some(js::tools),
         recipe: [include_str!("js.rs"), js::LOCK],
         versions: none,
     },
     Language {
         name: "python",
         build: python::build,
-        tools: python::tools,
+        tools: Some(python::tools),
         recipe: [include_str!("python.rs"), python::REQUIREMENTS],
         versions: none,
+    },
+    Language {
+        name: "zig",
+        build: zig::build,
+        tools: None,
+        recipe: [include_str!("zig.rs"), zig::REQUIREMENTS],
+        versions: zig::versions,
     },
 ];
 
@@ -69,6 +80,22 @@ const LANGUAGES: [Language; 3] = [
 #[expect(clippy::unnecessary_wraps, reason = "others have to look")]
 fn none(_root: &Path) -> Result<String> {
     Ok(String::new())
+}
+
+/// The entries of these crates of this program in `Cargo.lock`.
+fn crates(root: &Path, names: &[&str]) -> Result<String> {
+    entries(&fs::read_to_string(root.join("Cargo.lock"))?, names)
+}
+
+fn entries(lock: &str, names: &[&str]) -> Result<String> {
+    let mut found = String::new();
+    for name in names {
+        let is_of = |package: &&str| package.starts_with(&format!("name = \"{name}\"\n"));
+        let mut packages = lock.split("[[package]]\n").filter(is_of).peekable();
+        ensure!(packages.peek().is_some(), "Cargo.lock has no {name}");
+        found.extend(packages);
+    }
+    Ok(found)
 }
 
 /// The folders for a language's tool.
@@ -89,17 +116,17 @@ struct Places {
 pub(super) fn build(root: &Path, folder: &Path, is_chosen: impl Fn(&str) -> bool) -> Result<Vec<Guest>> {
     let mut guests = Vec::new();
     for language in &LANGUAGES {
-        let bare = [(language.name.to_owned(), Path::new(BARE).join(language.name), false)];
+        let bare = [(language.name.to_owned(), Path::new(BARE).join(language.name), None)];
         let plugin = |plugin: &&str| {
-            (format!("{plugin}-{}", language.name), Path::new("plugins").join(plugin).join(language.name), true)
+            let name = Path::new(plugin).file_name().unwrap_or_default().to_string_lossy();
+            (format!("{name}-{}", language.name), Path::new(plugin).join(language.name), language.tools)
         };
-        let probe = [(format!("probe-{}", language.name), Path::new(PROBES).join(language.name), true)];
-        for (name, source, is_project) in bare.into_iter().chain(PLUGINS.iter().map(plugin)).chain(probe) {
+        let probe = [(format!("probe-{}", language.name), Path::new(PROBES).join(language.name), language.tools)];
+        for (name, source, tools) in bare.into_iter().chain(PLUGINS.iter().map(plugin)).chain(probe) {
             if !is_chosen(&name) || !root.join(&source).is_dir() {
                 continue;
             }
-            let bytes =
-                component(root, &name, (&source, is_project), language).with_context(|| format!("guest {name}"))?;
+            let bytes = component(root, &name, (&source, tools), language).with_context(|| format!("guest {name}"))?;
             guests.push(component::write(&bytes, &folder.join(name).with_extension("wasm"))?);
         }
     }
@@ -107,10 +134,15 @@ pub(super) fn build(root: &Path, folder: &Path, is_chosen: impl Fn(&str) -> bool
 }
 
 /// The component, stored or built now.
-fn component(root: &Path, name: &str, (source, is_project): (&Path, bool), language: &Language) -> Result<Vec<u8>> {
+fn component(
+    root: &Path,
+    name: &str,
+    (source, sdk_tools): (&Path, Option<InstallTools>),
+    language: &Language,
+) -> Result<Vec<u8>> {
     let (wit, sdk) = (root.join("wit"), Path::new("sdk").join(language.name));
     let mut inputs = [files(&wit)?, files(&root.join(source))?].concat();
-    if is_project {
+    if sdk_tools.is_some() {
         inputs.extend([files(&root.join(&sdk))?, files(&root.join("host/build/src"))?].concat());
     }
     let home = root.join("target/guests-build").join(name);
@@ -135,11 +167,12 @@ fn component(root: &Path, name: &str, (source, is_project): (&Path, bool), langu
     };
     fs::create_dir_all(&places.work)?;
     copy(&root.join(source), &places.source)?;
-    let bytes = if is_project {
-        copy(&root.join(&sdk), &places.sdk)?;
-        windlass_build::build(&Project::find(&places.source)?, &(language.tools)(&places)?)?
-    } else {
-        (language.build)(&places)?
+    let bytes = match sdk_tools {
+        Some(tools) => {
+            copy(&root.join(&sdk), &places.sdk)?;
+            windlass_build::build(&Project::find(&places.source)?, &tools(&places)?)?
+        }
+        None => (language.build)(&places)?,
     };
     component::check(&bytes).context("builds, but is not a component that the host would load")?;
     let part = kept.with_extension("part");
@@ -182,4 +215,27 @@ fn hash<'a>(root: &Path, made_by: impl Iterator<Item = &'a str>, inputs: &[PathB
         hash.update(Sha256::digest(fs::read(input)?));
     }
     Ok(hex::encode(hash.finalize()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_crates_change_only_with_these_crates() {
+        let lock = include_str!("../../../../Cargo.lock");
+        let names = ["wit-bindgen-core", "wit-bindgen-go"];
+        let before = entries(lock, &names).expect("all crates are found");
+        let with = |name: &str| {
+            let changed =
+                lock.replace(&format!("name = \"{name}\"\nversion = \""), &format!("name = \"{name}\"\nversion = \"9"));
+            assert_ne!(changed, lock, "{name}");
+            entries(&changed, &names).expect("all crates are found")
+        };
+        for name in names {
+            assert_ne!(with(name), before, "{name}");
+        }
+        assert_eq!(with("anyhow"), before);
+        entries(&lock.replace("wit-bindgen-go", "wit-bindgen-og"), &names).expect_err("a crate is missing");
+    }
 }

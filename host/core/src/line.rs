@@ -1,4 +1,4 @@
-//! Escapes foreign text for the host's log lines.
+//! Escapes foreign text, so that it stays on one line of a log or of a condition's message.
 
 use std::borrow::Cow;
 
