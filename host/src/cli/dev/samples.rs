@@ -10,6 +10,7 @@ use kube::runtime::wait::{await_condition, conditions::is_deleted};
 use kube::{Client, ResourceExt as _};
 use serde_json::Value;
 
+use super::cluster::{MANAGED_BY, is_of_dev};
 use super::{FIELD_MANAGER, READY_TIMEOUT};
 use crate::cli::applied::{Target, api, apply, describe};
 use crate::cli::connect::plain;
@@ -34,7 +35,9 @@ pub fn files(named: &[PathBuf], project: &Path) -> Vec<PathBuf> {
 pub async fn apply_file(client: &Client, file: &Path, namespace: &str) -> anyhow::Result<Vec<String>> {
     let mut applied = Vec::new();
     for object in documents(file)? {
-        let target = target(client, object, namespace).await?;
+        let mut target = target(client, object, namespace).await?;
+        // The field manager alone is no mark: it goes when another one sets all fields of a small object.
+        target.1.labels_mut().entry(MANAGED_BY.to_owned()).or_insert_with(|| FIELD_MANAGER.to_owned());
         apply(&target, PatchParams::apply(FIELD_MANAGER)).await?;
         applied.push(describe(&target.1));
     }
@@ -53,9 +56,7 @@ pub async fn delete_file(client: &Client, file: &Path, namespace: &str) -> anyho
         let (name, what) = (object.name_any(), describe(&object));
         let found = api.get_metadata_opt(&name).await.map_err(plain);
         let Some(found) = found.with_context(|| format!("{what} could not be read"))? else { continue };
-        let is_applied = |manager: &str| manager == FIELD_MANAGER;
-        if !found.metadata.managed_fields.iter().flatten().any(|entry| entry.manager.as_deref().is_some_and(is_applied))
-        {
+        if !is_of_dev(&found.metadata) {
             continue;
         }
         let uid = found.uid().unwrap_or_default();
