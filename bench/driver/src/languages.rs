@@ -152,7 +152,8 @@ pub struct Calls {
 /// Measures a component on a cluster of its own.
 pub async fn measure(paths: &Paths, amounts: &Amounts, measured: &Component) -> anyhow::Result<Language> {
     let Component { plugin, language, file } = *measured;
-    let component = &paths.guests.as_ref().context("no folder of components: give --guests")?.join(file);
+    let component = paths.guests.as_ref().context("no folder of components: give --guests")?.join(file);
+    let component = component.as_path();
     let bytes = fs::read(component).with_context(|| format!("{} cannot be read", component.display()))?;
     let packed = Encoding::Zstd.pack(&bytes)?.len() as u64;
     let stage = Stage::without_loads(paths, false).await?;
