@@ -336,6 +336,9 @@ impl Session<'_> {
             // Any free port: nothing reads it, and several projects may be developed at once.
             health_addr: ([127, 0, 0, 1], 0).into(),
             metrics: None,
+            // The command prints what `windlass explain` would.
+            debug_addr: None,
+            recent_calls_memory: 0,
             workers: WORKERS,
             caps: Caps::without_flags()?,
             namespace: self.args.namespace.clone(),
