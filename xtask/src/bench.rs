@@ -41,7 +41,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     tools::control_plane(&tools::stderr)?;
     let (languages, others): (Vec<_>, Vec<_>) = args.only.iter().partition(|goal| *goal == "languages");
     let components =
-        guests::build(guests::Options { plugins_only: languages.is_empty(), ..guests::Options::default() })?;
+        guests::build(&guests::Options { plugins_only: languages.is_empty(), ..guests::Options::default() })?;
     let load = guests::build_load(&folder)?;
     tools::stderr("building Windlass and the driver as they are released, some 15 minutes on 2 cores the first time");
     for what in [

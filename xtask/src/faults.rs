@@ -43,7 +43,7 @@ enum Part {
 /// # Errors
 /// If something does not build, or a run ends differently from one without faults.
 pub fn main(args: &Args) -> anyhow::Result<()> {
-    guests::build(guests::Options::default())?;
+    guests::build(&guests::Options::default())?;
     tools::control_plane(&tools::stderr)?;
     crate::run::windlass()?;
     let mut command = cargo();

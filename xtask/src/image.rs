@@ -76,7 +76,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 
 /// Runs the ignored test that starts the image.
 fn try_out(root: &Path, buildah: &Buildah, tag: &str) -> anyhow::Result<()> {
-    guests::build(guests::Options::default())?;
+    guests::build(&guests::Options::default())?;
     tools::control_plane(&tools::stderr)?;
     // The end-to-end tests also run it as a command.
     windlass()?;

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Demo(args) => demo::main(&args),
         Command::Test(args) => test::main(&args),
-        Command::Guests(options) => guests::build(options).map(drop),
+        Command::Guests(options) => guests::build(&options).map(drop),
         Command::Cluster(command) => cluster::main(&command),
         Command::Codegen(args) => codegen::main(&args),
         Command::Book => book::main(),

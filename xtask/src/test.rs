@@ -34,7 +34,7 @@ pub struct Args {
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let root = root()?;
     // One after the other: each build uses all cores by itself.
-    guests::build(guests::Options::default())?;
+    guests::build(&guests::Options::default())?;
     windlass_testbed::tools::control_plane(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::collector(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::prometheus(&windlass_testbed::tools::stderr)?;

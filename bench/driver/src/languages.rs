@@ -247,8 +247,8 @@ fn compiling(windlass: &Path, component: &Path, into: &Path) -> anyhow::Result<C
 
 /// Changes the parent.
 async fn change(stage: &Stage, plugin: Plugin, patch: &Value) -> anyhow::Result<()> {
-    let path = format!("{}/{PARENT}", plugin.path);
-    stage.admin.write(Method::PATCH, &path, MERGE, patch.to_string().into()).await.map(drop)
+    let url = format!("{}/{PARENT}", plugin.path);
+    stage.admin.write(Method::PATCH, &url, MERGE, patch.to_string().into()).await.map(drop)
 }
 
 /// Changes an annotation of the parent this number of times, each time after the call for the previous change. The plugin

@@ -109,7 +109,7 @@ impl Plugins {
                     let again = self.balance(name, &object).await;
                     self.report(name, &object, &Ok(findings), again.unwrap_or(Requeue::Pause(rest))).await
                 }
-                None => self.bring_up(name, &object).await,
+                None => Box::pin(self.bring_up(name, &object)).await,
             },
             Some(object) => self.handle_deletion(name, &object).await,
             None => {

@@ -48,7 +48,7 @@ pub struct Guest {
 ///
 /// If there is no compiler for wasm and none can be installed (the message says what to install), if a guest does not
 /// build, or if it is not a valid component.
-pub fn build(options: Options) -> Result<Vec<Guest>> {
+pub fn build(options: &Options) -> Result<Vec<Guest>> {
     let root = root()?;
     let compiler = compiler()?;
     println!("guests: {compiler}");

@@ -1,7 +1,7 @@
 //! The API references of the SDKs, each made by the documentation tool of its language from the comments in the source.
 //!
 //! A public name without a comment is an error in every language: clippy checks it in Rust (`missing_docs`), `doc_test.go` in Go,
-//! TypeDoc in JavaScript, and `test_reference.py` in Python.
+//! `TypeDoc` in JavaScript, and `test_reference.py` in Python.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,12 +81,12 @@ fn rust(root: &Path, out: &Path) -> Result<()> {
 /// Fails if a public name of the SDK for JavaScript has no comment, or a comment links to nothing.
 ///
 /// # Errors
-/// If TypeDoc cannot be installed, or reports a problem.
+/// If `TypeDoc` cannot be installed, or reports a problem.
 pub fn check_javascript(root: &Path) -> Result<()> {
     run(typedoc(root)?.args(["--emit", "none"]))
 }
 
-/// TypeDoc for the SDK for JavaScript. TypeDoc needs a compiler of its own: it is written for the one in JavaScript.
+/// `TypeDoc` for the SDK for JavaScript. `TypeDoc` needs a compiler of its own: it is written for the one in JavaScript.
 fn typedoc(root: &Path) -> Result<Command> {
     let sdk = root.join("sdk/js");
     npm::install(&sdk)?;

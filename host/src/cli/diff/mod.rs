@@ -86,7 +86,7 @@ pub struct Args {
     /// Show the values of Secrets instead of masking them
     #[arg(long)]
     show_secrets: bool,
-    /// When to use colours; auto: on a terminal, unless NO_COLOR is set
+    /// When to use colours; auto: on a terminal, unless `NO_COLOR` is set
     #[arg(long, value_enum, default_value_t = clap::ColorChoice::Auto, value_name = "WHEN")]
     color: clap::ColorChoice,
     /// Namespace of the host

@@ -222,11 +222,12 @@ pub async fn object(
 
 /// The objects that a requirement selects, without its id.
 type Question = (Arc<Gvk>, Option<Arc<str>>, Select);
+type Objects = Vec<Arc<Object>>;
 
 /// Reads the objects that the plugin requires, each once: many parents may require the same ones.
 #[derive(Default)]
 pub struct Related {
-    found: Mutex<HashMap<Question, Arc<OnceCell<Vec<Arc<Object>>>>>>,
+    found: Mutex<HashMap<Question, Arc<OnceCell<Objects>>>>,
 }
 
 impl Related {

@@ -151,7 +151,7 @@ mod tests {
             parents.iter().map(|one| title(&one.object)).collect::<Vec<_>>(),
             ["Echo shop/b", "Echo shop/a", "Echo shop/c"]
         );
-        assert_eq!(others, [secret.clone()]);
+        assert_eq!(others, std::slice::from_ref(&secret));
         for (wrong, words) in [
             (file("3", &[]), "is empty"),
             (file("4", &[&secret]), "kind Secret"),
