@@ -16,8 +16,7 @@ const GO: [&str; 3] = ["sdk/go", "plugins/echo/go", "plugins/myapp/go"];
 /// npm packages with tests. The SDK comes first: the plugins use its packages.
 const JS: [&str; 2] = ["sdk/js", "plugins/echo/js"];
 /// Folders with tests in Python.
-const PYTHON: [&str; 4] =
-    ["sdk/python", "plugins/echo/python", "plugins/myapp/python", "bench/peers/operators"];
+const PYTHON: [&str; 4] = ["sdk/python", "plugins/echo/python", "plugins/myapp/python", "bench/peers/operators"];
 /// What the tests in Python need.
 const REQUIREMENTS: &str = "PyYAML==6.0.4\n";
 
