@@ -104,7 +104,7 @@ pub struct Language {
     /// The plugin's kind.
     pub kind: &'static str,
     /// The language of its source.
-    pub language: &'static str,
+    pub name: &'static str,
     /// Size of the component, in bytes.
     pub size: u64,
     /// Its size after compression as `windlass push` compresses, in bytes.
@@ -136,7 +136,7 @@ pub struct Compiling {
 #[derive(Debug, Clone, Copy)]
 pub struct Calls {
     /// The number of calls.
-    pub calls: usize,
+    pub count: usize,
     /// The median of their durations, with the making of the instance, in milliseconds.
     pub p50: f64,
     /// The 99th percentile, in milliseconds.
@@ -201,7 +201,7 @@ pub async fn measure(paths: &Paths, amounts: &Amounts, measured: &Component) -> 
     host.stop()?;
     Ok(Language {
         kind: plugin.kind,
-        language,
+        name: language,
         size: bytes.len() as u64,
         packed,
         config_maps,
@@ -247,8 +247,8 @@ fn compiling(windlass: &Path, component: &Path, into: &Path) -> anyhow::Result<C
 
 /// Changes the parent.
 async fn change(stage: &Stage, plugin: Plugin, patch: &Value) -> anyhow::Result<()> {
-    let url = format!("{}/{PARENT}", plugin.path);
-    stage.admin.write(Method::PATCH, &url, MERGE, patch.to_string().into()).await.map(drop)
+    let parent = format!("{}/{PARENT}", plugin.path);
+    stage.admin.write(Method::PATCH, &parent, MERGE, patch.to_string().into()).await.map(drop)
 }
 
 /// Changes an annotation of the parent this number of times, each time after the call for the previous change. The plugin
@@ -270,7 +270,7 @@ async fn calls(stage: &Stage, host: &mut Process, plugin: Plugin, changes: usize
     let times: Vec<_> = calls.iter().map(|call| call.time).collect();
     let at = |part| percentile(&times, part).context("no calls");
     Ok(Calls {
-        calls: calls.len(),
+        count: calls.len(),
         p50: at(0.5)?,
         p99: at(0.99)?,
         memory: calls.iter().map(|call| call.memory).max().unwrap_or(0),

@@ -27,8 +27,8 @@ fn rows() -> Vec<Row> {
         many("p50 / p99, ms", |l| l.many.as_ref().map(times)),
         many("memory of the guest, MB", |l| Some(mb(l.many?.memory))),
         many("Go's garbage collector ran in", |l| {
-            let many = l.many.filter(|_| l.language == "Go")?;
-            Some(format!("{} of {} calls", many.impure, many.calls))
+            let many = l.many.filter(|_| l.name == "Go")?;
+            Some(format!("{} of {} calls", many.impure, many.count))
         }),
         row("idle host with this component alone, RSS in MB", |l| Some(mb(l.idle.rss))),
         row("of it anonymous, MB", |l| Some(mb(l.idle.anonymous))),
@@ -40,7 +40,7 @@ pub fn table(languages: &[Language], text: &mut String) {
     let Some(first) = languages.first() else { return };
     *text += "\n## The same plugins in several languages\n\n| |";
     for one in languages {
-        let _ = write!(text, " {}, {} |", one.kind, one.language);
+        let _ = write!(text, " {}, {} |", one.kind, one.name);
     }
     *text += "\n|---|";
     *text += &"---|".repeat(languages.len());
@@ -57,8 +57,8 @@ pub fn table(languages: &[Language], text: &mut String) {
     let _ = writeln!(
         text,
         "\n\n{} calls with 3 children, {} with {MANY}; the largest requests had {:.1} and {:.0} KB.",
-        first.few.calls,
-        first.many.map_or(0, |many| many.calls),
+        first.few.count,
+        first.many.map_or(0, |many| many.count),
         request(|l| Some(l.few)),
         request(|l| l.many),
     );
@@ -68,7 +68,7 @@ pub fn table(languages: &[Language], text: &mut String) {
 pub fn json(language: &Language) -> Value {
     let calls = |calls: &Calls| {
         json!({
-            "calls": calls.calls,
+            "calls": calls.count,
             "p50": rounded(calls.p50),
             "p99": rounded(calls.p99),
             "memory": calls.memory,
@@ -78,7 +78,7 @@ pub fn json(language: &Language) -> Value {
     };
     json!({
         "kind": language.kind,
-        "language": language.language,
+        "language": language.name,
         "size": language.size,
         "packed": language.packed,
         "config_maps": language.config_maps,
@@ -110,10 +110,10 @@ mod tests {
 
     #[test]
     fn table_has_a_column_for_each_component_and_a_dash_for_what_does_not_apply() {
-        let few = Calls { calls: 200, p50: 0.041, p99: 1.25, memory: 1_100_000, request: 6000, impure: 0 };
-        let one = |language, many| Language {
+        let few = Calls { count: 200, p50: 0.041, p99: 1.25, memory: 1_100_000, request: 6000, impure: 0 };
+        let one = |name, many| Language {
             kind: "Echo",
-            language,
+            name,
             size: 184_000,
             packed: 65_000,
             config_maps: 1,
@@ -122,7 +122,7 @@ mod tests {
             many,
             idle: Memory { rss: 15_000_000, anonymous: 5_000_000, ..Memory::default() },
         };
-        let go = Calls { calls: 20, impure: 3, ..few };
+        let go = Calls { count: 20, impure: 3, ..few };
         let mut text = String::new();
         table(&[one("Rust", None), one("Go", Some(go))], &mut text);
         assert!(text.contains("| | Echo, Rust | Echo, Go |\n|---|---|---|\n| component, MB | 0.18 | 0.18 |"), "{text}");
