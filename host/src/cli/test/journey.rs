@@ -35,13 +35,7 @@ impl Journey {
 
     /// As [`Self::of`], for a parent that may have children already, with at most so many rounds before its deletion. If
     /// the first phase is that of the clean-up, the parent is deleted before its first call.
-    pub fn beginning(
-        plugin: &impl Plugin,
-        kind: &ParentKind,
-        mut world: World,
-        first: Phase,
-        rounds: usize,
-    ) -> Self {
+    pub fn beginning(plugin: &impl Plugin, kind: &ParentKind, mut world: World, first: Phase, rounds: usize) -> Self {
         let mut journey = Self::default();
         if first == Phase::Sync {
             let requires = journey.converge(plugin, kind, &mut world, Stock::Empty, rounds);
