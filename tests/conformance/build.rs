@@ -12,6 +12,7 @@ fn main() -> io::Result<()> {
         let _ = writeln!(code, "static {name}: &[(&str, &str)] = &[");
         for file in files(&here.join(folder))? {
             let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+            let file = file.to_string_lossy();
             let _ = writeln!(code, "    ({stem:?}, include_str!({file:?})),");
         }
         code.push_str("];\n");
