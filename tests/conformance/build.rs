@@ -11,9 +11,9 @@ fn main() -> io::Result<()> {
         println!("cargo::rerun-if-changed={folder}");
         let _ = writeln!(code, "static {name}: &[(&str, &str)] = &[");
         for file in files(&here.join(folder))? {
-            let path = file.to_string_lossy();
             let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-            let _ = writeln!(code, "    ({stem:?}, include_str!({path:?})),");
+            let file = file.to_string_lossy();
+            let _ = writeln!(code, "    ({stem:?}, include_str!({file:?})),");
         }
         code.push_str("];\n");
     }

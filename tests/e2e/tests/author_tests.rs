@@ -125,7 +125,7 @@ fn plugins_in_all_languages_pass_the_conformance_cases() {
         let (code, output, stderr) = test(plugin, folder.path(), &[&["--conformance"][..], &more].concat());
         assert_eq!(code, 0, "{plugin}: {output}{stderr}");
         let passed = output.lines().filter(|line| line.starts_with("ok    any/")).count();
-        assert!(passed > 10 && output.contains("ok    descriptor"), "{plugin}: {output}");
+        assert!(passed > 6 && output.contains("ok    descriptor"), "{plugin}: {output}");
     }
 }
 

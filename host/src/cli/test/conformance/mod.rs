@@ -110,15 +110,17 @@ fn varied(
     let base = if variation.has_all_fields() { all } else { required };
     let parents = variation.parents(kind, base);
     let name = format!("any/{name}");
-    if parents.is_empty() || (variation.children.is_some() && offline.descriptor().children.is_empty()) {
-        let detail = "nothing of this plugin can be varied so".to_owned();
+    let descriptor = offline.descriptor();
+    let has_children = variation.children.is_none() || !descriptor.children.is_empty();
+    if parents.is_empty() || !has_children || (variation.deleted && !descriptor.finalizes) {
+        let detail = "the plugin has nothing to vary in this way".to_owned();
         return TestResult { suite: Suite::Conformance, name, detail, outcome: Outcome::Skipped };
     }
     let (config, must_accept) = config_of(offline, variation.config, config);
     let plugin = Tested::new(offline, config);
     let first = if variation.deleted { Phase::Finalize } else { Phase::Sync };
     let problem = parents.iter().find_map(|parent| {
-        let children = variation.observed(offline.descriptor(), parent);
+        let children = variation.observed(descriptor, parent);
         let journey = Journey::beginning(&plugin, kind, World::with_children(parent.clone(), children), first, ROUNDS);
         CHECKS.into_iter().find_map(|one| {
             // The plugin reports a config that it rejects as `failed`: no user of the parent can correct it.
