@@ -147,8 +147,7 @@ mod tests {
     use super::*;
 
     fn found(old: &serde_json::Value, new: &serde_json::Value) -> Vec<String> {
-        let value =
-            |document: &serde_json::Value| crate::json::parse(document.to_string().as_bytes(), 128).expect("JSON");
+        let value = |document: &serde_json::Value| parse(document.to_string().as_bytes(), 128).expect("JSON");
         let found = differences(&value(old), &value(new), |path| path == "metadata.resourceVersion");
         found.iter().map(ToString::to_string).collect()
     }

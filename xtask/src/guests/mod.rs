@@ -75,7 +75,7 @@ pub fn build(options: &Options) -> Result<Vec<Guest>> {
         }
         guests.extend(languages::build(&root, &folder.join("languages"), |_| true)?);
     }
-    remove_others(&folder, &guests, &options)?;
+    remove_others(&folder, &guests, options)?;
     Ok(listed(guests))
 }
 

@@ -352,7 +352,7 @@ fn notes_keep_their_order_and_fields() {
     };
     let (_, report) = reconcile(&load(&guest.component()), &limits());
     let measure = Note::Measure { metric: "hell".into(), value: 1.5, labels: vec![] };
-    let level = windlass_core::contract::Level::Warn;
+    let level = Level::Warn;
     assert_eq!(report.notes, [measure, Note::Log { level, message: "hello".into(), fields: vec![] }]);
 }
 

@@ -110,7 +110,11 @@ impl Previewer {
 
     async fn fill(&self, preview: &mut Preview, live: Arc<Object>) -> anyhow::Result<()> {
         let scope = &*self.scope;
-        let circumstances = Circumstances { finalizes: scope.offline.descriptor().finalizes, suspended: scope.suspended, selected: true };
+        let circumstances = Circumstances {
+            finalizes: scope.offline.descriptor().finalizes,
+            suspended: scope.suspended,
+            selected: true,
+        };
         let finalizer = match next_step(&live, &scope.plugin, circumstances) {
             NextStep::Call(Phase::Sync) => None,
             NextStep::AddFinalizer => Some(true),

@@ -203,7 +203,8 @@ fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
 /// The message of a guest's exception is one line in the parent's condition, and its stack is in the log and the span.
 #[track_caller]
 fn assert_exception(traced: &Traced, parents: &str, says: &str, stack: &str) {
-    let parent = traced.env.wait_object(parents, "default", "bad", |parent| condition(parent, "Ready").message != "");
+    let parent =
+        traced.env.wait_object(parents, "default", "bad", |parent| !condition(parent, "Ready").message.is_empty());
     let message = condition(&parent, "Ready").message;
     assert!(message.contains(says) && !message.contains('\n'), "{message}");
     let lines = traced.env.host_log_lines(stack);
