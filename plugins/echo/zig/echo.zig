@@ -113,7 +113,7 @@ export fn exports_windlass_plugin_reconciler_reconcile(
     response.* = std.mem.zeroes(@TypeOf(response.*));
     const children = memory.alloc(Bytes, desired.pods.len) catch @panic("out of memory");
     for (children, desired.pods) |*child, pod| child.* = bytes(pod);
-    response.children = .{ .ptr = children.ptr, .len = children.len };
+    response.children = list(@TypeOf(response.children), children);
     const status = json.Stringify.valueAlloc(memory, desired.status, .{}) catch @panic("out of memory");
     response.status = .{ .is_some = true, .val = bytes(status) };
     return true;
@@ -128,8 +128,10 @@ fn slice(of: anytype) []std.meta.Child(@TypeOf(of.ptr)) {
     return of.ptr[0..of.len];
 }
 
-/// A generated list type with a copy of these elements.
+/// A generated list type with a copy of these elements. Zig allocates nothing at an address outside of the memory, which the host
+/// rejects.
 fn list(comptime List: type, elements: []const std.meta.Child(@FieldType(List, "ptr"))) List {
+    if (elements.len == 0) return std.mem.zeroes(List);
     const copy = memory.dupe(std.meta.Child(@FieldType(List, "ptr")), elements) catch @panic("out of memory");
     return .{ .ptr = copy.ptr, .len = copy.len };
 }

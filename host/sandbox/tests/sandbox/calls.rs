@@ -353,7 +353,12 @@ fn notes_keep_their_order_and_fields() {
     let (_, report) = reconcile(&load(&guest.component()), &limits());
     let measure = Note::Measure { metric: "hell".into(), value: 1.5, labels: vec![] };
     let level = Level::Warn;
-    assert_eq!(report.notes, [measure, Note::Log { level, message: "hello".into(), fields: vec![] }]);
+    let stack = Note::Log {
+        level: Level::Error,
+        message: "stack of the trap".into(),
+        fields: vec![("stack".into(), "at reconcile".into())],
+    };
+    assert_eq!(report.notes, [measure, Note::Log { level, message: "hello".into(), fields: vec![] }, stack]);
 }
 
 #[test]
