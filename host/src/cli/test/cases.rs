@@ -15,7 +15,7 @@ use windlass_core::contract::{
 use windlass_core::json;
 use windlass_sandbox::{Ambient, run_here};
 
-use super::checks::Scenario;
+use super::property::Scenario;
 use super::world::first_difference;
 use crate::cli::offline::{Offline, event, gvk_of, requirement};
 

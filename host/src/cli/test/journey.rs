@@ -7,8 +7,8 @@ use windlass_core::contract::Phase;
 
 use super::accepted::{label_problem, status_problem};
 use super::call::{CallResult, Input, Plugin, Seed, Stock};
-use super::checks::{Check, CheckResult, ROUNDS};
 use super::generate::ParentKind;
+use super::property::{Check, CheckResult, ROUNDS};
 use super::reply::Reply;
 use super::world::{Change, World};
 

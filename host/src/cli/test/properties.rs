@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::call::Plugin;
-use super::checks::{Check, CheckResult, Scenario, breaks, check};
+use super::checks::{breaks, check};
 use super::generate::{Fields, Generator, ParentKind, optional_fields, remove};
 use super::journey::Journey;
 use super::junit::{Outcome, Suite, TestResult};
+use super::property::{Check, CheckResult, Scenario};
 use super::shrink;
 use crate::telemetry::one_line;
 

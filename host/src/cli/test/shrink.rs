@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::checks::{Check, CheckResult, Scenario};
 use super::generate::{ParentKind, is_content, paths_of, remove};
+use super::property::{Check, CheckResult, Scenario};
 
 /// Largest number of checks of one case.
 const CHECKS_MAX: usize = 400;

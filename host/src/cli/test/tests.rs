@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use windlass_core::contract::{Phase, Response, UpdateStrategy};
 
 use super::call::{CallResult, Input, Plugin, Seed};
-use super::checks::{Check, CheckResult, Scenario};
 use super::generate::tests::kind;
 use super::properties::properties;
+use super::property::{Check, CheckResult, Scenario};
 use super::reply::{Child, Reply};
 
 /// A plugin whose response a function computes. It has a ConfigMap for each replica.
