@@ -232,16 +232,14 @@ fn dev_rebuilds_a_changed_project_and_reconciles_with_it_without_a_restart() {
     kill_process(id, Signal::INT).expect("sent");
     let status = env.wait("windlass dev to end", TIMEOUT, || dev.child.try_wait().expect("a state"));
     assert!(status.success(), "{status}: {}", dev.output());
-    for resource in [
-        "crd/plugins.windlass.dev",
-        "crd/greetings.example.com",
-        "namespace/windlass-dev",
-        "clusterrole/windlass-plugin-greeting",
-    ] {
+    for resource in ["crd/plugins.windlass.dev", "crd/greetings.example.com", "clusterrole/windlass-plugin-greeting"] {
         env.wait(&format!("{resource} to be gone"), TIMEOUT, || {
-            env.try_kubectl(&["get", resource]).expect_err("gone").contains("NotFound").then_some(())
+            env.try_kubectl(&["get", resource]).err()?.contains("NotFound").then_some(())
         });
     }
+    // No controller of the test's control plane removes a deleted Namespace.
+    let deleted = env.kubectl(&["get", "namespace/windlass-dev", "-o", "jsonpath={.metadata.deletionTimestamp}"]);
+    assert_ne!(deleted, "");
 }
 
 #[test]

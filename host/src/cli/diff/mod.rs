@@ -44,7 +44,7 @@ The component is called for each live parent, as the host calls it: with the liv
 requires, and the config, grants and limits of the installed Plugin of its name. Each write that would follow is sent \
 as a dry run, so the API server applies defaults, admission and field ownership, and stores nothing. Your own user \
 reads and sends all of this, and needs the permissions for it: get and list of parents, children, related objects and \
-the Plugin; create and patch of children, and update if a field is dropped from a child that was never changed. For \
+the Plugin; create, patch and update of children (update for a child that was not changed since the host created it). For \
 cluster-scoped parents, it also needs to get the Secret windlass-mark-key in the host's namespace.
 
 Standard output has a unified diff for each object: from the live one, or /dev/null for a new one, to the one after \

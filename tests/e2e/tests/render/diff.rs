@@ -19,7 +19,6 @@ struct Diff {
 fn diff_with(kubeconfig: &Path, component: &str, args: &[&str], variables: &[(&str, &str)]) -> Diff {
     let mut command = windlass();
     command.arg("diff").arg(guest(component)).args(args).arg("--kubeconfig").arg(kubeconfig);
-    command.env("WINDLASS_CACHE_DIR", shared().env.cluster().dir().join("windlass-cli-cache"));
     command.envs(variables.iter().copied());
     let output = command.output().expect("windlass starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -40,7 +39,7 @@ fn previewer(ns: &Namespace) -> PathBuf {
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "previewer", "namespace": name}}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "previewer", "namespace": name}, "rules": [
             {"apiGroups": ["my-operator.dev"], "resources": ["echoes"], "verbs": ["get", "list"]},
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "create", "patch"]}]}),
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "create", "patch", "update"]}]}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "previewer", "namespace": name},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "previewer"}, "subjects": subjects}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": plugins}, "rules": [
