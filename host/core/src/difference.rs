@@ -113,7 +113,7 @@ fn field(path: &str, name: &str) -> String {
     }
 }
 
-/// The field by which the items of a list are told apart.
+/// The field that identifies the items of a list.
 fn identity(item: &Map) -> Option<&'static str> {
     ["name", "type", "key"].into_iter().find(|field| item.get(field).and_then(Value::as_str).is_some())
 }

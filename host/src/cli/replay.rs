@@ -139,9 +139,9 @@ fn replay(component: &Component, recorded: &RecordedCall) -> anyhow::Result<Opti
 
 fn text(one: &Replayed) -> String {
     let Replayed { number, parent, guest_time_us, recorded_guest_time_us, .. } = one;
-    let verdict = if one.is_equal { "equal" } else { "DIFFERENT" };
+    let comparison = if one.is_equal { "equal" } else { "DIFFERENT" };
     let mut text =
-        format!("call {number} of {parent}: {verdict} ({guest_time_us} µs, recorded {recorded_guest_time_us} µs)\n");
+        format!("call {number} of {parent}: {comparison} ({guest_time_us} µs, recorded {recorded_guest_time_us} µs)\n");
     for change in &one.differences {
         for line in super::explain::lines_of(change) {
             text.push_str("  ");

@@ -25,7 +25,7 @@ pub enum Change {
         /// The object as it is.
         live: Arc<Object>,
     },
-    /// The child is deleted and then created anew, or it is being deleted already.
+    /// The child is deleted and then recreated, or it is being deleted already.
     Recreate {
         /// The desired child.
         child: Arc<DesiredChild>,

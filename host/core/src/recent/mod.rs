@@ -174,7 +174,7 @@ struct OfParent {
 }
 
 impl OfParent {
-    /// Computes the size anew: an object that several calls have in common counts once.
+    /// Recomputes the size: an object that several calls have in common counts once.
     fn measure(&mut self) {
         let mut seen = HashSet::new();
         self.size = self.reconciled.iter().map(|one| one.size(&mut seen)).sum();

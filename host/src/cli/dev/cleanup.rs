@@ -115,7 +115,7 @@ impl Cleanup<'_> {
     }
 }
 
-/// Whether nobody else has applied an object since `windlass dev` did.
+/// Whether no other field manager has applied an object since `windlass dev` did.
 fn is_applied_by_dev_alone(meta: &ObjectMeta) -> bool {
     let entries = meta.managed_fields.iter().flatten().filter(|entry| entry.subresource.is_none());
     let applied: Vec<_> = entries.filter(|entry| entry.operation.as_deref() == Some("Apply")).collect();

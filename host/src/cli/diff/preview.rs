@@ -79,7 +79,7 @@ pub enum Verb {
     Adopt,
     /// Changes a child.
     Update,
-    /// Deletes a child, and creates it anew.
+    /// Recreates a child.
     Recreate,
     /// Deletes a child.
     Delete,
