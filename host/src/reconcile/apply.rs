@@ -1,17 +1,13 @@
 //! Sends the writes of a plan: creates, server-side applies and deletes. It decides nothing.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::StreamExt;
 use http::Request;
 use kube::Client;
 use tracing::Instrument;
 use windlass_core::claim::{Claim, claim, marks, may_be_adopted};
 use windlass_core::desired::DesiredChild;
 use windlass_core::digest::Digest;
-use windlass_core::events::Changes;
 use windlass_core::ids::{Gvk, ObjectKey};
 use windlass_core::managed::CreateEntry;
 use windlass_core::next_step::finalizers_with;
@@ -21,107 +17,16 @@ use windlass_core::outcome::WriteProblem;
 use windlass_core::plan::{ChildId, Delete, Plan, Target, Write};
 use windlass_core::snapshot::Snapshot;
 
+use super::applied::{Applied, Done, Effect, Failed, WriteResult, id, named};
 use super::kept_values::KeptValues;
+use super::waves::send_wave;
 use crate::cluster::in_time;
 use crate::cluster::writer::audit::about;
 use crate::cluster::writer::request::{self, Force, To};
-use crate::cluster::writer::response::{
-    Ack, already_exists, conflict_of, does_not_fit, not_found, problem_of, unknown,
-};
+use crate::cluster::writer::response::{Ack, already_exists, conflict_of, does_not_fit, not_found, problem_of};
 use crate::cluster::writer::{Subject, Written, send};
 use crate::live::Live;
 use crate::telemetry::TRACE;
-
-/// Largest number of concurrent writes for one parent: enough to hide the round trip, few enough that a parent with a
-/// thousand children leaves room for others.
-const PARALLEL_WRITES: usize = 8;
-
-/// The results of a plan's writes. The status reports nothing else.
-#[derive(Debug, Default)]
-pub struct Applied {
-    /// The writes that the caches must show before the parent's next plan.
-    pub written: Vec<Written>,
-    /// The changes of children, for events.
-    pub changes: Changes,
-    /// The writes that failed, each with its child.
-    pub problems: Vec<(ChildId, WriteProblem)>,
-}
-
-/// The effect of a write on its child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effect {
-    Created,
-    Updated,
-    /// The desired values were restored after another manager changed them.
-    Restored,
-    /// Updated with forced ownership of fields that another manager owned.
-    TakenOver,
-    /// The child had lost the host's labels or ownerReference, and has them again.
-    Marked,
-    /// The object had no owner, and is the parent's child now.
-    Adopted,
-    /// Deleted, to be recreated.
-    Replaced,
-    Deleted,
-    /// No effect: the child was gone already, or is left as it is.
-    Nothing,
-}
-
-/// A write that succeeded.
-struct Done {
-    effect: Effect,
-    child: ChildId,
-    written: Option<Written>,
-}
-
-/// A write that did not succeed.
-#[derive(Debug)]
-pub struct Failed {
-    /// Why.
-    pub problem: WriteProblem,
-    /// The write that the cache must show, or whose object must be read, before the parent's next plan.
-    pub awaited: Option<Box<Written>>,
-}
-
-impl Failed {
-    /// From an error of the API server, or from a request that got no response.
-    fn of(error: &kube::Error, subject: Subject) -> Self {
-        Self { problem: problem_of(error), awaited: unknown(error, subject).map(Box::new) }
-    }
-}
-
-impl From<WriteProblem> for Failed {
-    /// The API server executed nothing.
-    fn from(problem: WriteProblem) -> Self {
-        Self { problem, awaited: None }
-    }
-}
-
-/// The result of the write of one child.
-type WriteResult = Result<(Effect, Option<Written>), Failed>;
-
-impl Applied {
-    fn add(&mut self, done: Done) {
-        let Done { effect, child, written } = done;
-        self.written.extend(written);
-        let changes = &mut self.changes;
-        match effect {
-            Effect::Created => changes.created.push(child),
-            Effect::Updated => changes.updated.push(child),
-            Effect::Restored | Effect::Marked => changes.restored.push(child),
-            Effect::TakenOver => changes.taken_over.push(child),
-            Effect::Adopted => changes.adopted.push(child),
-            Effect::Replaced => changes.replaced.push(child),
-            Effect::Deleted => changes.deleted.push(child),
-            Effect::Nothing => {}
-        }
-    }
-
-    fn fail(&mut self, child: ChildId, failed: Failed) {
-        self.written.extend(failed.awaited.map(|awaited| *awaited));
-        self.problems.push((child, failed.problem));
-    }
-}
 
 /// Sends writes to the API server.
 #[derive(Clone)]
@@ -409,27 +314,6 @@ fn to<'a>(live: &'a Live, kind: &Gvk) -> Result<To<'a>, WriteProblem> {
     Ok(To { resource: &watch.resource, account: Some(&live.account) })
 }
 
-/// Sends writes that do not depend on each other. After a failure that is not the child's own, no further write begins:
-/// a thousand writes to an overloaded API server, or behind a webhook that does not respond, would occupy a worker for
-/// hours.
-async fn send_wave<F>(applied: &mut Applied, mut writes: impl Iterator<Item = F>)
-where
-    F: Future<Output = Result<Done, (ChildId, Failed)>>,
-{
-    let stopped = AtomicBool::new(false);
-    let writes = std::iter::from_fn(|| if stopped.load(Ordering::Relaxed) { None } else { writes.next() });
-    let mut results = pin!(futures::stream::iter(writes).buffer_unordered(PARALLEL_WRITES));
-    while let Some(result) = results.next().await {
-        match result {
-            Ok(done) => applied.add(done),
-            Err((child, failed)) => {
-                stopped.fetch_or(!failed.problem.is_childs_own(), Ordering::Relaxed);
-                applied.fail(child, failed);
-            }
-        }
-    }
-}
-
 /// The version of the child that may be deleted; none for any version. While the parent is being deleted, the garbage
 /// collector may just have released the child (`--cascade=orphan`), and the parent's orphan finalizer may be gone
 /// already.
@@ -443,69 +327,10 @@ fn is_outdated(error: &kube::Error) -> bool {
     matches!(problem_of(error), WriteProblem::Outdated)
 }
 
-fn id(child: &DesiredChild) -> ChildId {
-    ChildId { kind: child.kind.clone(), key: child.key.clone() }
-}
-
-/// The result of a write, with its child.
-fn named(child: &DesiredChild, outcome: WriteResult) -> Result<Done, (ChildId, Failed)> {
-    match outcome {
-        Ok((effect, written)) => Ok(Done { effect, child: id(child), written }),
-        Err(failed) => Err((id(child), failed)),
-    }
-}
-
 fn rank_of(write: &Write) -> u8 {
     let kind: &Arc<_> = match write {
         Write::Create(child) | Write::Apply { child, .. } => &child.kind,
         Write::Replace(delete) => &delete.child.kind,
     };
     install_rank(kind)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use windlass_core::ids::Gvk;
-
-    use super::*;
-
-    /// Sends a wave of a hundred writes whose third fails so, and counts how many are begun.
-    async fn begun(problem: WriteProblem) -> (usize, Applied) {
-        let begun = Cell::new(0);
-        let write = |at: usize| {
-            let (begun, problem) = (&begun, problem.clone());
-            async move {
-                begun.set(begun.get() + 1);
-                tokio::task::yield_now().await;
-                let key = ObjectKey::new(Some("n"), &format!("a{at}"));
-                let child = ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key };
-                let done = Done { effect: Effect::Created, child: child.clone(), written: None };
-                if at == 3 { Err((child, problem.into())) } else { Ok(done) }
-            }
-        };
-        let mut applied = Applied::default();
-        send_wave(&mut applied, (0..100).map(write)).await;
-        (begun.get(), applied)
-    }
-
-    #[tokio::test]
-    async fn r13_wave_stops_at_the_first_failure_that_is_not_the_childs_own() {
-        let unavailable = WriteProblem::Unavailable { message: "timeout".to_owned(), retry_after: None };
-        for problem in [unavailable, WriteProblem::CacheBehind] {
-            let (begun, applied) = begun(problem.clone()).await;
-            assert!(begun < 3 * PARALLEL_WRITES, "{problem:?}: {begun}");
-            assert_eq!(applied.problems.len(), 1);
-            assert_eq!(applied.changes.created.len(), begun - 1, "every write that began was completed");
-        }
-        let rejected = WriteProblem::Rejected {
-            code: 422,
-            message: "no".to_owned(),
-            rejection: windlass_core::outcome::Rejection::Other,
-        };
-        for problem in [rejected, WriteProblem::Taken, WriteProblem::Outdated] {
-            assert_eq!(begun(problem.clone()).await.0, 100, "{problem:?}");
-        }
-    }
 }

@@ -12,7 +12,7 @@ use windlass_core::next_step::{NextStep, finalizer_of};
 use windlass_core::outcome::{Problem, UNAVAILABLE, WriteProblem};
 use windlass_core::snapshot::Snapshot;
 
-use super::apply::Failed;
+use super::applied::Failed;
 use super::ending::{Ending, FinalizerChanged};
 use super::observe::around;
 use super::{Reconciler, id_of_parent};

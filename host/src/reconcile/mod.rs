@@ -3,6 +3,7 @@
 //! Each step uses the results of the steps before it, and may end the reconcile: it returns an [`Ending`], and `finish` reports and
 //! remembers it. Only `apply` and `report` have a client, and neither decides anything.
 
+mod applied;
 pub mod apply;
 pub mod call;
 mod carry_out;
@@ -20,6 +21,7 @@ pub mod rng_seed;
 mod spans;
 pub mod triggers;
 mod unshown;
+mod waves;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,46 +1,44 @@
 //! Wires the parts of the host, starts their tasks, and stops them.
 
+mod exported;
 mod parent_work;
 mod plugin_work;
+mod running;
+mod settings;
 mod share;
 
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
-use futures::future::select_all;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::ids::PluginName;
 use windlass_core::quarantine::QuarantineChange;
-use windlass_core::shards::Shard;
 use windlass_delivery::{Needs, Sources};
+use windlass_sandbox::Sandbox;
 use windlass_sandbox::registry::{Publisher, Registry};
-use windlass_sandbox::{Options, Sandbox};
 
+use self::exported::observe;
 use self::parent_work::ParentWork;
 use self::plugin_work::PluginWork;
+use self::running::{Keeper, Running, Working};
+pub use self::settings::{Settings, sandbox};
 use crate::cluster::access_review::{self, Ask};
 use crate::cluster::account::Accounts;
-use crate::cluster::events::{EventWriter, Recorder};
-use crate::cluster::lease::{Candidate, Election, End, HeldLease, Instance, NotHolder, WriteGate};
+use crate::cluster::events::Recorder;
+use crate::cluster::lease::{Candidate, Instance, NotHolder, WriteGate};
 use crate::cluster::secret_key::SecretKey;
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::{AllProgress, Change, HealthListener, Watch, WatchId, Watches, follow_config_maps};
 use crate::live::interests::Interests;
-use crate::live::record::FailureCounts;
 use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
-use crate::plugins::caps::Caps;
 use crate::plugins::rbac::RNG_KEY_SECRET;
 use crate::plugins::{Dependencies, Kinds, Plugins};
 use crate::queue::{Busy, PluginQueue, Queue, Run, Trigger};
@@ -53,47 +51,11 @@ use crate::reconcile::report::Reporter;
 use crate::reconcile::rng_seed::RngSeeds;
 use crate::reconcile::triggers::Triggers;
 use crate::serve::{Liveness, Readiness, listen, serve_debug, serve_health, serve_metrics};
-use crate::telemetry::{self, PluginState, Scrape};
+use crate::telemetry::{self, Scrape};
 
 /// Number of Plugins that are reconciled at once. Compilation has its own limit; the rest is waiting for the API
 /// server.
 const PLUGIN_WORKERS: usize = 4;
-/// Time for running reconciles to end after SIGTERM; Kubernetes kills the process after 45 s (manifests/kustomize/base).
-const GRACE: Duration = Duration::from_secs(20);
-
-/// Settings of a host.
-#[derive(Clone)]
-pub struct Settings {
-    /// Folder of compiled components.
-    pub cache_dir: PathBuf,
-    /// Address of `/healthz` and `/readyz`.
-    pub health_addr: SocketAddr,
-    /// Address of `/metrics`, and what it serves; none if metrics are not served.
-    pub metrics: Option<(SocketAddr, Scrape)>,
-    /// Address of the recent calls; none if they are not served.
-    pub debug_addr: Option<SocketAddr>,
-    /// Memory for recent calls, in bytes; 0 keeps none.
-    pub recent_calls_memory: u64,
-    /// Number of parents that are reconciled at once.
-    pub workers: usize,
-    /// Upper bound of each limit of a Plugin.
-    pub caps: Caps,
-    /// The host's namespace, which contains the Plugins' ServiceAccounts.
-    pub namespace: String,
-    /// How the host takes part in the leader election.
-    pub election: Election,
-    /// Number of hosts that share the parents; with one, the leader has all of them.
-    pub shards: Shard,
-    /// Registries that are reached without TLS.
-    pub plain_http: Vec<String>,
-    /// Whether components must be signed.
-    pub require_signatures: bool,
-    /// Memory limit of one compilation, in bytes; derived from the container's limit if not set.
-    pub compile_memory: Option<u64>,
-    /// Folder of components that take precedence over all sources.
-    pub plugins: Option<PathBuf>,
-}
-
 /// Runs the host until `stop` is cancelled, then lets running reconciles end. While another host holds the Lease, this
 /// one stands by: it fills its caches and compiles components. If hosts share the parents, it takes a shard first.
 ///
@@ -109,7 +71,8 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
         Some((address, scrape)) => Some((listen("--metrics-addr", *address).await?, scrape.clone())),
         None => None,
     };
-    let recent = Recent::new(settings.recent_calls_memory);
+    // Nobody reads calls that are not served.
+    let recent = Recent::new(if settings.debug_addr.is_some() { settings.recent_calls_memory } else { 0 });
     let debug = match settings.debug_addr {
         Some(address) => Some((listen("--debug-addr", address).await?, recent.clone())),
         None => None,
@@ -310,124 +273,6 @@ fn reconciler(
     })
 }
 
-/// The tasks of a working host.
-struct Working {
-    tasks: TaskTracker,
-    sandbox: Sandbox,
-    events: EventWriter,
-}
-
-impl Working {
-    /// Lets running tasks end; returns whether all of them did.
-    async fn end(self) -> bool {
-        self.tasks.close();
-        self.sandbox.stop();
-        tracing::info!("stopping: running reconciles may end");
-        let is_idle = tokio::time::timeout(GRACE, self.tasks.wait()).await.is_ok();
-        if !is_idle {
-            tracing::warn!("stopped with reconciles in progress; the next start resumes them");
-        }
-        // An event may still be on its way to the API server.
-        self.events.close().await && is_idle
-    }
-}
-
-/// A task that keeps a Lease.
-struct Keeper {
-    /// Tells the task whether to release the Lease.
-    end: oneshot::Sender<End>,
-    keeping: JoinHandle<Result<(), NotHolder>>,
-}
-
-impl Keeper {
-    fn of(held: HeldLease, stop: &CancellationToken) -> Self {
-        let (end, ended) = oneshot::channel();
-        Self { end, keeping: tokio::spawn(held.keep(ended, stop.clone())) }
-    }
-}
-
-/// A working host that holds its Leases.
-struct Running {
-    keepers: Vec<Keeper>,
-    serving: JoinHandle<anyhow::Result<()>>,
-    closing: CancellationToken,
-    readiness: Readiness,
-    working: Working,
-}
-
-impl Running {
-    /// Waits until `stop` is cancelled, a Lease is lost or the health address fails, and then stops the host.
-    async fn until(self, stop: CancellationToken) -> anyhow::Result<()> {
-        let Self { mut keepers, mut serving, closing, readiness, working } = self;
-        let (mut failed, mut kept) = (None, None);
-        let any_lost = select_all(keepers.iter_mut().map(|keeper| &mut keeper.keeping));
-        tokio::select! {
-            () = stop.cancelled() => {}
-            served = &mut serving => failed = served.map_err(anyhow::Error::from).flatten().err(),
-            (lost, at, _) = any_lost => kept = Some((lost, at)),
-        }
-        stop.cancel();
-        readiness.stopping();
-        let is_idle = working.end().await;
-        let mut results = Vec::new();
-        if let Some((lost, at)) = kept {
-            keepers.remove(at);
-            results.push(lost);
-        }
-        for Keeper { end, keeping } in keepers {
-            // The task may have ended by itself meanwhile.
-            let _ = end.send(if is_idle { End::Release } else { End::Expire });
-            results.push(keeping.await);
-        }
-        closing.cancel();
-        for kept in results {
-            kept??;
-        }
-        failed.map_or(Ok(()), Err)
-    }
-}
-
-/// Exports the states of the parents' queue and of the live components.
-fn observe(parents: &Queue<PluginName, ParentKey>, registry: &Registry<Live>, (shards, gate): (&Shards, &WriteGate)) {
-    let (queue, live, shards, gate) = (parents.clone(), registry.clone(), shards.clone(), gate.clone());
-    telemetry::observe_queues(move || {
-        queue.groups().into_iter().map(|(plugin, state)| (plugin.to_string(), state)).collect()
-    });
-    telemetry::observe_plugins(move || {
-        let states = live.names().into_iter().filter_map(|name| {
-            let live = live.get(&name)?;
-            let (parents, failures) = counts(&live, &shards);
-            Some(PluginState {
-                plugin: name.to_string(),
-                digest: live.digest().to_string(),
-                version: live.version.clone(),
-                parents,
-                failing: failures.failing,
-                blocked: failures.blocked,
-                // A sum over all hosts counts each child once.
-                children: if live.state.share().is_none() || gate.leads() {
-                    let of = |watch: &Arc<Watch>| (watch.id.kind.to_string(), watch.store.children_of(name.as_str()));
-                    live.children.values().map(of).collect()
-                } else {
-                    Vec::new()
-                },
-                quarantined: live.state.is_quarantined(),
-            })
-        });
-        states.collect()
-    });
-}
-
-/// Number of a plugin's parents that this host reconciles, and how many of them fail.
-fn counts(live: &Live, shards: &Shards) -> (usize, FailureCounts) {
-    let Some(share) = live.state.share() else {
-        return (live.parents.store.size(), live.records.failure_counts(|_| true));
-    };
-    let is_ours = |parent: &ParentKey| shards.may_reconcile(&live.name, &share.hash, parent);
-    let parents = live.parents.store.keys().iter().filter(|parent| is_ours(parent)).count();
-    (parents, live.records.failure_counts(is_ours))
-}
-
 /// Queues the Plugins that a change of a watch's health affects: those that use the watch, and those whose parents
 /// require its kind.
 fn health_listener(kinds: Kinds, interests: Interests, plugins: PluginQueue) -> HealthListener {
@@ -455,18 +300,6 @@ fn sources(
     };
     let changed = move |plugin: &PluginName| queue.add(&(), plugin, Trigger::Changed);
     Sources::new(client.clone(), needs, Arc::new(changed)).context("the folder of --plugins cannot be read")
-}
-
-/// The sandbox of a host with these settings.
-///
-/// # Errors
-/// If wasmtime does not run here, or the cache folder cannot be used.
-pub fn sandbox(settings: &Settings) -> anyhow::Result<Sandbox> {
-    let options = Options::new(&settings.cache_dir);
-    let compile_memory = settings.compile_memory.unwrap_or(options.compile_memory);
-    let options = Options { describe: settings.caps.describe(&options.describe), compile_memory, ..options };
-    Sandbox::new(options)
-        .with_context(|| format!("the sandbox cannot use --cache-dir {}", settings.cache_dir.display()))
 }
 
 fn watch_plugins(watches: &Watches) -> Arc<Watch> {

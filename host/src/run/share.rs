@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Host, Keeper, Working};
+use super::Host;
+use super::running::{Keeper, Working};
 use crate::cluster::lease::{Candidate, Instance, WriteGate};
 use crate::cluster::shards::{Member, ShardCandidate, Work};
 use crate::queue::Trigger;

@@ -1,237 +1,22 @@
 //! Maps every way a reconcile can end to a condition reason, a message and the time of the next reconcile.
 
-use std::cmp::Reverse;
+mod problem;
+mod requeue;
+mod write_problem;
+
 use std::time::Duration;
 
+pub use self::problem::{Problem, SuspendedBy};
+pub use self::requeue::{BACKOFF, LOOK_AGAIN, PATIENCE, Requeue, UNAVAILABLE};
+use self::write_problem::of_writes;
+pub use self::write_problem::{Rejection, WriteProblem};
 use crate::contract::{CallFailure, Failure};
-use crate::desired::{ResponseRejection, asked_wait};
-use crate::guard::BlockedDeletions;
-use crate::ids::PluginName;
+use crate::desired::asked_wait;
+use crate::guard::{BlockReason, BlockedDeletions};
 use crate::line::one_line;
 use crate::plan::ChildId;
 use crate::reason::ParentReason;
 use crate::related::ReadProblem;
-use crate::reserved::HostNamespace;
-
-/// Why a reconcile did not bring its parent to the desired state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
-    /// The call of the plugin failed, so there is no response.
-    Call(CallFailure),
-    /// The plugin's response reports a failure.
-    Plugin(Failure),
-    /// The host rejected the plugin's response.
-    Refused(ResponseRejection),
-    /// Related objects that the plugin requires cannot be read.
-    Reads(ReadProblem),
-    /// Failed writes, each with its child.
-    Writes(Vec<(ChildId, WriteProblem)>),
-    /// The watches of these kinds have not shown the host's own last writes for longer than [`PATIENCE`], so nothing is
-    /// planned (rule R3).
-    CacheBehind(Vec<String>),
-    /// Desired children whose live objects are still being deleted.
-    Terminating(Vec<ChildId>),
-    /// Children whose update waits until other children are ready (update strategy `rolling`).
-    Rolling(Vec<ChildId>),
-    /// Blocked deletions of this parent's children: no user asked for them (rule R9).
-    DeletionsBlocked(BlockedDeletions),
-    /// Deletions that are blocked at the named Plugin, because they concern many of its parents.
-    DeletionsBlockedAtPlugin(PluginName),
-    /// Deletions that wait until the plugin's new version was called for all parents (rule R9).
-    PutOff,
-    /// Objects that were written too often, each with the time until its next write is allowed (rule R18).
-    Thrashing(Vec<(ChildId, Duration)>),
-    /// The plugin's rate limit for writes of children is used up; the next write is allowed after this time.
-    WritesLimited(Duration),
-    /// Too many calls of the plugin failed in a row; the next probe is due after this time (rule R19).
-    Quarantined(Duration),
-    /// Writes are suspended by the parent's annotation or by its Plugin (rule R16).
-    Suspended(SuspendedBy),
-    /// The parent lives in the host's own namespace, where plugins reconcile nothing.
-    HostNamespace(HostNamespace),
-    /// The named Plugin no longer selects the parent, and the parent's children are deleted.
-    Released(PluginName),
-    /// The plugin was called to finalize and has not finished (rule R14). The time is the requeue time that the plugin
-    /// asked for, if any.
-    Finalizing(Option<Duration>),
-    /// The API server rejected the plugin's part of the status. Holds the API server's message.
-    StatusRejected(String),
-    /// Children that were omitted from the request, with their sizes in bytes, because the request would exceed its
-    /// size limit.
-    LeftOut {
-        /// The omitted children.
-        children: Vec<(ChildId, u64)>,
-        /// The size limit of a request, in bytes.
-        limit: u64,
-        /// The requeue time that the plugin asked for, if any.
-        again: Option<Duration>,
-    },
-}
-
-impl Problem {
-    /// The reason of `Stalled` or `Reconciling`; `reason` is that of `Ready`.
-    fn cause(&self, reason: ParentReason) -> ParentReason {
-        match self {
-            Self::DeletionsBlocked(blocked) => blocked.because.reason(),
-            Self::DeletionsBlockedAtPlugin(_) => ParentReason::BlockedAtPlugin,
-            Self::Call(_)
-            | Self::Plugin(_)
-            | Self::Refused(_)
-            | Self::Reads(_)
-            | Self::WritesLimited(_)
-            | Self::Writes(_)
-            | Self::CacheBehind(_)
-            | Self::StatusRejected(_)
-            | Self::LeftOut { .. }
-            | Self::Terminating(_)
-            | Self::Rolling(_)
-            | Self::PutOff
-            | Self::Thrashing(_)
-            | Self::Quarantined(_)
-            | Self::Suspended(_)
-            | Self::HostNamespace(_)
-            | Self::Released(_)
-            | Self::Finalizing(_) => reason,
-        }
-    }
-
-    /// How far a parent with this problem has come.
-    fn progress(&self) -> Progress {
-        match self {
-            Self::Suspended(_) | Self::Released(_) => Progress::Suspended,
-            // These states last until a user acts.
-            Self::Plugin(Failure::Invalid(_))
-            | Self::HostNamespace(_)
-            | Self::DeletionsBlocked(_)
-            | Self::DeletionsBlockedAtPlugin(_)
-            | Self::LeftOut { .. } => Progress::Stalled,
-            Self::Call(_)
-            | Self::Plugin(Failure::Retry { .. } | Failure::Failed(_))
-            | Self::Refused(_)
-            | Self::Reads(_)
-            | Self::Writes(_)
-            | Self::CacheBehind(_)
-            | Self::Terminating(_)
-            | Self::Rolling(_)
-            | Self::PutOff
-            | Self::Thrashing(_)
-            | Self::WritesLimited(_)
-            | Self::Quarantined(_)
-            | Self::Finalizing(_)
-            | Self::StatusRejected(_) => Progress::Reconciling,
-        }
-    }
-}
-
-/// The object that suspends a parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SuspendedBy {
-    /// The parent's own annotation.
-    Parent,
-    /// The parent's Plugin.
-    Plugin,
-}
-
-/// Why a single write failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WriteProblem {
-    /// An object that is not a child of this parent already has the name (rule R5).
-    Taken,
-    /// Another field manager owns fields of the child (rule R6).
-    FieldConflict {
-        /// The API server's description of the fields and their managers.
-        conflicts: Vec<String>,
-    },
-    /// The object exists and is marked as this parent's child, but the cache has not shown it, so the host wrote
-    /// nothing to it (rule R3).
-    CacheBehind,
-    /// The child cannot be created, because its namespace is being deleted.
-    NamespaceTerminating,
-    /// The object changed or was deleted between plan and write. The next watch event brings its new state.
-    Outdated,
-    /// The API server rejects this object as it is.
-    Rejected {
-        /// HTTP status code.
-        code: u16,
-        /// The API server's message.
-        message: String,
-        /// What the API server rejects, as far as the host knows.
-        rejection: Rejection,
-    },
-    /// The API server could not be reached, or asked the host to retry later.
-    Unavailable {
-        /// A description of the failure.
-        message: String,
-        /// The delay from the API server's `Retry-After` header.
-        retry_after: Option<Duration>,
-    },
-}
-
-/// What the API server rejects; distinguishes the cases in which a user can do something other than change the object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rejection {
-    /// The change of a field that cannot change once the object exists.
-    ImmutableField,
-    /// The host's impersonation of the Plugin's ServiceAccount.
-    Impersonation,
-    /// A request for which the Plugin's ServiceAccount lacks permission.
-    Permission,
-    /// Anything else.
-    Other,
-}
-
-impl Rejection {
-    /// What a user can do, as the end of a message.
-    fn hint(self) -> &'static str {
-        match self {
-            Self::ImmutableField => {
-                "; with the update strategy `recreate` for this kind in the plugin, the child is deleted and recreated"
-            }
-            Self::Impersonation => {
-                "; the host's Role is older than the host: apply the manifests of this version of Windlass"
-            }
-            Self::Permission => {
-                "; the Plugin's ServiceAccount lacks this permission: grant it, as `windlass push --create-rbac` does"
-            }
-            Self::Other => "",
-        }
-    }
-}
-
-impl WriteProblem {
-    /// Returns true if the failure concerns this child alone, so that other children can still be written. All other
-    /// failures concern the API server, or the host's view of it: later requests would fail likewise, and take as long.
-    pub fn is_childs_own(&self) -> bool {
-        match self {
-            Self::Taken
-            | Self::FieldConflict { .. }
-            | Self::NamespaceTerminating
-            | Self::Outdated
-            | Self::Rejected { .. } => true,
-            Self::CacheBehind | Self::Unavailable { .. } => false,
-        }
-    }
-}
-
-/// When a parent is reconciled next, unless an event triggers it earlier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Requeue {
-    /// After the plugin's resync interval, or after the time that the plugin asked for. Resets the key's backoff.
-    Settled(Option<Duration>),
-    /// After this time plus up to 10 % of jitter. The key's count of failures stays as it is.
-    Pause(Duration),
-    /// After this time.
-    After(Duration),
-    /// After the key's backoff, but not before this time has passed.
-    Backoff(Duration),
-    /// After a backoff of a few seconds, but not before this time has passed. The API server failed, which is unrelated
-    /// to the key, so the key must not wait for minutes once the API server has recovered.
-    Unavailable(Duration),
-    /// Only when the parent changes.
-    WhenChanged,
-    /// Never: the parent no longer exists, and its state is dropped.
-    Gone,
-}
 
 /// How far a parent has come towards its desired state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,6 +45,8 @@ pub struct Outcome {
     pub message: String,
     /// When to reconcile next.
     pub requeue: Requeue,
+    /// Why deletions of children stay blocked, if `reason` is another one: a later process reads it back.
+    pub blocked: Option<BlockReason>,
 }
 
 impl Outcome {
@@ -272,6 +59,7 @@ impl Outcome {
             cause: ParentReason::Succeeded,
             message: format!("{children} {noun} applied"),
             requeue: Requeue::Settled(requeue),
+            blocked: None,
         }
     }
 }
@@ -303,19 +91,6 @@ impl Outcome {
         self
     }
 }
-
-/// After the key's backoff.
-pub const BACKOFF: Requeue = Requeue::Backoff(Duration::ZERO);
-
-/// After the backoff for failures of the API server.
-pub const UNAVAILABLE: Requeue = Requeue::Unavailable(Duration::ZERO);
-
-/// How long a parent waits for its own writes to appear in the caches before its conditions report the delay (rule R3).
-/// A watch usually lags by milliseconds; a longer lag means that the watch is being restarted.
-pub const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How often a parent that waits for its own writes checks the caches, if no event triggers it earlier.
-pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 impl From<&Problem> for Outcome {
     #[expect(clippy::too_many_lines, reason = "a table: one row for each problem")]
@@ -426,8 +201,9 @@ impl From<&Problem> for Outcome {
             progress: problem.progress(),
             reason,
             cause: problem.cause(reason),
-            message: bounded(one_line(&message).into_owned()),
+            message: bounded(one_line(&bounded(message)).into_owned()),
             requeue,
+            blocked: None,
         }
     }
 }
@@ -458,103 +234,6 @@ fn call_reason(failure: &CallFailure) -> ParentReason {
         | CallFailure::ResponseTooLarge { .. } => ParentReason::LimitExceeded,
         CallFailure::Malformed { .. } => ParentReason::MalformedResponse,
         CallFailure::Host { .. } => ParentReason::HostError,
-    }
-}
-
-/// Reports the most severe problem: first conflicts, which a user must resolve, then rejections by the API server, then
-/// problems that pass by themselves.
-fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (ParentReason, String, Requeue) {
-    // Ties are broken by the child's name: writes end in any order, and another message would cause another status
-    // write.
-    let gravest = writes.iter().min_by_key(|(child, problem)| (Reverse(gravity(problem)), child.to_string()));
-    let Some((child, problem)) = gravest else {
-        return (ParentReason::ApiError, "A write failed".to_owned(), BACKOFF);
-    };
-    let more = match writes.len() - 1 {
-        0 => String::new(),
-        more => format!(" (and {more} more with problems)"),
-    };
-    let (reason, message, requeue) = match problem {
-        WriteProblem::Taken => (
-            ParentReason::Conflict,
-            format!(
-                "{child} exists already and is not a child of this object, so it was left unchanged. Delete or rename it{more}"
-            ),
-            BACKOFF,
-        ),
-        WriteProblem::FieldConflict { conflicts } => (
-            ParentReason::FieldConflict,
-            format!(
-                "{child} was not applied, because other field managers own fields of it: {}. To force ownership, the plugin \
-                 annotates the child with {}=true{more}",
-                conflicts.join("; "),
-                crate::names::ANNOTATION_TAKE_OVER
-            ),
-            BACKOFF,
-        ),
-        WriteProblem::Rejected { code, message, rejection } => {
-            let hint = rejection.hint();
-            (
-                ParentReason::ChildRejected,
-                format!("The API server refused {child} ({code}): {message}{hint}{more}"),
-                BACKOFF,
-            )
-        }
-        WriteProblem::Unavailable { message, .. } => {
-            (ParentReason::ApiError, format!("{child} could not be written: {message}{more}"), UNAVAILABLE)
-        }
-        WriteProblem::CacheBehind => (
-            ParentReason::CacheBehind,
-            format!(
-                "{child} exists and is marked as a child of this object, but the host's watch of {} has not shown it yet; \
-                 it was left as it is until the watch does{more}",
-                child.kind.kind
-            ),
-            Requeue::Pause(LOOK_AGAIN),
-        ),
-        WriteProblem::NamespaceTerminating => (
-            ParentReason::NamespaceTerminating,
-            format!("{child} cannot be created, because its namespace is being deleted{more}"),
-            BACKOFF,
-        ),
-        WriteProblem::Outdated => {
-            (ParentReason::Outdated, format!("{child} changed while it was written; trying again{more}"), UNAVAILABLE)
-        }
-    };
-    (reason, message, as_asked(requeue, writes))
-}
-
-/// Longest `Retry-After` that the host honours from the API server or a proxy in front of it. A single response must
-/// not stop reconciling for an hour.
-const RETRY_AFTER_MAX: Duration = Duration::from_mins(5);
-
-/// Raises the requeue to the longest `Retry-After` among the failed writes, whichever problem the message reports.
-fn as_asked(requeue: Requeue, writes: &[(ChildId, WriteProblem)]) -> Requeue {
-    let asked = writes.iter().filter_map(|(_, problem)| match problem {
-        WriteProblem::Unavailable { retry_after, .. } => *retry_after,
-        WriteProblem::Taken
-        | WriteProblem::FieldConflict { .. }
-        | WriteProblem::CacheBehind
-        | WriteProblem::NamespaceTerminating
-        | WriteProblem::Outdated
-        | WriteProblem::Rejected { .. } => None,
-    });
-    match (asked.max(), requeue) {
-        (Some(asked), Requeue::Unavailable(_)) => Requeue::Unavailable(asked.min(RETRY_AFTER_MAX)),
-        (Some(asked), _) => Requeue::Backoff(asked.min(RETRY_AFTER_MAX)),
-        (None, requeue) => requeue,
-    }
-}
-
-fn gravity(problem: &WriteProblem) -> u8 {
-    match problem {
-        WriteProblem::Outdated => 0,
-        WriteProblem::Unavailable { .. } => 1,
-        WriteProblem::CacheBehind => 2,
-        WriteProblem::NamespaceTerminating => 3,
-        WriteProblem::Rejected { .. } => 4,
-        WriteProblem::FieldConflict { .. } => 5,
-        WriteProblem::Taken => 6,
     }
 }
 

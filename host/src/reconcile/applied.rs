@@ -1,0 +1,109 @@
+//! The results of a plan's writes.
+
+use windlass_core::desired::DesiredChild;
+use windlass_core::events::Changes;
+use windlass_core::outcome::WriteProblem;
+use windlass_core::plan::ChildId;
+
+use crate::cluster::writer::response::{problem_of, unknown};
+use crate::cluster::writer::{Subject, Written};
+
+/// The results of a plan's writes. The status reports nothing else.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// The writes that the caches must show before the parent's next plan.
+    pub written: Vec<Written>,
+    /// The changes of children, for events.
+    pub changes: Changes,
+    /// The writes that failed, each with its child.
+    pub problems: Vec<(ChildId, WriteProblem)>,
+}
+
+/// The effect of a write on its child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    Created,
+    Updated,
+    /// The desired values were restored after another manager changed them.
+    Restored,
+    /// Updated with forced ownership of fields that another manager owned.
+    TakenOver,
+    /// The child had lost the host's labels or ownerReference, and has them again.
+    Marked,
+    /// The object had no owner, and is the parent's child now.
+    Adopted,
+    /// Deleted, to be recreated.
+    Replaced,
+    Deleted,
+    /// No effect: the child was gone already, or is left as it is.
+    Nothing,
+}
+
+/// A write that succeeded.
+pub(super) struct Done {
+    pub effect: Effect,
+    pub child: ChildId,
+    pub written: Option<Written>,
+}
+
+/// A write that did not succeed.
+#[derive(Debug)]
+pub struct Failed {
+    /// Why.
+    pub problem: WriteProblem,
+    /// The write that the cache must show, or whose object must be read, before the parent's next plan.
+    pub awaited: Option<Box<Written>>,
+}
+
+impl Failed {
+    /// From an error of the API server, or from a request that got no response.
+    pub(super) fn of(error: &kube::Error, subject: Subject) -> Self {
+        Self { problem: problem_of(error), awaited: unknown(error, subject).map(Box::new) }
+    }
+}
+
+impl From<WriteProblem> for Failed {
+    /// The API server executed nothing.
+    fn from(problem: WriteProblem) -> Self {
+        Self { problem, awaited: None }
+    }
+}
+
+/// The result of the write of one child.
+pub(super) type WriteResult = Result<(Effect, Option<Written>), Failed>;
+
+impl Applied {
+    pub(super) fn add(&mut self, done: Done) {
+        let Done { effect, child, written } = done;
+        self.written.extend(written);
+        let changes = &mut self.changes;
+        match effect {
+            Effect::Created => changes.created.push(child),
+            Effect::Updated => changes.updated.push(child),
+            Effect::Restored | Effect::Marked => changes.restored.push(child),
+            Effect::TakenOver => changes.taken_over.push(child),
+            Effect::Adopted => changes.adopted.push(child),
+            Effect::Replaced => changes.replaced.push(child),
+            Effect::Deleted => changes.deleted.push(child),
+            Effect::Nothing => {}
+        }
+    }
+
+    pub(super) fn fail(&mut self, child: ChildId, failed: Failed) {
+        self.written.extend(failed.awaited.map(|awaited| *awaited));
+        self.problems.push((child, failed.problem));
+    }
+}
+
+/// Names a desired child.
+pub(super) fn id(child: &DesiredChild) -> ChildId {
+    ChildId { kind: child.kind.clone(), key: child.key.clone() }
+}
+
+/// The result of a write, with its child.
+pub(super) fn named(child: &DesiredChild, outcome: WriteResult) -> Result<Done, (ChildId, Failed)> {
+    match outcome {
+        Ok((effect, written)) => Ok(Done { effect, child: id(child), written }),
+        Err(failed) => Err((id(child), failed)),
+    }
+}

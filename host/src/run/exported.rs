@@ -1,0 +1,59 @@
+//! What telemetry reads of a running host: its queue, its live components and their parents.
+
+use std::sync::Arc;
+
+use windlass_core::ids::PluginName;
+use windlass_sandbox::registry::Registry;
+
+use crate::cluster::lease::WriteGate;
+use crate::cluster::shards::Shards;
+use crate::cluster::watch::Watch;
+use crate::live::record::FailureCounts;
+use crate::live::{Live, ParentKey};
+use crate::queue::Queue;
+use crate::telemetry::{self, PluginState};
+
+/// Exports the states of the parents' queue and of the live components.
+pub(super) fn observe(
+    parents: &Queue<PluginName, ParentKey>,
+    registry: &Registry<Live>,
+    (shards, gate): (&Shards, &WriteGate),
+) {
+    let (queue, live, shards, gate) = (parents.clone(), registry.clone(), shards.clone(), gate.clone());
+    telemetry::observe_queues(move || {
+        queue.groups().into_iter().map(|(plugin, state)| (plugin.to_string(), state)).collect()
+    });
+    telemetry::observe_plugins(move || {
+        let states = live.names().into_iter().filter_map(|name| {
+            let live = live.get(&name)?;
+            let (parents, failures) = counts(&live, &shards);
+            Some(PluginState {
+                plugin: name.to_string(),
+                digest: live.digest().to_string(),
+                version: live.version.clone(),
+                parents,
+                failing: failures.failing,
+                blocked: failures.blocked,
+                // A sum over all hosts counts each child once.
+                children: if live.state.share().is_none() || gate.leads() {
+                    let of = |watch: &Arc<Watch>| (watch.id.kind.to_string(), watch.store.children_of(name.as_str()));
+                    live.children.values().map(of).collect()
+                } else {
+                    Vec::new()
+                },
+                quarantined: live.state.is_quarantined(),
+            })
+        });
+        states.collect()
+    });
+}
+
+/// Number of a plugin's parents that this host reconciles, and how many of them fail.
+fn counts(live: &Live, shards: &Shards) -> (usize, FailureCounts) {
+    let Some(share) = live.state.share() else {
+        return (live.parents.store.size(), live.records.failure_counts(|_| true));
+    };
+    let is_ours = |parent: &ParentKey| shards.may_reconcile(&live.name, &share.hash, parent);
+    let parents = live.parents.store.keys().iter().filter(|parent| is_ours(parent)).count();
+    (parents, live.records.failure_counts(is_ours))
+}

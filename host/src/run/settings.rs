@@ -1,0 +1,57 @@
+//! The settings of a host, and the sandbox that they describe.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use windlass_core::shards::Shard;
+use windlass_sandbox::{Options, Sandbox};
+
+use crate::cluster::lease::Election;
+use crate::plugins::caps::Caps;
+use crate::telemetry::Scrape;
+
+/// Settings of a host.
+#[derive(Clone)]
+pub struct Settings {
+    /// Folder of compiled components.
+    pub cache_dir: PathBuf,
+    /// Address of `/healthz` and `/readyz`.
+    pub health_addr: SocketAddr,
+    /// Address of `/metrics`, and what it serves; none if metrics are not served.
+    pub metrics: Option<(SocketAddr, Scrape)>,
+    /// Address of the recent calls; none if they are not served.
+    pub debug_addr: Option<SocketAddr>,
+    /// Memory for recent calls, in bytes; 0 keeps none.
+    pub recent_calls_memory: u64,
+    /// Number of parents that are reconciled at once.
+    pub workers: usize,
+    /// Upper bound of each limit of a Plugin.
+    pub caps: Caps,
+    /// The host's namespace, which contains the Plugins' ServiceAccounts.
+    pub namespace: String,
+    /// How the host takes part in the leader election.
+    pub election: Election,
+    /// Number of hosts that share the parents; with one, the leader has all of them.
+    pub shards: Shard,
+    /// Registries that are reached without TLS.
+    pub plain_http: Vec<String>,
+    /// Whether components must be signed.
+    pub require_signatures: bool,
+    /// Memory limit of one compilation, in bytes; derived from the container's limit if not set.
+    pub compile_memory: Option<u64>,
+    /// Folder of components that take precedence over all sources.
+    pub plugins: Option<PathBuf>,
+}
+
+/// The sandbox of a host with these settings.
+///
+/// # Errors
+/// If wasmtime does not run here, or the cache folder cannot be used.
+pub fn sandbox(settings: &Settings) -> anyhow::Result<Sandbox> {
+    let options = Options::new(&settings.cache_dir);
+    let compile_memory = settings.compile_memory.unwrap_or(options.compile_memory);
+    let options = Options { describe: settings.caps.describe(&options.describe), compile_memory, ..options };
+    Sandbox::new(options)
+        .with_context(|| format!("the sandbox cannot use --cache-dir {}", settings.cache_dir.display()))
+}
