@@ -24,7 +24,7 @@ func (f *Failure) Unwrap() error { return errors.Unwrap(f.cause) }
 
 // Invalid is the failure of a parent whose spec is invalid. It names the field from the root, and what would be valid: users
 // read "spec.ports[1].name: is required" in the parent's condition (Stalled=True, reason InvalidSpec). The host does not call
-// again before the parent changes.
+// again before the parent changes; in a call to clean up, it calls again with backoff.
 func Invalid(field, format string, arguments ...any) *Failure {
 	return &Failure{kind: contract.Invalid, cause: fmt.Errorf("%s: %w", field, fmt.Errorf(format, arguments...))}
 }

@@ -1,8 +1,12 @@
 package windlass
 
 import (
+	"encoding/json"
 	"reflect"
 	"time"
+
+	"windlass.dev/plugin/internal/jsondoc"
+	"windlass.dev/plugin/internal/schema"
 )
 
 // Phase is a phase for parents that need no others. A plugin with more phases has a type of its own with the methods of
@@ -61,7 +65,7 @@ const RequeueFailed = 30 * time.Second
 //   - a requeue after [RequeueFailed] in a failed phase.
 func SetPhase[Spec any, Status PhaseStatus](response *Response[Status], request *Request[Spec, Status], status Status, message string) {
 	phase := status.CurrentPhase()
-	if before := request.Status(); before != nil && (*before).CurrentPhase() != phase {
+	if before := request.Status(); before != nil && request.hasOwnStatus() && (*before).CurrentPhase() != phase {
 		response.Events = append(response.Events, Event{Warning: phase.IsFailed(), Reason: phase.String(), Message: message})
 	}
 	if phase.IsFailed() {
@@ -72,8 +76,19 @@ func SetPhase[Spec any, Status PhaseStatus](response *Response[Status], request 
 	response.Status = &status
 }
 
+// hasOwnStatus tells whether the last status has a field of the plugin. After a failed first call it has the host's alone.
+func (r *Request[Spec, Status]) hasOwnStatus() bool {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(jsondoc.At(r.raw.Parent, "/status"), &fields) != nil {
+		return false
+	}
+	delete(fields, "observedGeneration")
+	delete(fields, "conditions")
+	return len(fields) > 0
+}
+
 // LastChange returns the time of the last change of a status, for a field of it: the time that the last status has, if all
-// other fields are equal, or else now ([Timestamp]). In the steady state the clock is not read, so the host can reuse the
+// other fields are equal as JSON, or else now ([Timestamp]). In the steady state the clock is not read, so the host can reuse the
 // response, and the status does not change. field returns the field of the time.
 //
 //	status.LastUpdateTime = windlass.LastChange(request, status, func(s *Status) **string { return &s.LastUpdateTime })
@@ -82,10 +97,23 @@ func LastChange[Spec, Status any](request *Request[Spec, Status], status Status,
 	if before := request.Status(); before != nil {
 		time := *field(before)
 		*field(before) = nil
-		if time != nil && reflect.DeepEqual(*before, status) {
+		if time != nil && isSameDocument(before, &status) {
 			return time
 		}
 	}
 	now := Timestamp(Now())
 	return &now
+}
+
+// isSameDocument compares values as the API server stores them: one that is read back may be another value of Go, like a nil slice
+// for an empty one.
+func isSameDocument(a, b any) bool {
+	one, errOne := schema.Encode(a)
+	other, errOther := schema.Encode(b)
+	if errOne != nil || errOther != nil {
+		return false
+	}
+	fields, errOne := object(one)
+	others, errOther := object(other)
+	return errOne == nil && errOther == nil && reflect.DeepEqual(fields, others)
 }

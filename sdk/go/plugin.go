@@ -28,8 +28,7 @@ type Plugin[Spec, Status any] struct {
 	// Related are the kinds that a [Requirement] may name. The plugin reads such objects and does not own them.
 	Related []Kind
 	// Finalizes gives parents a finalizer. When a parent is deleted or leaves the label selector, the plugin is called to clean
-	// up ([Request.IsFinalizing]). A parent whose spec cannot be read cannot be finalized: give fields that are added later a
-	// default.
+	// up: [Plugin.Finalize], or Reconcile without it.
 	Finalizes bool
 	// Resync is the time between reconciles of a parent while nothing changes, to which the host adds jitter. Zero is the host's
 	// default.
@@ -43,6 +42,10 @@ type Plugin[Spec, Status any] struct {
 	// depend on its request alone, and return the same response for the same request. A panic is a failure with the panic's
 	// message and place, and its stack is in the log.
 	Reconcile func(*Request[Spec, Status]) (*Response[Status], error)
+	// Finalize cleans up after one parent, whose spec may be invalid: an older version of the CRD may have accepted it. [ReadSpec]
+	// reads it. Nil: the spec is read, and Reconcile is called ([Request.IsFinalizing]). A plugin that cleans up by the parent's
+	// name and its live children has this function, so that an invalid spec does not block the deletion.
+	Finalize func(*Request[Unread[Spec], Status]) (*Response[Status], error)
 }
 
 // Register makes a plugin the one of this program, once, in a function init: the host calls no function main. It panics if it is
@@ -101,21 +104,32 @@ func (a adapter[Spec, Status]) Reconcile(raw contract.Request) (response contrac
 			response, failure = contract.Response{}, panicked(cause)
 		}
 	}()
-	request, err := parse(&a.plugin, raw)
-	if err != nil {
-		return response, rawFailure(err)
-	}
-	typed, err := a.plugin.Reconcile(request)
+	typed, err := a.call(raw)
 	switch {
 	case err != nil:
 		return response, rawFailure(err)
 	case typed == nil:
-		return response, rawFailure(Failed("Reconcile returned neither a response nor an error"))
+		return response, rawFailure(Failed("the plugin returned neither a response nor an error"))
 	}
 	if response, err = typed.raw(); err != nil {
 		return response, rawFailure(err)
 	}
 	return response, nil
+}
+
+func (a adapter[Spec, Status]) call(raw contract.Request) (*Response[Status], error) {
+	unread, err := parse(&a.plugin, raw)
+	if err != nil {
+		return nil, err
+	}
+	if raw.Finalize && a.plugin.Finalize != nil {
+		return a.plugin.Finalize(unread)
+	}
+	request, err := ReadSpec(unread)
+	if err != nil {
+		return nil, err
+	}
+	return a.plugin.Reconcile(request)
 }
 
 // panicked is the failure of a call that panics. A trap would have no message, and repeated traps quarantine a component.

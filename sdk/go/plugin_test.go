@@ -248,7 +248,7 @@ func TestErrorsBecomeFailures(t *testing.T) {
 		{nil, windlass.Failed("lost: %w", cause), contract.Failure{Kind: contract.Failed, Message: "lost: no route"}},
 		{nil, cause, contract.Failure{Kind: contract.Failed, Message: "no route"}},
 		{nil, fmt.Errorf("zone: %w", windlass.Invalid("spec.a", "b")), contract.Failure{Kind: contract.Invalid, Message: "zone: spec.a: b"}},
-		{nil, nil, contract.Failure{Kind: contract.Failed, Message: "Reconcile returned neither a response nor an error"}},
+		{nil, nil, contract.Failure{Kind: contract.Failed, Message: "the plugin returned neither a response nor an error"}},
 		{&response{Children: []any{5}}, nil, contract.Failure{}},
 		{&response{Children: []any{func() {}}}, nil, contract.Failure{Kind: contract.Failed, Message: "child 0: json: unsupported type: func()"}},
 		{&response{Children: []any{windlass.Retain(windlass.Map{})}}, nil, contract.Failure{Kind: contract.Failed, Message: "child 0: has no metadata"}},
@@ -325,6 +325,9 @@ func TestPhaseIsWrittenWithAllThatFollowsFromIt(t *testing.T) {
 	if len(first.Events) != 0 || first.Status["time"] != now || first.Requeue != 0 {
 		t.Errorf("%+v", first)
 	}
+	if event := run(1, `{observedGeneration: 1, conditions: [{type: Ready, status: "False"}]}`).Events; len(event) != 0 {
+		t.Errorf("an event about the first status after a failure: %+v", event)
+	}
 	same := run(1, fmt.Sprintf(`{phase: Running, count: 1, time: "%s"}`, old))
 	if same.Status["time"] != old || len(same.Events) != 0 {
 		t.Errorf("%+v", same)
@@ -333,6 +336,37 @@ func TestPhaseIsWrittenWithAllThatFollowsFromIt(t *testing.T) {
 	warning := []windlass.Event{{Warning: true, Reason: "Failed", Message: "message"}}
 	if failed.Status["time"] != now || failed.Requeue != windlass.RequeueFailed || !reflect.DeepEqual(failed.Events, warning) {
 		t.Errorf("%+v", failed)
+	}
+}
+
+func TestTimeOfTheLastChangeStaysWhileTheStatusIsTheSameDocument(t *testing.T) {
+	type timed struct {
+		Names []string  `json:"names,omitempty"`
+		Nodes []string  `json:"nodes"`
+		Any   any       `json:"any"`
+		Since time.Time `json:"since"`
+		Time  *string   `json:"time"`
+	}
+	steady := windlass.Plugin[struct{}, timed]{
+		Parent: windlass.Existing{Kind: kinds.ConfigMap},
+		Reconcile: func(r *windlass.Request[struct{}, timed]) (*windlass.Response[timed], error) {
+			status := timed{
+				Names: []string{}, Any: struct {
+					B, A any
+				}{1, 0.5},
+				Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600)),
+			}
+			status.Time = windlass.LastChange(r, status, func(s *timed) **string { return &s.Time })
+			return &windlass.Response[timed]{Status: &status}, nil
+		},
+	}
+	parent := windlasstest.YAML(`{metadata: {name: a}}`)
+	for year := 2026; year < 2028; year++ {
+		answer, err := windlasstest.Call(steady, parent).At(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)).Run()
+		if err != nil || answer.Status["time"] != "2026-01-01T00:00:00Z" {
+			t.Error(err, answer)
+		}
+		parent["status"] = answer.Status
 	}
 }
 
@@ -422,6 +456,40 @@ func TestFinalizingParentIsToldApart(t *testing.T) {
 	} {
 		if answer, err := prepared.Run(); err != nil || answer.Finalized != isFinalized {
 			t.Error(err, isFinalized)
+		}
+	}
+}
+
+func TestInvalidSpecFailsACleanUpOnlyIfItReadsTheSpec(t *testing.T) {
+	type unread = windlass.Request[windlass.Unread[spec], status]
+	for name, finalize := range map[string]func(*unread) (*response, error){
+		"by the name": func(r *unread) (*response, error) {
+			return &response{Events: []windlass.Event{windlass.Normal("Gone", "%s", r.Name)}, Finalized: r.IsFinalizing()}, nil
+		},
+		"by the spec": func(r *unread) (*response, error) {
+			read, err := windlass.ReadSpec(r)
+			if err != nil {
+				return nil, err
+			}
+			return &response{Finalized: read.Spec.Replicas == 2}, nil
+		},
+		"by Reconcile": nil,
+	} {
+		cleaner := plugin(func(r *request) (*response, error) { return &response{Finalized: r.Spec.Replicas == 2}, nil })
+		cleaner.Finalize = finalize
+		run := func(spec string) (*windlasstest.Response, error) {
+			return windlasstest.Call(cleaner, windlasstest.YAML(`{metadata: {name: web}, spec: `+spec+`}`)).Finalize().Run()
+		}
+		if answer, err := run(`{replicas: 2}`); err != nil || !answer.Finalized {
+			t.Errorf("%s: %v", name, err)
+		}
+		answer, err := run(`{replicas: 1001}`)
+		if name == "by the name" {
+			if err != nil || !answer.Finalized || answer.Events[0].Message != "web" {
+				t.Errorf("%s: %v", name, err)
+			}
+		} else if !windlass.IsInvalid(err) || err.Error() != "spec.replicas: 1001 is not between 0 and 1000" {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

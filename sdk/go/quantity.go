@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -116,44 +117,47 @@ func readQuantity(text string) (isNegative bool, high, low uint64, isQuantity bo
 	}
 	whole, fraction, _ := strings.Cut(number, ".")
 	factor, tens, isSuffix := scale(suffix)
-	if whole == "" && fraction == "" || strings.Contains(fraction, ".") || !isSuffix || len(whole)+len(fraction) > 300 {
+	if whole == "" && fraction == "" || strings.Contains(fraction, ".") || !isSuffix {
 		return false, 0, 0, false
 	}
-	digits := strings.TrimLeft(whole+fraction, "0")
-	tens += 9 - len(fraction)
-	// Digits beyond the precision: the value is rounded away from zero, as Kubernetes does.
-	inexact := false
-	for tens < 0 && factor == 1 && digits != "" {
-		inexact = inexact || digits[len(digits)-1] != '0'
-		digits = digits[:len(digits)-1]
-		tens++
+	// The digits of the number times the factor, the last one first: exact, however many there are.
+	var digits []byte
+	carry := uint64(0)
+	for _, digit := range slices.Backward([]byte(whole + fraction)) {
+		carry += uint64(digit-'0') * factor
+		digits = append(digits, byte(carry%10))
+		carry /= 10
+	}
+	for ; carry > 0; carry /= 10 {
+		digits = append(digits, byte(carry%10))
 	}
 	isBeyond := false
-	multiply := func(by, add uint64) {
-		lost, _ := bits.Mul64(high, by)
-		carried, product := bits.Mul64(low, by)
-		sum, carry := bits.Add64(product, add, 0)
-		upper, overflow := bits.Add64(high*by, carried, carry)
+	appendDigit := func(digit byte) {
+		lost, shifted := bits.Mul64(high, 10)
+		upper, lower := bits.Mul64(low, 10)
+		sum, carry := bits.Add64(lower, uint64(digit), 0)
+		upper, overflow := bits.Add64(shifted, upper, carry)
 		high, low = upper, sum
-		isBeyond = isBeyond || lost != 0 || overflow != 0
+		isBeyond = isBeyond || lost|overflow != 0
 	}
-	for _, digit := range []byte(digits) {
-		multiply(10, uint64(digit-'0'))
-	}
-	multiply(factor, 0)
-	if high|low != 0 {
-		for ; tens > 0 && !isBeyond; tens-- {
-			multiply(10, 0)
+	// The last digit counts billionths times this power of ten.
+	power := tens + 9 - len(fraction)
+	isInexact := false
+	for index, digit := range slices.Backward(digits) {
+		if index+power >= 0 {
+			appendDigit(digit)
+		} else {
+			isInexact = isInexact || digit != 0
 		}
 	}
-	for ; tens < 0; tens++ {
-		remainder := high % 10
-		high /= 10
-		low, remainder = bits.Div64(remainder, low, 10)
-		inexact = inexact || remainder != 0
+	for range power {
+		appendDigit(0)
 	}
-	if inexact {
-		multiply(1, 1)
+	if isInexact {
+		// Kubernetes rounds away from zero too.
+		var carry uint64
+		low, carry = bits.Add64(low, 1, 0)
+		high += carry
 	}
 	if isBeyond || high > mostHigh || high == mostHigh && low > mostLow {
 		high, low = mostHigh, mostLow

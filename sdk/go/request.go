@@ -10,7 +10,7 @@ import (
 	"windlass.dev/plugin/internal/schema"
 )
 
-// Request is everything that a response may depend on.
+// Request is everything that a response may depend on. Spec is [Unread] in a call to clean up.
 type Request[Spec, Status any] struct {
 	// Metadata is the parent's metadata: request.Name, request.Labels.
 	Metadata
@@ -20,6 +20,11 @@ type Request[Spec, Status any] struct {
 
 	raw          contract.Request
 	configSchema []byte
+}
+
+// Unread is the spec in a call to clean up ([Plugin.Finalize]). It may be invalid: [ReadSpec] reads it.
+type Unread[Spec any] struct {
+	parent Parent
 }
 
 // Metadata is the part of an object's metadata that plugins need.
@@ -42,9 +47,11 @@ type Metadata struct {
 	DeletionTimestamp string `json:"deletionTimestamp"`
 }
 
-// parse reads a request.
-func parse[Spec, Status any](plugin *Plugin[Spec, Status], raw contract.Request) (*Request[Spec, Status], error) {
-	request := &Request[Spec, Status]{raw: raw, configSchema: plugin.ConfigSchema}
+// parse reads a request without its spec.
+func parse[Spec, Status any](plugin *Plugin[Spec, Status], raw contract.Request) (*Request[Unread[Spec], Status], error) {
+	request := &Request[Unread[Spec], Status]{
+		Spec: Unread[Spec]{plugin.Parent}, raw: raw, configSchema: plugin.ConfigSchema,
+	}
 	if !json.Valid(raw.Parent) {
 		return nil, Failed("the parent is not valid JSON")
 	}
@@ -53,22 +60,28 @@ func parse[Spec, Status any](plugin *Plugin[Spec, Status], raw contract.Request)
 			return nil, Failed("the parent: %w", err)
 		}
 	}
+	return request, nil
+}
+
+// ReadSpec returns the request of a clean-up with the parent's spec. The error is an [Invalid] that names the field.
+func ReadSpec[Spec, Status any](request *Request[Unread[Spec], Status]) (*Request[Spec, Status], error) {
 	var of *schema.Schema
-	if resource, isCustom := plugin.Parent.(CustomResource); isCustom {
+	if resource, isCustom := request.Spec.parent.(CustomResource); isCustom {
 		var err error
 		if of, err = schema.OfCRD(resource.CRD); err != nil {
 			return nil, Failed("the CRD: %w", err)
 		}
 	}
 	// A parent without spec is one whose fields all have defaults, or a built-in kind that has no spec.
-	spec := jsondoc.At(raw.Parent, "/spec")
+	spec := jsondoc.At(request.raw.Parent, "/spec")
 	if spec == nil || string(spec) == "null" {
 		spec = []byte("{}")
 	}
-	if err := reading.Read(of, spec, "spec", &request.Spec); err != nil {
+	typed := &Request[Spec, Status]{Metadata: request.Metadata, raw: request.raw, configSchema: request.configSchema}
+	if err := reading.Read(of, spec, "spec", &typed.Spec); err != nil {
 		return nil, &Failure{kind: contract.Invalid, cause: err}
 	}
-	return request, nil
+	return typed, nil
 }
 
 // IsFinalizing tells whether the parent is being deleted or has left the label selector, and the plugin has to clean up

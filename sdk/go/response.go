@@ -15,7 +15,8 @@ type Response[Status any] struct {
 	// JSON of an object. Each needs apiVersion, kind and metadata.name. The host deletes live children that are not among them.
 	// Fields that are null are left out, as is a status without content. [Retain] and [ForceOwnership] set options of a child.
 	Children []any
-	// Status is the plugin's part of the parent's status. Nil: that part stays as it is. Fields that are null are left out.
+	// Status is the plugin's part of the parent's status. Nil without Conditions: that part stays as it is; Conditions alone
+	// remove its other fields. Fields that are null are left out.
 	Status *Status
 	// Conditions are conditions of the parent's status. A condition of type Ready replaces the host's when all children are
 	// applied. The host sets lastTransitionTime and observedGeneration.

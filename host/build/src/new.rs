@@ -59,17 +59,22 @@ impl Template {
             "{:?} is not a group: write a domain that you own, as in example.com",
             self.group
         );
+        let kind = self.kind();
+        ensure!(
+            !self.taken().contains(&kind.as_str()),
+            "the kind {kind} has a name that the SDK or the language uses; choose another name"
+        );
         if fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some()) {
             bail!("{} exists and is not empty; nothing was written", folder.display());
         }
-        let (template, sdk) = (format!("{}/", self.folder()), format!("{}/", self.folder()));
+        let own = format!("{}/", self.folder());
         let mut written = Vec::new();
-        for (path, text) in below(TEMPLATES, &template).chain(below(TEMPLATES, "all/")) {
+        for (path, text) in below(TEMPLATES, &own).chain(below(TEMPLATES, "all/")) {
             let path = PathBuf::from(path);
             write(&folder.join(&path), &self.filled(text))?;
             written.push(path);
         }
-        for (path, text) in below(SDKS, &sdk) {
+        for (path, text) in below(SDKS, &own) {
             write(&folder.join(SDK).join(path), &standalone(text))?;
         }
         written.sort();
@@ -86,10 +91,49 @@ impl Template {
         }
     }
 
+    /// Names that the template's code uses: a type with the name of the kind would replace them.
+    fn taken(&self) -> &'static [&'static str] {
+        match self.language {
+            Language::Rust => &[
+                "ConfigMap",
+                "CustomResource",
+                "Descriptor",
+                "Deserialize",
+                "Err",
+                "Failure",
+                "JsonSchema",
+                "Ok",
+                "Reconciler",
+                "Request",
+                "Response",
+                "Result",
+                "Self",
+                "Serialize",
+                "String",
+            ],
+            Language::Python => &[
+                "Annotated",
+                "Column",
+                "ConfigMap",
+                "CustomResource",
+                "False",
+                "Invalid",
+                "Length",
+                "None",
+                "Path",
+                "Plugin",
+                "Request",
+                "Response",
+                "True",
+            ],
+            // No type has the name of the kind.
+            Language::Go | Language::JavaScript => &[],
+        }
+    }
+
     /// A file of a template with the values of this one.
     fn filled(&self, text: &str) -> String {
         text.replace("{{name}}", &self.name)
-            .replace("{{module}}", &self.name.replace('-', "_"))
             .replace("{{kind}}", &self.kind())
             .replace("{{resource}}", &self.kind().to_lowercase())
             .replace("{{plural}}", &self.plural())
@@ -178,6 +222,36 @@ mod tests {
         ] {
             let new = template(name, "example.com");
             assert_eq!((new.kind(), new.plural()), (kind.to_owned(), plural.to_owned()));
+        }
+    }
+
+    #[test]
+    fn kind_with_a_name_that_the_template_uses_is_rejected() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (language, name, kind) in [
+            (Language::Rust, "self", "Self"),
+            (Language::Rust, "config-map", "ConfigMap"),
+            (Language::Python, "none", "None"),
+            (Language::Python, "response", "Response"),
+        ] {
+            let new = Template { language, ..template(name, "example.com") };
+            let problem = new.write(&folder.path().join("new")).expect_err("rejected").to_string();
+            assert!(problem.starts_with(&format!("the kind {kind} has a name")), "{problem}");
+        }
+        for language in [Language::Rust, Language::Python] {
+            let new = Template { language, ..template("web", "example.com") };
+            let own = format!("{}/", new.folder());
+            let texts = below(TEMPLATES, &own).map(|(_, text)| text);
+            let imports = texts
+                .flat_map(str::lines)
+                .map(str::trim_start)
+                .filter(|line| (line.starts_with("use ") || line.starts_with("from ")) && !line.contains("{{"));
+            let words = imports.flat_map(|line| line.split(|letter: char| !letter.is_alphanumeric()));
+            let types: Vec<_> = words.filter(|word| word.starts_with(char::is_uppercase)).collect();
+            assert!(types.contains(&"Response"), "{types:?}");
+            for name in types {
+                assert!(new.taken().contains(&name), "{name} is imported in {language}");
+            }
         }
     }
 

@@ -41,7 +41,7 @@ print(*[p for p in sys.path if p and os.path.isdir(p) and p not in own and not p
 pub(crate) fn build(project: &Project, tools: &Tools, folder: &Path) -> anyhow::Result<Vec<u8>> {
     let home = project.folder.canonicalize()?;
     let installed = [home.join(".venv/bin")];
-    let advice = "run `python3 -m venv .venv`, then `.venv/bin/pip install componentize-py` in the project";
+    let advice = "run `python3 -m venv .venv`, then `.venv/bin/pip install -r requirements.txt` in the project";
     let componentize = tools.find("componentize-py", &installed, advice)?;
     let needs = "pyproject.toml needs a table `[tool.windlass]` with `plugin = \"MODULE:CLASS\"`";
     let manifest = String::from_utf8(read(&home.join("pyproject.toml"))?)?;

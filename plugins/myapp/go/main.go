@@ -34,6 +34,7 @@ var plugin = windlass.Plugin[Spec, Status]{
 	Finalizes: true,
 	Resync:    time.Minute,
 	Reconcile: reconcile,
+	Finalize:  finalize,
 }
 
 type (
@@ -42,9 +43,6 @@ type (
 )
 
 func reconcile(request *Request) (*Response, error) {
-	if request.IsFinalizing() {
-		return cleanUp(request), nil
-	}
 	if err := request.Spec.check(); err != nil {
 		return nil, err
 	}
@@ -57,11 +55,11 @@ func reconcile(request *Request) (*Response, error) {
 	return response, nil
 }
 
-// cleanUp cleans up outside the cluster: a DNS record, for example. MyApp has nothing there, and only emits an event. The
+// finalize cleans up outside the cluster: a DNS record, for example. MyApp has nothing there, and only emits an event. The
 // response has no children, so the host deletes the live ones.
-func cleanUp(request *Request) *Response {
+func finalize(request *windlass.Request[windlass.Unread[Spec], Status]) (*Response, error) {
 	event := windlass.Normal("CleanedUp", "Nothing of %s is left outside the cluster", request.Name)
-	return &Response{Events: []windlass.Event{event}, Finalized: true}
+	return &Response{Events: []windlass.Event{event}, Finalized: true}, nil
 }
 
 // review validates MyApps and sets their defaults, for a host that serves admission; no host does yet.

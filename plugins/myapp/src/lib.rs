@@ -8,7 +8,7 @@ mod status;
 use std::time::Duration;
 
 use windlass_plugin::{
-    CustomResource, Descriptor, Event, Failure, Reconciler, Request, Response, crd,
+    CustomResource, Descriptor, Event, Failure, Reconciler, Request, Response, Unread, crd,
     kinds::{Deployment, Ingress, Service},
 };
 
@@ -44,9 +44,6 @@ impl Reconciler for MyApp {
     }
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
-        if request.is_finalizing() {
-            return Ok(clean_up(&request));
-        }
         request.spec.check()?;
         let status = MyAppStatus::of(&request);
         let message = status.message.clone();
@@ -56,13 +53,13 @@ impl Reconciler for MyApp {
             .children(children::ingress(&request))
             .phase_status(&request, status, &message))
     }
-}
 
-/// Cleans up outside the cluster: a DNS record, for example. MyApp has nothing there, and only emits an event. The response
-/// has no children, so the host deletes the live ones.
-fn clean_up(request: &Request<MyApp>) -> Response<MyApp> {
-    let message = format!("Nothing of {} is left outside the cluster", request.name());
-    Response::new().event(Event::normal("CleanedUp", message)).finalized()
+    /// Cleans up outside the cluster: a DNS record, for example. MyApp has nothing there, and only emits an event. The response
+    /// has no children, so the host deletes the live ones.
+    fn finalize(request: Request<Self, Unread>) -> Result<Response<Self>, Failure> {
+        let message = format!("Nothing of {} is left outside the cluster", request.name());
+        Ok(Response::new().event(Event::normal("CleanedUp", message)).finalized())
+    }
 }
 
 #[cfg(not(feature = "library"))]

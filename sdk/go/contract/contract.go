@@ -174,7 +174,7 @@ type Requirement struct {
 type Response struct {
 	// Children are all desired children.
 	Children [][]byte
-	// Status is the plugin's part of the parent's status; nil leaves it as it is.
+	// Status is the plugin's part of the parent's status, with its conditions; nil leaves it as it is.
 	Status []byte
 	// Requeue is in milliseconds; nil is the resync interval.
 	Requeue *uint64
@@ -201,7 +201,7 @@ type FailureKind uint8
 
 // The kinds of failures.
 const (
-	// Invalid: the host does not call again before the parent changes.
+	// Invalid: the host does not call again before the parent changes; in a call to clean up, it calls again with backoff.
 	Invalid FailureKind = iota
 	// Retry: the host calls again after a time.
 	Retry

@@ -13,7 +13,6 @@ package windlasstest
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -327,7 +326,7 @@ func parsed(document []byte) map[string]any {
 }
 
 func encode(value any) []byte {
-	document, err := json.Marshal(value)
+	document, err := schema.Encode(value)
 	if err != nil {
 		panic(err)
 	}

@@ -20,7 +20,8 @@ import (
 // embeds. With UPDATE_EXPECT=1 it writes the file. An empty file is enough to begin.
 //
 // The description of a field is its comment. Its json tag is its name; it is required unless that tag has omitempty or omitzero,
-// it is a pointer, or it has a default or the tag optional:"true". A pointer may be null. Other tags are keywords of the schema:
+// it is a pointer, or it has a default or the tag optional:"true"; in a status, slices and maps are optional too, as nil is left
+// out. A pointer may be null. Other tags are keywords of the schema:
 //
 //	default:"8080"                    JSON, or the text itself for strings; {} for a struct has the defaults of its fields
 //	minimum:"1" maximum:"65535"       also exclusiveMinimum, exclusiveMaximum, multipleOf
@@ -103,6 +104,7 @@ func crdOf[Spec, Status any](resource windlass.CustomResource, generator *genera
 	if err != nil {
 		return nil, err
 	}
+	generator.isWritten = true
 	status, err := generator.of(reflect.TypeFor[Status]())
 	if err != nil {
 		return nil, err

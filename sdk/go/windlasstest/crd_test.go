@@ -165,6 +165,55 @@ func TestTypeWithoutSchemaIsAnError(t *testing.T) {
 	}
 }
 
+func TestFieldThatMayBeNilIsOptionalInAStatus(t *testing.T) {
+	type inner struct {
+		Names  []string          `json:"names"`
+		Labels map[string]string `json:"labels"`
+		Any    any               `json:"any"`
+		Count  int               `json:"count"`
+	}
+	type outer struct {
+		Inner inner `json:"inner"`
+	}
+	crd, err := crdOf[outer, outer](windlass.CustomResource{Kind: "Test"}, newGenerator())
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := parsed(encode(crd))["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+	properties := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)
+	for name, expected := range map[string]any{
+		"spec":   []any{"names", "labels", "any", "count"},
+		"status": []any{"count"},
+	} {
+		inner := properties[name].(map[string]any)["properties"].(map[string]any)["inner"].(map[string]any)
+		if required := inner["required"]; !reflect.DeepEqual(required, expected) {
+			t.Errorf("%s: %v", name, required)
+		}
+	}
+}
+
+func TestEnumMayHaveCharactersOfHTML(t *testing.T) {
+	type team struct {
+		Team string `json:"team" enum:"R&D,<Q>" default:"<Q>"`
+	}
+	teams := windlass.Plugin[team, struct{}]{
+		Parent: windlass.CustomResource{Kind: "Test"},
+		Reconcile: func(r *windlass.Request[team, struct{}]) (*windlass.Response[struct{}], error) {
+			return &windlass.Response[struct{}]{Children: []any{windlass.Map{"team": r.Spec.Team}}}, nil
+		},
+	}
+	for spec, expected := range map[string]string{`{team: R&D}`: "R&D", `{}`: "<Q>"} {
+		response, err := Call(teams, YAML(`{metadata: {name: a}, spec: `+spec+`}`)).Run()
+		if err != nil || response.Children[0]["team"] != expected {
+			t.Error(spec, err, response)
+		}
+	}
+	_, err := Call(teams, YAML(`{metadata: {name: a}, spec: {team: Q}}`)).Run()
+	if err == nil || err.Error() != `spec.team: "Q" is not one of "R&D", "<Q>"` {
+		t.Error(err)
+	}
+}
+
 func TestCRDHasWhatTheHostNeeds(t *testing.T) {
 	resource := windlass.CustomResource{
 		Group: "example.com", Version: "v1", Kind: "Policy", ClusterScoped: true, Categories: []string{"all"},

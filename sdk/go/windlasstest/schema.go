@@ -41,6 +41,8 @@ type generator struct {
 	docs     map[*ast.TypeSpec]string
 	// withoutDocs: descriptions are not needed, and source is not read.
 	withoutDocs bool
+	// isWritten: the plugin writes values of the type. Nil is encoded as null, which is left out.
+	isWritten bool
 	// open are the types around the present one: a structural schema cannot be recursive.
 	open []reflect.Type
 }
@@ -202,6 +204,9 @@ func (g *generator) fields(t reflect.Type, properties object, required *[]string
 		properties[name] = property
 		_, hasDefault := property["default"]
 		isOptional := hasDefault || field.Type.Kind() == reflect.Pointer || field.Tag.Get("optional") == "true"
+		if kind := field.Type.Kind(); kind == reflect.Slice || kind == reflect.Map || kind == reflect.Interface {
+			isOptional = isOptional || g.isWritten
+		}
 		for option := range strings.SplitSeq(options, ",") {
 			isOptional = isOptional || option == "omitempty" || option == "omitzero"
 		}

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::{Failure, Reconciler, Request, raw, raw::exports::windlass::plugin::reconciler::Guest};
+use crate::{Failure, Reconciler, Request, Unread, raw, raw::exports::windlass::plugin::reconciler::Guest};
 
 /// The component of a [`Reconciler`]; [`export!`](crate::export) names it.
 #[derive(Debug)]
@@ -16,7 +16,9 @@ impl<R: Reconciler> Guest for Adapter<R> {
 
     fn reconcile(request: raw::Request) -> Result<raw::Response, Failure> {
         report_panics();
-        R::reconcile(Request::parse(request)?)?.into_raw()
+        let request = Request::<R, Unread>::parse(request)?;
+        let response = if request.is_finalizing() { R::finalize(request) } else { R::reconcile(request.read_spec()?) };
+        response?.into_raw()
     }
 }
 

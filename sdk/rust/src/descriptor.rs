@@ -61,8 +61,8 @@ impl Descriptor {
     }
 
     /// Gives parents a finalizer. When they are deleted or leave the label selector, the plugin is called to clean up
-    /// ([`Request::is_finalizing`](crate::Request::is_finalizing)). A parent whose spec cannot be read cannot be finalized: give
-    /// fields that are added later a default.
+    /// ([`Reconciler::finalize`](crate::Reconciler::finalize)). If that function is not implemented, a parent whose spec cannot be
+    /// read cannot be finalized: give fields that are added later a default.
     pub fn finalizes(mut self) -> Self {
         self.0.finalizes = true;
         self

@@ -11,7 +11,8 @@ use crate::{
 
 impl Failure {
     /// The parent's spec is invalid. The message names the field and what would be valid: users read it in the parent's condition
-    /// (`Stalled=True, reason=InvalidSpec`). The host does not retry before the parent changes.
+    /// (`Stalled=True, reason=InvalidSpec`). The host does not retry before the parent changes; in a call to clean up, it retries
+    /// with backoff.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid(message.into())
     }

@@ -62,7 +62,9 @@ fn member<'a>(container: &'a [u8], token: &str) -> Option<&'a [u8]> {
             }
         },
         b'[' => {
-            for _ in 0..token.parse().ok()? {
+            // `parse` accepts a sign.
+            let index: usize = token.parse().ok().filter(|_| token.bytes().all(|byte| byte.is_ascii_digit()))?;
+            for _ in 0..index {
                 cursor.value()?;
             }
             cursor.value()
@@ -195,6 +197,8 @@ mod tests {
             "/spec/containers/2",
             "/spec/containers/name",
             "/spec/containers/-",
+            "/spec/containers/-1",
+            "/spec/containers/+1",
             "/metadata/name/0",
             "/spec/priority/0",
             "/empty/x",

@@ -111,6 +111,7 @@
 //!   [`Object::failure_message`] why a Pod does not run.
 //! - [`Response::phase_status`] writes a status with a [`Phase`], the condition `Ready`, an event when the phase changes, and
 //!   a time that moves only when another field does.
+//! - [`Reconciler::finalize`] cleans up before a parent's deletion, also if the parent's spec is invalid.
 //! - [`Response::child_if`] and [`Response::children`] add optional children; [`ChildOptions`] keep a child when its parent
 //!   is deleted, or force ownership of its fields.
 //! - [`checks`] validate a spec with messages that name the field; [`spec`] and [`Quantity`] are types for specs.
@@ -181,7 +182,7 @@ pub use host::{log, measure, span};
 pub use kinds::Kind;
 pub use quantity::{ParseQuantityError, Quantity};
 pub use raw::{Failure, UpdateStrategy};
-pub use request::{Metadata, Object, Request};
+pub use request::{Metadata, Object, Request, Unread};
 pub use response::{ChildOptions, Event, Requirement, Response};
 pub use rollout::{Rollout, RolloutState};
 pub use serde_json::{Value, json};
@@ -207,6 +208,17 @@ pub trait Reconciler: Sized + 'static {
     /// [`Failure::invalid`] if the user's spec is invalid, [`Failure::retry`] to wait for something, [`Failure::failed`] for all
     /// other failures. The host then writes and deletes nothing.
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure>;
+
+    /// Cleans up after one parent ([`Descriptor::finalizes`]), whose spec may be invalid: an older version of the CRD may have
+    /// accepted it. By default the spec is read, and [`reconcile`](Self::reconcile) is called. A plugin that cleans up by the
+    /// parent's name and its live children implements this function, so that an invalid spec does not block the deletion.
+    ///
+    /// # Errors
+    ///
+    /// As [`reconcile`](Self::reconcile), and the error of [`Request::read_spec`]. The host calls again with backoff.
+    fn finalize(request: Request<Self, Unread>) -> Result<Response<Self>, Failure> {
+        Self::reconcile(request.read_spec()?)
+    }
 }
 
 /// Makes a [`Reconciler`] the plugin of this crate; once in a crate. Outside wasm it expands to nothing, so that plain `cargo

@@ -1,6 +1,6 @@
 //! Quantities as Kubernetes writes them: `100m` CPUs, `1.5Gi` of memory.
 
-use std::{borrow::Cow, cmp::Ordering, fmt, str::FromStr};
+use std::{borrow::Cow, cmp::Ordering, fmt, iter, str::FromStr};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -76,35 +76,38 @@ impl Quantity {
         if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
             return None;
         }
-        let (numerator, tens) = scale(suffix)?;
-        let mut value: i128 = 0;
-        for digit in whole.bytes().chain(fraction.bytes()) {
-            // More digits than an i128 holds: the number is beyond any quantity, or more precise than any.
-            value = value.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
+        let (factor, tens) = scale(suffix)?;
+        // The digits of the number times the factor, the last one first: exact, however many there are.
+        let mut digits = Vec::new();
+        let mut carry = 0;
+        for digit in whole.bytes().chain(fraction.bytes()).rev() {
+            carry += u64::from(digit - b'0') * factor;
+            digits.push(carry % 10);
+            carry /= 10;
         }
-        let tens = tens + 9 - i32::try_from(fraction.len()).ok()?;
-        let mut value = value.checked_mul(numerator)?;
-        for _ in 0..tens.max(0) {
-            value = value.checked_mul(10)?;
+        while carry > 0 {
+            digits.push(carry % 10);
+            carry /= 10;
         }
-        let mut inexact = false;
-        for _ in tens.min(0)..0 {
-            inexact |= value % 10 != 0;
-            value /= 10;
-        }
+        // The last digit counts billionths times this power of ten.
+        let power = tens + 9 - i32::try_from(fraction.len()).ok()?;
+        let dropped = usize::try_from(-power).unwrap_or_default();
+        let zeros = iter::repeat_n(&0, usize::try_from(power).unwrap_or_default());
+        let kept = digits.iter().skip(dropped).rev().chain(zeros);
+        let value = kept.fold(0, |value: i128, digit| value.saturating_mul(10).saturating_add((*digit).into()));
         // Kubernetes rounds away from zero too.
-        value += i128::from(inexact);
-        let value = value.min(MOST);
+        let is_inexact = digits.iter().take(dropped).any(|digit| *digit > 0);
+        let value = value.saturating_add(is_inexact.into()).min(MOST);
         Some(if text.starts_with('-') { -value } else { value })
     }
 }
 
 /// The multiplier of a suffix: a factor, and a power of ten.
-fn scale(suffix: &str) -> Option<(i128, i32)> {
+fn scale(suffix: &str) -> Option<(u64, i32)> {
     if let Some(exponent) = suffix.strip_prefix(['e', 'E']).filter(|rest| !rest.is_empty() && *rest != "i") {
         return exponent.parse().ok().filter(|tens| (-99..=99).contains(tens)).map(|tens| (1, tens));
     }
-    let binary = |power: u32| Some((1024_i128.pow(power), 0));
+    let binary = |power: u32| Some((1024_u64.pow(power), 0));
     match suffix {
         "" => Some((1, 0)),
         "n" => Some((1, -9)),
@@ -260,12 +263,17 @@ mod tests {
     fn a_fraction_of_a_billionth_is_rounded_up() {
         assert_eq!(nanos("0.1n"), Some(1));
         assert_eq!(nanos("1.0000000001"), Some(super::ONE + 1));
+        assert_eq!(nanos("1.0000000000000000000000000000000000000001Ki"), Some(1024 * super::ONE + 1));
+        assert_eq!(nanos("1000000000000000000000000000000000000000e-39"), Some(super::ONE));
     }
 
     #[test]
     fn value_above_the_maximum_becomes_the_maximum() {
         assert_eq!(nanos("16Ei"), Some(super::MOST));
         assert_eq!(nanos("1e19"), Some(super::MOST));
+        assert_eq!(nanos("1e99"), Some(super::MOST));
+        assert_eq!(nanos("1000000000000000000000000000000000000000.5Ei"), Some(super::MOST));
+        assert_eq!(nanos("-1e30"), Some(-super::MOST));
     }
 
     #[test]

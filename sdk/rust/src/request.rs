@@ -11,15 +11,20 @@ use crate::{
     json, raw,
 };
 
-/// Everything that a response may depend on.
+/// Everything that a response may depend on. `S` is [`Unread`] in a call to clean up.
 #[derive(Debug)]
-pub struct Request<R: Reconciler> {
+pub struct Request<R: Reconciler, S = <R as Reconciler>::Spec> {
     /// The parent's metadata.
     pub metadata: Metadata,
     /// The parent's spec.
-    pub spec: R::Spec,
+    pub spec: S,
     raw: raw::Request,
+    plugin: PhantomData<R>,
 }
+
+/// The spec in a call to clean up ([`Reconciler::finalize`]). It may be invalid: [`Request::read_spec`] reads it.
+#[derive(Debug)]
+pub struct Unread;
 
 /// The fields of an object's `metadata` that plugins need.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -55,16 +60,27 @@ struct WithSpec<S> {
     spec: Option<S>,
 }
 
-impl<R: Reconciler> Request<R> {
+impl<R: Reconciler> Request<R, Unread> {
     pub(crate) fn parse(raw: raw::Request) -> Result<Self, Failure> {
         let WithMetadata { metadata } =
             serde_json::from_slice(&raw.parent).map_err(|error| Failure::failed(format!("the parent: {error}")))?;
-        let WithSpec { spec } = parse(&raw.parent, "").map_err(Failure::invalid)?;
-        // A parent without spec is one whose fields all have defaults, or a built-in kind that has no spec.
-        let spec = spec.map_or_else(|| parse(b"{}", "spec").map_err(Failure::invalid), Ok)?;
-        Ok(Self { metadata, spec, raw })
+        Ok(Self { metadata, spec: Unread, raw, plugin: PhantomData })
     }
 
+    /// The same request with the parent's spec.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::invalid`], naming the field, if the spec is not an `R::Spec`.
+    pub fn read_spec(self) -> Result<Request<R>, Failure> {
+        let WithSpec { spec } = parse(&self.raw.parent, "").map_err(Failure::invalid)?;
+        // A parent without spec is one whose fields all have defaults, or a built-in kind that has no spec.
+        let spec = spec.map_or_else(|| parse(b"{}", "spec").map_err(Failure::invalid), Ok)?;
+        Ok(Request { metadata: self.metadata, spec, raw: self.raw, plugin: PhantomData })
+    }
+}
+
+impl<R: Reconciler, S> Request<R, S> {
     /// The parent's name.
     pub fn name(&self) -> &str {
         &self.metadata.name
@@ -103,7 +119,7 @@ impl<R: Reconciler> Request<R> {
     }
 
     /// The parent's status as another type, as [`status`](Self::status).
-    pub fn status_as<S: DeserializeOwned>(&self) -> Option<S> {
+    pub fn status_as<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(json::at(&self.raw.parent, "/status")?).ok()
     }
 

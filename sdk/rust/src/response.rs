@@ -124,15 +124,15 @@ impl<R: Reconciler> Response<R> {
         children.into_iter().fold(self, |response, child| response.child_with(child, options))
     }
 
-    /// Sets the plugin's part of the parent's status. Without a call, the status stays as it is. Fields that are null are
-    /// left out.
+    /// Sets the plugin's part of the parent's status. Without it and without conditions, the status stays as it is;
+    /// conditions alone remove its other fields. Fields that are null are left out.
     pub fn status(mut self, status: R::Status) -> Self {
         self.status = Some(status);
         self
     }
 
     /// Whether the status of this response differs from the parent's last status.
-    pub fn changes_status(&self, request: &Request<R>) -> bool
+    pub fn changes_status<S>(&self, request: &Request<R, S>) -> bool
     where
         R::Status: serde::de::DeserializeOwned + PartialEq,
     {

@@ -160,7 +160,7 @@ impl<R: Reconciler<Status: PhaseStatus>> Response<R> {
     /// - the [events](PhaseStatus::events) of the change since the last status, none for the first status;
     /// - the time of the last change (`PhaseStatus::LAST_UPDATE`, feature `clock`), which moves only when another field does;
     /// - a requeue after [`PhaseStatus::REQUEUE_FAILED`] in a failed phase.
-    pub fn phase_status(mut self, request: &Request<R>, status: R::Status, message: &str) -> Self {
+    pub fn phase_status<S>(mut self, request: &Request<R, S>, status: R::Status, message: &str) -> Self {
         let before = request.status();
         let phase = status.phase();
         if let Some(before) = &before {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{
     ChildOptions, ConditionStatus, CustomResource, Descriptor, Event, Failure, PhaseStatus, Quantity, Reconciler,
-    Request, Requirement, Response, UpdateStrategy, checks, json,
+    Request, Requirement, Response, Unread, UpdateStrategy, checks, json,
     kinds::{ConfigMap, Deployment, Pod, Secret},
     raw,
     testing::{self, Value},
@@ -369,6 +369,30 @@ fn response_to_a_finalize_call_can_be_finalized() {
     let response = site(json!({ "host": "h" })).finalize().call().unwrap();
     assert!(response.finalized);
     assert_eq!(response.events[0].reason, "Gone");
+}
+
+#[test]
+fn invalid_spec_fails_a_clean_up_only_if_it_reads_the_spec() {
+    struct ByName;
+    impl Reconciler for ByName {
+        type Spec = SiteSpec;
+        type Status = SiteStatus;
+        fn descriptor() -> Descriptor {
+            Site::descriptor()
+        }
+        fn reconcile(_: Request<Self>) -> Result<Response<Self>, Failure> {
+            Ok(Response::new())
+        }
+        fn finalize(request: Request<Self, Unread>) -> Result<Response<Self>, Failure> {
+            Ok(Response::new().event(Event::normal("Gone", request.name())).finalized())
+        }
+    }
+    let parent = || json!({ "metadata": { "name": "blog" }, "spec": { "host": 7 } });
+    let response = testing::request::<ByName>(parent()).finalize().call().unwrap();
+    assert_eq!((response.finalized, &*response.events[0].message), (true, "blog"));
+    let invalid = Err(Failure::invalid("spec.host: invalid type: integer `7`, expected a string"));
+    assert_eq!(testing::request::<ByName>(parent()).call(), invalid);
+    assert_eq!(testing::request::<Site>(parent()).finalize().call(), invalid);
 }
 
 #[test]

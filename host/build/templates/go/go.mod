@@ -1,4 +1,4 @@
-module {{name}}
+module {{group}}/{{name}}
 
 go 1.26
 

@@ -4,6 +4,7 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Level is the level of a log line.
@@ -32,6 +33,11 @@ func Pairs(arguments []any) []Pair {
 		pairs = append(pairs, Pair{"!BADKEY", Text(arguments[0])})
 	}
 	return pairs
+}
+
+// UTF8 is a text in which U+FFFD replaces bytes that are not UTF-8: a component that passes such bytes to the host traps.
+func UTF8(text string) string {
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 // Text is a value as text: strings, errors and numbers as fmt prints them, and structs, lists and maps as JSON.

@@ -11,29 +11,29 @@ import (
 func tuples(pairs []Pair) []types.Tuple2[string, string] {
 	tuples := make([]types.Tuple2[string, string], len(pairs))
 	for index, pair := range pairs {
-		tuples[index] = types.Tuple2[string, string]{F0: pair.Name, F1: pair.Value}
+		tuples[index] = types.Tuple2[string, string]{F0: UTF8(pair.Name), F1: UTF8(pair.Value)}
 	}
 	return tuples
 }
 
 // Log writes a line into the host's log.
 func Log(level Level, message string, fields []Pair) {
-	bindings.Log(bindings.Level(level), message, tuples(fields))
+	bindings.Log(bindings.Level(level), UTF8(message), tuples(fields))
 }
 
 // SpanAttribute sets an attribute of the call's span.
 func SpanAttribute(key, value string) {
-	bindings.SpanAttribute(key, value)
+	bindings.SpanAttribute(UTF8(key), UTF8(value))
 }
 
 // SpanEvent adds an event to the call's span.
 func SpanEvent(name string, attributes []Pair) {
-	bindings.SpanEvent(name, tuples(attributes))
+	bindings.SpanEvent(UTF8(name), tuples(attributes))
 }
 
 // Measure reports a value of a metric.
 func Measure(metric string, value float64, labels []Pair) {
-	bindings.Measure(metric, value, tuples(labels))
+	bindings.Measure(UTF8(metric), value, tuples(labels))
 }
 
 // Now reads the wall clock.

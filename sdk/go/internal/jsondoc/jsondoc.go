@@ -48,8 +48,8 @@ func member(container []byte, token string) []byte {
 			}
 		}
 	case '[':
-		index, err := strconv.Atoi(token)
-		if err != nil || index < 0 {
+		index, err := strconv.ParseUint(token, 10, 64) // It accepts no sign.
+		if err != nil {
 			return nil
 		}
 		for ; index > 0; index-- {

@@ -34,7 +34,7 @@ func TestPointerFindsValue(t *testing.T) {
 
 func TestPointerToMissingValueFindsNothing(t *testing.T) {
 	for _, pointer := range []string{
-		"metadata", "/", "/name", "/spec/containers/2", "/spec/containers/name", "/spec/containers/-", "/spec/containers/-1",
+		"metadata", "/", "/name", "/spec/containers/2", "/spec/containers/name", "/spec/containers/-", "/spec/containers/-1", "/spec/containers/+1",
 		"/metadata/name/0", "/spec/priority/0", "/empty/x", "/list/0", "/last/x",
 	} {
 		if found := At([]byte(pod), pointer); found != nil {

@@ -132,10 +132,10 @@ func (c *check) value(s *Schema, value any, path string) (any, error) {
 		}
 		return nil, fmt.Errorf("%s: is required", path)
 	}
-	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(one json.RawMessage) bool { return string(one) == Show(value) }) {
+	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(one json.RawMessage) bool { return shown(one) == Show(value) }) {
 		values := make([]string, 0, len(s.Enum))
 		for _, one := range s.Enum {
-			values = append(values, string(one))
+			values = append(values, shown(one))
 		}
 		return nil, fmt.Errorf("%s: %s is not one of %s", path, Show(value), strings.Join(values, ", "))
 	}
@@ -177,6 +177,12 @@ func Show(value any) string {
 	}
 	text, _ := Encode(value) // A string or a bool can be encoded.
 	return string(text)
+}
+
+// shown is a value of the schema as [Show] quotes it: the text of a schema may have escapes.
+func shown(document json.RawMessage) string {
+	value, _ := Tree(document) // It is part of a document that was parsed.
+	return Show(value)
 }
 
 func (s *Schema) mismatch(value any, path string) error {

@@ -141,6 +141,7 @@ var plugin = windlass.Plugin[Spec, Status]{
 		windlass.NewGauge("size", "By", "The size of the report"),
 	},
 	Reconcile: reconcile,
+	Finalize:  finalize,
 }
 
 type request = *windlass.Request[Spec, Status]
@@ -148,9 +149,6 @@ type request = *windlass.Request[Spec, Status]
 type response = *windlass.Response[Status]
 
 func reconcile(r request) (response, error) {
-	if r.IsFinalizing() {
-		return cleanUp(r), nil
-	}
 	spec := r.Spec
 	if err := failure(spec.Fail); err != nil {
 		return nil, err
@@ -201,20 +199,20 @@ func reconcile(r request) (response, error) {
 	return response, nil
 }
 
-// cleanUp keeps the first ConfigMap until it is the last one.
-func cleanUp(r request) response {
+// finalize keeps the first ConfigMap until it is the last one.
+func finalize(r *windlass.Request[windlass.Unread[Spec], Status]) (response, error) {
 	live := r.Children(kinds.ConfigMap)
 	isFinalizing := true
 	response := &windlass.Response[Status]{Status: &Status{Live: len(live), Finalizing: &isFinalizing}}
 	if len(live) < 2 {
 		response.Finalized = true
-		return response
+		return response, nil
 	}
 	response.Children = []any{windlass.Map{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": windlass.Map{"name": live[0].Name()},
 		"data": windlass.Map{"kept": "true"},
 	}}
-	return response
+	return response, nil
 }
 
 func failure(fail *string) error {

@@ -11,7 +11,7 @@ use windlass_plugin::kinds::ConfigMap;
 use windlass_plugin::raw::Metric;
 use windlass_plugin::{
     ChildOptions, ConditionStatus, CustomResource, Descriptor, Event, Failure, Kind, Reconciler, Request, Requirement,
-    Response, Value, checks, clock, json, log, measure, random, span,
+    Response, Unread, Value, checks, clock, json, log, measure, random, span,
 };
 
 /// What the probe does.
@@ -173,9 +173,6 @@ impl Reconciler for Probe {
     }
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
-        if request.is_finalizing() {
-            return Ok(clean_up(&request));
-        }
         let spec = &request.spec;
         checks::range("spec.children", spec.children, 0..=1000)?;
         if let Some((kind, message)) = spec.fail.as_deref().and_then(|fail| fail.split_once(": ")) {
@@ -219,18 +216,18 @@ impl Reconciler for Probe {
         let status = status(&request, related)?;
         Ok(response.status(status))
     }
-}
 
-/// The first ConfigMap stays until it is the last one.
-fn clean_up(request: &Request<Probe>) -> Response<Probe> {
-    let live: Vec<_> = request.children_of::<ConfigMap>().collect();
-    let status = Status { live: live.len(), finalizing: Some(true), ..Status::default() };
-    let response = Response::new().status(status);
-    match live.as_slice() {
-        [first, _, ..] => response.child(json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": first.name() }, "data": { "kept": "true" },
-        })),
-        _ => response.finalized(),
+    /// The first ConfigMap stays until it is the last one.
+    fn finalize(request: Request<Self, Unread>) -> Result<Response<Self>, Failure> {
+        let live: Vec<_> = request.children_of::<ConfigMap>().collect();
+        let status = Status { live: live.len(), finalizing: Some(true), ..Status::default() };
+        let response = Response::new().status(status);
+        Ok(match live.as_slice() {
+            [first, _, ..] => response.child(json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": first.name() }, "data": { "kept": "true" },
+            })),
+            _ => response.finalized(),
+        })
     }
 }
 

@@ -5,6 +5,7 @@ package export_windlass_plugin_admission
 import (
 	"windlass.dev/plugin/contract"
 	"windlass.dev/plugin/internal/guest"
+	"windlass.dev/plugin/internal/host"
 	bindings "windlass.dev/plugin/internal/wit/admission/windlass_plugin_admission"
 )
 
@@ -22,9 +23,13 @@ func Review(request bindings.AdmissionRequest) bindings.Verdict {
 	})
 	switch {
 	case verdict.Denied:
-		return bindings.MakeVerdictDeny(verdict.Message)
+		return bindings.MakeVerdictDeny(host.UTF8(verdict.Message))
 	case verdict.Replace != nil:
 		return bindings.MakeVerdictReplace(verdict.Replace)
 	}
-	return bindings.MakeVerdictAllow(verdict.Warnings)
+	warnings := make([]string, len(verdict.Warnings))
+	for index, warning := range verdict.Warnings {
+		warnings[index] = host.UTF8(warning)
+	}
+	return bindings.MakeVerdictAllow(warnings)
 }

@@ -82,7 +82,7 @@ func Reconcile(of bindings.Request) types.Result[bindings.Response, bindings.Fai
 		Finalized: response.Finalized,
 	}
 	for _, event := range response.Events {
-		one := bindings.Event{Reason: event.Reason, Message: event.Message}
+		one := bindings.Event{Reason: host.UTF8(event.Reason), Message: host.UTF8(event.Message)}
 		if event.Warning {
 			one.EventType = bindings.EventTypeWarning
 		}
@@ -90,11 +90,11 @@ func Reconcile(of bindings.Request) types.Result[bindings.Response, bindings.Fai
 	}
 	for _, requirement := range response.Requirements {
 		one := bindings.Requirement{
-			Id: requirement.ID, Kind: kind(requirement.Kind), Namespace: text(requirement.Namespace),
-			Select: bindings.MakeSelectionName(requirement.Name),
+			Id: host.UTF8(requirement.ID), Kind: kind(requirement.Kind), Namespace: text(requirement.Namespace),
+			Select: bindings.MakeSelectionName(host.UTF8(requirement.Name)),
 		}
 		if requirement.ByLabels {
-			one.Select = bindings.MakeSelectionLabels(requirement.Labels)
+			one.Select = bindings.MakeSelectionLabels(host.UTF8(requirement.Labels))
 		}
 		raw.Requirements = append(raw.Requirements, one)
 	}
@@ -102,17 +102,18 @@ func Reconcile(of bindings.Request) types.Result[bindings.Response, bindings.Fai
 }
 
 func failureOf(failure *contract.Failure) bindings.Failure {
+	message := host.UTF8(failure.Message)
 	switch failure.Kind {
 	case contract.Invalid:
-		return bindings.MakeFailureInvalid(failure.Message)
+		return bindings.MakeFailureInvalid(message)
 	case contract.Retry:
-		return bindings.MakeFailureRetry(bindings.Retry{Message: failure.Message, After: failure.After})
+		return bindings.MakeFailureRetry(bindings.Retry{Message: message, After: failure.After})
 	}
-	return bindings.MakeFailureFailed(failure.Message)
+	return bindings.MakeFailureFailed(message)
 }
 
 func kind(kind contract.Kind) bindings.Kind {
-	return bindings.Kind{ApiVersion: kind.APIVersion, Name: kind.Name}
+	return bindings.Kind{ApiVersion: host.UTF8(kind.APIVersion), Name: host.UTF8(kind.Name)}
 }
 
 func update(strategy contract.UpdateStrategy) bindings.UpdateStrategy {
@@ -158,5 +159,5 @@ func text(text string) types.Option[string] {
 	if text == "" {
 		return types.None[string]()
 	}
-	return types.Some(text)
+	return types.Some(host.UTF8(text))
 }

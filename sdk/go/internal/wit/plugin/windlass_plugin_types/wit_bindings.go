@@ -324,8 +324,9 @@ type Response struct {
 	// `windlass.dev/retain: "true"` keeps a child (for example a PersistentVolumeClaim) after its parent is deleted.
 	Children [][]uint8
 	// The plugin's part of the parent's `.status`. Absent: that part stays as it is. The host sets
-	// `observedGeneration` and the conditions `Reconciling` and `Stalled`; `conditions` of other types are allowed. Do
-	// not put the current time into the status: a status that differs in every response is written after every call.
+	// `observedGeneration` and the conditions `Reconciling`, `Stalled` and `DeletionsBlocked`; `conditions` of other
+	// types belong to this part: with them alone, the plugin's other fields are removed. Do not put the current time
+	// into the status: a status that differs in every response is written after every call.
 	Status witTypes.Option[[]uint8]
 	// Milliseconds until the next reconcile. Absent: the resync interval. Less than 1000 counts as 1000.
 	Requeue witTypes.Option[uint64]
@@ -352,7 +353,8 @@ type Retry struct {
 
 const (
 	// The parent's spec is invalid; the text describes the error. The parent gets `Stalled=True`, reason
-	// `InvalidSpec`, and the plugin is not called again before the parent changes.
+	// `InvalidSpec`, and the plugin is not called again before the parent changes. In the phase `finalize`, the host
+	// retries with exponential backoff.
 	FailureInvalid uint8 = 0
 	// The plugin waits for something. The host calls it again after `after` milliseconds. The parent gets the reason
 	// `Waiting`.
