@@ -9,11 +9,14 @@ export interface Response<Status = any> {
      * children that are undefined or null are left out.
      */
     children?: readonly (KubernetesObject | undefined | null | false | '')[] | undefined;
-    /** The plugin's part of the parent's status. Without it, the status stays as it is. */
+    /**
+     * The plugin's part of the parent's status, with all of its fields. Without it and without conditions, the status stays as it is.
+     * Conditions alone remove its other fields.
+     */
     status?: Status | undefined;
     /**
-     * Conditions of the parent's status. A condition of type `Ready` replaces the host's when all children are applied. The host sets
-     * `lastTransitionTime` and `observedGeneration`.
+     * Conditions of the parent's status, all of them: they are returned together with {@link status}. A condition of type `Ready`
+     * replaces the host's when all children are applied. The host sets `lastTransitionTime` and `observedGeneration`.
      */
     conditions?: readonly Condition[] | undefined;
     /**

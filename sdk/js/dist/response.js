@@ -1,6 +1,6 @@
 /** The response of a call, typed. */
 import { milliseconds } from './duration.js';
-import { encode } from './json.js';
+import { encode, stringify } from './json.js';
 import { kindOf } from './kinds.js';
 /**
  * A child that is kept when its parent is deleted, like data. It gets no ownerReference. A later parent of the same plugin, kind,
@@ -39,7 +39,7 @@ export function toContract(response) {
     }
     return {
         children: (response.children ?? []).flatMap((child, index) => (child ? [childJson(child, index)] : [])),
-        status: statusJson(response.status, response.conditions ?? []),
+        status: statusJson(response.status ?? undefined, response.conditions ?? []),
         requeue: response.requeue === undefined ? undefined : BigInt(milliseconds(response.requeue)),
         events: (response.events ?? []).map(({ type, reason, message }, index) => ({
             eventType: type === 'Warning' ? 'warning' : 'normal',
@@ -72,6 +72,9 @@ function childJson(child, index) {
 function statusJson(status, conditions) {
     if (status === undefined && conditions.length === 0) {
         return undefined;
+    }
+    if (status !== undefined && (typeof status !== 'object' || Array.isArray(status))) {
+        throw new TypeError(`the status is ${stringify(status)} instead of an object`);
     }
     const word = (status) => (typeof status === 'boolean' ? (status ? 'True' : 'False') : status);
     const written = conditions.map(({ type, status, reason, message }) => ({ type, status: word(status), reason, message }));

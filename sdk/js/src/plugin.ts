@@ -29,6 +29,16 @@ export interface Definition<Spec, Status, Config> {
   /**
    * Gives parents a finalizer. When they are deleted or leave the label selector, the plugin is called to clean up
    * ({@link Request.isFinalizing}).
+   *
+   * Their spec may be invalid, and then reading it fails: a function that begins with `const { spec } = request` blocks the deletion of
+   * such a parent. Clean up before the spec is read:
+   *
+   * ```ts
+   * if (request.isFinalizing) {
+   *   return { finalized: true };
+   * }
+   * const { spec } = request;
+   * ```
    */
   finalizes?: boolean;
   /** The time between reconciles of a parent while nothing changes. The host adds jitter, and has a default. */

@@ -2,7 +2,7 @@
 
 import type * as contract from './contract.js';
 import { milliseconds, type Duration } from './duration.js';
-import { encode } from './json.js';
+import { encode, stringify } from './json.js';
 import { kindOf, type Kind, type KubernetesObject } from './kinds.js';
 
 /** The desired state for one parent. */
@@ -13,11 +13,14 @@ export interface Response<Status = any> {
    * children that are undefined or null are left out.
    */
   children?: readonly (KubernetesObject | undefined | null | false | '')[] | undefined;
-  /** The plugin's part of the parent's status. Without it, the status stays as it is. */
+  /**
+   * The plugin's part of the parent's status, with all of its fields. Without it and without conditions, the status stays as it is.
+   * Conditions alone remove its other fields.
+   */
   status?: Status | undefined;
   /**
-   * Conditions of the parent's status. A condition of type `Ready` replaces the host's when all children are applied. The host sets
-   * `lastTransitionTime` and `observedGeneration`.
+   * Conditions of the parent's status, all of them: they are returned together with {@link status}. A condition of type `Ready`
+   * replaces the host's when all children are applied. The host sets `lastTransitionTime` and `observedGeneration`.
    */
   conditions?: readonly Condition[] | undefined;
   /**
@@ -122,7 +125,7 @@ export function toContract(response: Response): contract.Response {
   }
   return {
     children: (response.children ?? []).flatMap((child, index) => (child ? [childJson(child, index)] : [])),
-    status: statusJson(response.status, response.conditions ?? []),
+    status: statusJson(response.status ?? undefined, response.conditions ?? []),
     requeue: response.requeue === undefined ? undefined : BigInt(milliseconds(response.requeue)),
     events: (response.events ?? []).map(({ type, reason, message }, index) => ({
       eventType: type === 'Warning' ? 'warning' : 'normal',
@@ -159,9 +162,12 @@ function statusJson(status: unknown, conditions: readonly Condition[]): Uint8Arr
   if (status === undefined && conditions.length === 0) {
     return undefined;
   }
+  if (status !== undefined && (typeof status !== 'object' || Array.isArray(status))) {
+    throw new TypeError(`the status is ${stringify(status)} instead of an object`);
+  }
   const word = (status: Condition['status']) => (typeof status === 'boolean' ? (status ? 'True' : 'False') : status);
   const written = conditions.map(({ type, status, reason, message }) => ({ type, status: word(status), reason, message }));
-  return attempt('the status', { ...(status as object), ...(written.length > 0 ? { conditions: written } : {}) });
+  return attempt('the status', { ...status, ...(written.length > 0 ? { conditions: written } : {}) });
 }
 
 function attempt(what: string, value: unknown): Uint8Array {

@@ -353,6 +353,23 @@ test('conditions without a status are written', () => {
   assert.deepEqual(callOnConfigMap(() => ({ conditions: [condition] })).response?.status, { conditions: [condition] });
 });
 
+test('a status of null leaves the status as it is', () => {
+  const condition = { type: 'Synced', status: true, reason: 'New', message: '' };
+  const status = (/** @type {object} */ fields) =>
+    callOnConfigMap(() => ({ status: /** @type {any} */ (null), ...fields })).response?.status;
+  assert.equal(status({}), undefined);
+  assert.deepEqual(status({ conditions: [condition] }), { conditions: [{ ...condition, status: 'True' }] });
+});
+
+test('a duration that has passed is 0', () => {
+  const requeue = (/** @type {any} */ duration) => callOnConfigMap(() => ({ requeue: duration })).response?.requeue;
+  assert.deepEqual([-5, '-30s', 0.000_000_1, 1.5, '1.5s'].map(requeue), [0, 0, 0, 2, 1500]);
+  const { failure } = callOnConfigMap(() => {
+    throw retry('waits', -1);
+  });
+  assert.deepEqual([failure?.type, failure?.after], ['retry', 0]);
+});
+
 test('a failure is returned as it was thrown', () => {
   const thrown = (/** @type {unknown} */ error) => {
     const { failure } = callOnConfigMap(() => {
@@ -394,6 +411,9 @@ test('a response that cannot be one is a failure that states why', () => {
   const requirement = { id: 'a', kind: kinds.Secret };
   assert.equal(message({ requirements: [requirement] }), 'TypeError: requirements[0].name is undefined instead of a string');
   assert.equal(message({ requirements: [{ id: 'a', name: 'b' }] }), 'TypeError: requirements[0].kind is not a kind');
+  assert.equal(message({ status: 'Running' }), 'TypeError: the status is "Running" instead of an object');
+  assert.equal(message({ status: [{ a: 1n }] }), 'TypeError: the status is [{"a":1}] instead of an object');
+  assert.match(message({ requeue: Number.NaN }) ?? '', /is not a duration/);
   assert.equal(message({ requeue: 'soon' }), `TypeError: "soon" is not a duration like 500, '30s', '5m' or '1h'`);
 });
 

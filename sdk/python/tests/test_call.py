@@ -42,6 +42,7 @@ from windlass_plugin import (
     retain,
     span,
 )
+from windlass_plugin._types import type_of
 from windlass_plugin.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
 from windlass_plugin.testing import RawEvent, RawRequirement, call, crd, descriptor
 from windlass_plugin.types import EnvVar
@@ -207,6 +208,19 @@ class TypedPod:
     status: PodStatus
 
 
+@dataclasses.dataclass
+class Notes:
+    note: str | None
+    limit: Annotated[str | None, Length(max=3)]
+    free: Any
+
+
+@dataclasses.dataclass
+class Noted:
+    notes: list[Notes]
+    again: bool
+
+
 class RequestTest(unittest.TestCase):
     def test_metadata_is_typed(self) -> None:
         metadata = {
@@ -271,6 +285,22 @@ class RequestTest(unittest.TestCase):
             ({"phase": "Running", "pods": 1, "conditions": []}, Status(Phase.RUNNING, 1)),
         ]:
             self.assertEqual(request_of(parent(status=status)).status, expected)
+
+    def test_an_optional_field_without_a_default_is_none_if_it_is_missing_or_null(self) -> None:
+        for given in ({}, {"note": None, "limit": None, "free": None}):
+            self.assertEqual(type_of(Notes, "").read(given, "status"), Notes(None, None, None))
+
+        class Noting(Plugin[Notes, Noted]):
+            name = "noting"
+            version = "1.0.0"
+            parent = CustomResource("example.com", "v1", "Noting")
+
+            def reconcile(self, request: Request[Notes, Noted]) -> Response[Noted]:
+                return Response(status=Noted([request.spec], request.status is not None))
+
+        first = call(Noting, parent({"note": None}))
+        self.assertEqual(first.status, {"notes": [{}], "again": False})
+        self.assertEqual(call(Noting, parent({}, status=first.status)).status, {"notes": [{}], "again": True})
 
     def test_config_is_read_and_a_wrong_one_is_failed(self) -> None:
         self.assertEqual(request_of(parent(), config={"region": "x"}).config(Config), Config("x", 3))
@@ -355,6 +385,57 @@ class ResponseTest(unittest.TestCase):
     def test_no_status_leaves_the_status_as_it_is(self) -> None:
         self.assertIsNone(call(returning(lambda request: Response()), parent()).status)
 
+    def test_what_is_no_text_fails_and_is_named(self) -> None:
+        error: Any = ValueError("wrong")
+        nothing: Any = None
+        for arguments, message in [
+            (
+                {"events": [Event.normal("A", "a"), Event.warning("B", error)]},
+                "events[1].message is ValueError, not a text",
+            ),
+            ({"events": [Event.normal(nothing, "a")]}, "events[0].reason is NoneType, not a text"),
+            (
+                {"requirements": [Requirement.named("a", Secret, nothing)]},
+                "requirements[0].name is NoneType, not a text",
+            ),
+            (
+                {"requirements": [Requirement.labelled("a", Secret, error)]},
+                "requirements[0].labels is ValueError, not a text",
+            ),
+            ({"requirements": [Requirement.named(error, Secret, "a")]}, "requirements[0].id is ValueError, not a text"),
+            (
+                {"requirements": [Requirement.named("a", Secret, "b", namespace=error)]},
+                "requirements[0].namespace is ValueError, not a text",
+            ),
+            ({"requirements": [Requirement.named("a", error, "b")]}, "requirements[0].kind is ValueError, not a kind"),
+            ({"conditions": [Condition("Ready", True, "A", error)]}, "a condition is not JSON: ValueError is not JSON"),
+        ]:
+            with self.subTest(message), self.assertRaises(Failed) as raised:
+                call(returning(lambda request, arguments=arguments: Response(**arguments)), parent())
+            self.assertEqual(raised.exception.message, message)
+
+    def test_texts_are_those_that_the_contract_can_express(self) -> None:
+        finalized: Any = [1]
+        reason: Any = Phase.RUNNING
+        response = call(
+            returning(lambda request: Response(events=[Event.normal(reason, "half: \ud800")], finalized=finalized)),
+            parent(),
+        )
+        self.assertEqual(response.events, [RawEvent("Normal", "Running", "half: ?")])
+        self.assertIs(response.finalized, True)
+
+    def test_a_duration_that_has_passed_is_0(self) -> None:
+        for duration, milliseconds in [
+            (-5, 0),
+            (timedelta(seconds=-1), 0),
+            (float("nan"), 0),
+            (0.0014, 1),
+            (float("inf"), 2**63),
+        ]:
+            response = call(returning(lambda request, duration=duration: Response(requeue=duration)), parent())
+            self.assertEqual(response.requeue, milliseconds)
+        self.assertEqual(Retry("waiting", -1).after, 0.0)
+
     def test_options_of_a_child_are_annotations(self) -> None:
         pod = Pod("a", annotations={"x": "y"})
         response = call(returning(lambda request: Response(children=[retain(force_ownership(pod))])), parent())
@@ -407,6 +488,8 @@ class FailureTest(unittest.TestCase):
         self.assertEqual(Invalid("spec.a", "is wrong").message, "spec.a: is wrong")
         self.assertEqual(Retry("waiting", timedelta(seconds=2)).after, 2.0)
         self.assertEqual(pickle.loads(pickle.dumps(Invalid("a", "b"))).message, "a: b")
+        error: Any = ValueError("half: \ud800")
+        self.assertEqual([Failed(error).message, str(Retry(error, 1))], ["half: ?"] * 2)
 
     def test_a_deep_recursion_has_the_ends_of_its_stack(self) -> None:
         def deep() -> None:
@@ -451,9 +534,11 @@ class HostTest(unittest.TestCase):
     def test_calls_of_the_host_are_recorded(self) -> None:
         def respond(request: Request[Spec, Status]) -> Response[Status]:
             log.info("seen", pods=3, ok=True)
-            log.error("wrong")
+            log.error(ValueError("wrong: \ud800"))
+            for write in (log.trace, log.debug, log.warn):
+                write(7, phase=Phase.RUNNING)
             span.attribute("phase", Phase.RUNNING.value)
-            span.event("applied", count=1)
+            span.event(Phase.RUNNING, count=1)
             measure("pods", 2, phase="Running")
             return Response(
                 children=[ConfigMap("a", data={"time": clock.timestamp(), "random": random_bytes(4).hex()})]
@@ -464,11 +549,12 @@ class HostTest(unittest.TestCase):
             [(line.level, line.message, line.fields) for line in response.logs],
             [
                 ("info", "seen", {"pods": "3", "ok": "true"}),
-                ("error", "wrong", {}),
+                ("error", "wrong: ?", {}),
+                *((level, "7", {"phase": "Running"}) for level in ("trace", "debug", "warn")),
             ],
         )
         self.assertEqual(response.span_attributes, {"phase": "Running"})
-        self.assertEqual(response.span_events, ["applied"])
+        self.assertEqual(response.span_events, ["Running"])
         [measured] = response.measurements
         self.assertEqual((measured.metric, measured.value, measured.labels), ("pods", 2.0, {"phase": "Running"}))
         self.assertEqual(response.children[0]["data"], {"time": "2026-02-03T04:05:06Z", "random": "01020304"})

@@ -89,6 +89,7 @@ class Spec:
     step: Annotated[int, Range(min=0), MultipleOf(5)]
     time: Annotated[str, Format("date-time")]
     ruled: Annotated[str, Rule("self != 'x'", "not x", field_path=".y")]
+    seen: list[Seen]
     maybe: Annotated[str | None, Length(max=3)] = None
     also_maybe: Annotated[str, Length(max=3)] | None = None
     default_level: Level = Level.LOW
@@ -97,7 +98,16 @@ class Spec:
 
 
 @dataclasses.dataclass
+class Seen:
+    name: str
+    note: str | None
+    limit: Annotated[str | None, Length(max=3)]
+    free: Any
+
+
+@dataclasses.dataclass
 class Status:
+    seen: list[Seen]
     nodes: list[Node] = dataclasses.field(default_factory=list)
     when: Annotated[str | None, Format("date-time")] = None
 
@@ -225,8 +235,14 @@ class SchemaTest(unittest.TestCase):
     def test_a_status_has_neither_defaults_nor_required_fields_and_has_those_of_the_host(self) -> None:
         status = self.version["schema"]["openAPIV3Schema"]["properties"]["status"]
         self.assertNotIn("required", status)
-        self.assertEqual(list(status["properties"]), ["nodes", "when", "observedGeneration", "conditions"])
+        self.assertEqual(list(status["properties"]), ["seen", "nodes", "when", "observedGeneration", "conditions"])
         self.assertNotIn("default", status["properties"]["nodes"])
+
+    def test_fields_without_a_default_are_required_in_a_status_unless_they_may_be_none(self) -> None:
+        status = self.version["schema"]["openAPIV3Schema"]["properties"]["status"]
+        self.assertEqual(status["properties"]["seen"]["items"]["required"], ["name"])
+        written = self.spec["properties"]["seen"]["items"]["required"]
+        self.assertEqual(written, ["name", "note", "limit", "free"], "a user may write null")
 
     def test_columns_take_the_type_of_their_field(self) -> None:
         columns = {column["name"]: column["type"] for column in self.version["additionalPrinterColumns"]}

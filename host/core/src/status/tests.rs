@@ -112,6 +112,10 @@ fn r12_reconciling_and_stalled_are_present_only_while_they_are_true() {
 fn r12_response_replaces_the_plugins_fields() {
     let status = after(&json!({"old": 1}), Some(&json!({"new": 1})), &applied()).expect("differs");
     assert_eq!((&status["old"], &status["new"]), (&json!(null), &json!(1)));
+    // Conditions alone are a status whose other fields are all absent.
+    let conditions = json!({"conditions": [{"type": "Scaled", "status": "True"}]});
+    let status = after(&json!({"old": 1}), Some(&conditions), &applied()).expect("differs");
+    assert_eq!((&status["old"], types(&status)), (&json!(null), vec!["Ready", "Scaled"]));
 }
 
 #[test]

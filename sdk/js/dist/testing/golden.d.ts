@@ -11,6 +11,8 @@
  * ```
  *
  * `scale-up.answer.yaml` is the response. `UPDATE_EXPECT=1 node --test` writes it, for review.
+ *
+ * `windlass test --cases` reads the same files. No case has a namespace that is being deleted: test such a call with `call`.
  */
 import type { Plugin } from '../plugin.js';
 import { type CallOptions } from './index.js';

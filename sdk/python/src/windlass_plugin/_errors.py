@@ -6,6 +6,8 @@ import itertools
 import sys
 import types
 
+from ._host import text
+
 
 def summary(error: BaseException) -> str:
     """Return one line for the parent's condition: the exception, and where in the plugin it was raised."""
@@ -41,8 +43,8 @@ _SDK = "windlass_plugin/"
 
 def _title(error: BaseException) -> str:
     name = type(error).__qualname__
-    text = str(error)
-    return f"{name}: {text}" if text else name
+    message = text(error)
+    return f"{name}: {message}" if message else name
 
 
 def _places(traceback: types.TracebackType | None) -> list[str]:

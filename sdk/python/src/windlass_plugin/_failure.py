@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typing
 
+from ._host import text
+
 if typing.TYPE_CHECKING:
     from datetime import timedelta
 
@@ -18,8 +20,8 @@ class Failure(Exception):
     """The message for users."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = text(message)
+        super().__init__(self.message)
 
 
 class Invalid(Failure):
@@ -45,7 +47,7 @@ class Invalid(Failure):
 class Retry(Failure):
     """The plugin waits for something, which the message names.
 
-    The host calls again after `after` (seconds, or a `timedelta`), at least one second.
+    The host calls again after `after` (seconds, or a `timedelta`), at least one second. A negative time is 0.
     """
 
     after: float
@@ -60,9 +62,14 @@ class Failed(Failure):
     """Any other failure. The host calls again with exponential backoff."""
 
 
+# In milliseconds, the contract has 64 bits for it.
+_LONGEST = 2.0**63 / 1000
+
+
 def seconds(duration: timedelta | float) -> float:
-    """Seconds of a duration."""
-    return float(duration) if isinstance(duration, (int, float)) else duration.total_seconds()
+    """Seconds of a duration. A negative one, as of a time that has passed, is 0."""
+    number = float(duration) if isinstance(duration, (int, float)) else duration.total_seconds()
+    return min(max(0.0, number), _LONGEST)
 
 
 def milliseconds(duration: timedelta | float) -> int:

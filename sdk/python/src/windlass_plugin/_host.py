@@ -60,8 +60,15 @@ current: Host = NoHost()
 
 def pairs(fields: typing.Mapping[str, object]) -> Pairs:
     """Return fields as texts."""
-    return [(name, _text(value)) for name, value in fields.items()]
+    return [(text(name), text(value)) for name, value in fields.items()]
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def text(value: object) -> str:
+    """Return the text of a value: the bindings trap on values of other types, and on halves of surrogate pairs."""
+    plain = value if isinstance(value, str) else str(value)
+    return utf8(plain.lower() if isinstance(value, bool) else plain)
+
+
+def utf8(value: str) -> str:
+    """Return a text that UTF-8 can encode: halves of surrogate pairs become question marks."""
+    return value.encode(errors="replace").decode()

@@ -161,7 +161,15 @@ class Plugin(typing.Generic[Spec, Status]):
     related: typing.ClassVar[typing.Sequence[Kind]] = ()
     """The kinds that requirements may name. The plugin reads such objects and does not own them."""
     finalizes: typing.ClassVar[bool] = False
-    """Whether parents get a finalizer, and the plugin is called to clean up (`Request.is_finalizing`)."""
+    """Whether parents get a finalizer, and the plugin is called to clean up (`Request.is_finalizing`).
+
+    Their spec may be invalid, and then reading it fails: a method that begins with `spec = request.spec` blocks the deletion
+    of such a parent. Clean up before the spec is read:
+
+        if request.is_finalizing:
+            return Response(finalized=True)
+        spec = request.spec
+    """
     resync: typing.ClassVar[timedelta | float | None] = None
     """Time between reconciles of a parent while nothing changes, in seconds or as a `timedelta`; the host adds jitter."""
     config: typing.ClassVar[type | None] = None

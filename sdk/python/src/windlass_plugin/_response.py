@@ -7,6 +7,7 @@ import typing
 
 from ._contract import RawEvent, RawRequirement, RawResponse
 from ._failure import Failed, milliseconds
+from ._host import utf8
 from ._json import Json, encode, plain
 from ._request import Request
 from ._status import Condition, PhaseStatus
@@ -87,9 +88,12 @@ class Response(typing.Generic[Status]):
     children: list[object]
     """All desired children. A live child that is missing here is deleted."""
     status: Status | None
-    """The plugin's part of the parent's status; None leaves it as it is."""
+    """The plugin's part of the parent's status, with all of its fields.
+
+    None without conditions leaves the status as it is. Conditions alone remove its other fields.
+    """
     conditions: list[Condition]
-    """Conditions of the parent's status."""
+    """Conditions of the parent's status, all of them: they are returned together with `status`."""
     requeue: timedelta | float | None
     """Time until the next reconcile, in seconds or as a `timedelta`; None for the resync interval."""
     events: list[Event]
@@ -116,8 +120,11 @@ class Response(typing.Generic[Status]):
         can make an optional child; fields that are None are left out too. `retain` and `force_ownership` are options of a
         child.
 
-        `requeue` is in seconds or a `timedelta`, at least one second; by default it is the resync interval. Changes of the
-        parent, its children and its related objects reconcile earlier.
+        `status` and `conditions` are the whole status of the plugin. Without both, the status stays as it is; conditions
+        alone remove its other fields.
+
+        `requeue` is in seconds or a `timedelta`, at least one second (a negative time is 0); by default it is the resync
+        interval. Changes of the parent, its children and its related objects reconcile earlier.
 
         `requirements` are all of them in every response, also those that the host has served.
         """
@@ -158,14 +165,14 @@ class Response(typing.Generic[Status]):
         return self
 
     def raw(self) -> RawResponse:
-        """Return the response of the contract. Raises `Failed` if something is not JSON."""
+        """Return the response of the contract. Raises `Failed` if something is not JSON, or not the text that it must be."""
         return RawResponse(
             children=[_encoded(child, "a child") for child in self.children if child is not None],
             status=self._status(),
             requeue=None if self.requeue is None else milliseconds(self.requeue),
-            events=[RawEvent("Warning" if e.is_warning else "Normal", e.reason, e.message) for e in self.events],
-            requirements=[RawRequirement(r.id, r.kind, r.namespace, r.by, r.value) for r in self.requirements],
-            finalized=self.finalized,
+            events=[_event(event, f"events[{index}]") for index, event in enumerate(self.events)],
+            requirements=[_requirement(each, f"requirements[{index}]") for index, each in enumerate(self.requirements)],
+            finalized=bool(self.finalized),
         )
 
     def _status(self) -> bytes | None:
@@ -175,8 +182,35 @@ class Response(typing.Generic[Status]):
         if not isinstance(status, dict):
             raise Failed("the status is not a JSON object")
         if self.conditions:
-            status["conditions"] = plain(self.conditions)
+            status["conditions"] = _plain(self.conditions, "a condition")
         return _encoded(status, "the status")
+
+
+def _event(event: Event, path: str) -> RawEvent:
+    return RawEvent(
+        "Warning" if event.is_warning else "Normal",
+        _text(event.reason, f"{path}.reason"),
+        _text(event.message, f"{path}.message"),
+    )
+
+
+def _requirement(requirement: Requirement, path: str) -> RawRequirement:
+    if not isinstance(requirement.kind, Kind):
+        raise Failed(f"{path}.kind is {type(requirement.kind).__name__}, not a kind")
+    return RawRequirement(
+        _text(requirement.id, f"{path}.id"),
+        requirement.kind,
+        None if requirement.namespace is None else _text(requirement.namespace, f"{path}.namespace"),
+        requirement.by,
+        _text(requirement.value, f"{path}.{requirement.by}"),
+    )
+
+
+def _text(value: object, path: str) -> str:
+    """Check a text: the bindings trap on values of other types."""
+    if not isinstance(value, str):
+        raise Failed(f"{path} is {type(value).__name__}, not a text")
+    return utf8(value)
 
 
 def retain(child: object) -> dict[str, Json]:

@@ -245,7 +245,10 @@ class Struct(Type):
             schema["description"] = text
         if properties:
             schema["properties"] = properties
-        required = [field.name for field in self._fields if field.default is None]
+        # `plain` leaves out a field that is None, so a status need not have it.
+        required = [
+            field.name for field in self._fields if field.default is None and not (written and _allows_none(field.type))
+        ]
         if required:
             schema["required"] = required
         for constraint in [*rules, *of_class(self._class)]:
@@ -253,7 +256,11 @@ class Struct(Type):
         return schema
 
     def read(self, value: Json, path: str) -> Json:
-        """Read an object. Fields that the class does not have are ignored, and null is like a field that is missing."""
+        """Read an object.
+
+        Fields that the class does not have are ignored, and null is like a field that is missing: the field has its default,
+        or None if its type allows that.
+        """
         if type(value) is not dict:
             raise _is_not("an object", value, path)
         arguments = {}
@@ -262,11 +269,19 @@ class Struct(Type):
             if item is not None:
                 arguments[attribute] = inner.read(item, f"{path}.{name}" if path else name)
             elif default is None:
-                raise Invalid(f"{path}.{name}" if path else name, "is required")
+                if not _allows_none(inner):
+                    raise Invalid(f"{path}.{name}" if path else name, "is required")
+                arguments[attribute] = None
         try:
             return self._class(**arguments)
         except ValueError as error:
             raise Invalid(path, str(error)) from error
+
+
+def _allows_none(of: Type) -> bool:
+    if isinstance(of, _Constrained):
+        return _allows_none(of._inner)
+    return isinstance(of, _Optional) or type(of) is Type
 
 
 def _default(field: dataclasses.Field[Json]) -> typing.Callable[[], Json] | None:

@@ -164,7 +164,7 @@ def _admission_request(request: typing.Any, plugin: type[_plugin.AnyPlugin]) -> 
 
 def _verdict(response: admission.AdmissionResponse) -> typing.Any:
     if isinstance(response, admission.Deny):
-        return exports.admission.Verdict_Deny(response.message)
+        return exports.admission.Verdict_Deny(_host.text(response.message))
     if isinstance(response, admission.Replace):
         return exports.admission.Verdict_Replace(_json.encode(response.object))
-    return exports.admission.Verdict_Allow(response.warnings)
+    return exports.admission.Verdict_Allow([_host.text(warning) for warning in response.warnings])

@@ -14,13 +14,12 @@ from . import _host
 
 def attribute(key: str, value: object) -> None:
     """Set an attribute of the call's span, to the text of a value."""
-    [(_, text)] = _host.pairs({key: value})
-    _host.current.span_attribute(key, text)
+    _host.current.span_attribute(_host.text(key), _host.text(value))
 
 
 def event(name: str, /, **attributes: object) -> None:
     """Add an event to the call's span, with the texts of the attributes' values."""
-    _host.current.span_event(name, _host.pairs(attributes))
+    _host.current.span_event(_host.text(name), _host.pairs(attributes))
 
 
 def measure(metric: str, value: float, /, **labels: object) -> None:
@@ -28,4 +27,4 @@ def measure(metric: str, value: float, /, **labels: object) -> None:
 
     `value` is in the unit of the metric. The host drops metrics and labels that the plugin does not declare.
     """
-    _host.current.measure(metric, float(value), _host.pairs(labels))
+    _host.current.measure(_host.text(metric), float(value), _host.pairs(labels))

@@ -185,10 +185,11 @@ mod tests {
         let mut requests = HashSet::new();
         for (name, request, response) in windlass_conformance::probe() {
             let parsed = |text| serde_saphyr::from_str::<Value>(text).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let (request, response) = (parsed(request), parsed(response));
+            let (mut request, response) = (parsed(request), parsed(response));
             assert!(response.is_object(), "{name} has no response");
+            Golden::new(request.clone()).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+            request.as_object_mut().expect("a case is an object").remove("description");
             assert!(requests.insert(request.to_string()), "{name} is another case again");
-            Golden::new(request).unwrap_or_else(|error| panic!("{name}: {error:#}"));
         }
         assert!(requests.len() > 40, "{}", requests.len());
     }
