@@ -88,6 +88,8 @@ pub mod parent_condition {
     pub const RECONCILING: &str = "Reconciling";
     /// The host does not try again before the parent or the plugin changes (kstatus). Present only while true.
     pub const STALLED: &str = "Stalled";
+    /// Deletions of children stay blocked while `Ready` reports another problem. Present only while true.
+    pub const DELETIONS_BLOCKED: &str = "DeletionsBlocked";
 }
 
 /// Reasons of the events on a Plugin.

@@ -97,7 +97,7 @@ pub enum ParentReason {
     HostNamespace,
     /// The desired state is applied.
     Succeeded,
-    /// The plugin reports the spec as invalid; it is not called again before the parent changes.
+    /// The plugin reports the spec as invalid; it is called again when the parent changes, or with backoff while it is deleted.
     InvalidSpec,
     /// The plugin asks to be called again later.
     Waiting,

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
-use windlass_core::guard::ParentDeletions;
+use windlass_core::guard::{BlockReason, ParentDeletions};
 use windlass_core::ids::{ObjectKey, Uid};
+use windlass_core::object::Object;
 use windlass_core::reason::ParentReason;
 
 use super::failures::{Failures, Sums};
@@ -102,6 +103,13 @@ impl Record {
         if !deletions.is_empty() {
             self.rare().deletions = deletions;
         }
+    }
+
+    /// Why the deletions of the parent's children stay blocked after a reconcile that made a plan (`is_planned`) or none.
+    pub fn stays_blocked(&self, parent: &Object, is_planned: bool) -> Option<BlockReason> {
+        let none = ParentDeletions::default();
+        let deletions = self.rare.as_ref().map_or(&none, |rare| &rare.deletions);
+        deletions.stays_blocked(parent, is_planned)
     }
 
     /// Whether the API server refused a child of this parent, because its namespace is being deleted.

@@ -17,7 +17,7 @@ use windlass_core::outcome::{Outcome, Problem, WriteProblem};
 use windlass_core::plan::{self, ChildId, Plan, Write};
 use windlass_core::snapshot::Snapshot;
 
-use super::apply::Applied;
+use super::applied::Applied;
 use super::ending::Attempt;
 use super::{Reconciler, id_of_parent, spans};
 use crate::live::Live;

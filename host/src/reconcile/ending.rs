@@ -9,7 +9,7 @@ use windlass_core::outcome::{Outcome, Problem, Requeue};
 use windlass_core::reason::ParentReason;
 use windlass_core::snapshot::Snapshot;
 
-use super::apply::Applied;
+use super::applied::Applied;
 use crate::cluster::writer::Written;
 use crate::live::steady::Inputs;
 

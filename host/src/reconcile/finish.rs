@@ -12,7 +12,7 @@ use windlass_core::reason::ParentReason;
 use windlass_core::recent::{Decision, StatusResult};
 use windlass_core::snapshot::Snapshot;
 
-use super::apply::Applied;
+use super::applied::Applied;
 use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest};
 use super::journal::Journal;
 use super::report::{Happened, Reported};
@@ -87,7 +87,14 @@ impl Reconciler {
 
     fn finish_finalizer(&self, live: &Live, changed: FinalizerChanged, journal: &mut Journal) -> Requeue {
         let FinalizerChanged { snapshot, written, removed } = changed;
-        end(journal, if removed.is_none() { "finalizer_added" } else { "finalizer_removed" });
+        let (outcome, noted) = match &removed {
+            None => ("finalizer_added", "finalizer_added"),
+            Some((FinalizerEnd::CleanedUp, _)) => ("finalizer_removed", "finalizer_removed"),
+            Some((FinalizerEnd::Skipped, _)) => ("finalizer_removed", "finalizer_skipped"),
+            Some((FinalizerEnd::NamespaceTerminating(_), _)) => ("finalizer_removed", "finalizer_abandoned"),
+        };
+        set_span_outcome(outcome);
+        journal.end(noted, "");
         if written.is_none() {
             // The parent is gone, as the cache will show.
             return Requeue::Pause(CACHE_LAG);
@@ -105,22 +112,20 @@ impl Reconciler {
     /// Writes the status, emits the events, and remembers what was written and what need not be repeated.
     async fn finish_report(&self, live: &Live, report: Report, journal: &mut Journal) -> Requeue {
         let Report { snapshot, is_sweep, attempt, inputs, is_long_wait, is_unshown } = report;
-        let Attempt { part, applied, mut outcome, is_planned, silent, events, .. } = attempt;
+        let Attempt { part, applied, outcome, is_planned, silent, events, .. } = attempt;
         let key = &snapshot.parent.key;
         if !is_planned {
             self.queue_consequences(live, live.state.unplanned(key));
         }
-        if snapshot.parent.deleting {
-            outcome = outcome.while_finalizing();
-        }
-        set_span_outcome(outcome.reason.as_str());
-        if !silent && is_failing(&outcome) {
-            log_failure(live, &snapshot.parent_ref, outcome.reason, &outcome.message);
-        }
+        let mut outcome = completed(live, &snapshot, outcome, is_planned);
         count(live, (&outcome, silent), &applied.changes);
         let is_applied = outcome.progress == Progress::Applied;
         let reported =
             if silent { Reported::default() } else { self.report(live, &snapshot, part.as_ref(), &mut outcome).await };
+        set_span_outcome(outcome.reason.as_str());
+        if !silent && is_failing(&outcome) {
+            log_failure(live, &snapshot.parent_ref, outcome.reason, &outcome.message);
+        }
         self.reporter.emit(
             live,
             &snapshot,
@@ -185,13 +190,26 @@ impl Reconciler {
         if let (Some(_), Some(WriteProblem::Rejected { code, message, .. })) = (part, &reported.failed)
             && *code != 404
         {
-            *outcome = Outcome::from(&Problem::StatusRejected(message.clone()));
+            // Another problem stays the one that is reported: a block of deletions must survive a restart.
+            if outcome.progress == Progress::Applied {
+                *outcome = Outcome::from(&Problem::StatusRejected(message.clone()));
+            }
             reported =
                 self.reporter.report(live, snapshot, None, outcome, &self.breaker).instrument(span.clone()).await;
         }
         span.record("windlass.status_written", reported.failed.is_none() && reported.written.is_some());
         reported
     }
+}
+
+/// The outcome as the status of this parent reports it, after a reconcile that made a plan (`is_planned`) or none.
+fn completed(live: &Live, snapshot: &Snapshot, outcome: Outcome, is_planned: bool) -> Outcome {
+    let parent = &snapshot.parent;
+    if parent.deleting {
+        return outcome.while_finalizing();
+    }
+    let blocked = live.records.with(&parent.key, |record| record.stays_blocked(parent, is_planned));
+    Outcome { blocked, ..outcome }
 }
 
 /// What the host did in a reconcile with this outcome.

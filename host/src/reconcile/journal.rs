@@ -15,14 +15,14 @@ use windlass_core::parent::ParentRef;
 use windlass_core::recent::{Call, Decision, KeptResult, Reconciled};
 use windlass_core::snapshot::Snapshot;
 
-use super::apply::Applied;
+use super::applied::Applied;
 use crate::live::Live;
 use crate::queue::Trigger;
 
 /// The outcome of a round after which the plugin is called again, with the related objects that it required.
 const CALLED_AGAIN: &str = "CalledAgain";
 
-/// What one reconcile did so far. Without recent calls, nothing is noted.
+/// What one reconcile did so far. Without recent calls, nothing is kept.
 pub(super) struct Journal {
     is_on: bool,
     at: Timestamp,
@@ -73,7 +73,7 @@ impl Journal {
         });
     }
 
-    /// Notes the writes before the finalizer is removed, which is all that the end of the reconcile tells.
+    /// Notes the writes of a reconcile that ends with the removal of the finalizer: that ending does not contain them.
     pub fn note_writes(&mut self, applied: &Applied) {
         if self.is_on {
             self.decision.changes = applied.changes.clone();
@@ -96,7 +96,13 @@ impl Journal {
     /// Notes the outcome that the host reports for a parent.
     pub fn report(&mut self, parent: &ParentRef, decision: impl FnOnce() -> Decision) {
         if self.is_on {
+            let Decision { mut changes, mut failed, .. } = std::mem::take(&mut self.decision);
             self.decision = decision();
+            // Writes were noted, and then the removal of the finalizer failed.
+            if self.decision.changes.is_empty() && self.decision.failed.is_empty() {
+                std::mem::swap(&mut self.decision.changes, &mut changes);
+                std::mem::swap(&mut self.decision.failed, &mut failed);
+            }
             self.parent = Some(parent.clone());
             self.is_notable = true;
         }

@@ -118,7 +118,7 @@ impl Reporter {
         let Some(changed) = next(outcome) else { return Reported::default() };
         let thrashing = || {
             let itself = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
-            Outcome::from(&Problem::Thrashing(vec![(itself, PACE)]))
+            Outcome { blocked: outcome.blocked, ..Outcome::from(&Problem::Thrashing(vec![(itself, PACE)])) }
         };
         let wanted = || {
             let says_all = next(&thrashing()).is_none();

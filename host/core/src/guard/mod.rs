@@ -79,7 +79,8 @@ pub enum BlockReason {
 }
 
 impl BlockReason {
-    /// The reason of the parent's condition `Stalled`, by which a later process knows why deletions are blocked.
+    /// The reason of the parent's condition `Stalled` or `DeletionsBlocked`, by which a later process knows why deletions
+    /// are blocked.
     pub fn reason(self) -> ParentReason {
         match self {
             Self::Inputs => ParentReason::SpecUnchanged,
@@ -256,10 +257,18 @@ impl ParentDeletions {
 
     /// Why the parent's deletions are blocked already, according to this process or to the parent's status.
     fn blocked(&self, parent: &Object) -> Option<BlockReason> {
-        match &self.blocked {
-            Some(blocked) if blocked.uid == parent.uid => Some(blocked.because),
-            Some(_) | None => blocked_in_status(parent),
-        }
+        self.decided(parent).or_else(|| blocked_in_status(parent))
+    }
+
+    /// Why the parent's deletions are blocked, according to the last plan of this process.
+    fn decided(&self, parent: &Object) -> Option<BlockReason> {
+        self.blocked.as_ref().filter(|blocked| blocked.uid == parent.uid).map(|blocked| blocked.because)
+    }
+
+    /// Why the parent's deletions stay blocked after a reconcile. A reconcile that made a plan has decided about them;
+    /// otherwise an earlier block stays.
+    pub fn stays_blocked(&self, parent: &Object, is_planned: bool) -> Option<BlockReason> {
+        if is_planned { self.decided(parent) } else { self.blocked(parent) }
     }
 
     /// Returns the deletions as blocked if they are not allowed and exceed the limit, or did before.
@@ -461,12 +470,14 @@ fn blocked_in_status(parent: &Object) -> Option<BlockReason> {
     let status = observed(parent);
     let reason = |kind| reason_of(&status, kind).and_then(|reason| reason.parse::<ParentReason>().ok());
     // A plugin may have a condition of its own with that reason; the host's block is `Stalled`.
-    if reason(parent_condition::READY) != Some(ParentReason::DeletionBlocked)
-        || !is_true(&status, parent_condition::STALLED)
-    {
-        return None;
-    }
-    match reason(parent_condition::STALLED) {
+    let is_reported = reason(parent_condition::READY) == Some(ParentReason::DeletionBlocked)
+        && is_true(&status, parent_condition::STALLED);
+    let kind = match is_reported {
+        true => parent_condition::STALLED,
+        false if is_true(&status, parent_condition::DELETIONS_BLOCKED) => parent_condition::DELETIONS_BLOCKED,
+        false => return None,
+    };
+    match reason(kind) {
         Some(ParentReason::BlockedAtPlugin) => None,
         Some(ParentReason::ComponentChanged) => Some(BlockReason::NewComponent),
         Some(ParentReason::NotSelected) => Some(BlockReason::Left),

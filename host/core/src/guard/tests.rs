@@ -7,7 +7,7 @@ use super::*;
 use crate::desired::Desired;
 use crate::fixtures::{created, object, parent_ref, parent_with, pod, status_after, validate};
 use crate::ids::{Gvk, ObjectKey, Uid};
-use crate::outcome::{Outcome, Problem};
+use crate::outcome::{Outcome, Problem, SuspendedBy};
 use crate::plan::plan;
 use crate::snapshot::Snapshot;
 
@@ -121,6 +121,42 @@ fn r09_blocked_deletions_stay_blocked_when_creates_make_them_a_smaller_share() {
     check(&mut parents, 4, &unchanged);
     parents.0.clear();
     assert_eq!(check(&mut parents, 12, &unchanged), None);
+}
+
+#[test]
+fn r09_block_survives_a_restart_after_a_reconcile_that_ended_before_its_plan() {
+    let unchanged = json!({"observedGeneration": 3});
+    let mut parents = Parents::default();
+    let first = snapshot(4, &unchanged, "");
+    let rename_all = |snapshot: &Snapshot| plan(snapshot, &desired_pods(&[4, 5, 6, 7, 8, 9, 10, 11]));
+    let blocked = apply_guard_in(&mut parents, DeletionGuard::default(), &first, &mut rename_all(&first));
+    assert!(blocked.is_some());
+    let deletions = parents.of(&first);
+    assert_eq!(deletions.stays_blocked(&first.parent, true), Some(BlockReason::Inputs));
+
+    // Two outcomes without a plan: the second is of another process.
+    let mut status = unchanged.clone();
+    for deletions in [deletions, &mut ParentDeletions::default()] {
+        let parent = snapshot(12, &status, "").parent;
+        let suspended = Outcome {
+            blocked: deletions.stays_blocked(&parent, false),
+            ..Outcome::from(&Problem::Suspended(SuspendedBy::Parent))
+        };
+        status["conditions"] = status_after(&suspended, None)["conditions"].clone();
+        assert_eq!(status["conditions"][0]["reason"], "Suspended");
+        assert_eq!(status["conditions"][1]["type"], "DeletionsBlocked");
+        assert_eq!(status["conditions"][1]["reason"], "SpecUnchanged");
+    }
+    let later = snapshot(12, &status, "");
+    let mut parents = Parents::default();
+    let still = apply_guard_in(&mut parents, DeletionGuard::default(), &later, &mut rename_all(&later));
+    assert!(still.is_some(), "4 of 12 are few, but were blocked before");
+
+    // A plan without deletions ends the block.
+    let nothing = apply_guard_in(&mut parents, DeletionGuard::default(), &later, &mut Plan::default());
+    assert_eq!((nothing, parents.of(&later).stays_blocked(&later.parent, true)), (None, None));
+    let applied = status_after(&Outcome::applied(12, None), None);
+    assert_eq!(applied["conditions"].as_array().map(Vec::len), Some(1), "Ready alone: {applied:#}");
 }
 
 #[test]

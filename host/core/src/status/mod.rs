@@ -48,8 +48,12 @@ fn shows(observed: &Map, next: &Map) -> bool {
     })
 }
 
-/// The host's conditions, followed by the plugin's other conditions in the plugin's order. `Reconciling` and `Stalled`
-/// are present only while they are true, as kstatus defines them ("abnormal-true"). In steady state, `Ready` is the
+/// Message of the condition of the same name.
+const DELETIONS_BLOCKED: &str = "Deletions of children stay blocked until a user allows them. The condition Ready will name \
+                                 the children and the command, once the problem that it reports now is solved";
+
+/// The host's conditions, followed by the plugin's other conditions in the plugin's order. All but `Ready` are
+/// present only while they are true, as kstatus defines them ("abnormal-true"). In steady state, `Ready` is the
 /// host's only condition. `base` is the plugin's part of this response if `fresh`, otherwise the present status, whose
 /// other conditions stay.
 fn merge(base: &Map, fresh: bool, outcome: &Outcome, generation: Option<i64>) -> Vec<Map> {
@@ -69,7 +73,13 @@ fn merge(base: &Map, fresh: bool, outcome: &Outcome, generation: Option<i64>) ->
     };
     let mut all = vec![ready];
     all.extend(abnormal.map(|kind| host(kind, "True", outcome.cause)));
-    let hosts_alone = [parent_condition::RECONCILING, parent_condition::STALLED].map(Some);
+    // Otherwise `Ready` and `Stalled` report the block.
+    if let Some(because) = outcome.blocked.filter(|_| outcome.reason != ParentReason::DeletionBlocked) {
+        let (kind, reason) = (parent_condition::DELETIONS_BLOCKED, because.reason().as_str());
+        all.push(condition(kind, "True", reason, DELETIONS_BLOCKED, generation));
+    }
+    let hosts_alone =
+        [parent_condition::RECONCILING, parent_condition::STALLED, parent_condition::DELETIONS_BLOCKED].map(Some);
     for own in conditions_of(base) {
         let known = all.iter().any(|condition| type_of(condition) == type_of(own));
         if !known && !hosts_alone.contains(&type_of(own)) {

@@ -63,6 +63,17 @@ fn r09_deletions_after_a_change_of_a_related_object_are_blocked_until_a_user_all
     input(&["a"]);
     let first = hash(&wait_blocked(&ns, &puppet, mark));
 
+    // Another outcome does not hide the block, which the next process of the host must know.
+    puppet.kubectl("annotate", &["windlass.dev/suspend=true"]);
+    let suspended = puppet.wait_reason("Suspended");
+    assert_eq!(suspended.status, "False");
+    puppet.wait(|puppet| condition(puppet, "DeletionsBlocked").reason == "SpecUnchanged");
+    puppet.kubectl("annotate", &["windlass.dev/suspend-"]);
+    puppet.wait(|puppet| {
+        let types = puppet["status"]["conditions"].as_array().expect("conditions").iter().map(|one| &one["type"]);
+        condition(puppet, "Ready").reason == "DeletionBlocked" && types.eq(["Ready", "Stalled"])
+    });
+
     // The annotation allows exactly that plan.
     input(&["b"]);
     let ready = puppet.wait(|puppet| {
