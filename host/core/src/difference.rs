@@ -1,5 +1,7 @@
 //! The differences of two JSON documents, field by field.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::json::{Map, Value, parse};
@@ -36,7 +38,7 @@ impl std::fmt::Display for Difference {
 }
 
 /// The fields in which two documents differ, except those for which `is_ignored` returns true; in the order of their names. Numbers
-/// are compared as written.
+/// are compared as decimals. If named items of a list are in another order, the list differs, and its values are the names.
 pub fn differences(old: &Value, new: &Value, is_ignored: impl Fn(&str) -> bool) -> Vec<Difference> {
     let mut found = Vec::new();
     compare(String::new(), (Some(old), Some(new)), &is_ignored, &mut found);
@@ -49,8 +51,9 @@ pub fn differences(old: &Value, new: &Value, is_ignored: impl Fn(&str) -> bool) 
 pub fn changed_fields(before: &[u8], after: &[u8], max: usize) -> Vec<String> {
     let (Ok(before), Ok(after)) = (parse(before, DEPTH), parse(after, DEPTH)) else { return Vec::new() };
     let found = differences(&before, &after, is_bookkeeping).into_iter();
+    let is_in_status = |path: &str| path.starts_with("status.") || path.starts_with("status[");
     let mut paths: Vec<_> =
-        found.map(|one| if one.path.starts_with("status.") { "status".to_owned() } else { one.path }).collect();
+        found.map(|one| if is_in_status(&one.path) { "status".to_owned() } else { one.path }).collect();
     paths.dedup();
     paths.truncate(max);
     paths
@@ -81,14 +84,20 @@ fn compare(
     } else if let Some((old, new)) = lists {
         match (named(old), named(new)) {
             (Some(old), Some(new)) => {
-                let is_in = |list: &[(String, &Value)], name: &str| list.iter().any(|(other, _)| other == name);
-                let added = new.iter().filter(|(name, _)| !is_in(&old, name));
+                let (in_old, in_new) = (by_name(&old), by_name(&new));
+                let kept = |list: &[(&str, &Value)], other: &HashMap<&str, &Value>| -> Vec<Value> {
+                    list.iter()
+                        .filter(|(name, _)| other.contains_key(name))
+                        .map(|(name, _)| Value::from(*name))
+                        .collect()
+                };
+                let (before, after) = (Value::from(kept(&old, &in_new)), Value::from(kept(&new, &in_old)));
+                if before != after {
+                    found.push(Difference { path: path.clone(), old: Some(shown(&before)), new: Some(shown(&after)) });
+                }
+                let added = new.iter().filter(|(name, _)| !in_old.contains_key(name));
                 for (name, _) in old.iter().chain(added) {
-                    let of = |list: &[(String, &Value)]| list.iter().position(|(other, _)| other == name);
-                    let pair = (
-                        of(&old).and_then(|at| old.get(at)).map(|(_, item)| *item),
-                        of(&new).and_then(|at| new.get(at)).map(|(_, item)| *item),
-                    );
+                    let pair = (in_old.get(name).copied(), in_new.get(name).copied());
                     compare(format!("{path}[{name}]"), pair, is_ignored, found);
                 }
             }
@@ -119,17 +128,18 @@ fn identity(item: &Map) -> Option<&'static str> {
 }
 
 /// The items of a list with their names, if each has one of its own.
-fn named(list: &[Value]) -> Option<Vec<(String, &Value)>> {
+fn named(list: &[Value]) -> Option<Vec<(&str, &Value)>> {
     if list.is_empty() {
         return Some(Vec::new());
     }
     let field = list.iter().find_map(Value::as_object).and_then(identity)?;
-    let items = list.iter().map(|item| Some((item.as_object()?.get(field)?.as_str()?.to_owned(), item)));
+    let items = list.iter().map(|item| Some((item.as_object()?.get(field)?.as_str()?, item)));
     let items = items.collect::<Option<Vec<_>>>()?;
-    let mut distinct: Vec<_> = items.iter().map(|(name, _)| name).collect();
-    distinct.sort_unstable();
-    distinct.dedup();
-    (distinct.len() == items.len()).then_some(items)
+    (by_name(&items).len() == items.len()).then_some(items)
+}
+
+fn by_name<'a>(items: &[(&'a str, &'a Value)]) -> HashMap<&'a str, &'a Value> {
+    items.iter().copied().collect()
 }
 
 fn shown(value: &Value) -> String {
@@ -171,16 +181,17 @@ mod tests {
 
     #[test]
     fn changed_fields_are_named_without_what_changes_with_every_write() {
-        let before = br#"{"metadata":{"labels":{"a.b/c":"x"},"resourceVersion":"1"},"spec":{"replicas":1},"status":{"a":1,"b":1}}"#;
-        let after = br#"{"metadata":{"labels":{"a.b/c":"y"},"resourceVersion":"2"},"spec":{"replicas":2},"status":{"a":2,"b":2}}"#;
+        let before = br#"{"metadata":{"labels":{"a.b/c":"x"},"resourceVersion":"1"},"spec":{"replicas":1},"status":{"a":1,"b":1,"c.d":1}}"#;
+        let after = br#"{"metadata":{"labels":{"a.b/c":"y"},"resourceVersion":"2"},"spec":{"replicas":2},"status":{"a":2,"b":2,"c.d":2}}"#;
         let all = [r#"metadata.labels["a.b/c"]"#, "spec.replicas", "status"];
         assert_eq!(changed_fields(before, after, 10), all);
         assert_eq!(changed_fields(before, after, 2), all[..2]);
+        assert_eq!(changed_fields(br#"{"status":[1,2]}"#, br#"{"status":[2,1]}"#, 2), ["status"]);
         assert_eq!(changed_fields(b"not JSON", b"{}", 3), [""; 0]);
     }
 
     #[test]
-    fn items_of_a_list_are_matched_by_their_names() {
+    fn items_of_a_list_are_matched_by_their_names_and_their_order_matters() {
         let list = |items: serde_json::Value| json!({"containers": items});
         let one = |name: &str, image: &str| json!({"name": name, "image": image});
         assert_eq!(
@@ -194,6 +205,17 @@ mod tests {
         assert_eq!(
             found(&list(json!([1, 2])), &list(json!([1, 3, 4]))),
             ["containers[1]: 2 → 3", "containers[2]: added 4"]
+        );
+        assert_eq!(
+            found(
+                &list(json!([one("a", "x"), one("b", "y"), one("c", "z")])),
+                &list(json!([one("b", "y"), one("a", "w")]))
+            ),
+            [
+                r#"containers: ["a","b"] → ["b","a"]"#,
+                r#"containers[a].image: "x" → "w""#,
+                r#"containers[c]: removed {"image":"z","name":"c"}"#
+            ]
         );
     }
 

@@ -8,23 +8,24 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
 use futures::stream;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
-use windlass_core::masking::{KEY_LENGTH, Masker, TooManyValues};
+use windlass_core::masking::{KEY_LENGTH, Masker};
 use windlass_core::recent::Reconciled;
-use windlass_core::recording::{RecordedCall, export};
+use windlass_core::recording::{RecordedCall, export, export_all, learn};
 
 use super::serve;
 use crate::recent::Recent;
@@ -36,6 +37,7 @@ pub const CONNECTION_TIME: Duration = Duration::from_hours(1);
 
 /// The recent calls that a request asks for. Without a filter: all.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Wanted {
     plugin: Option<String>,
     /// The kind of the parents as kubectl accepts it: kind or plural, with or without the group.
@@ -104,17 +106,42 @@ async fn only_local(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// The recent calls, the newest first.
+/// The recent calls of the parents of one name, the newest first.
 async fn calls(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
-    let (masker, _permit) = match begin(&shared) {
+    if wanted.name.is_none() {
+        return (StatusCode::BAD_REQUEST, "name a parent (name=…)\n").into_response();
+    }
+    let (mut masker, permit) = match begin(&shared) {
         Ok(begun) => begun,
         Err(refused) => return *refused,
     };
-    let found = shared.recent.after(0, |one| wanted.includes(one));
-    match in_order(&found, masker) {
-        Ok(calls) => Json(Calls { is_on: shared.recent.is_on(), calls }).into_response(),
-        Err(error) => (StatusCode::INSUFFICIENT_STORAGE, format!("{error}\n")).into_response(),
+    masked(move || {
+        let found = shared.recent.after(0, |one| wanted.includes(one));
+        let calls = export_all(found.iter().rev().map(|one| &**one), &mut masker).map_err(|error| error.to_string())?;
+        let text = serde_json::to_string(&Calls { is_on: shared.recent.is_on(), calls });
+        let body = body_of(text.map_err(|error| error.to_string())?, permit);
+        Ok(([(header::CONTENT_TYPE, "application/json")], body))
+    })
+    .await
+}
+
+/// Responds with the result of a function that masks calls, on a thread where it may take seconds without blocking the runtime.
+async fn masked<R: IntoResponse + Send + 'static>(
+    mask: impl FnOnce() -> Result<R, String> + Send + 'static,
+) -> Response {
+    match spawn_blocking(mask).await {
+        Ok(Ok(response)) => response.into_response(),
+        Ok(Err(error)) => (StatusCode::INSUFFICIENT_STORAGE, error + "\n").into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
+}
+
+/// A body that keeps its permit until it was sent.
+fn body_of(text: String, permit: OwnedSemaphorePermit) -> Body {
+    let parts = stream::unfold((Some(text), permit), |(text, permit)| async move {
+        text.map(|text| (Ok::<_, Infallible>(text), (None, permit)))
+    });
+    Body::from_stream(parts)
 }
 
 /// A response with recent calls.
@@ -126,34 +153,25 @@ struct Calls {
     calls: Vec<RecordedCall>,
 }
 
-/// Exports reconciles, the newest first.
-fn in_order(found: &[Arc<Reconciled>], mut masker: Masker) -> Result<Vec<RecordedCall>, TooManyValues> {
-    learn(found, &mut masker)?;
-    found.iter().rev().map(|one| export(one, &mut masker)).collect()
-}
-
-/// Shows the masker the Secrets of all reconciles: the value of a later Secret may occur in an earlier call.
-fn learn(found: &[Arc<Reconciled>], masker: &mut Masker) -> Result<(), TooManyValues> {
-    found.iter().try_for_each(|one| export(one, masker).map(drop))
-}
-
 /// The recent calls as lines of JSON, the oldest first, and then each new one. A value has the same placeholder in all of them.
 async fn follow(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
     let (mut masker, permit) = match begin(&shared) {
         Ok(begun) => begun,
         Err(refused) => return *refused,
     };
-    if let Err(error) = learn(&shared.recent.after(0, |one| wanted.includes(one)), &mut masker) {
-        return (StatusCode::INSUFFICIENT_STORAGE, format!("{error}\n")).into_response();
-    }
-    let newest = shared.recent.newest();
-    let lines =
-        Lines { recent: shared.recent, wanted, masker, newest, seen: 0, pending: VecDeque::new(), _permit: permit };
-    let lines = stream::unfold(Some(lines), |lines| async move {
-        let (line, lines) = lines?.next().await?;
-        Some((Ok::<_, Infallible>(line), lines))
-    });
-    ([(header::CONTENT_TYPE, "application/jsonl")], Body::from_stream(lines)).into_response()
+    masked(move || {
+        // All of them first, because the value of a later Secret may occur in an earlier call.
+        let kept = shared.recent.after(0, |one| wanted.includes(one));
+        kept.iter().try_for_each(|one| learn(one, &mut masker)).map_err(|error| error.to_string())?;
+        let (newest, pending) = (shared.recent.newest(), VecDeque::new());
+        let lines = Lines { recent: shared.recent, wanted, masker, newest, seen: 0, pending, _permit: permit };
+        let lines = stream::unfold(Some(lines), |lines| async move {
+            let (line, lines) = lines?.next().await?;
+            Some((Ok::<_, Infallible>(line), lines))
+        });
+        Ok(([(header::CONTENT_TYPE, "application/jsonl")], Body::from_stream(lines)))
+    })
+    .await
 }
 
 /// A masker with a key of its own, if not too many requests are served.
@@ -184,16 +202,12 @@ impl Lines {
     async fn next(mut self) -> Option<(String, Option<Self>)> {
         loop {
             if let Some(one) = self.pending.pop_front() {
-                let line = export(&one, &mut self.masker).map_err(|error| error.to_string());
-                let line = line.and_then(|call| serde_json::to_string(&call).map_err(|error| error.to_string()));
-                return Some(match line {
-                    Ok(line) => (line + "\n", Some(self)),
-                    Err(error) => (format!("{}\n", json!({"error": error})), None),
-                });
+                return spawn_blocking(move || self.line_of(&one)).await.ok();
             }
             let newest = *self.newest.borrow_and_update();
             self.pending = self.recent.after(self.seen, |one| self.wanted.includes(one)).into();
-            self.seen = self.pending.back().map_or(newest, |one| one.number.max(newest));
+            let last = self.pending.back().map_or(newest, |one| one.number.max(newest));
+            self.seen = self.seen.max(last);
             if self.pending.is_empty() {
                 if self.wanted.follow == Some(false) {
                     return None;
@@ -202,10 +216,20 @@ impl Lines {
             }
         }
     }
+
+    /// The line of a reconcile.
+    fn line_of(mut self, one: &Reconciled) -> (String, Option<Self>) {
+        let line = export(one, &mut self.masker).map_err(|error| error.to_string());
+        match line.and_then(|call| serde_json::to_string(&call).map_err(|error| error.to_string())) {
+            Ok(line) => (line + "\n", Some(self)),
+            Err(error) => (format!("{}\n", json!({"error": error})), None),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt as _;
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
     use tokio::net::TcpStream;
     use windlass_core::ids::{Gvk, ObjectKey, Uid};
@@ -291,10 +315,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn request_without_the_name_of_a_parent_or_with_an_unknown_filter_is_rejected() {
+        let recent = Recent::new(1024);
+        for (path, status) in [("/calls", 400), ("/calls?name=web&kin=echo", 400), ("/calls/stream?plugins=echo", 400)]
+        {
+            let line = first_line(&recent, &format!("{path} HTTP/1.1\r\nHost: localhost")).await;
+            assert!(line.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {line}");
+        }
+    }
+
+    #[tokio::test]
+    async fn permit_of_a_request_ends_with_its_body() {
+        let permits = Arc::new(Semaphore::new(1));
+        let permit = permits.clone().try_acquire_owned().expect("a permit");
+        let mut body = body_of("calls".to_owned(), permit).into_data_stream();
+        assert_eq!(body.next().await.expect("a part").expect("sent"), "calls");
+        assert_eq!(permits.available_permits(), 0, "the part may not be sent yet");
+        assert!(body.next().await.is_none());
+        assert_eq!(permits.available_permits(), 1);
+    }
+
+    #[tokio::test]
     async fn request_for_another_host_name_is_rejected() {
         let recent = Recent::new(1024);
         for (host, status) in [("localhost:8081", 200), ("127.0.0.1", 200), ("[::1]:1", 200), ("evil.example", 403)] {
-            let line = first_line(&recent, &format!("/calls HTTP/1.1\r\nHost: {host}")).await;
+            let line = first_line(&recent, &format!("/calls?name=web HTTP/1.1\r\nHost: {host}")).await;
             assert!(line.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {line}");
         }
     }

@@ -1,6 +1,9 @@
 //! Compares a live object's values with the desired values, whichever manager owns them. Managed fields cannot reveal a
 //! change by a user who writes under the host's own manager name: only the values show it.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::finder::Finder;
 use super::{Few, Fields, Item, ItemMatcher, ManagedFields, Nodes, is_zero};
 use crate::ids::Uid;
@@ -68,7 +71,7 @@ impl Difference<'_> {
                 let data = live.get("data").and_then(Value::as_object);
                 texts.iter().any(|(key, text)| {
                     let stored = data.and_then(|data| data.get(key)).and_then(Value::as_str).unwrap_or_default();
-                    text.as_str().is_some_and(|text| base64(text.as_bytes()) != stored)
+                    text.as_str().is_some_and(|text| STANDARD.encode(text) != stored)
                 })
             }
             ("data" | "binaryData" | "stringData", _) => self.of_field(nodes, key, value, live.get(key), false),
@@ -183,20 +186,6 @@ fn quantity(value: &Value) -> Option<(i128, i32)> {
         power += 1;
     }
     Some((digits, if digits == 0 { 0 } else { power }))
-}
-
-/// Base64 as used in Secrets.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let digit = DIGITS.get((bits >> (18 - 6 * place) & 63) as usize).copied().unwrap_or(b'=');
-            text.push(if place <= chunk.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -2,20 +2,23 @@
 //!
 //! A [`Masker`] first [learns](Masker::learn) the values of the Secrets in all documents of a call, and then masks each
 //! document. The values of a Secret's `data` and `stringData` are always replaced. Elsewhere, each occurrence of a value of at
-//! least [`VALUE_MIN`] bytes is replaced, plain, in base64 or escaped as in JSON. Equal values get equal placeholders of the
-//! same length and alphabet, so a plugin that compares, decodes or validates a value does the same with its placeholder.
+//! least [`VALUE_MIN`] bytes is replaced, with or without the white space around it: plain, in base64, or escaped as in JSON or in
+//! a message of the host. Equal values get equal placeholders of the same length and alphabet, so a plugin that compares, decodes
+//! or validates a value does the same with its placeholder.
 
+mod finder;
 mod placeholder;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::alphabet::{STANDARD as ALPHABET, URL_SAFE as URL_ALPHABET};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
+use self::finder::{Finder, beginning};
 use crate::digest::Digest;
 use crate::json::{self, Map, Value};
+use crate::line::one_line;
 use crate::names::ANNOTATION_APPLIED;
 
 pub use placeholder::{KEY_LENGTH, Key};
@@ -25,8 +28,6 @@ pub const VALUE_MIN: usize = 6;
 /// Minimum length of a line that is replaced on its own, if a value has several lines, in bytes: plugins indent texts that
 /// they put into a configuration file.
 const LINE_MIN: usize = 16;
-/// Length of the part of a value by which it is found, in bytes; the rest is compared afterwards.
-const PATTERN_MAX: usize = 128;
 /// Maximum size of all values of one masker, in bytes, in all forms in which they are looked for.
 const VALUES_MAX: usize = 4 * 1024 * 1024;
 /// Maximum size of the parts by which values are found, in bytes: each takes dozens of bytes of memory.
@@ -74,7 +75,9 @@ const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&URL_ALPHABET, ENCODING);
 
 /// The Secrets have more bytes than a masker accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the calls have too many or too large Secrets to be masked; ask for fewer calls")]
+#[error(
+    "the calls have too many or too large Secrets to be masked; `windlass record --parent` asks for those of one parent"
+)]
 pub struct TooManyValues;
 
 /// Replaces the values of the Secrets that it has seen.
@@ -89,20 +92,26 @@ pub struct Masker {
     /// Size of the parts by which they are found, in bytes.
     patterns: usize,
     finder: Option<Finder>,
-}
-
-/// Finds the texts to replace.
-struct Finder {
-    automaton: AhoCorasick,
-    /// For each pattern, the texts that begin with it, and their replacements. Long values may have the same beginning.
-    texts: Vec<Vec<(String, String)>>,
+    /// How often a finder was built.
+    #[cfg(test)]
+    pub(crate) builds: usize,
 }
 
 impl Masker {
-    /// Creates a masker. Placeholders depend on the key, which must be random: who knows the key can guess values.
+    /// Creates a masker. Placeholders depend on the key, which must be random: whoever knows the key can guess
+    /// values.
     pub fn new(key: [u8; KEY_LENGTH]) -> Self {
         let public = FIELDS.map(str::to_owned).into();
-        Self { key: Key::new(key), public, texts: BTreeMap::new(), size: 0, patterns: 0, finder: None }
+        Self {
+            key: Key::new(key),
+            public,
+            texts: BTreeMap::new(),
+            size: 0,
+            patterns: 0,
+            finder: None,
+            #[cfg(test)]
+            builds: 0,
+        }
     }
 
     /// A seed of random numbers for the call of this hash. It reveals neither the key nor the seed of the original call.
@@ -153,21 +162,29 @@ impl Masker {
     /// Adds the forms in which a value may occur in a text.
     fn add(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
         let masked = self.key.placeholder(value);
-        self.add_text(BASE64.encode(value), BASE64.encode(&masked))?;
-        self.add_text(BASE64_URL.encode(value), BASE64_URL.encode(&masked))?;
-        let (Ok(text), Ok(masked)) = (str::from_utf8(value), str::from_utf8(&masked)) else { return Ok(()) };
-        self.add_text(text.to_owned(), masked.to_owned())?;
-        self.add_text(escaped(text), escaped(masked))?;
-        // A value is often written without the newline at its end.
+        let (Ok(text), Ok(masked)) = (str::from_utf8(value), str::from_utf8(&masked)) else {
+            return self.add_encoded(value, &masked);
+        };
+        let forms: [fn(&str) -> String; 3] = [str::to_owned, escaped, |text| one_line(text).into_owned()];
+        // A value is often used without the newline at its end, or without all white space around it.
+        let (start, end) = (text.len() - text.trim_start().len(), text.trim_end().len());
+        for range in [0..text.len(), 0..end, start..end] {
+            let (Some(text), Some(masked)) = (text.get(range.clone()), masked.get(range)) else { continue };
+            self.add_encoded(text.as_bytes(), masked.as_bytes())?;
+            forms.iter().try_for_each(|form| self.add_text(form(text), form(masked)))?;
+        }
         let trimmed = text.trim_end();
-        self.add_text(trimmed.to_owned(), masked.get(..trimmed.len()).unwrap_or(masked).to_owned())?;
         if trimmed.contains('\n') {
             for line in trimmed.lines().map(str::trim).filter(|line| line.len() >= LINE_MIN) {
-                let masked = self.key.placeholder(line.as_bytes());
-                self.add_text(line.to_owned(), String::from_utf8_lossy(&masked).into_owned())?;
+                self.add_text(line.to_owned(), self.placeholder(line))?;
             }
         }
         Ok(())
+    }
+
+    fn add_encoded(&mut self, value: &[u8], masked: &[u8]) -> Result<(), TooManyValues> {
+        self.add_text(BASE64.encode(value), BASE64.encode(masked))?;
+        self.add_text(BASE64_URL.encode(value), BASE64_URL.encode(masked))
     }
 
     fn add_text(&mut self, text: String, masked: String) -> Result<(), TooManyValues> {
@@ -187,125 +204,100 @@ impl Masker {
     /// Replaces the values of Secrets in a document.
     pub fn mask(&mut self, document: Value) -> Value {
         match document {
-            Value::Object(fields) => Value::Object(self.mask_object(&fields)),
+            Value::Object(fields) => Value::Object(self.mask_object(fields)),
             Value::Array(items) => Value::Array(items.into_iter().map(|item| self.mask(item)).collect()),
             Value::String(text) => match embedded(&text) {
                 Some(inner) => Value::from(self.mask(inner).to_string()),
+                None if is_json_like(&text) && text.contains(r#""Secret""#) => Value::from(hidden(text.len())),
                 None => Value::from(self.mask_text(&text)),
             },
             scalar @ (Value::Null | Value::Bool(_) | Value::Number(_)) => scalar,
         }
     }
 
-    fn mask_object(&mut self, fields: &Map) -> Map {
-        let is_secret = is_secret(fields);
+    fn mask_object(&mut self, fields: Map) -> Map {
+        let is_secret = is_secret(&fields);
         let mut masked = Map::with_capacity(fields.len());
-        for (name, value) in fields.iter() {
-            let value = match (name, value) {
+        for (name, value) in fields {
+            let value = match (name.as_str(), value) {
                 ("data", Value::Object(data)) if is_secret => Value::Object(self.mask_data(data, true)),
                 ("stringData", Value::Object(data)) if is_secret => Value::Object(self.mask_data(data, false)),
-                ("metadata", metadata) if is_secret => self.mask(without_hash(metadata.clone(), &self.key)),
-                (_, value) => self.mask(value.clone()),
+                // A hash of the whole desired object, by which a value in the object could be guessed.
+                (ANNOTATION_APPLIED, Value::String(hash)) => Value::from(self.placeholder(&hash)),
+                (_, value) => self.mask(value),
             };
-            masked.insert(&self.mask_text(name), value);
+            masked.insert(&self.mask_text(&name), value);
         }
         masked
     }
 
-    fn mask_data(&mut self, data: &Map, is_encoded: bool) -> Map {
+    fn mask_data(&mut self, data: Map, is_encoded: bool) -> Map {
         let mut masked = Map::with_capacity(data.len());
-        for (name, value) in data.iter() {
-            let value = match value.as_str() {
-                Some(text) => match is_encoded.then(|| decoded(text)).flatten() {
+        for (name, value) in data {
+            let value = match value {
+                Value::String(text) => match is_encoded.then(|| decoded(&text)).flatten() {
                     Some(bytes) => Value::from(padded(BASE64.encode(self.key.placeholder(&bytes)))),
-                    None => Value::from(&*String::from_utf8_lossy(&self.key.placeholder(text.as_bytes()))),
+                    None => Value::from(self.placeholder(&text)),
                 },
-                None => self.mask(value.clone()),
+                other => self.mask(other),
             };
-            masked.insert(&self.mask_text(name), value);
+            masked.insert(&self.mask_text(&name), value);
         }
         masked
+    }
+
+    /// The placeholder of a text.
+    fn placeholder(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.key.placeholder(text.as_bytes())).into_owned()
     }
 
     /// Replaces the values of Secrets in a text.
     pub fn mask_text(&mut self, text: &str) -> String {
+        self.replaced(text, false)
+    }
+
+    /// Replaces the values of Secrets in a message of the host, and the beginning of a value before `…`, where the host has cut it.
+    pub fn mask_message(&mut self, message: &str) -> String {
+        self.replaced(message, true)
+    }
+
+    fn replaced(&mut self, text: &str, may_be_cut: bool) -> String {
         if self.texts.is_empty() || self.public.contains(text) {
             return text.to_owned();
         }
         if self.finder.is_none() {
+            #[cfg(test)]
+            {
+                self.builds += 1;
+            }
             self.finder = Finder::new(&self.texts);
         }
         // An automaton that cannot be built (of more than four billion states) must not let a value pass.
-        self.finder.as_ref().map_or_else(|| "?".repeat(text.len()), |finder| finder.replace_all(text))
+        let Some(finder) = &self.finder else { return "?".repeat(text.len()) };
+        finder.replace_all(text, may_be_cut.then_some(&self.texts))
     }
 }
 
-impl Finder {
-    fn new(texts: &BTreeMap<String, String>) -> Option<Self> {
-        let mut by_beginning = BTreeMap::<&str, Vec<_>>::new();
-        for (text, masked) in texts {
-            by_beginning.entry(beginning(text)).or_default().push((text.clone(), masked.clone()));
-        }
-        // The longest of those that begin at the same place: another one may be its beginning.
-        let automaton =
-            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(by_beginning.keys()).ok()?;
-        Some(Self { automaton, texts: by_beginning.into_values().collect() })
-    }
-
-    fn replace_all(&self, text: &str) -> String {
-        let mut masked = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(found) = self.automaton.find(rest) {
-            let (before, after) = rest.split_at(found.start());
-            masked.push_str(before);
-            let texts = self.texts.get(found.pattern().as_usize()).map(Vec::as_slice).unwrap_or_default();
-            let matching = texts.iter().map(|(text, masked)| (common(text, after), text, masked));
-            match matching.max_by_key(|(length, ..)| *length) {
-                Some((length, text, replacement)) => {
-                    let is_whole = length == text.len();
-                    let part = if is_whole { Some(&**replacement) } else { replacement.get(..length) };
-                    masked.push_str(part.unwrap_or(replacement));
-                    rest = after.get(length..).unwrap_or_default();
-                }
-                None => return "?".repeat(text.len()),
-            }
-        }
-        masked.push_str(rest);
-        masked
-    }
-}
-
-/// The part of a text by which it is found.
-fn beginning(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(PATTERN_MAX)).unwrap_or(text)
-}
-
-/// Length of the common beginning of two texts, in bytes.
-fn common(a: &str, b: &str) -> usize {
-    a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(char, _)| char.len_utf8()).sum()
-}
-
-/// Replaces the hash of a Secret's desired state, by which values could be guessed.
-fn without_hash(mut metadata: Value, key: &Key) -> Value {
-    let annotations = if let Value::Object(fields) = &mut metadata { fields.get_mut("annotations") } else { None };
-    if let Some(Value::Object(annotations)) = annotations
-        && let Some(Value::String(hash)) = annotations.get_mut(ANNOTATION_APPLIED)
-    {
-        let masked = key.placeholder(hash.as_bytes());
-        *hash = (&*String::from_utf8_lossy(&masked)).into();
-    }
-    metadata
-}
-
-/// Whether an object is a Secret with values.
+/// Whether an object is a Secret.
 fn is_secret(fields: &Map) -> bool {
     fields.get("kind").and_then(Value::as_str) == Some("Secret")
 }
 
-/// The document in a text that is a JSON object about a Secret, as `kubectl apply` keeps it in an annotation.
+/// What is shown instead of a text of this length in which no values can be found.
+pub fn hidden(length: usize) -> String {
+    format!("(not JSON, {length} bytes; not shown, because it may have values of a Secret)")
+}
+
+/// The document in a text that is JSON about a Secret, as `kubectl apply` keeps it in an annotation, or about an object with a hash
+/// that is replaced.
 fn embedded(text: &str) -> Option<Value> {
-    let is_candidate = text.trim_start().starts_with(['{', '[']) && text.contains("Secret");
+    let is_candidate = is_json_like(text) && ["Secret", ANNOTATION_APPLIED].iter().any(|word| text.contains(word));
     is_candidate.then(|| json::parse(text.as_bytes(), DEPTH).ok()).flatten()
+}
+
+/// Whether a text begins like a JSON object or list.
+fn is_json_like(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '['])
 }
 
 /// The bytes of a value in `data`.

@@ -74,12 +74,42 @@ fn short_values_are_replaced_in_their_secret_and_in_its_last_applied_configurati
 }
 
 #[test]
-fn hash_of_a_secrets_desired_state_is_replaced_as_values_could_be_guessed_by_it() {
-    let given = json!({"apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "s", "annotations": {"windlass.dev/applied": "1:0123456789abcdef"}}});
-    let shown = masked(&mut masker(&given), &given);
+fn hash_of_a_desired_state_is_replaced_as_values_could_be_guessed_by_it() {
+    let secret = secret(&[b"hunter2-Password".to_vec()]);
+    let env = json!([{"name": "PASSWORD", "value": "hunter2-Password"}]);
+    let annotations = json!({"windlass.dev/applied": "1:0123456789abcdef"});
+    let pod = json!({"kind": "Pod", "metadata": {"name": "s", "annotations": annotations}, "env": env});
+    let copy = json!({"metadata": {"name": "s", "annotations": {"copy": pod.to_string()}}});
+    let mut masker = masker(&secret);
+    let hash = |shown: &serde_json::Value| shown["metadata"]["annotations"]["windlass.dev/applied"].clone();
+    let shown = masked(&mut masker, &pod);
     assert_eq!(shown["metadata"]["name"], "s");
-    assert_ne!(shown["metadata"]["annotations"], given["metadata"]["annotations"]);
+    assert_ne!(hash(&shown), hash(&pod));
+    assert_eq!(hash(&masked(&mut masker, &pod)), hash(&shown), "equal hashes stay equal");
+    let shown = masked(&mut masker, &copy).to_string();
+    assert!(!shown.contains("0123456789abcdef"), "{shown}");
+}
+
+#[test]
+fn text_that_looks_like_a_secret_and_cannot_be_parsed_is_not_shown() {
+    let text = r#"{"kind":"Secret","stringData":{"pin":"1234"},}"#;
+    let words = "the Secret db was not found";
+    let document = json!({"annotation": text, "message": words});
+    let shown = masked(&mut Masker::new([7; KEY_LENGTH]), &document);
+    assert_eq!(shown, json!({"annotation": hidden(text.len()), "message": words}));
+}
+
+#[test]
+fn beginning_of_a_value_is_replaced_where_the_host_has_cut_a_message() {
+    let mut masker = masker(&secret(&[b"hunter2-Password".to_vec(), "ends \u{2026} here".into()]));
+    let shown = masker.mask_message("login as hunter2-Pass\u{2026} (trap)");
+    assert!(shown.starts_with("login as ") && shown.ends_with("\u{2026} (trap)"), "{shown}");
+    assert!(!shown.contains("hunt") && !shown.contains("Pass"), "{shown}");
+    // The ellipsis of a value is not a cut.
+    assert!(!masker.mask_message("it ends \u{2026} here").contains("here"));
+    for message in ["say hun\u{2026}", "and hunter", "cut \u{2026} here"] {
+        assert_eq!(masker.mask_message(message), message);
+    }
 }
 
 #[test]
@@ -119,7 +149,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
     fn no_value_survives_and_equal_values_stay_equal(
-        values in prop::collection::vec("[a-zA-Z0-9!\"$'{}\\\\ \u{e4}\u{6f22}-]{6,40}", 1..6),
+        values in prop::collection::vec("[a-zA-Z0-9!\"$'{}\\\\ \n\t\u{1b}\u{e4}\u{6f22}-]{6,40}", 1..6),
         around in prop::collection::vec("[a-z0-9 :/]{0,8}", 2..4),
     ) {
         let bytes: Vec<_> = values.iter().map(|value| value.clone().into_bytes()).collect();
@@ -127,16 +157,43 @@ proptest! {
         let mut masker = masker(&given);
         let texts: Vec<_> = values.iter().map(|value| around.join(value)).collect();
         let coded: Vec<_> = bytes.iter().map(|value| around.join(&encoded(value))).collect();
-        let document = json!({"secret": given, "texts": texts, "coded": coded, "again": texts, "json": json!(texts).to_string()});
+        let trimmed: Vec<_> = values.iter().map(|value| value.trim()).filter(|value| value.len() >= VALUE_MIN).collect();
+        let trimmed_coded: Vec<_> = trimmed.iter().map(|value| encoded(value.as_bytes())).collect();
+        let document = json!({
+            "secret": given, "texts": texts, "coded": coded, "again": texts, "json": json!(texts).to_string(),
+            "trimmed": trimmed, "trimmed_coded": trimmed_coded,
+        });
         let shown = masked(&mut masker, &document);
         let all = strings(&shown).concat();
-        for value in &values {
-            prop_assert!(!all.contains(value.as_str()), "{value:?} in {shown}");
+        for value in values.iter().map(String::as_str).chain(trimmed) {
+            prop_assert!(!all.contains(value), "{value:?} in {shown}");
+            prop_assert!(!all.contains(&escaped(value)), "escaped {value:?} in {shown}");
             prop_assert!(!all.contains(BASE64.encode(value).as_str()), "base64 of {value:?} in {shown}");
         }
         prop_assert_eq!(&shown["texts"], &shown["again"]);
         for (text, masked) in texts.iter().zip(shown["texts"].as_array().expect("texts")) {
             prop_assert_eq!(text.len(), masked.as_str().expect("a text").len());
+        }
+        for (value, text) in values.iter().zip(&texts) {
+            let message = masker.mask_message(&one_line(text));
+            prop_assert!(!message.contains(&*one_line(value)), "{value:?} in {message}");
+        }
+    }
+
+    #[test]
+    fn no_beginning_of_a_value_survives_before_an_ellipsis(
+        // The placeholder of letters and digits differs in the first six; punctuation would stay.
+        values in prop::collection::vec("[a-zA-Z0-9]{8}[a-z0-9 \n\"\u{e4}-]{0,200}", 1..4),
+        before in "[a-z :]{0,8}",
+        length in 6usize..160,
+    ) {
+        let mut masker = masker(&secret(&values.iter().map(|value| value.clone().into_bytes()).collect::<Vec<_>>()));
+        for value in &values {
+            let (part, _) = value.split_at(value.floor_char_boundary(length));
+            for part in [part, &*one_line(part)] {
+                let shown = masker.mask_message(&format!("{before}{part}\u{2026} (trap)"));
+                prop_assert!(!shown.contains(&part[..6]), "{part:?} in {shown:?}");
+            }
         }
     }
 }

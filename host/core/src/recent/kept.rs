@@ -2,7 +2,8 @@
 
 use lz4_flex::block::{compress, decompress};
 
-use crate::contract::{CallFailure, PluginResult, Response};
+use crate::contract::{CallFailure, Event, Failure, PluginResult, Requirement, Response, Selection};
+use crate::ids::Gvk;
 
 /// A result whose documents are compressed.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,20 +62,31 @@ impl KeptResult {
     pub fn size(&self) -> usize {
         let texts = match &self.rest {
             Ok(Ok(response)) => {
-                let events = response.events.iter().map(|event| 64 + event.reason.len() + event.message.len());
-                let requirements = response.requirements.iter().map(|one| 192 + one.id.len());
-                events.sum::<usize>() + requirements.sum::<usize>()
+                let events = response.events.iter();
+                let events = events.map(|event| size_of::<Event>() + event.reason.len() + event.message.len());
+                events.sum::<usize>() + response.requirements.iter().map(size_of_requirement).sum::<usize>()
             }
-            Ok(Err(_)) | Err(_) => 1024,
+            Ok(Err(Failure::Invalid(message) | Failure::Failed(message) | Failure::Retry { message, .. })) => {
+                message.len()
+            }
+            // It contains all texts of the failure.
+            Err(failure) => failure.to_string().len(),
         };
         size_of::<Self>() + self.block.len() + size_of_val::<[usize]>(&self.lengths) + texts
     }
 }
 
+fn size_of_requirement(requirement: &Requirement) -> usize {
+    let Requirement { id, kind: Gvk { group, version, kind }, namespace, select } = requirement;
+    let (Selection::Name(select) | Selection::Labels(select)) = select;
+    let kind = group.len() + version.len() + kind.len();
+    size_of::<Requirement>() + id.len() + kind + namespace.as_ref().map_or(0, String::len) + select.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Failure;
+    use crate::contract::EventType;
 
     #[test]
     fn result_is_restored_byte_for_byte_and_takes_a_fraction_of_its_size() {
@@ -92,6 +104,37 @@ mod tests {
             [Ok(Err(Failure::Failed("a".into()))), Err(CallFailure::StackOverflow), Ok(Ok(Response::default()))]
         {
             assert_eq!(KeptResult::new(&result).restore(), result);
+        }
+    }
+
+    #[test]
+    fn size_of_a_result_covers_every_text() {
+        const LONG: usize = 1 << 20;
+        let long = || "x".repeat(LONG);
+        let requirement = |namespace, select| Response {
+            requirements: vec![Requirement {
+                id: "id".to_owned(),
+                kind: Gvk::from_api_version("v1", "Secret"),
+                namespace,
+                select,
+            }],
+            ..Response::default()
+        };
+        let event = Event { event_type: EventType::Normal, reason: "A".to_owned(), message: long() };
+        for result in [
+            Ok(Err(Failure::Failed(long()))),
+            Ok(Err(Failure::Invalid(long()))),
+            Ok(Err(Failure::Retry { message: long(), after: 1 })),
+            Err(CallFailure::Trap { message: long() }),
+            Err(CallFailure::Exit { message: Some(long()) }),
+            Err(CallFailure::UnsupportedImport { name: long() }),
+            Ok(Ok(Response { events: vec![event], ..Response::default() })),
+            Ok(Ok(requirement(None, Selection::Labels(long())))),
+            Ok(Ok(requirement(None, Selection::Name(long())))),
+            Ok(Ok(requirement(Some(long()), Selection::Name(String::new())))),
+        ] {
+            let size = KeptResult::new(&result).size();
+            assert!((LONG..LONG + 4096).contains(&size), "{size}");
         }
     }
 }

@@ -5,7 +5,7 @@
 
 mod kept;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub use kept::KeptResult;
 
 /// Maximum number of reconciles of one parent that are kept. The oldest that changed nothing is dropped first.
 pub const OF_PARENT: usize = 5;
-/// A call that takes more than this share of the budget is not kept: it would drop the calls of many other parents.
+/// A call that takes more than a quarter (1/`SHARE`) of the budget is not kept: it would drop the calls of many other parents.
 const SHARE: usize = 4;
 
 /// One reconcile of a parent: its call, and what the host did.
@@ -121,32 +121,105 @@ impl Reconciled {
             (None, None) => self.is_call_omitted == before.is_call_omitted,
             _ => false,
         };
-        is_same_call && self.decision == before.decision
+        is_same_call && self.decision.is_same(&before.decision)
     }
 
     /// Whether the host changed children, or did not bring the parent to its desired state.
     fn changed_something(&self) -> bool {
-        let Decision { progress, changes, failed, .. } = &self.decision;
-        let is_applied = progress.is_none_or(|progress| progress == Progress::Applied);
+        let Decision { progress, message, changes, failed, .. } = &self.decision;
+        let is_applied = match progress {
+            Some(progress) => *progress == Progress::Applied,
+            // A failure that the conditions do not report has a message.
+            None => message.is_empty(),
+        };
         !(is_applied && changes.is_empty() && failed.is_empty())
     }
 
-    fn size(&self, seen: &mut HashSet<*const Object>) -> usize {
+    /// Memory that only this reconcile occupies, in bytes.
+    fn own_size(&self) -> usize {
         let Decision { message, changes, failed, .. } = &self.decision;
-        let changed: usize = changes.kinds().iter().map(|(_, _, children)| children.len()).sum();
-        let decision = message.len() + changed * size_of::<ChildId>() + failed.len() * 512;
-        size_of::<Self>() + decision + self.call.as_ref().map_or(0, |call| call.size(seen))
+        let changed = changes.kinds().into_iter().flat_map(|(_, _, children)| children).map(size_of_child);
+        let failed = failed.iter().map(|(child, problem)| size_of_child(child) + size_of_problem(problem));
+        let decision = message.len() + changed.sum::<usize>() + failed.sum::<usize>();
+        size_of::<Self>() + decision + self.call.as_ref().map_or(0, Call::own_size)
+    }
+
+    /// The objects and the config of the call, which other calls may have in common with this one: the address and the size of each,
+    /// in bytes.
+    fn shared(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.call.iter().flat_map(|Call { snapshot, .. }| {
+            let objects = snapshot.objects();
+            let objects = objects.map(|object| (Arc::as_ptr(object).addr(), size_of::<Object>() + object.json.size()));
+            let config = snapshot.config.iter().map(|config| (config.as_ptr().addr(), config.len()));
+            objects.chain(config)
+        })
+    }
+}
+
+impl Decision {
+    /// Whether the host did the same in both reconciles. The time until the next one is not compared: it differs each time.
+    fn is_same(&self, other: &Self) -> bool {
+        let Self { outcome, progress, message, changes, failed, status, next: _ } = self;
+        *outcome == other.outcome
+            && *progress == other.progress
+            && *message == other.message
+            && *changes == other.changes
+            && *failed == other.failed
+            && *status == other.status
     }
 }
 
 impl Call {
-    /// Memory that the call occupies, in bytes, without the objects in `seen`, to which it adds its own.
-    fn size(&self, seen: &mut HashSet<*const Object>) -> usize {
-        let objects = self.snapshot.objects().map(|object| {
-            let own = if seen.insert(Arc::as_ptr(object)) { size_of::<Object>() + object.json.size() } else { 0 };
-            own + size_of::<Arc<Object>>()
-        });
-        objects.sum::<usize>() + self.result.size()
+    /// Memory that only this call occupies, in bytes.
+    fn own_size(&self) -> usize {
+        self.snapshot.objects().count() * size_of::<Arc<Object>>() + self.result.size()
+    }
+}
+
+fn size_of_child(child: &ChildId) -> usize {
+    let ObjectKey { namespace, name } = &child.key;
+    size_of::<ChildId>() + namespace.as_deref().map_or(0, str::len) + name.len()
+}
+
+fn size_of_problem(problem: &WriteProblem) -> usize {
+    let texts = match problem {
+        WriteProblem::FieldConflict { conflicts } => {
+            conflicts.iter().map(|conflict| size_of::<String>() + conflict.len()).sum::<usize>()
+        }
+        WriteProblem::Rejected { message, .. } | WriteProblem::Unavailable { message, .. } => message.len(),
+        WriteProblem::Taken
+        | WriteProblem::CacheBehind
+        | WriteProblem::NamespaceTerminating
+        | WriteProblem::Outdated => 0,
+    };
+    size_of::<WriteProblem>() + texts
+}
+
+/// Memory of what calls share: what several of them have in common counts once.
+fn size_of_shared(parts: impl Iterator<Item = (usize, usize)>) -> usize {
+    let mut parts: Vec<_> = parts.collect();
+    parts.sort_unstable();
+    parts.dedup();
+    parts.into_iter().map(|(_, size)| size).sum()
+}
+
+/// A reconcile that was measured. This takes time, so it happens before other threads have to wait for the store.
+#[derive(Debug)]
+pub struct Measured {
+    reconciled: Reconciled,
+    own_size: usize,
+}
+
+impl Measured {
+    /// Measures a reconcile for a store with this budget. Its call is omitted if it takes too much of the budget.
+    pub fn new(mut reconciled: Reconciled, budget: usize) -> Self {
+        let mut own_size = reconciled.own_size();
+        let size = own_size + size_of_shared(reconciled.shared());
+        if size > budget / SHARE && reconciled.call.take().is_some() {
+            reconciled.is_call_omitted = true;
+            own_size = reconciled.own_size();
+        }
+        Self { reconciled, own_size }
     }
 }
 
@@ -169,15 +242,21 @@ pub struct RecentCalls {
 #[derive(Debug, Default)]
 struct OfParent {
     /// The oldest first.
-    reconciled: VecDeque<Arc<Reconciled>>,
+    kept: VecDeque<Kept>,
     size: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    reconciled: Arc<Reconciled>,
+    own_size: usize,
 }
 
 impl OfParent {
     /// Recomputes the size: an object that several calls have in common counts once.
     fn measure(&mut self) {
-        let mut seen = HashSet::new();
-        self.size = self.reconciled.iter().map(|one| one.size(&mut seen)).sum();
+        let own_size: usize = self.kept.iter().map(|one| one.own_size).sum();
+        self.size = own_size + size_of_shared(self.kept.iter().flat_map(|one| one.reconciled.shared()));
     }
 }
 
@@ -187,48 +266,52 @@ impl RecentCalls {
         Self { budget, ..Self::default() }
     }
 
-    /// Adds a reconcile, and drops the oldest ones if they do not fit into the budget any more.
-    pub fn add(&mut self, mut reconciled: Reconciled) {
+    /// Adds a reconcile, and drops the oldest ones if they do not fit into the budget any more. Returns those that were dropped:
+    /// to free the memory of large calls takes time, and other threads need not wait for it.
+    pub fn add(&mut self, Measured { mut reconciled, own_size }: Measured) -> Vec<Arc<Reconciled>> {
+        let mut dropped = Vec::new();
         self.number += 1;
         reconciled.number = self.number;
-        if reconciled.size(&mut HashSet::new()) > self.budget / SHARE {
-            reconciled.is_call_omitted |= reconciled.call.take().is_some();
-        }
         let key = (reconciled.parent.plugin.clone(), reconciled.parent.key.clone());
         let of_parent = self.parents.entry(key.clone()).or_default();
-        if let Some(last) = of_parent.reconciled.pop_back_if(|last| reconciled.repeats(last)) {
-            reconciled.repeated = last.repeated.saturating_add(1);
-            self.order.remove(&last.number);
+        if let Some(last) = of_parent.kept.pop_back_if(|last| reconciled.repeats(&last.reconciled)) {
+            reconciled.repeated = last.reconciled.repeated.saturating_add(1);
+            self.order.remove(&last.reconciled.number);
+            dropped.push(last.reconciled);
         }
-        while of_parent.reconciled.len() >= OF_PARENT {
+        while of_parent.kept.len() >= OF_PARENT {
             // After a child is created, events of the child make calls that change nothing; the call that created it explains more.
-            let before_last = of_parent.reconciled.iter().rev().skip(1).rev();
-            let at = before_last.map(|one| one.changed_something()).position(|changed| !changed).unwrap_or(0);
-            if let Some(dropped) = of_parent.reconciled.remove(at) {
-                self.order.remove(&dropped.number);
+            let before_last = of_parent.kept.iter().rev().skip(1).rev();
+            let at =
+                before_last.map(|one| one.reconciled.changed_something()).position(|changed| !changed).unwrap_or(0);
+            if let Some(Kept { reconciled, .. }) = of_parent.kept.remove(at) {
+                self.order.remove(&reconciled.number);
+                dropped.push(reconciled);
             }
         }
-        of_parent.reconciled.push_back(Arc::new(reconciled));
+        of_parent.kept.push_back(Kept { reconciled: Arc::new(reconciled), own_size });
         self.order.insert(self.number, key);
         let before = of_parent.size;
         of_parent.measure();
         self.used = self.used + of_parent.size - before;
         while self.used > self.budget {
-            let Some((_, key)) = self.order.pop_first() else { return };
-            self.drop_oldest(&key);
+            let Some((_, key)) = self.order.pop_first() else { break };
+            dropped.extend(self.drop_oldest(&key));
         }
+        dropped
     }
 
     /// Drops the oldest reconcile of a parent.
-    fn drop_oldest(&mut self, key: &Key) {
-        let Some(of_parent) = self.parents.get_mut(key) else { return };
-        of_parent.reconciled.pop_front();
+    fn drop_oldest(&mut self, key: &Key) -> Option<Arc<Reconciled>> {
+        let of_parent = self.parents.get_mut(key)?;
+        let dropped = of_parent.kept.pop_front()?;
         let before = of_parent.size;
         of_parent.measure();
         self.used = self.used + of_parent.size - before;
-        if of_parent.reconciled.is_empty() {
+        if of_parent.kept.is_empty() {
             self.parents.remove(key);
         }
+        Some(dropped.reconciled)
     }
 
     /// The number of the newest reconcile; 0 if there was none.
@@ -240,7 +323,8 @@ impl RecentCalls {
     pub fn after(&self, number: u64, matches: impl Fn(&Reconciled) -> bool) -> Vec<Arc<Reconciled>> {
         let later = self.order.range(number.saturating_add(1)..);
         let kept = later.filter_map(|(number, key)| {
-            self.parents.get(key)?.reconciled.iter().find(|one| one.number == *number).cloned()
+            let mut kept = self.parents.get(key)?.kept.iter().map(|one| &one.reconciled);
+            kept.find(|one| one.number == *number).cloned()
         });
         kept.filter(|one| matches(one)).collect()
     }

@@ -4,6 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::contract::{CallFailure, Response};
 use crate::fixtures::snapshot;
+use crate::outcome::Rejection;
 
 fn call(children: usize, hash: usize) -> Call {
     let snapshot = snapshot(&(0..children).map(config_map).collect::<Vec<_>>());
@@ -52,16 +53,26 @@ fn reconciled(name: &str, call: Option<Call>) -> Reconciled {
     }
 }
 
+/// Adds a reconcile as the host does.
+fn add(recent: &mut RecentCalls, reconciled: Reconciled) -> Vec<Arc<Reconciled>> {
+    recent.add(Measured::new(reconciled, recent.budget))
+}
+
+fn whole_size(reconciled: &Reconciled) -> usize {
+    reconciled.own_size() + size_of_shared(reconciled.shared())
+}
+
 fn names(recent: &RecentCalls) -> Vec<String> {
     recent.after(0, |_| true).iter().map(|one| one.parent.key.name.to_string()).collect()
 }
 
 #[test]
 fn oldest_calls_are_dropped_when_the_budget_is_used_up() {
-    let one = reconciled("a", Some(call(2, 0))).size(&mut HashSet::new());
+    let one = whole_size(&reconciled("a", Some(call(2, 0))));
     let mut recent = RecentCalls::new(one * 5);
     for at in 0..10 {
-        recent.add(reconciled(&format!("p{at}"), Some(call(2, at))));
+        let dropped = add(&mut recent, reconciled(&format!("p{at}"), Some(call(2, at))));
+        assert_eq!(dropped.len(), usize::from(at >= 5), "the caller frees what is dropped");
     }
     assert_eq!(names(&recent), ["p5", "p6", "p7", "p8", "p9"]);
     assert!(recent.used <= recent.budget);
@@ -71,10 +82,10 @@ fn oldest_calls_are_dropped_when_the_budget_is_used_up() {
 fn parent_keeps_its_last_reconciles_and_counts_objects_once() {
     let mut recent = RecentCalls::new(1024 * 1024);
     let first = call(10, 0);
-    recent.add(reconciled("web", Some(first.clone())));
+    add(&mut recent, reconciled("web", Some(first.clone())));
     let size = recent.used;
     for at in 1..20 {
-        recent.add(reconciled("web", Some(Call { hash: Digest::of(&[at]), ..first.clone() })));
+        add(&mut recent, reconciled("web", Some(Call { hash: Digest::of(&[at]), ..first.clone() })));
     }
     assert_eq!(names(&recent).len(), OF_PARENT);
     assert!(recent.used < 2 * size, "the objects are shared: {} and {size}", recent.used);
@@ -87,21 +98,52 @@ fn reconcile_that_changed_children_is_kept_longer_than_those_that_changed_nothin
     let mut recent = RecentCalls::new(1024 * 1024);
     let mut created = reconciled("web", Some(call(1, 0)));
     created.decision.changes.created.push(ChildId::of(&snapshot(&[config_map(0)]).children[0]));
-    recent.add(created);
+    add(&mut recent, created);
     for at in 1..20 {
-        recent.add(reconciled("web", Some(call(1, at))));
+        add(&mut recent, reconciled("web", Some(call(1, at))));
     }
     let numbers: Vec<_> = recent.after(0, |_| true).iter().map(|one| one.number).collect();
     assert_eq!(numbers, [1, 17, 18, 19, 20]);
 }
 
 #[test]
+fn reconcile_that_failed_is_kept_longer_than_those_that_changed_nothing() {
+    let mut recent = RecentCalls::new(1024 * 1024);
+    let mut failed = reconciled("web", Some(call(1, 0)));
+    failed.decision.message = "the finalizer was not written".to_owned();
+    add(&mut recent, failed);
+    for at in 1..20 {
+        add(&mut recent, reconciled("web", Some(call(1, at))));
+    }
+    assert_eq!(recent.after(0, |_| true)[0].number, 1);
+}
+
+#[test]
+fn call_that_led_to_a_quarantine_is_kept_while_its_wait_changes() {
+    let mut recent = RecentCalls::new(1024 * 1024);
+    let decided = |outcome, wait: u64, call| {
+        let next = Some(Requeue::Pause(Duration::from_secs(wait)));
+        let progress = Some(Progress::Reconciling);
+        Reconciled { decision: Decision { outcome, progress, next, ..Decision::default() }, ..reconciled("web", call) }
+    };
+    let trapped = Call { result: KeptResult::new(&Err(CallFailure::StackOverflow)), ..call(1, 1) };
+    add(&mut recent, decided("Trapped", 1, Some(trapped)));
+    for wait in 1..=10 {
+        add(&mut recent, decided("Quarantined", wait, None));
+    }
+    let kept = recent.after(0, |_| true);
+    let shown: Vec<_> = kept.iter().map(|one| (one.decision.outcome, one.repeated)).collect();
+    assert_eq!(shown, [("Trapped", 0), ("Quarantined", 9)]);
+    assert_eq!(kept[1].decision.next, Some(Requeue::Pause(Duration::from_secs(10))), "the newest wait is shown");
+}
+
+#[test]
 fn equal_reconciles_are_counted_and_kept_once() {
     let mut recent = RecentCalls::new(1024 * 1024);
     let trapped = || Call { result: KeptResult::new(&Err(CallFailure::StackOverflow)), ..call(1, 1) };
-    recent.add(reconciled("web", Some(call(1, 0))));
+    add(&mut recent, reconciled("web", Some(call(1, 0))));
     for _ in 0..10 {
-        recent.add(reconciled("web", Some(trapped())));
+        add(&mut recent, reconciled("web", Some(trapped())));
     }
     let kept = recent.after(0, |_| true);
     assert_eq!(kept.iter().map(|one| one.repeated).collect::<Vec<_>>(), [0, 9]);
@@ -110,11 +152,34 @@ fn equal_reconciles_are_counted_and_kept_once() {
 #[test]
 fn call_that_takes_a_large_share_of_the_budget_is_not_kept_but_its_decision_is() {
     let mut recent = RecentCalls::new(40_000);
-    recent.add(reconciled("small", Some(call(1, 0))));
-    recent.add(reconciled("large", Some(call(100, 1))));
+    add(&mut recent, reconciled("small", Some(call(1, 0))));
+    add(&mut recent, reconciled("large", Some(call(100, 1))));
     let kept = recent.after(0, |_| true);
     let calls: Vec<_> = kept.iter().map(|one| (one.call.is_some(), one.is_call_omitted)).collect();
     assert_eq!(calls, [(true, false), (false, true)]);
+}
+
+#[test]
+fn size_of_a_reconcile_covers_its_messages_and_config() {
+    const LONG: usize = 1 << 20;
+    let without = reconciled("web", Some(call(1, 0)));
+    let child = ChildId::of(&snapshot(&[config_map(0)]).children[0]);
+    let failed = |problem| {
+        let mut reconciled = reconciled("web", Some(call(1, 0)));
+        reconciled.decision.failed = vec![(child.clone(), problem)];
+        reconciled
+    };
+    let mut with_config = reconciled("web", Some(call(1, 0)));
+    with_config.call.as_mut().expect("a call").snapshot.config = Some(vec![b'x'; LONG].into());
+    let message = "x".repeat(LONG);
+    for large in [
+        with_config,
+        failed(WriteProblem::Rejected { code: 422, message: message.clone(), rejection: Rejection::Other }),
+        failed(WriteProblem::Unavailable { message: message.clone(), retry_after: None }),
+        failed(WriteProblem::FieldConflict { conflicts: vec![message] }),
+    ] {
+        assert!(whole_size(&large) >= whole_size(&without) + LONG, "{} failed writes", large.decision.failed.len());
+    }
 }
 
 proptest! {
@@ -126,9 +191,9 @@ proptest! {
     ) {
         let mut recent = RecentCalls::new(budget);
         for (at, (parent, children)) in added.into_iter().enumerate() {
-            recent.add(reconciled(&format!("p{parent}"), Some(call(children, at))));
+            add(&mut recent, reconciled(&format!("p{parent}"), Some(call(children, at))));
             prop_assert!(recent.used <= budget);
-            let counted: usize = recent.parents.values().map(|of| of.reconciled.len()).sum();
+            let counted: usize = recent.parents.values().map(|of| of.kept.len()).sum();
             prop_assert_eq!(counted, recent.order.len());
             let sizes: usize = recent.parents.values().map(|of| of.size).sum();
             prop_assert_eq!(sizes, recent.used);

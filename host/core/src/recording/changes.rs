@@ -1,6 +1,6 @@
 //! What changed between the requests of two calls, or between two results, object by object and field by field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -35,8 +35,8 @@ pub enum Changed {
     Bytes,
 }
 
-/// The inputs of a call that are others than those of an earlier call. Fields that change with every write, and that say nothing by
-/// themselves (`resourceVersion`), are left out.
+/// The inputs of a call that differ from those of an earlier call. Fields that change with every write and mean nothing by
+/// themselves (`resourceVersion`) are left out.
 pub fn changes(before: &Exchange, after: &Exchange) -> Vec<Change> {
     let mut found = Vec::new();
     let mut scalar = |subject: &str, before: &str, after: &str| {
@@ -53,25 +53,29 @@ pub fn changes(before: &Exchange, after: &Exchange) -> Vec<Change> {
     let phase = |exchange: &Exchange| json!(exchange.request.phase).as_str().unwrap_or_default().to_owned();
     scalar("phase", &phase(before), &phase(after));
     let (before, after) = (inputs(&before.request), inputs(&after.request));
-    compare(&before, &after, &mut found);
+    compare((&before, &after), is_bookkeeping, &mut found);
     found
 }
 
 impl RecordedResult {
-    /// The parts of a result that are others than those of this one, which was expected.
+    /// The parts of a result that differ from those of this one, which was expected.
     pub fn differences(&self, found: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
-        compare(&outputs(self), &outputs(found), &mut changes);
+        compare((&outputs(self), &outputs(found)), |_| false, &mut changes);
         changes
     }
 }
 
-fn compare(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>, found: &mut Vec<Change>) {
+fn compare(
+    (before, after): (&BTreeMap<String, Value>, &BTreeMap<String, Value>),
+    is_ignored: fn(&str) -> bool,
+    found: &mut Vec<Change>,
+) {
     for (subject, old) in before {
         let change = match after.get(subject) {
             None => Changed::Removed,
             Some(new) => {
-                let fields = differences(old, new, is_bookkeeping);
+                let fields = differences(old, new, is_ignored);
                 if fields.is_empty() {
                     continue;
                 }
@@ -114,19 +118,26 @@ fn outputs(result: &RecordedResult) -> BTreeMap<String, Value> {
     match result {
         RecordedResult::Response(response) => outputs_of(response),
         RecordedResult::Invalid(message) => text("failure (invalid spec)", message),
-        RecordedResult::Retry { message, .. } => text("failure (retry)", message),
+        RecordedResult::Retry { message, after_ms } => {
+            let mut outputs = text("failure (retry)", message);
+            outputs.insert("retryAfterMs".to_owned(), value(&json!(after_ms)));
+            outputs
+        }
         RecordedResult::Failed(message) => text("failure", message),
         RecordedResult::Aborted(message) => text("aborted call", message),
     }
 }
 
 fn outputs_of(response: &RecordedResponse) -> BTreeMap<String, Value> {
-    let value = |value: serde_json::Value| json::parse(value.to_string().as_bytes(), DEPTH).unwrap_or(Value::Null);
     let mut outputs = BTreeMap::new();
+    let mut counts = HashMap::<String, usize>::new();
     for child in &response.children {
         let (mut subject, child) = named("child", child);
-        while outputs.contains_key(&subject) {
-            subject.push_str(" (again)");
+        let count = counts.entry(subject.clone()).or_default();
+        *count += 1;
+        // The host rejects such a response.
+        if *count > 1 {
+            subject = format!("{subject} ({count})");
         }
         outputs.insert(subject, child);
     }
@@ -137,20 +148,32 @@ fn outputs_of(response: &RecordedResponse) -> BTreeMap<String, Value> {
         ("requirements", json!(response.requirements)),
         ("finalized", json!(response.finalized)),
     ] {
-        outputs.insert(name.to_owned(), value(part));
+        outputs.insert(name.to_owned(), value(&part));
     }
     outputs
+}
+
+fn value(value: &serde_json::Value) -> Value {
+    json::parse(value.to_string().as_bytes(), DEPTH).unwrap_or(Value::Null)
 }
 
 fn parsed(document: &Document) -> Value {
     json::parse(document.get().as_bytes(), DEPTH).unwrap_or_else(|_| Value::from(document.get()))
 }
 
-/// An object with a name for readers.
+/// An object with a name for readers, which no other object of its list has.
 fn named(role: &str, document: &Document) -> (String, Value) {
     let object = parsed(document);
-    let text = |path: &[&str]| object.at(path).and_then(Value::as_str).map(str::to_owned);
-    let namespace = text(&["metadata", "namespace"]).map_or_else(String::new, |namespace| namespace + "/");
-    let (kind, name) = (text(&["kind"]).unwrap_or_default(), text(&["metadata", "name"]).unwrap_or_default());
-    (format!("{role} {kind} {namespace}{name}"), object)
+    let text = |path: &[&str]| object.at(path).and_then(Value::as_str).unwrap_or_default();
+    let mut subject = format!("{role} {}", text(&["kind"]));
+    if let Some((group, _)) = text(&["apiVersion"]).split_once('/') {
+        subject.extend([".", group]);
+    }
+    subject.push(' ');
+    let namespace = text(&["metadata", "namespace"]);
+    if !namespace.is_empty() {
+        subject.extend([namespace, "/"]);
+    }
+    subject.push_str(text(&["metadata", "name"]));
+    (subject, object)
 }

@@ -12,13 +12,39 @@ use crate::contract::{
 };
 use crate::digest::Digest;
 use crate::json::{self, Value};
-use crate::masking::{Masker, TooManyValues};
+use crate::masking::{Masker, TooManyValues, hidden};
 use crate::outcome::{Outcome, Problem, Progress, Requeue};
 use crate::plan::ChildId;
 use crate::recent::{Call, Decision, Reconciled, StatusResult};
+use crate::snapshot::Snapshot;
 
 /// Nesting depth up to which documents are parsed; a deeper one is recorded as a text.
 const DEPTH: usize = 512;
+/// Instead of a message about a call whose Secrets are unknown.
+const NOT_SHOWN: &str = "not shown, because the call was too large to be kept: see the parent's conditions";
+
+/// Converts reconciles in this order, and masks all values of the Secrets in any of them: the value of a later Secret may occur in an
+/// earlier call.
+///
+/// # Errors
+/// If there are too many values.
+pub fn export_all<'a>(
+    all: impl Iterator<Item = &'a Reconciled> + Clone,
+    masker: &mut Masker,
+) -> Result<Vec<RecordedCall>, TooManyValues> {
+    all.clone().try_for_each(|one| learn(one, masker))?;
+    all.map(|one| export(one, masker)).collect()
+}
+
+/// Shows a masker the values of the Secrets in a reconcile.
+///
+/// # Errors
+/// If there are too many values.
+pub fn learn(reconciled: &Reconciled, masker: &mut Masker) -> Result<(), TooManyValues> {
+    let Some(call) = &reconciled.call else { return Ok(()) };
+    let (request, result) = (call.snapshot.request(call.phase), call.result.restore());
+    learn_values(&call.snapshot, (&RequestValues::of(&request), &ResultValues::of(&result)), masker)
+}
 
 /// Converts a reconcile, and masks all values of the Secrets in it, and of those that the masker has seen before.
 ///
@@ -39,17 +65,17 @@ pub fn export(reconciled: &Reconciled, masker: &mut Masker) -> Result<RecordedCa
         repeated: reconciled.repeated,
         call,
         is_call_omitted: reconciled.is_call_omitted,
-        decision: decision(&reconciled.decision, masker),
+        decision: decision(&reconciled.decision, |message| {
+            let is_hidden = reconciled.is_call_omitted && !message.is_empty();
+            if is_hidden { NOT_SHOWN.to_owned() } else { masker.mask_message(message) }
+        }),
     })
 }
 
 fn exchange(call: &Call, masker: &mut Masker) -> Result<Exchange, TooManyValues> {
     let (request, result) = (call.snapshot.request(call.phase), call.result.restore());
-    allow_names(&request, call, masker);
-    let documents = RequestValues::of(&request);
-    documents.all().try_for_each(|document| masker.learn(document))?;
-    let result = ResultValues::of(&result);
-    result.documents().try_for_each(|document| masker.learn(document))?;
+    let (documents, result) = (RequestValues::of(&request), ResultValues::of(&result));
+    learn_values(&call.snapshot, (&documents, &result), masker)?;
     Ok(Exchange {
         component: call.component.to_string(),
         contract: call.contract.clone(),
@@ -66,19 +92,21 @@ fn exchange(call: &Call, masker: &mut Masker) -> Result<Exchange, TooManyValues>
     })
 }
 
-/// Kinds, namespaces and names are public, and a plugin could not be called with others.
-fn allow_names(request: &Request, call: &Call, masker: &mut Masker) {
-    let parent = &call.snapshot.parent;
-    let mut allow = |kind: &crate::ids::Gvk, namespace: Option<&str>, name: &str| {
-        for word in [&*kind.api_version(), &*kind.kind, namespace.unwrap_or_default(), name] {
+fn learn_values(
+    snapshot: &Snapshot,
+    (request, result): (&RequestValues, &ResultValues<'_>),
+    masker: &mut Masker,
+) -> Result<(), TooManyValues> {
+    // Kinds, namespaces and names are public, and a plugin could not be called with others.
+    for object in snapshot.objects() {
+        let namespace = object.key.namespace.as_deref().unwrap_or_default();
+        for word in [&*object.kind.api_version(), &*object.kind.kind, namespace, &*object.key.name] {
             masker.allow(word);
         }
-    };
-    allow(&parent.kind, parent.key.namespace.as_deref(), &parent.key.name);
-    let related = request.related.iter().flat_map(|related| &related.objects);
-    for Observed { kind, namespace, name, .. } in request.children.iter().chain(related) {
-        allow(kind, namespace.as_deref(), name);
     }
+    request.all().chain(result.documents()).try_for_each(|document| masker.learn(document))?;
+    // They are not in the request, but messages may quote them.
+    snapshot.left_out.iter().try_for_each(|child| masker.learn(&parsed(&child.json.bytes())))
 }
 
 /// The parsed documents of a request.
@@ -150,6 +178,9 @@ impl<'a> ResultValues<'a> {
     }
 
     fn masked(self, masker: &mut Masker) -> RecordedResult {
+        if let Err(failure) = self.result {
+            return RecordedResult::Aborted(masker.mask_message(&failure.to_string()));
+        }
         let children: Vec<_> = self.children.into_iter().map(|child| document(&masker.mask(child))).collect();
         let status = self.status.map(|status| document(&masker.mask(status)));
         recorded(self.result, children, status, |text| masker.mask_text(text))
@@ -214,21 +245,21 @@ fn requirement(one: &Requirement, text: &mut impl FnMut(&str) -> String) -> Reco
     }
 }
 
-fn decision(decision: &Decision, masker: &mut Masker) -> RecordedDecision {
+fn decision(decision: &Decision, mut masked: impl FnMut(&str) -> String) -> RecordedDecision {
     let written = decision.changes.kinds().into_iter().flat_map(|(_, verb, children)| {
         children.iter().map(move |child| RecordedWrite { verb: verb.to_owned(), object: id(child) })
     });
     let written = written.collect();
     let failed = decision.failed.iter().map(|(child, problem)| {
         let outcome = Outcome::from(&Problem::Writes(vec![(child.clone(), problem.clone())]));
-        FailedWrite { object: id(child), message: masker.mask_text(&outcome.message) }
+        FailedWrite { object: id(child), message: masked(&outcome.message) }
     });
     RecordedDecision {
         written,
         failed: failed.collect(),
         outcome: decision.outcome.to_owned(),
         progress: decision.progress.map(|progress| progress_of(progress).to_owned()),
-        message: masker.mask_text(&decision.message),
+        message: masked(&decision.message),
         status: match decision.status {
             StatusResult::Unchanged => "unchanged".to_owned(),
             StatusResult::Written => "written".to_owned(),
@@ -290,7 +321,10 @@ fn limits(limits: &Limits) -> RecordedLimits {
 
 /// Parses a document; one that is malformed becomes a text.
 fn parsed(bytes: &[u8]) -> Value {
-    json::parse(bytes, DEPTH).unwrap_or_else(|_| Value::from(&*String::from_utf8_lossy(bytes)))
+    json::parse(bytes, DEPTH).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(bytes);
+        if text.contains("Secret") { Value::from(hidden(bytes.len())) } else { Value::from(&*text) }
+    })
 }
 
 fn document(value: &Value) -> Document {

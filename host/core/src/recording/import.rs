@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::{Document, Exchange, RecordedLimits, RecordedPhase, RecordedRequest};
-use crate::contract::{CallFailure, Failure, Limits, Observed, Phase, PluginResult, Related, Request, Selection};
+use crate::contract::{
+    CallFailure, EventType, Failure, Limits, Observed, Phase, PluginResult, Related, Request, Selection,
+};
 use crate::digest::Digest;
 use crate::ids::Gvk;
 use crate::snapshot::Parts;
@@ -109,30 +111,36 @@ pub fn digest(result: &Result<PluginResult, CallFailure>) -> Digest {
     match result {
         Ok(Ok(response)) => {
             hash.add(b"response");
-            for child in &response.children {
-                hash.add(b"child");
-                hash.add(child);
-            }
+            add_count(&mut hash, b"children", response.children.len());
+            response.children.iter().for_each(|child| hash.add(child));
             hash.add(b"status");
             hash.add(&[u8::from(response.status.is_some()), u8::from(response.requeue.is_some())]);
             hash.add(response.status.as_deref().unwrap_or_default());
             hash.add(&response.requeue.unwrap_or_default().to_le_bytes());
             hash.add(&[u8::from(response.finalized)]);
+            add_count(&mut hash, b"events", response.events.len());
             for event in &response.events {
-                hash.add(format!("{:?}", event.event_type).as_bytes());
+                // Part of the format of recordings: independent of the names in this code.
+                let event_type = match event.event_type {
+                    EventType::Normal => "Normal",
+                    EventType::Warning => "Warning",
+                };
+                hash.add(event_type.as_bytes());
                 hash.add(event.reason.as_bytes());
                 hash.add(event.message.as_bytes());
             }
+            add_count(&mut hash, b"requirements", response.requirements.len());
             for requirement in &response.requirements {
                 hash.add(requirement.id.as_bytes());
-                hash.add(requirement.kind.to_string().as_bytes());
+                hash.add(requirement.kind.api_version().as_bytes());
+                hash.add(requirement.kind.kind.as_bytes());
                 hash.add(&[u8::from(requirement.namespace.is_some())]);
                 hash.add(requirement.namespace.as_deref().unwrap_or_default().as_bytes());
                 let (how, select) = match &requirement.select {
-                    Selection::Name(name) => (b"name  ", name),
-                    Selection::Labels(labels) => (b"labels", labels),
+                    Selection::Name(name) => ("name", name),
+                    Selection::Labels(labels) => ("labels", labels),
                 };
-                hash.add(how);
+                hash.add(how.as_bytes());
                 hash.add(select.as_bytes());
             }
         }
@@ -155,4 +163,10 @@ pub fn digest(result: &Result<PluginResult, CallFailure>) -> Digest {
         }
     }
     hash.digest()
+}
+
+/// Adds the number of the parts that follow.
+fn add_count(hash: &mut Parts, name: &[u8], count: usize) {
+    hash.add(name);
+    hash.add(&(count as u64).to_le_bytes());
 }

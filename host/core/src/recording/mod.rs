@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use changes::{Change, Changed, changes};
-pub use export::{export, export_result};
+pub use export::{export, export_all, export_result, learn};
 pub use import::{NotARequest, digest};
 
 /// Version of the format of recorded calls.
@@ -238,10 +238,10 @@ pub struct RecordedRequirement {
     /// Namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The name of the object, or
+    /// Name of the object; absent if `labels` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// the label selector of the objects.
+    /// Label selector of the objects; absent if `name` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<String>,
 }

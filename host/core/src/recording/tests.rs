@@ -1,10 +1,13 @@
 use serde_json::json;
 
 use super::*;
-use crate::contract::{Event, EventType, Failure, Response};
+use crate::contract::{CallFailure, Event, EventType, Failure, Requirement, Response, Selection};
 use crate::digest::Digest;
 use crate::fixtures::{object, snapshot};
-use crate::masking::Masker;
+use crate::ids::Gvk;
+use crate::masking::{Masker, hidden};
+use crate::outcome::{Rejection, WriteProblem};
+use crate::plan::ChildId;
 use crate::recent::{Call, Decision, KeptResult, Reconciled};
 use crate::snapshot::Served;
 
@@ -74,6 +77,57 @@ fn recorded_call_has_no_value_of_a_secret_and_survives_the_way_through_a_file() 
 }
 
 #[test]
+fn messages_of_a_call_that_was_not_kept_are_not_shown() {
+    let mut omitted = reconciled("correct-horse-battery", 1);
+    omitted.call = None;
+    omitted.is_call_omitted = true;
+    let child = ChildId { kind: omitted.parent.kind.clone(), key: omitted.parent.key.clone() };
+    let rejected = WriteProblem::Rejected {
+        code: 422,
+        message: "invalid: correct-horse-battery".to_owned(),
+        rejection: Rejection::Other,
+    };
+    omitted.decision.failed = vec![(child, rejected)];
+    let shown = exported(&omitted).decision;
+    for message in [&shown.message, &shown.failed[0].message] {
+        assert!(message.starts_with("not shown"), "{message}");
+    }
+    omitted.decision.message.clear();
+    assert_eq!(exported(&omitted).decision.message, "");
+}
+
+#[test]
+fn values_are_replaced_where_a_message_is_cut_and_if_their_secret_is_not_in_the_request() {
+    let mut cut = reconciled("correct-horse-battery", 1);
+    cut.decision.message = "the password is correct-hor…".to_owned();
+    let call = cut.call.as_mut().expect("a call");
+    let trap = CallFailure::Trap { message: "no login with tr0ub4dor-and-three… (unreachable)".to_owned() };
+    call.result = KeptResult::new(&Err(trap));
+    call.snapshot.left_out = vec![object(&json!({
+        "apiVersion": "v1", "kind": "Secret", "stringData": {"other": "tr0ub4dor-and-three-and-four"},
+        "metadata": {"name": "large", "namespace": "default", "uid": "l", "resourceVersion": "9"},
+    }))];
+    let line = serde_json::to_string(&exported(&cut)).expect("JSON");
+    assert!(!line.contains("corr") && !line.contains("tr0u"), "{line}");
+}
+
+#[test]
+fn malformed_child_that_may_be_a_secret_is_not_shown() {
+    let child = br#"{"kind": "Secret", "stringData": {"pin": "1234"}"#;
+    let response = Response { children: vec![child.to_vec()], ..Response::default() };
+    let RecordedResult::Response(shown) = export_result(&Ok(Ok(response))) else { panic!("a response") };
+    assert_eq!(shown.children[0].get(), json!(hidden(child.len())).to_string());
+}
+
+#[test]
+fn calls_with_many_secrets_are_masked_by_one_finder() {
+    let all: Vec<_> = (0..100).map(|at| reconciled(&format!("correct-horse-battery-{at:03}"), 1)).collect();
+    let mut masker = Masker::new([3; 32]);
+    let shown = export_all(all.iter().rev(), &mut masker).expect("few values");
+    assert_eq!((shown.len(), masker.builds), (100, 1));
+}
+
+#[test]
 fn request_that_changed_is_described_field_by_field_without_noise() {
     let before = exported(&reconciled("correct-horse-battery", 1)).call.expect("a call");
     let mut changed = reconciled("another-horse-battery", 1);
@@ -92,6 +146,25 @@ fn request_that_changed_is_described_field_by_field_without_noise() {
 }
 
 #[test]
+fn objects_of_equal_kinds_in_different_groups_are_compared_apart() {
+    let with = |api_version: &str, replicas: u64| {
+        let child = |api_version: &str, replicas: u64| {
+            let meta = json!({"name": "a"});
+            json!({"apiVersion": api_version, "kind": "Scaler", "metadata": meta, "replicas": replicas})
+        };
+        let children = [child("one.dev/v1", 1), child(api_version, replicas)];
+        let children = children.iter().map(|child| child.to_string().into_bytes()).collect();
+        export_result(&Ok(Ok(Response { children, ..Response::default() })))
+    };
+    let subject = |found: &[Change]| found.iter().map(|change| change.subject.clone()).collect::<Vec<_>>();
+    let two_groups = |replicas| with("two.dev/v1", replicas);
+    assert_eq!(subject(&two_groups(1).differences(&two_groups(2))), ["child Scaler.two.dev a"]);
+    // The host rejects a response with the same child twice, but a recording may have one.
+    let twice = |replicas| with("one.dev/v1", replicas);
+    assert_eq!(subject(&twice(1).differences(&twice(2))), ["child Scaler.one.dev a (2)"]);
+}
+
+#[test]
 fn results_differ_by_the_parts_that_differ() {
     let result = |replicas| exported(&reconciled("correct-horse-battery", replicas)).call.expect("a call").result;
     let found = result(1).differences(&result(2));
@@ -100,11 +173,32 @@ fn results_differ_by_the_parts_that_differ() {
     let failed = RecordedResult::Failed("no".to_owned());
     assert!(result(1).differences(&failed).iter().any(|change| change.subject == "failure"));
     assert!(result(1).differences(&result(1)).is_empty());
+    let with_generation = |generation: u64| {
+        let child = json!({"kind": "Pod", "metadata": {"name": "a", "generation": generation}}).to_string();
+        export_result(&Ok(Ok(Response { children: vec![child.into_bytes()], ..Response::default() })))
+    };
+    assert_eq!(with_generation(1).differences(&with_generation(2)).len(), 1, "a plugin may return such a field");
+    let retry = |after_ms| RecordedResult::Retry { message: "later".to_owned(), after_ms };
+    assert_eq!(retry(1).differences(&retry(2))[0].subject, "retryAfterMs");
 }
 
 #[test]
 fn digest_of_a_result_covers_every_part() {
     let base = Response { children: vec![b"{}".to_vec()], ..Response::default() };
+    let event = |event_type, reason: &str, message: &str| Response {
+        events: vec![Event { event_type, reason: reason.to_owned(), message: message.to_owned() }],
+        ..base.clone()
+    };
+    let requirement = |id: &str, kind: &str, namespace: Option<&str>, select| Response {
+        requirements: vec![Requirement {
+            id: id.to_owned(),
+            kind: Gvk::from_api_version("v1", kind),
+            namespace: namespace.map(str::to_owned),
+            select,
+        }],
+        ..base.clone()
+    };
+    let name = |name: &str| Selection::Name(name.to_owned());
     let others = [
         Response { children: vec![b"{ }".to_vec()], ..base.clone() },
         Response { children: vec![b"{}".to_vec(); 2], ..base.clone() },
@@ -112,11 +206,24 @@ fn digest_of_a_result_covers_every_part() {
         Response { status: Some(Vec::new()), ..base.clone() },
         Response { requeue: Some(0), ..base.clone() },
         Response { finalized: true, ..base.clone() },
+        event(EventType::Normal, "A", "b"),
+        event(EventType::Warning, "A", "b"),
+        event(EventType::Normal, "B", "b"),
+        event(EventType::Normal, "A", "a"),
+        requirement("id", "Secret", None, name("a")),
+        requirement("other", "Secret", None, name("a")),
+        requirement("id", "ConfigMap", None, name("a")),
+        requirement("id", "Secret", Some(""), name("a")),
+        requirement("id", "Secret", Some("shop"), name("a")),
+        requirement("id", "Secret", None, name("b")),
+        requirement("id", "Secret", None, Selection::Labels("a".to_owned())),
     ];
     let mut digests: Vec<_> = others.into_iter().chain([base]).map(|response| digest(&Ok(Ok(response)))).collect();
-    digests.push(digest(&Ok(Err(Failure::Failed("a".into())))));
-    digests.push(digest(&Ok(Err(Failure::Invalid("a".into())))));
-    digests.push(digest(&Err(crate::contract::CallFailure::StackOverflow)));
+    let retry = |message: &str, after| Failure::Retry { message: message.to_owned(), after };
+    let failures =
+        [Failure::Failed("a".into()), Failure::Invalid("a".into()), retry("a", 1), retry("b", 1), retry("a", 2)];
+    digests.extend(failures.map(|failure| digest(&Ok(Err(failure)))));
+    digests.push(digest(&Err(CallFailure::StackOverflow)));
     let count = digests.len();
     digests.sort();
     digests.dedup();

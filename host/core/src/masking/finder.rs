@@ -1,0 +1,104 @@
+//! Finds the texts to replace.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, Range};
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+/// Length of the part of a text by which it is found, in bytes; the rest is compared afterwards.
+const PATTERN_MAX: usize = 128;
+/// The character with which the host ends a message that it cuts.
+const CUT: char = '…';
+/// Minimum length of the beginning of a text that is replaced before [`CUT`], in bytes.
+const CUT_MIN: usize = 4;
+
+/// Finds the texts to replace.
+pub(super) struct Finder {
+    automaton: AhoCorasick,
+    /// For each pattern, the texts that begin with it, and their replacements. Long values may have the same beginning.
+    texts: Vec<Vec<(String, String)>>,
+}
+
+impl Finder {
+    /// A finder of these texts, each with its replacement.
+    pub fn new(texts: &BTreeMap<String, String>) -> Option<Self> {
+        let mut by_beginning = BTreeMap::<&str, Vec<_>>::new();
+        for (text, masked) in texts {
+            by_beginning.entry(beginning(text)).or_default().push((text.clone(), masked.clone()));
+        }
+        // The longest of those that begin at the same place: another one may be its beginning.
+        let automaton =
+            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(by_beginning.keys()).ok()?;
+        Some(Self { automaton, texts: by_beginning.into_values().collect() })
+    }
+
+    /// Replaces the texts in another text; with `cut`, also the beginning of one of these texts before `…`.
+    pub fn replace_all(&self, text: &str, cut: Option<&BTreeMap<String, String>>) -> String {
+        let mut masked = String::with_capacity(text.len());
+        let mut rest = text;
+        loop {
+            let found = self.automaton.find(rest);
+            let next = found.map_or(rest.len()..rest.len(), |found| found.range());
+            if let Some((cut, replacement)) = cut.and_then(|texts| first_cut(texts, rest, &next)) {
+                masked.push_str(rest.get(..cut.start).unwrap_or_default());
+                masked.push_str(replacement);
+                rest = rest.get(cut.end..).unwrap_or_default();
+                continue;
+            }
+            let Some(found) = found else { break };
+            let (before, after) = rest.split_at(found.start());
+            masked.push_str(before);
+            let texts = self.texts.get(found.pattern().as_usize()).map(Vec::as_slice).unwrap_or_default();
+            let matching = texts.iter().map(|(text, masked)| (common(text, after), text, masked));
+            match matching.max_by_key(|(length, ..)| *length) {
+                Some((length, text, replacement)) => {
+                    let is_whole = length == text.len();
+                    masked.push_str(first(replacement, if is_whole { replacement.len() } else { length }));
+                    rest = after.get(length..).unwrap_or_default();
+                }
+                None => return "?".repeat(text.len()),
+            }
+        }
+        masked.push_str(rest);
+        masked
+    }
+}
+
+/// The first place before `…` where a text has the beginning of one of these texts, and its replacement. The whole text at `next` comes
+/// first, unless the beginning covers it.
+fn first_cut<'a>(
+    texts: &'a BTreeMap<String, String>,
+    text: &str,
+    next: &Range<usize>,
+) -> Option<(Range<usize>, &'a str)> {
+    let mut ends = text.match_indices(CUT).map(|(end, _)| end).take_while(|end| *end < next.start + PATTERN_MAX);
+    ends.find_map(|end| {
+        // A longer beginning has a pattern, and is found by it.
+        let from = text.floor_char_boundary(end.saturating_sub(PATTERN_MAX));
+        let starts = text.get(from..end)?.char_indices().map(|(at, _)| from + at);
+        let mut starts = starts
+            .take_while(|start| start + CUT_MIN <= end)
+            .filter(|start| *start < next.start || *start == next.start && end >= next.end);
+        // The longest one.
+        starts.find_map(|start| {
+            let part = text.get(start..end)?;
+            let (whole, masked) = texts.range::<str, _>((Bound::Included(part), Bound::Unbounded)).next()?;
+            whole.starts_with(part).then(|| (start..end, first(masked, part.len())))
+        })
+    })
+}
+
+/// The part of a text by which it is found.
+pub(super) fn beginning(text: &str) -> &str {
+    first(text, text.floor_char_boundary(PATTERN_MAX))
+}
+
+/// The first bytes of a text; the whole text if it has fewer, or other characters.
+fn first(text: &str, length: usize) -> &str {
+    text.get(..length).unwrap_or(text)
+}
+
+/// Length of the common beginning of two texts, in bytes.
+fn common(a: &str, b: &str) -> usize {
+    a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(char, _)| char.len_utf8()).sum()
+}
