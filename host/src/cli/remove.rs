@@ -4,9 +4,9 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use futures::StreamExt as _;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind, ObjectMeta};
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
@@ -58,73 +58,109 @@ pub struct Args {
     cluster: ClusterArgs,
 }
 
-impl Args {
-    /// The removal of a Plugin that `windlass dev` wrote; its children stay with their parents.
-    pub fn of_dev(name: PluginName, namespace: String, cluster: ClusterArgs, timeout: Duration) -> Self {
-        Self { name, delete_children: false, deletion: DeletionArgs { dry_run: None }, namespace, timeout, cluster }
-    }
+/// The host had not finished with a Plugin in time.
+#[derive(Debug, thiserror::Error)]
+#[error("Plugin {name} was not gone within {} s, and nothing else was deleted", .timeout.as_secs())]
+pub struct NotGone {
+    name: PluginName,
+    timeout: Duration,
 }
 
 /// Removes the Plugin and the pushed objects.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    super::block_on(run(args))
+    super::block_on(async {
+        let client = args.cluster.client().await?;
+        let written = Written::find(&client, &args.name, &args.namespace).await?;
+        if written.plugin.is_none() && written.leftovers.is_empty() {
+            bail!("there is no Plugin {}, and nothing that `windlass push` wrote for it", args.name);
+        }
+        if let Some(plugin) = &written.plugin {
+            print_children(args, plugin);
+        }
+        if args.deletion.dry_run.is_some() {
+            written.preview();
+            return Ok(ExitCode::SUCCESS);
+        }
+        match written.delete(&client, args.delete_children, args.timeout, |line| println!("{line}")).await {
+            Err(error) if error.is::<NotGone>() => {
+                eprintln!("error: {error:#}. Run the same command again to go on");
+                Ok(ExitCode::from(TIMED_OUT))
+            }
+            deleted => deleted.map(|()| ExitCode::SUCCESS),
+        }
+    })
 }
 
-/// [`main`] on a running runtime.
-pub async fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let client = args.cluster.client().await?;
-    let api = Api::<Plugin>::all(client.clone());
-    let name = args.name.as_str();
-    let plugin = api.get_opt(name).await.map_err(plain).with_context(|| format!("Plugin {name}"))?;
-    if let Some(plugin) = &plugin {
-        check_pushed(name, &plugin.metadata)?;
-    }
-    // Listed before the deletion: the Plugin's ConfigMaps are garbage-collected with it.
-    let leftovers = leftovers(&client, args, plugin.as_ref()).await?;
-    if plugin.is_none() && leftovers.is_empty() {
-        bail!("there is no Plugin {name}, and nothing that `windlass push` wrote for it");
-    }
-    if let Some(plugin) = &plugin {
-        say_children(args, plugin);
-    }
-    if args.deletion.dry_run.is_some() {
-        if plugin.is_some() {
-            println!("would delete Plugin {name}");
+/// A Plugin and the objects that push wrote for it, as far as they exist.
+pub struct Written {
+    name: PluginName,
+    plugin: Option<Plugin>,
+    leftovers: Vec<Leftover>,
+}
+
+impl Written {
+    /// Finds them. `namespace` is that of the host.
+    ///
+    /// # Errors
+    /// If push did not write the Plugin, or an object cannot be read.
+    pub async fn find(client: &Client, name: &PluginName, namespace: &str) -> anyhow::Result<Self> {
+        let plugin = Api::<Plugin>::all(client.clone()).get_opt(name.as_str()).await.map_err(plain);
+        let plugin = plugin.with_context(|| format!("Plugin {name}"))?;
+        if let Some(plugin) = &plugin {
+            check_pushed(name.as_str(), &plugin.metadata)?;
         }
-        for leftover in &leftovers {
+        // Listed before the deletion: the Plugin's ConfigMaps are garbage-collected with it.
+        let leftovers = leftovers(client, name, namespace, plugin.as_ref()).await?;
+        Ok(Self { name: name.clone(), plugin, leftovers })
+    }
+
+    /// Prints what [`delete`](Self::delete) would do.
+    fn preview(&self) {
+        if self.plugin.is_some() {
+            println!("would delete Plugin {}", self.name);
+        }
+        for leftover in &self.leftovers {
             match &leftover.kept {
                 None => println!("would delete {}", leftover.what()),
                 Some(why) => println!("would leave {}: {why}", leftover.what()),
             }
         }
-        return Ok(ExitCode::SUCCESS);
     }
-    if let Some(plugin) = plugin {
-        let Ok(ended) = tokio::time::timeout(args.timeout, end(&api, args, &plugin)).await else {
-            eprintln!(
-                "error: Plugin {name} was not gone within {} s, and nothing else was deleted. Run the same command \
-                     again to go on",
-                args.timeout.as_secs()
-            );
-            return Ok(ExitCode::from(TIMED_OUT));
-        };
-        ended?;
-        println!("deleted Plugin {name}");
-    }
-    let mut failed = Vec::new();
-    for leftover in leftovers {
-        let what = leftover.what();
-        match leftover.delete(&client).await {
-            Ok(Outcome::Deleted) => println!("deleted {what}"),
-            Ok(Outcome::Gone) => {}
-            Ok(Outcome::Left(why)) => println!("left {what}: {why}"),
-            Err(error) => failed.push(format!("{what}: {error:#}")),
+
+    /// Deletes the Plugin, waits until the host has finished with it, and deletes the other objects. Passes a line about each
+    /// to `print`.
+    ///
+    /// # Errors
+    /// If something was not deleted. [`NotGone`] if the host had not finished in time.
+    pub async fn delete(
+        self,
+        client: &Client,
+        delete_children: bool,
+        timeout: Duration,
+        print: impl Fn(&str),
+    ) -> anyhow::Result<()> {
+        let Self { name, plugin, leftovers } = self;
+        if let Some(plugin) = plugin {
+            let api = Api::<Plugin>::all(client.clone());
+            let ended = tokio::time::timeout(timeout, end(&api, name.as_str(), &plugin, delete_children)).await;
+            ended.map_err(|_| NotGone { name: name.clone(), timeout })??;
+            print(&format!("deleted Plugin {name}"));
         }
+        let mut failed = Vec::new();
+        for leftover in leftovers {
+            let what = leftover.what();
+            match leftover.delete(client).await {
+                Ok(Outcome::Deleted) => print(&format!("deleted {what}")),
+                Ok(Outcome::Gone) => {}
+                Ok(Outcome::Left(why)) => print(&format!("left {what}: {why}")),
+                Err(error) => failed.push(format!("{what}: {error:#}")),
+            }
+        }
+        if !failed.is_empty() {
+            bail!("some objects were not deleted; run the same command again: {}", failed.join("; "));
+        }
+        Ok(())
     }
-    if !failed.is_empty() {
-        bail!("some objects were not deleted; run the same command again: {}", failed.join("; "));
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Checks that push wrote the Plugin: another tool's Plugin should be deleted with that tool.
@@ -138,7 +174,7 @@ fn check_pushed(name: &str, meta: &ObjectMeta) -> anyhow::Result<()> {
     )
 }
 
-fn say_children(args: &Args, plugin: &Plugin) {
+fn print_children(args: &Args, plugin: &Plugin) {
     let status = plugin.status.clone().unwrap_or_default();
     // Without a parent kind in the status, no component of the Plugin was ever live.
     let Some(parents) = status.parent_kind else { return };
@@ -155,18 +191,17 @@ fn say_children(args: &Args, plugin: &Plugin) {
 
 /// Deletes the Plugin and waits until it is gone: the host removes its finalizers from the parents, and deletes the
 /// children if requested.
-async fn end(api: &Api<Plugin>, args: &Args, plugin: &Plugin) -> anyhow::Result<()> {
-    let name = args.name.as_str();
+async fn end(api: &Api<Plugin>, name: &str, plugin: &Plugin, delete_children: bool) -> anyhow::Result<()> {
     let is_deleting = plugin.metadata.deletion_timestamp.is_some();
     let was_live = plugin.status.as_ref().is_some_and(|status| status.parent_kind.is_some());
     let has_ended = is_deleting && !has_host_finalizer(plugin);
-    if has_ended && args.delete_children && was_live && plugin.spec.deletion_policy != DeletionPolicy::Delete {
+    if has_ended && delete_children && was_live && plugin.spec.deletion_policy != DeletionPolicy::Delete {
         bail!(
             "Plugin {name} is being deleted already, and the host has left its children as they are; delete them with \
              kubectl, by their label {LABEL_PLUGIN}={name}"
         );
     }
-    if args.delete_children && was_live && !has_ended {
+    if delete_children && was_live && !has_ended {
         let patch = Patch::Merge(json!({"spec": {"deletionPolicy": "Delete"}}));
         api.patch(name, &PatchParams::default(), &patch)
             .await
@@ -182,17 +217,21 @@ async fn end(api: &Api<Plugin>, args: &Args, plugin: &Plugin) -> anyhow::Result<
         })
         .await?;
     }
-    let only_this = DeleteParams {
-        preconditions: Some(Preconditions { uid: plugin.metadata.uid.clone(), resource_version: None }),
-        ..DeleteParams::default()
-    };
-    match api.delete(name, &only_this).await {
-        Ok(_) => {}
-        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-        Err(error) => return Err(plain(error)).with_context(|| format!("Plugin {name} was not deleted")),
-    }
     let uid = plugin.metadata.uid.as_deref();
-    follow(api, name, |now| Ok(now.filter(|now| now.metadata.uid.as_deref() == uid).map(why_not_gone))).await
+    // The objects of the removed Plugin belong to the new one now.
+    let replaced = || anyhow!("another client created Plugin {name} again; it and its objects were left alone");
+    let deletion = delete(api, name, plugin.metadata.uid.clone(), DeleteParams::default()).await;
+    match deletion.with_context(|| format!("Plugin {name} was not deleted"))? {
+        Deletion::Accepted => {}
+        Deletion::Gone => return Ok(()),
+        Deletion::Replaced => return Err(replaced()),
+    }
+    follow(api, name, |now| match now {
+        None => Ok(None),
+        Some(now) if now.metadata.uid.as_deref() == uid => Ok(Some(why_not_gone(now))),
+        Some(_) => Err(replaced()),
+    })
+    .await
 }
 
 fn has_host_finalizer(plugin: &Plugin) -> bool {
@@ -266,8 +305,13 @@ impl Leftover {
 }
 
 /// The existing objects that push may have written for this Plugin.
-async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> anyhow::Result<Vec<Leftover>> {
-    let name = args.name.as_str();
+async fn leftovers(
+    client: &Client,
+    plugin_name: &PluginName,
+    host_namespace: &str,
+    plugin: Option<&Plugin>,
+) -> anyhow::Result<Vec<Leftover>> {
+    let name = plugin_name.as_str();
     let resource = |group: &str, kind: &str, plural: &str| {
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
     };
@@ -276,13 +320,13 @@ async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> any
     let (account_role, source_role) = (rbac::account_role(name), rbac::source_role(name));
     let source = plugin.and_then(|plugin| plugin.spec.source.config_map.clone());
     let (map_namespace, map_name) =
-        source.map_or_else(|| (args.namespace.clone(), name.to_owned()), |source| (source.namespace, source.name));
+        source.map_or_else(|| (host_namespace.to_owned(), name.to_owned()), |source| (source.namespace, source.name));
     let maps = resource("", "ConfigMap", "configmaps");
-    let parts = parts(&Api::namespaced(client.clone(), &map_namespace), &args.name)
+    let parts = parts(&Api::namespaced(client.clone(), &map_namespace), plugin_name)
         .await
         .with_context(|| format!("the ConfigMaps of namespace {map_namespace} could not be listed"))?;
     let parts = parts.into_iter().filter_map(|part| part.name);
-    let in_namespace = Some(args.namespace.as_str());
+    let in_namespace = Some(host_namespace);
     let mut wanted = vec![(maps.clone(), Some(map_namespace.as_str()), map_name)];
     wanted.extend(parts.map(|part| (maps.clone(), Some(map_namespace.as_str()), part)));
     // Bindings before roles, and the ServiceAccount last, so that no permission outlives its reason.
@@ -303,7 +347,7 @@ async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> any
             }
         };
         if let Some(meta) = meta {
-            found.push(Leftover { kept: reason_to_keep(&args.name, &meta), resource, meta });
+            found.push(Leftover { kept: reason_to_keep(plugin_name, &meta), resource, meta });
         }
     }
     Ok(found)
@@ -311,8 +355,46 @@ async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> any
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+
     use super::super::pushed::written_by;
     use super::*;
+
+    /// Deletes Plugin `echo` by an API server that responds in this way; returns the error.
+    async fn not_deleted<R>(respond: impl Fn() -> R + Send + 'static) -> anyhow::Error
+    where
+        R: Future<Output = std::io::Result<Response<Body>>> + Send + 'static,
+    {
+        let client = Client::new(tower::service_fn(move |_: Request<Body>| respond()), "default");
+        let plugin = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "echo", "uid": "1"},
+            "spec": {"source": {"configMap": {"namespace": "windlass-system", "name": "echo"}}, "serviceAccountName": "echo"},
+        });
+        let plugin = Some(serde_json::from_value(plugin).expect("a Plugin"));
+        let written = Written { name: "echo".parse().expect("a name"), plugin, leftovers: Vec::new() };
+        written.delete(&client, false, Duration::from_mins(1), |line| panic!("{line}")).await.expect_err("not deleted")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn plugin_that_is_not_gone_in_time_is_an_error_of_its_own() {
+        let error = not_deleted(std::future::pending).await;
+        assert!(error.is::<NotGone>(), "{error:#}");
+    }
+
+    #[tokio::test]
+    async fn plugin_that_was_created_again_is_left_alone() {
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Conflict", "code": 409,
+            "message": "the UID in the precondition does not match",
+        });
+        let error = not_deleted(move || {
+            let body = Body::from(status.to_string().into_bytes());
+            std::future::ready(Ok(Response::builder().status(409).body(body).expect("a response")))
+        })
+        .await;
+        assert!(format!("{error:#}").contains("created Plugin echo again"), "{error:#}");
+    }
 
     #[test]
     fn plugin_not_written_by_push_is_rejected_with_the_kubectl_command_that_deletes_it() {

@@ -7,9 +7,10 @@
 use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use windlass_e2e::{Env, TIMEOUT, windlass};
 use windlass_testbed::tools::wasm_compiler::WasmCompiler;
 use windlass_testbed::tools::{self, Go};
@@ -148,15 +149,33 @@ struct Dev {
 }
 
 impl Dev {
-    fn start(env: &Env, project: &Path) -> Self {
-        let output = env.cluster().dir().join("dev.log");
-        let file = File::create(&output).expect("a file for the output");
+    fn command(env: &Env, project: &Path) -> Command {
         let mut command = windlass();
         command.arg("dev").arg(project).arg("--cleanup").env("PATH", path());
-        command.env("WINDLASS_KUBECONFIG", env.cluster().kubeconfig());
+        command.env("WINDLASS_KUBECONFIG", Self::kubeconfig(env));
         command.env("WINDLASS_CACHE_DIR", env.cluster().dir().join("dev-cache"));
+        command
+    }
+
+    fn kubeconfig(env: &Env) -> PathBuf {
+        env.cluster().dir().join("dev-kubeconfig")
+    }
+
+    fn start(env: &Env, project: &Path) -> Self {
+        fs::copy(env.cluster().kubeconfig(), Self::kubeconfig(env)).expect("copied");
+        let output = env.cluster().dir().join("dev.log");
+        let file = File::create(&output).expect("a file for the output");
+        let mut command = Self::command(env, project);
         let child = command.stdout(file.try_clone().expect("a second handle")).stderr(file).spawn().expect("started");
         Self { child, output }
+    }
+
+    /// Sends SIGINT, and waits until the command ends.
+    #[track_caller]
+    fn interrupt(&mut self) -> ExitStatus {
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(id, Signal::INT).expect("sent");
+        windlass_e2e::wait("windlass dev to end", TIMEOUT, || self.child.try_wait().expect("a state"))
     }
 
     fn output(&self) -> String {
@@ -197,6 +216,11 @@ fn dev_rebuilds_a_changed_project_and_reconciles_with_it_without_a_restart() {
         changed
     };
     let env = Env::empty();
+    env.kubectl(&["create", "-n", "default", "configmap", "before"]);
+    let sample = project.join("sample.yaml");
+    let objects =
+        fs::read_to_string(&sample).expect("a sample") + &managed_by_others("before") + &managed_by_others("own");
+    fs::write(&sample, &objects).expect("written");
     let mut dev = Dev::start(&env, &project);
     let wait_message = |expected: &str| {
         env.wait(expected, TIMEOUT, || {
@@ -210,11 +234,14 @@ fn dev_rebuilds_a_changed_project_and_reconciles_with_it_without_a_restart() {
         "CustomResourceDefinition plugins.windlass.dev installed",
         "Greeting default/hello: appeared → plugin called in ",
         " → ConfigMap hello created",
+        "ConfigMap default/before (existed before; --cleanup keeps it), ConfigMap default/own",
         "waiting for changes",
     ]);
+    second_run_is_refused(&env, &project);
 
+    fs::write(&sample, objects.replace("Hello, world!", "Hello, all!")).expect("written");
     fs::write(&source, with_prefix("One: ")).expect("written");
-    wait_message("One: Hello, world!");
+    wait_message("One: Hello, all!");
     dev.wait_output(&["changed: main.go", "Greeting default/hello: new component → plugin called in "]);
 
     fs::write(&source, with_prefix("Two: ") + "func broken( {\n").expect("written");
@@ -228,10 +255,31 @@ fn dev_rebuilds_a_changed_project_and_reconciles_with_it_without_a_restart() {
     wait_message("Three: Hi");
     assert!(dev.child.try_wait().expect("a state").is_none(), "the same process");
 
-    let id = i32::try_from(dev.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
-    kill_process(id, Signal::INT).expect("sent");
-    let status = env.wait("windlass dev to end", TIMEOUT, || dev.child.try_wait().expect("a state"));
+    // The command keeps to the cluster that it has checked.
+    fs::write(Dev::kubeconfig(&env), "").expect("written");
+    let status = dev.interrupt();
     assert!(status.success(), "{status}: {}", dev.output());
+    everything_that_dev_created_is_gone(&env);
+    next_run_waits_for_the_deletions(&env, &project);
+    fs::write(&source, "broken").expect("written");
+    cleanup_without_a_host_fails_if_there_is_a_plugin(&env, &project);
+}
+
+/// A ConfigMap whose label names another tool, as a document of a sample.
+fn managed_by_others(name: &str) -> String {
+    let labels = json!({"app.kubernetes.io/managed-by": "others"});
+    let metadata = json!({"name": name, "namespace": "default", "labels": labels});
+    format!("---\n{}\n", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
+}
+
+fn second_run_is_refused(env: &Env, project: &Path) {
+    let refused = Dev::command(env, project).output().expect("started");
+    let printed = String::from_utf8_lossy(&refused.stderr);
+    assert!(printed.contains("another `windlass dev` uses namespace windlass-dev"), "{printed}");
+    assert_eq!((refused.status.code(), &*String::from_utf8_lossy(&refused.stdout)), (Some(7), ""), "before any work");
+}
+
+fn everything_that_dev_created_is_gone(env: &Env) {
     for resource in ["crd/plugins.windlass.dev", "crd/greetings.example.com", "clusterrole/windlass-plugin-greeting"] {
         env.wait(&format!("{resource} to be gone"), TIMEOUT, || {
             env.try_kubectl(&["get", resource]).err()?.contains("NotFound").then_some(())
@@ -240,6 +288,27 @@ fn dev_rebuilds_a_changed_project_and_reconciles_with_it_without_a_restart() {
     // No controller of the test's control plane removes a deleted Namespace.
     let deleted = env.kubectl(&["get", "namespace/windlass-dev", "-o", "jsonpath={.metadata.deletionTimestamp}"]);
     assert_ne!(deleted, "");
+    assert!(env.get("configmaps", "default", "own").is_none(), "created by the command");
+    assert!(env.get("configmaps", "default", "before").is_some(), "existed before");
+}
+
+fn next_run_waits_for_the_deletions(env: &Env, project: &Path) {
+    let dev = Dev::start(env, project);
+    dev.wait_output(&["waiting: Namespace windlass-dev is being deleted"]);
+    let mut namespace = env.get("namespaces", "", "windlass-dev").expect("it is being deleted");
+    namespace["spec"]["finalizers"] = json!([]);
+    let args = ["replace", "--raw", "/api/v1/namespaces/windlass-dev/finalize", "-f", "-"];
+    env.cluster().kubectl_with_input(&args, &namespace.to_string()).expect("finalized");
+    dev.wait_output(&["Namespace windlass-dev created", "live: version", "waiting for changes"]);
+}
+
+/// The last run was killed. The Lease seems to be held, but not by another host.
+fn cleanup_without_a_host_fails_if_there_is_a_plugin(env: &Env, project: &Path) {
+    let mut dev = Dev::start(env, project);
+    dev.wait_output(&["was not built", "waiting for changes"]);
+    let status = dev.interrupt();
+    dev.wait_output(&["nothing was deleted: there are Plugins (greeting)"]);
+    assert_eq!(status.code(), Some(3));
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, ObjectMeta};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
+use windlass_api::Plugin;
 use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::ids::PluginName;
 use windlass_core::names::LABEL_PLUGIN;
@@ -16,21 +17,19 @@ use super::cluster::{is_of_dev, plugins};
 use super::terminal::{Terminal, Tone};
 use super::{FIELD_MANAGER, READY_TIMEOUT, samples};
 use crate::cli::applied::api;
-use crate::cli::connect::{ClusterArgs, plain};
+use crate::cli::connect::plain;
 use crate::cli::deleted::{Deletion, delete};
 use crate::cli::install::CRD;
-use crate::cli::remove;
+use crate::cli::remove::Written;
 
 /// What may be deleted.
 pub struct Cleanup<'a> {
     /// The client of the user.
     pub client: &'a Client,
-    /// The flags that select the cluster.
-    pub cluster: &'a ClusterArgs,
     /// The host's namespace.
     pub namespace: &'a str,
     /// Where the output goes.
-    pub terminal: Terminal,
+    pub terminal: &'a Terminal,
 }
 
 impl Cleanup<'_> {
@@ -47,12 +46,12 @@ impl Cleanup<'_> {
     ) -> anyhow::Result<()> {
         for file in files {
             for object in samples::delete_file(self.client, file, sample_namespace).await? {
-                self.say_deleted(&object);
+                self.print_deleted(&object);
             }
         }
-        let removal =
-            remove::Args::of_dev(name.clone(), self.namespace.to_owned(), self.cluster.clone(), READY_TIMEOUT);
-        remove::run(&removal).await?;
+        let written = Written::find(self.client, name, self.namespace).await?;
+        // Children stay with parents that the command has not created.
+        written.delete(self.client, false, READY_TIMEOUT, |line| self.terminal.print(Tone::Plain, line)).await?;
         let Some(carried) = declared.crd() else { return Ok(()) };
         let crds = Api::<CustomResourceDefinition>::all(self.client.clone());
         let what = format!("CustomResourceDefinition {}", carried.name());
@@ -69,9 +68,24 @@ impl Cleanup<'_> {
         if left.with_context(|| format!("the objects of {what} could not be listed"))?.items.is_empty() {
             self.delete(&crds, carried.name(), &found.metadata, &what).await
         } else {
-            self.terminal.say(Tone::Plain, &format!("left {what}: objects of the kind exist"));
+            self.terminal.print(Tone::Plain, &format!("left {what}: objects of the kind exist"));
             Ok(())
         }
+    }
+
+    /// Deletes what is left if no host has started in this run.
+    ///
+    /// # Errors
+    /// If there are Plugins, with which only a host can finish, or if something could not be deleted.
+    pub async fn without_host(&self) -> anyhow::Result<()> {
+        let plugins = plugins(self.client).await?;
+        ensure!(
+            plugins.is_empty(),
+            "nothing was deleted: there are Plugins ({}), and only a host can finish with them, but none has started in this \
+             run",
+            names_of(&plugins)
+        );
+        self.of_host().await
     }
 
     /// Deletes the namespace and the CRD of Plugins, if `windlass dev` created them and no Plugin is left. The host must have
@@ -80,7 +94,12 @@ impl Cleanup<'_> {
     /// # Errors
     /// If something could not be deleted.
     pub async fn of_host(&self) -> anyhow::Result<()> {
-        if !plugins(self.client).await?.is_empty() {
+        let plugins = plugins(self.client).await?;
+        if !plugins.is_empty() {
+            let (namespace, names) = (self.namespace, names_of(&plugins));
+            let left =
+                format!("left Namespace {namespace} and CustomResourceDefinition {CRD}: Plugins exist ({names})");
+            self.terminal.print(Tone::Plain, &left);
             return Ok(());
         }
         let namespaces = Api::<Namespace>::all(self.client.clone());
@@ -105,14 +124,18 @@ impl Cleanup<'_> {
     {
         let deletion = delete(api, name, meta.uid.clone(), DeleteParams::default()).await;
         if deletion.with_context(|| format!("{what} was not deleted"))? == Deletion::Accepted {
-            self.say_deleted(what);
+            self.print_deleted(what);
         }
         Ok(())
     }
 
-    fn say_deleted(&self, what: &str) {
-        self.terminal.say(Tone::Plain, &format!("deleted {what}"));
+    fn print_deleted(&self, what: &str) {
+        self.terminal.print(Tone::Plain, &format!("deleted {what}"));
     }
+}
+
+fn names_of(plugins: &[Plugin]) -> String {
+    plugins.iter().map(Plugin::name_any).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether no other field manager has applied an object since `windlass dev` did.

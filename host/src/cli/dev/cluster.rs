@@ -1,6 +1,9 @@
 //! The cluster of `windlass dev`: which cluster may be used, what must not be there, and what is prepared on it.
 
+use std::fmt::Debug;
 use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use jiff::{SignedDuration, Timestamp};
@@ -8,8 +11,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams};
-use kube::runtime::wait::{await_condition, conditions::is_crd_established};
-use kube::{Api, Client, CustomResourceExt as _, ResourceExt as _};
+use kube::runtime::wait::await_condition;
+use kube::runtime::wait::conditions::{is_crd_established, is_deleted};
+use kube::{Api, Client, CustomResourceExt as _, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use windlass_api::Plugin;
 
@@ -18,10 +23,11 @@ use super::{FIELD_MANAGER, READY_TIMEOUT};
 use crate::cli::check;
 use crate::cli::connect::{Destination, plain};
 use crate::cli::install::{CRD, Installation, check_accounts, check_name};
-use crate::cluster::lease;
+use crate::cluster::lease::{Instance, NAME as LEASE, NotHolder};
 
-/// Label of the objects that `windlass dev` makes, with [`FIELD_MANAGER`] as its value.
-pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Label of the objects that `windlass dev` creates, with [`FIELD_MANAGER`] as its value. It is not below `windlass.dev/`,
+/// because the host rejects a child with such a label, and a plugin may copy its parent's labels.
+pub const MADE_BY: &str = "dev.windlass.dev/made-by";
 
 /// Names of contexts that tools for local clusters write.
 const LOCAL_CONTEXTS: [&str; 6] = ["colima", "docker-desktop", "microk8s", "minikube", "orbstack", "rancher-desktop"];
@@ -62,11 +68,11 @@ fn is_local(Destination { context, server, .. }: &Destination) -> bool {
 }
 
 /// Checks that no other host serves the cluster, and that the host here would run no Plugin but those of `windlass dev`:
-/// Plugins belong to the whole cluster, and each host runs all of them.
+/// Plugins belong to the whole cluster, and each host runs all of them. `cache_dir` is the cache folder of the host here.
 ///
 /// # Errors
-/// If there is one, or if the cluster cannot be read.
-pub async fn check_free(client: &Client, namespace: &str) -> anyhow::Result<()> {
+/// If there is one, or if the cluster cannot be read. [`NotHolder`] if another host uses the same namespace.
+pub async fn check_free(client: &Client, namespace: &str, cache_dir: &Path) -> anyhow::Result<()> {
     check_name(namespace)?;
     let installation = Installation::read(client).await?;
     if let Some(other) = installation.elsewhere("") {
@@ -76,15 +82,21 @@ pub async fn check_free(client: &Client, namespace: &str) -> anyhow::Result<()> 
         );
     }
     let leases = Api::<Lease>::all(client.clone());
-    let of_hosts = ListParams::default().fields(&format!("metadata.name={}", lease::NAME));
+    let of_hosts = ListParams::default().fields(&format!("metadata.name={LEASE}"));
     let leases = leases.list(&of_hosts).await.map_err(plain).context("the Leases of hosts could not be listed")?;
-    let mut others = leases.iter().filter(|lease| lease.metadata.namespace.as_deref() != Some(namespace));
-    if let Some(held) = others.find(|lease| is_held(lease, Timestamp::now())) {
-        bail!(
-            "a host serves this cluster: it holds Lease {}/{}; nothing was written. Stop that host, or use another cluster",
-            held.namespace().unwrap_or_default(),
-            lease::NAME
-        );
+    for lease in &leases.items {
+        let Some((holder, expires_in)) = holder_of(lease, Timestamp::now()) else { continue };
+        let at = lease.namespace().unwrap_or_default();
+        if at != namespace {
+            bail!(
+                "a host serves this cluster: it holds Lease {at}/{LEASE}; nothing was written. Stop that host, or use another \
+                 cluster"
+            );
+        }
+        // A process of this machine that was killed may seem to hold the Lease. Its name passes to the next one.
+        if holder != Instance::of(cache_dir).identity.to_string() {
+            return Err(NotHolder::Refused { namespace: at, holder: holder.to_owned(), expires_in }.into());
+        }
     }
     let others: Vec<_> = plugins(client).await?.into_iter().filter(|plugin| !is_of_dev(&plugin.metadata)).collect();
     if !others.is_empty() {
@@ -98,17 +110,52 @@ pub async fn check_free(client: &Client, namespace: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Whether a host holds the Lease at this time.
-fn is_held(lease: &Lease, now: Timestamp) -> bool {
-    let Some(spec) = &lease.spec else { return false };
-    let has_holder = spec.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty());
+/// The holder of a Lease at this time, and the time until the Lease expires; none if it is free.
+fn holder_of(lease: &Lease, now: Timestamp) -> Option<(&str, Duration)> {
+    let spec = lease.spec.as_ref()?;
+    let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
     let duration = SignedDuration::from_secs(spec.lease_duration_seconds.unwrap_or_default().into());
-    has_holder && spec.renew_time.as_ref().is_some_and(|renewed| now.duration_since(renewed.0) < duration)
+    let left = duration.saturating_sub(now.duration_since(spec.renew_time.as_ref()?.0));
+    Some((holder, Duration::try_from(left).ok().filter(|left| !left.is_zero())?))
 }
 
-/// Whether `windlass dev` made an object.
+/// Whether `windlass dev` created an object.
 pub fn is_of_dev(meta: &ObjectMeta) -> bool {
-    meta.labels.iter().flatten().any(|(name, value)| name == MANAGED_BY && value == FIELD_MANAGER)
+    meta.labels.iter().flatten().any(|(name, value)| name == MADE_BY && value == FIELD_MANAGER)
+}
+
+/// The metadata of an object; none if it does not exist. Waits while the object is being deleted: before it is gone, nothing can
+/// be created under its name.
+///
+/// # Errors
+/// If the object cannot be read, or is not gone in time.
+pub async fn existing<K>(api: &Api<K>, name: &str, what: &str) -> anyhow::Result<Option<ObjectMeta>>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    loop {
+        let found = api.get_metadata_opt(name).await.map_err(plain);
+        let Some(found) = found.with_context(|| format!("{what} could not be read"))? else { return Ok(None) };
+        if found.metadata.deletion_timestamp.is_none() {
+            return Ok(Some(found.metadata));
+        }
+        eprintln!("waiting: {what} is being deleted");
+        wait_until_gone(api, name, &found.metadata.uid.unwrap_or_default(), what).await?;
+    }
+}
+
+/// Waits until the object with this uid is gone.
+///
+/// # Errors
+/// If the object cannot be watched, or is not gone in time.
+pub async fn wait_until_gone<K>(api: &Api<K>, name: &str, uid: &str, what: &str) -> anyhow::Result<()>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let gone = tokio::time::timeout(READY_TIMEOUT, await_condition(api.clone(), name, is_deleted(uid))).await;
+    let in_time = || format!("{what} is being deleted, and was not gone after {} s", READY_TIMEOUT.as_secs());
+    gone.with_context(in_time)?.with_context(|| format!("{what} could not be watched"))?;
+    Ok(())
 }
 
 /// All Plugins; none if the cluster does not serve the kind.
@@ -124,32 +171,30 @@ pub async fn plugins(client: &Client) -> anyhow::Result<Vec<Plugin>> {
 ///
 /// # Errors
 /// If something cannot be read or written, or the installed CRD is older than this version.
-pub async fn prepare(client: &Client, namespace: &str, terminal: Terminal) -> anyhow::Result<()> {
+pub async fn prepare(client: &Client, namespace: &str, terminal: &Terminal) -> anyhow::Result<()> {
     let params = PatchParams::apply(FIELD_MANAGER);
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
-    let found = crds.get_metadata_opt(CRD).await.map_err(plain);
-    if found.with_context(|| format!("CustomResourceDefinition {CRD} could not be read"))?.is_some() {
+    if existing(&crds, CRD, &format!("CustomResourceDefinition {CRD}")).await?.is_some() {
         check::crd(client).await.map_err(anyhow::Error::msg)?;
     } else {
         let context = || format!("CustomResourceDefinition {CRD} was not installed");
         crds.patch(CRD, &params, &Patch::Apply(Plugin::crd())).await.map_err(plain).with_context(context)?;
         let established = await_condition(crds, CRD, is_crd_established());
         tokio::time::timeout(READY_TIMEOUT, established).await.with_context(context)?.with_context(context)?;
-        terminal.say(Tone::Plain, &format!("CustomResourceDefinition {CRD} installed"));
+        terminal.print(Tone::Plain, &format!("CustomResourceDefinition {CRD} installed"));
     }
     let namespaces = Api::<Namespace>::all(client.clone());
-    let found = namespaces.get_metadata_opt(namespace).await.map_err(plain);
-    match found.with_context(|| format!("Namespace {namespace} could not be read"))? {
-        Some(found) if is_of_dev(&found.metadata) => {}
+    match existing(&namespaces, namespace, &format!("Namespace {namespace}")).await? {
+        Some(found) if is_of_dev(&found) => {}
         Some(_) => check_accounts(client, namespace).await?,
         None => {
             let new = json!({
                 "apiVersion": "v1", "kind": "Namespace",
-                "metadata": {"name": namespace, "labels": {MANAGED_BY: FIELD_MANAGER}},
+                "metadata": {"name": namespace, "labels": {MADE_BY: FIELD_MANAGER}},
             });
             let written = namespaces.patch(namespace, &params, &Patch::Apply(new)).await.map_err(plain);
             written.with_context(|| format!("Namespace {namespace} was not created"))?;
-            terminal.say(Tone::Plain, &format!("Namespace {namespace} created"));
+            terminal.print(Tone::Plain, &format!("Namespace {namespace} created"));
         }
     }
     Ok(())
@@ -201,8 +246,10 @@ mod tests {
             serde_json::from_value(json!({"metadata": {"name": "windlass"}, "spec": spec})).expect("a Lease")
         };
         let at = |time: &str| time.parse::<Timestamp>().expect("a time");
-        assert!(is_held(&lease("node-1"), at("2026-01-01T00:00:14Z")));
-        assert!(!is_held(&lease("node-1"), at("2026-01-01T00:00:16Z")));
-        assert!(!is_held(&lease(""), at("2026-01-01T00:00:01Z")));
+        let (held, released) = (lease("node-1"), lease(""));
+        assert_eq!(holder_of(&held, at("2026-01-01T00:00:14Z")), Some(("node-1", Duration::from_secs(1))));
+        assert_eq!(holder_of(&held, at("2026-01-01T00:00:15Z")), None);
+        assert_eq!(holder_of(&held, at("2026-01-01T00:00:16Z")), None);
+        assert_eq!(holder_of(&released, at("2026-01-01T00:00:01Z")), None);
     }
 }

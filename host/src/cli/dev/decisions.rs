@@ -1,4 +1,4 @@
-//! Says in plain words what the host decided.
+//! Formats the host's decisions for the terminal.
 
 use std::fmt::Write as _;
 use std::time::Duration;

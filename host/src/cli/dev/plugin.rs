@@ -17,7 +17,7 @@ use windlass_core::names::ANNOTATION_PUSHED_AT;
 use windlass_sandbox::Component;
 
 use super::FIELD_MANAGER;
-use super::cluster::MANAGED_BY;
+use super::cluster::MADE_BY;
 use super::terminal::{Terminal, Tone};
 use crate::cli::applied::target;
 use crate::cli::component;
@@ -49,8 +49,8 @@ impl Built {
     ///
     /// # Errors
     /// If the project does not build, or the host cannot load its component.
-    pub fn of(project: &Project, cache_dir: PathBuf, terminal: Terminal) -> anyhow::Result<Self> {
-        terminal.say(Tone::Plain, &format!("building {} ({})", project.name, project.language));
+    pub fn of(project: &Project, cache_dir: PathBuf, terminal: &Terminal) -> anyhow::Result<Self> {
+        terminal.print(Tone::Plain, &format!("building {} ({})", project.name, project.language));
         let began = Instant::now();
         let bytes = windlass_build::build(project, &Tools::default())?;
         let component = component::load(cache_dir, &bytes).context("the host cannot load the component")?;
@@ -58,7 +58,7 @@ impl Built {
         let name = component.descriptor().name.parse()?;
         let (seconds, size) = (began.elapsed().as_secs_f64(), bytes.len().div_ceil(1024));
         let version = &component.descriptor().version;
-        terminal.say(Tone::Good, &format!("built in {seconds:.1} s: {name} {version}, {size} KiB"));
+        terminal.print(Tone::Good, &format!("built in {seconds:.1} s: {name} {version}, {size} KiB"));
         Ok(Self { bytes, component, declared, name })
     }
 }
@@ -116,7 +116,7 @@ impl Place<'_> {
         let mut plugin = target(client, &plugin_object(fields)).await?;
         let one = |key: &str, value: &str| Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
         plugin.1.metadata.annotations = one(ANNOTATION_PUSHED_AT, &at);
-        plugin.1.metadata.labels = one(MANAGED_BY, FIELD_MANAGER);
+        plugin.1.metadata.labels = one(MADE_BY, FIELD_MANAGER);
         apply(&plugin, false).await?;
         Ok((at, notes))
     }

@@ -6,12 +6,11 @@ use anyhow::Context as _;
 use kube::api::{DeleteParams, PatchParams};
 use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
 use kube::discovery::{self, Scope};
-use kube::runtime::wait::{await_condition, conditions::is_deleted};
 use kube::{Client, ResourceExt as _};
 use serde_json::Value;
 
-use super::cluster::{MANAGED_BY, is_of_dev};
-use super::{FIELD_MANAGER, READY_TIMEOUT};
+use super::FIELD_MANAGER;
+use super::cluster::{MADE_BY, existing, is_of_dev, wait_until_gone};
 use crate::cli::applied::{Target, api, apply, describe};
 use crate::cli::connect::plain;
 use crate::cli::deleted::{Deletion, delete};
@@ -28,23 +27,29 @@ pub fn files(named: &[PathBuf], project: &Path) -> Vec<PathBuf> {
     Some(project.join(DEFAULT)).filter(|file| file.is_file()).into_iter().collect()
 }
 
-/// Applies the objects of a file, and returns their names. A namespaced object without a namespace gets this one.
+/// Applies the objects of a file, and returns their names. A namespaced object without a namespace gets this one. An object
+/// that the command has not created gets no label, so that a cleanup keeps it.
 ///
 /// # Errors
 /// If the file cannot be read, or an object cannot be applied.
 pub async fn apply_file(client: &Client, file: &Path, namespace: &str) -> anyhow::Result<Vec<String>> {
     let mut applied = Vec::new();
     for object in documents(file)? {
-        let mut target = target(client, object, namespace).await?;
-        // The field manager alone is no mark: it goes when another one sets all fields of a small object.
-        target.1.labels_mut().entry(MANAGED_BY.to_owned()).or_insert_with(|| FIELD_MANAGER.to_owned());
-        apply(&target, PatchParams::apply(FIELD_MANAGER)).await?;
-        applied.push(describe(&target.1));
+        let (api, mut object) = target(client, object, namespace).await?;
+        let what = describe(&object);
+        let before = existing(&api, &object.name_any(), &what).await?;
+        let is_own = before.is_none_or(|before| is_of_dev(&before));
+        if is_own {
+            // The field manager alone is no mark: it goes when another one sets all fields of a small object.
+            object.labels_mut().insert(MADE_BY.to_owned(), FIELD_MANAGER.to_owned());
+        }
+        apply(&(api, object), PatchParams::apply(FIELD_MANAGER)).await?;
+        applied.push(if is_own { what } else { format!("{what} (existed before; --cleanup keeps it)") });
     }
     Ok(applied)
 }
 
-/// Deletes the objects of a file that `windlass dev` has applied, and waits until they are gone. Returns their names.
+/// Deletes the objects of a file that `windlass dev` has created, and waits until they are gone. Returns their names.
 ///
 /// # Errors
 /// If the file cannot be read, or an object cannot be deleted.
@@ -62,8 +67,7 @@ pub async fn delete_file(client: &Client, file: &Path, namespace: &str) -> anyho
         let uid = found.uid().unwrap_or_default();
         let deletion = delete(&api, &name, Some(uid.clone()), DeleteParams::default()).await;
         if deletion.with_context(|| format!("{what} was not deleted"))? == Deletion::Accepted {
-            let gone = tokio::time::timeout(READY_TIMEOUT, await_condition(api, &name, is_deleted(&uid))).await;
-            gone.with_context(|| format!("{what} is being deleted, and was not gone in time"))??;
+            wait_until_gone(&api, &name, &uid, &what).await?;
             deleted.push(what);
         }
     }

@@ -4,9 +4,11 @@
 //! watch on each folder of `node_modules` or `target`: a project without these has few files.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use anyhow::Context as _;
 use ignore::{DirEntry, WalkBuilder};
 
 /// Time between two scans.
@@ -27,23 +29,41 @@ const LOCK_FILES: [&str; 3] = ["Cargo.lock", "go.sum", "package-lock.json"];
 type State = (u64, Option<SystemTime>);
 type Files = BTreeMap<PathBuf, State>;
 
-/// The sources of a project, and further files, as the last scan showed them.
+/// The sources of a project, and its samples, as the last scan showed them.
 pub struct Sources {
     folder: PathBuf,
-    further: Vec<PathBuf>,
+    samples: Vec<PathBuf>,
     seen: Files,
 }
 
+/// Files that have changed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// Names of the files, in the project if they are there.
+    pub names: Vec<String>,
+    /// Whether a source is among them.
+    pub has_sources: bool,
+    /// Whether a sample is among them.
+    pub has_samples: bool,
+}
+
 impl Sources {
-    /// Scans a project's folder and further files.
-    pub fn new(folder: PathBuf, further: Vec<PathBuf>) -> Self {
-        let seen = scan(&folder, &further);
-        Self { folder, further, seen }
+    /// Scans a project's folder and its samples, which may be anywhere, and need not exist.
+    ///
+    /// # Errors
+    /// If the folder cannot be found.
+    pub fn new(folder: &Path, samples: &[PathBuf]) -> anyhow::Result<Self> {
+        let unusable = |path: &Path| format!("{} cannot be found", path.display());
+        let samples = samples.iter().map(|file| resolved(file).with_context(|| unusable(file)));
+        let samples = samples.collect::<anyhow::Result<Vec<_>>>()?;
+        let folder = folder.canonicalize().with_context(|| unusable(folder))?;
+        let seen = scan(&folder, &samples);
+        Ok(Self { folder, samples, seen })
     }
 
-    /// Waits until files have changed, and returns their paths. Changes since the last call count, so none is missed while
+    /// Waits until files have changed, and returns them. Changes since the last call count, so none is missed while
     /// the caller does something else; an abandoned call loses no change.
-    pub async fn changed(&mut self) -> anyhow::Result<Vec<PathBuf>> {
+    pub async fn changed(&mut self) -> anyhow::Result<Changes> {
         loop {
             tokio::time::sleep(PERIOD).await;
             let mut now = self.scan().await?;
@@ -61,8 +81,17 @@ impl Sources {
             let changed = differing(&self.seen, &now);
             self.seen = now;
             if !changed.is_empty() {
-                return Ok(changed);
+                return Ok(self.changes(&changed));
             }
+        }
+    }
+
+    fn changes(&self, files: &[PathBuf]) -> Changes {
+        let name = |file: &PathBuf| file.strip_prefix(&self.folder).unwrap_or(file).display().to_string();
+        Changes {
+            names: files.iter().map(name).collect(),
+            has_sources: files.iter().any(|file| !self.samples.contains(file)),
+            has_samples: files.iter().any(|file| self.samples.contains(file)),
         }
     }
 
@@ -79,20 +108,30 @@ impl Sources {
     }
 
     async fn scan(&self) -> anyhow::Result<Files> {
-        let (folder, further) = (self.folder.clone(), self.further.clone());
-        Ok(tokio::task::spawn_blocking(move || scan(&folder, &further)).await?)
+        let (folder, samples) = (self.folder.clone(), self.samples.clone());
+        Ok(tokio::task::spawn_blocking(move || scan(&folder, &samples)).await?)
     }
 }
 
-/// The sources in a folder, without what its `.gitignore` files name, and further files. Files that cannot be read are left
+/// The path that a scan of the project has for a file in it: without links, `.` and `..` on the way to the file.
+fn resolved(file: &Path) -> io::Result<PathBuf> {
+    let file = std::path::absolute(file)?;
+    match (file.parent().map(Path::canonicalize), file.file_name()) {
+        (Some(Ok(folder)), Some(name)) => Ok(folder.join(name)),
+        // The folder may be created later.
+        _ => Ok(file),
+    }
+}
+
+/// The sources in a folder, without what its `.gitignore` files name, and samples. Files that cannot be read are left
 /// out: the build reports them.
-fn scan(folder: &Path, further: &[PathBuf]) -> Files {
+fn scan(folder: &Path, samples: &[PathBuf]) -> Files {
     let mut walk = WalkBuilder::new(folder);
-    // The project alone decides, so that it does not matter where it is.
-    walk.hidden(false).parents(false).git_global(false).git_exclude(false).require_git(false);
+    // The project's `.gitignore` files alone decide, so that it does not matter where the project is.
+    walk.hidden(false).parents(false).ignore(false).git_global(false).git_exclude(false).require_git(false);
     let walk = walk.filter_entry(is_source).build();
     let found = walk.filter_map(Result::ok).filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
-    let paths = found.map(DirEntry::into_path).chain(further.iter().cloned());
+    let paths = found.map(DirEntry::into_path).chain(samples.iter().cloned());
     paths.filter_map(|path| Some((state(&path)?, path))).map(|(state, path)| (path, state)).collect()
 }
 
@@ -149,6 +188,7 @@ mod tests {
         let project = tempfile::tempdir().expect("a folder");
         let folder = project.path();
         write(folder, ".gitignore", "*.log\n/generated/\n");
+        write(folder, ".ignore", "lib.rs\n");
         write(folder, "sdk/target/CACHEDIR.TAG", "");
         for source in ["Cargo.toml", "src/lib.rs", "src/target/mod.rs", "src/build/mod.rs", ".cargo/config.toml"] {
             write(folder, source, "");
@@ -171,7 +211,15 @@ mod tests {
         }
         assert_eq!(
             names(folder, scan(folder, &[]).into_keys()),
-            [".cargo/config.toml", ".gitignore", "Cargo.toml", "src/build/mod.rs", "src/lib.rs", "src/target/mod.rs"]
+            [
+                ".cargo/config.toml",
+                ".gitignore",
+                ".ignore",
+                "Cargo.toml",
+                "src/build/mod.rs",
+                "src/lib.rs",
+                "src/target/mod.rs"
+            ]
         );
     }
 
@@ -183,7 +231,7 @@ mod tests {
         write(folder, "src/lib.rs", "one");
         write(folder, "src/old.rs", "");
         write(folder, "Cargo.lock", "");
-        let mut sources = Sources::new(folder.to_owned(), vec![sample.clone()]);
+        let mut sources = Sources::new(folder, std::slice::from_ref(&sample)).expect("scanned");
         write(folder, "src/lib.rs", "other");
         write(folder, "src/new.rs", "");
         write(folder, "Cargo.lock", "locked");
@@ -191,12 +239,25 @@ mod tests {
         fs::remove_file(folder.join("src/old.rs")).expect("removed");
         fs::write(&sample, "kind: Greeting").expect("written");
         sources.accept_lock_files().await.expect("scanned");
-        let mut changed = names(folder, sources.changed().await.expect("scanned"));
-        changed.sort();
-        let mut expected = ["src/lib.rs", "src/new.rs", "src/old.rs"].map(str::to_owned).to_vec();
-        expected.push(sample.display().to_string());
-        expected.sort();
-        assert_eq!(changed, expected);
+        let mut changes = sources.changed().await.expect("scanned");
+        changes.names.sort();
+        let mut names = ["src/lib.rs", "src/new.rs", "src/old.rs"].map(str::to_owned).to_vec();
+        names.push(resolved(&sample).expect("a path").display().to_string());
+        names.sort();
+        assert_eq!(changes, Changes { names, has_sources: true, has_samples: true });
         assert_eq!(sources.scan().await.expect("scanned"), sources.seen, "nothing is left to report");
+    }
+
+    #[tokio::test]
+    async fn sample_in_the_project_is_no_source_by_whatever_path_the_user_names_both() {
+        let project = tempfile::tempdir().expect("a folder");
+        let folder = project.path();
+        write(folder, "samples/small.yaml", "");
+        let (by_user, sample) = (folder.join("samples/.."), folder.join("./samples/../samples/small.yaml"));
+        let mut sources = Sources::new(&by_user, &[sample]).expect("scanned");
+        write(folder, "samples/small.yaml", "kind: Greeting");
+        let changes = sources.changed().await.expect("scanned");
+        let names = vec!["samples/small.yaml".to_owned()];
+        assert_eq!(changes, Changes { names, has_sources: false, has_samples: true });
     }
 }

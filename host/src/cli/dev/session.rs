@@ -1,0 +1,303 @@
+//! One run of `windlass dev`: builds the plugin, runs it and applies the samples, again after each change, and cleans up.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow, bail};
+use kube::Client;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use windlass_build::Project;
+use windlass_core::ids::PluginName;
+use windlass_core::lease::{Timing, WhileHeld};
+
+use super::cleanup::Cleanup;
+use super::plugin::{Built, Delivered, Place};
+use super::sources::{Changes, Sources};
+use super::terminal::{Terminal, Tone};
+use super::{Args, READY_TIMEOUT, cluster, samples};
+use crate::cli::push::{Progress, Push, wait};
+use crate::cluster::lease::{Election, NotHolder, WriteGate};
+use crate::plugins::caps::Caps;
+use crate::run::{Settings, run};
+
+/// Number of parents that are reconciled at once, as for `windlass run`.
+const WORKERS: usize = 32;
+
+/// How the host takes part in the leader election: two hosts must not develop in one namespace.
+pub fn election() -> Election {
+    Election { while_held: WhileHeld::Exit, timing: Timing::default() }
+}
+
+/// The clients of one cluster.
+pub struct Clients {
+    /// The client of the user.
+    pub user: Client,
+    /// The client of the host.
+    pub host: Client,
+    /// The gate through which the host's client writes.
+    pub gate: WriteGate,
+}
+
+/// A host in this process.
+struct Host {
+    stop: CancellationToken,
+    running: JoinHandle<anyhow::Result<()>>,
+}
+
+/// The steps that are left to do.
+#[derive(Debug, Clone, Copy)]
+struct Steps {
+    /// Build and deliver the component.
+    must_build: bool,
+    /// Wait until the delivered component is live.
+    must_follow: bool,
+    /// Apply the samples.
+    must_apply: bool,
+}
+
+/// One run of the command.
+pub struct Session<'a> {
+    args: &'a Args,
+    project: Project,
+    samples: Vec<PathBuf>,
+    sample_namespace: String,
+    clients: Clients,
+    terminal: Terminal,
+    /// Folder from which the host takes the component.
+    components: TempDir,
+    host: Option<Host>,
+    /// The last component that was delivered.
+    delivered: Option<Delivered>,
+    /// The notes about its permissions.
+    notes: Vec<String>,
+}
+
+impl<'a> Session<'a> {
+    /// Develops a project on a cluster. Samples without a namespace get this one.
+    ///
+    /// # Errors
+    /// If there can be no folder for components.
+    pub fn new(
+        args: &'a Args,
+        project: Project,
+        (clients, sample_namespace): (Clients, String),
+        terminal: Terminal,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            args,
+            samples: samples::files(&args.samples, &project.folder),
+            sample_namespace,
+            project,
+            clients,
+            terminal,
+            components: tempfile::tempdir().context("no folder for components")?,
+            host: None,
+            delivered: None,
+            notes: Vec::new(),
+        })
+    }
+
+    /// Builds and delivers, again after each change of a source. Errors of the user's project are reported, and a change of the
+    /// project is expected to mend them.
+    ///
+    /// # Errors
+    /// If the host ends, or another host uses the namespace.
+    pub async fn work(&mut self) -> anyhow::Result<()> {
+        let mut sources = Sources::new(&self.project.folder, &self.samples)?;
+        let mut steps = Steps { must_build: true, must_follow: false, must_apply: true };
+        loop {
+            let changes = match self.catch_up(&mut steps, &mut sources).await {
+                Ok(changes) => changes,
+                Err(error) if error.is::<NotHolder>() || self.delivered.is_some() && self.host.is_none() => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    self.report(&error);
+                    None
+                }
+            };
+            let changes = if let Some(changes) = changes {
+                changes
+            } else {
+                self.terminal.print(Tone::Plain, "waiting for changes (Ctrl-C stops)");
+                tokio::select! {
+                    changes = sources.changed() => changes?,
+                    ended = ended(&mut self.host) => ended?,
+                }
+            };
+            steps.must_build |= changes.has_sources;
+            steps.must_apply |= changes.has_samples;
+            self.terminal.print(Tone::Plain, &format!("changed: {}", changes.names.join(", ")));
+        }
+    }
+
+    /// Does the steps that are left, until one fails or files change; returns these changes.
+    async fn catch_up(&mut self, steps: &mut Steps, sources: &mut Sources) -> anyhow::Result<Option<Changes>> {
+        // If the build fails, it would fail again with the same sources, but a changed sample is still applied.
+        if std::mem::take(&mut steps.must_build) {
+            self.build(sources).await?;
+            steps.must_follow = true;
+        }
+        if steps.must_follow {
+            // A component that the host does not accept need not be waited for once the sources change again.
+            let followed = self.follow(sources).await;
+            steps.must_follow = matches!(followed, Ok(Some(_)));
+            if let Some(changes) = followed? {
+                return Ok(Some(changes));
+            }
+        }
+        if steps.must_apply && self.delivered.is_some() {
+            self.apply_samples().await?;
+            steps.must_apply = false;
+        }
+        Ok(None)
+    }
+
+    /// Reports what prevents the newest sources from being live.
+    fn report(&self, error: &anyhow::Error) {
+        let live = if self.host.is_some() { "; the last good component stays live" } else { "" };
+        self.terminal.print(Tone::Bad, &format!("error: {error:#}{live}"));
+    }
+
+    /// Builds the component and delivers it. With the first one, the cluster is prepared and the host is started.
+    async fn build(&mut self, sources: &mut Sources) -> anyhow::Result<()> {
+        let (project, terminal, cache_dir) = (self.project.clone(), self.terminal.clone(), self.args.cache_dir()?);
+        let built = tokio::task::spawn_blocking(move || Built::of(&project, cache_dir, &terminal)).await?;
+        sources.accept_lock_files().await?;
+        let built = built.with_context(|| format!("project {} was not built", self.project.folder.display()))?;
+        if let Some(before) = self.delivered.as_ref().filter(|before| before.built.name != built.name) {
+            let (before, now) = (&before.built.name, &built.name);
+            bail!("the plugin's name has changed from {before} to {now}; start the command again");
+        }
+        if self.host.is_none() {
+            // Another host may have started meanwhile.
+            cluster::check_free(&self.clients.user, &self.args.namespace, &self.args.cache_dir()?).await?;
+            cluster::prepare(&self.clients.user, &self.args.namespace, &self.terminal).await?;
+        }
+        let place =
+            Place { client: &self.clients.user, namespace: &self.args.namespace, folder: self.components.path() };
+        let (at, notes) = place.deliver(&built).await?;
+        if notes != self.notes {
+            for note in &notes {
+                self.terminal.print(Tone::Plain, note);
+            }
+            self.notes = notes;
+        }
+        if self.host.is_none() {
+            self.host = Some(self.start_host()?);
+        }
+        self.delivered = Some(Delivered { built, at });
+        Ok(())
+    }
+
+    /// Waits until the delivered component is live and every parent was reconciled with it. Returns the changes before
+    /// that.
+    async fn follow(&mut self, sources: &mut Sources) -> anyhow::Result<Option<Changes>> {
+        let Some(Delivered { built, at }) = &self.delivered else { return Ok(None) };
+        let (name, digest) = (&built.name, built.component.digest().to_string());
+        let push = Push { name, digest: &digest, at };
+        let progress = tokio::select! {
+            progress = wait(&self.clients.user, push, READY_TIMEOUT) => progress?,
+            changes = sources.changed() => return changes.map(Some),
+            ended = ended(&mut self.host) => return ended,
+        };
+        match progress {
+            Progress::Ready => Ok(None),
+            Progress::Rejected(message) | Progress::BlockedBySetting(message) => {
+                bail!("Plugin {name} is not Ready with this component: {message}")
+            }
+            Progress::Gone => bail!("Plugin {name} was deleted; save a source file to create it again"),
+            Progress::Waiting(missing) => {
+                bail!("Plugin {name} is not Ready after {} s: {}", READY_TIMEOUT.as_secs(), missing.join("; "))
+            }
+        }
+    }
+
+    async fn apply_samples(&self) -> anyhow::Result<()> {
+        for file in &self.samples {
+            let applied = samples::apply_file(&self.clients.user, file, &self.sample_namespace).await;
+            let applied = applied.with_context(|| format!("the objects of {} were not applied", file.display()))?;
+            self.terminal.print(Tone::Plain, &format!("applied {}", applied.join(", ")));
+        }
+        Ok(())
+    }
+
+    fn start_host(&self) -> anyhow::Result<Host> {
+        let settings = Settings {
+            cache_dir: self.args.cache_dir()?,
+            // Any free port: nothing reads it, and several projects may be developed at once.
+            health_addr: ([127, 0, 0, 1], 0).into(),
+            metrics: None,
+            // The command prints what `windlass explain` would.
+            debug_addr: None,
+            recent_calls_memory: 0,
+            workers: WORKERS,
+            caps: Caps::without_flags()?,
+            namespace: self.args.namespace.clone(),
+            election: election(),
+            shards: 1,
+            plain_http: Vec::new(),
+            require_signatures: false,
+            plugins: Some(self.components.path().to_owned()),
+            compile_memory: None,
+        };
+        let stop = CancellationToken::new();
+        let (client, gate) = (self.clients.host.clone(), self.clients.gate.clone());
+        Ok(Host { stop: stop.clone(), running: tokio::spawn(run(client, gate, settings, stop)) })
+    }
+
+    /// Stops the host, and cleans up if the user wants that. `worked` is the result of [`work`](Self::work).
+    ///
+    /// # Errors
+    /// That of the work, or if the host or the cleanup failed.
+    pub async fn end(self, worked: anyhow::Result<()>, skip_cleanup: &CancellationToken) -> anyhow::Result<()> {
+        let Self { args, samples, sample_namespace, clients, terminal, components, host, delivered, .. } = self;
+        let cleanup = Cleanup { client: &clients.user, namespace: &args.namespace, terminal: &terminal };
+        let to_go_on = "the cleanup is not complete; to go on, run `windlass dev --cleanup` with the same flags, and stop it when \
+                        the plugin is live";
+        let Some(Host { stop, running }) = host else {
+            // After a failure, the namespace may be that of another host.
+            worked?;
+            return if args.cleanup { cleanup.without_host().await.context(to_go_on) } else { Ok(()) };
+        };
+        let cleaned = match &delivered {
+            Some(Delivered { built: Built { name, declared, .. }, .. }) if args.cleanup && !running.is_finished() => {
+                terminal.print(Tone::Plain, "deleting what the command created");
+                let work = Box::pin(cleanup.of_plugin(name, declared, (&samples, &sample_namespace)));
+                let cleaned = skip_cleanup.run_until_cancelled(work).await;
+                cleaned.unwrap_or_else(|| Err(anyhow!("it was interrupted"))).context(to_go_on)
+            }
+            _ => Ok(()),
+        };
+        stop.cancel();
+        let ended = running.await?;
+        drop(components);
+        worked.and(ended).and(cleaned)?;
+        if args.cleanup {
+            return cleanup.of_host().await.context(to_go_on);
+        }
+        if let Some(Delivered { built, .. }) = &delivered {
+            terminal.print(Tone::Plain, &left(&built.name, args));
+        }
+        Ok(())
+    }
+}
+
+/// Waits until the host ends by itself, and removes it; without a host, waits for ever.
+async fn ended<T>(host: &mut Option<Host>) -> anyhow::Result<T> {
+    let Some(Host { running, .. }) = host else { return std::future::pending().await };
+    let ended = running.await;
+    *host = None;
+    ended??;
+    bail!("the host ended by itself")
+}
+
+/// What stays in the cluster, and how to remove it.
+fn left(name: &PluginName, args: &Args) -> String {
+    format!(
+        "stopped. Plugin {name}, its objects, CRDs and namespace {} stay as they are; nothing reconciles them. To delete them, run \
+         `windlass dev --cleanup` with the same flags, and stop it",
+        args.namespace
+    )
+}
