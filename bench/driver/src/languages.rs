@@ -239,7 +239,7 @@ fn compiling(windlass: &Path, component: &Path, into: &Path) -> anyhow::Result<C
         };
         ensure!(status.success(), "{} does not compile: {status}", component.display());
         times.push(begun.elapsed().as_secs_f64());
-        peaks.push(crate::process::seconds(peak));
+        peaks.push(crate::process::as_float(peak));
     }
     let middle = |figures: Vec<f64>| median(figures).context("no compilations");
     Ok(Compiling { seconds: middle(times)?, peak: middle(peaks)?, size: fs::metadata(into)?.len() })

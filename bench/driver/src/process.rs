@@ -46,7 +46,7 @@ fn cpu_of(stat: &Path) -> anyhow::Result<f64> {
     // The name in parentheses may contain anything.
     let fields: Vec<_> = stat.rsplit_once(')').context("an odd stat file")?.1.split_whitespace().collect();
     let ticks: u64 = (11..15).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum();
-    Ok(seconds(ticks) / USER_HZ)
+    Ok(as_float(ticks) / USER_HZ)
 }
 
 /// The largest number of resident pages of a process so far, in bytes; none if it has ended.
@@ -149,7 +149,7 @@ impl Process {
         let fields: Vec<_> = stat.lines().next().context("an odd stat file")?.split_whitespace().collect();
         // user, nice and system count; idle and iowait do not; irq and softirq do.
         let ticks: u64 = [1, 2, 3, 6, 7].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum();
-        Ok(seconds(ticks) / USER_HZ - self.cpu()? - cpu_of(Path::new("/proc/self/stat"))?)
+        Ok(as_float(ticks) / USER_HZ - self.cpu()? - cpu_of(Path::new("/proc/self/stat"))?)
     }
 
     /// CPU time of the running threads, in seconds, to a nanosecond: for processes that are almost idle.
@@ -159,7 +159,7 @@ impl Process {
             let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
             nanoseconds += text.split(' ').next().and_then(|first| first.parse::<u64>().ok()).unwrap_or(0);
         }
-        Ok(seconds(nanoseconds) / 1e9)
+        Ok(as_float(nanoseconds) / 1e9)
     }
 
     /// Its current memory.
@@ -215,6 +215,6 @@ fn watchdog(id: u32) -> anyhow::Result<Child> {
 
 /// A count as a floating-point number.
 #[expect(clippy::cast_precision_loss, reason = "counts of a bench lie far below 2^52")]
-pub fn seconds(count: u64) -> f64 {
+pub fn as_float(count: u64) -> f64 {
     count as f64
 }

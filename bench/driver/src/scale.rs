@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::contestant::{Contestant, Task};
 use crate::http::MERGE;
 use crate::observer::Observer;
-use crate::process::{Memory, Process, seconds};
+use crate::process::{Memory, Process, as_float};
 use crate::settings::{Amounts, CHILDREN, PAYLOAD, Paths, REST};
 use crate::stage::{NAMESPACE, Stage, WINDLASS_USER};
 
@@ -173,7 +173,7 @@ async fn resync(stage: &Stage, host: &Process, parents: usize) -> anyhow::Result
         // The component's own ConfigMap, in another namespace, is read again.
         matches!(event.resource.as_str(), "loads" | "configmaps" | "events") && event.namespace == NAMESPACE
     };
-    let each = |seconds_of_cpu: f64| seconds_of_cpu / seconds(parents as u64) * 1e6;
+    let each = |seconds_of_cpu: f64| seconds_of_cpu / as_float(parents as u64) * 1e6;
     Ok(Resync {
         parents,
         started: each(started),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::contestant::{Contestant, Task, start_member};
 use crate::observer::Observer;
-use crate::process::{Component, Process, seconds};
+use crate::process::{Component, Process, as_float};
 use crate::scale::quiet;
 use crate::settings::{Amounts, CHILDREN, PAYLOAD, Paths, REST};
 use crate::stage::{SYSTEM_NAMESPACE, Stage};
@@ -54,7 +54,7 @@ pub struct Turn {
 
 impl Turn {
     fn rate(&self) -> f64 {
-        seconds(self.parents as u64) / self.seconds
+        as_float(self.parents as u64) / self.seconds
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::contestant::{Contestant, Task};
 use crate::observer::Observer;
-use crate::process::{Memory, Process, seconds};
+use crate::process::{Memory, Process, as_float};
 use crate::settings::{Amounts, CHILDREN, PAYLOAD, Paths};
 use crate::stage::Stage;
 use crate::stats::percentile;
@@ -76,7 +76,7 @@ pub async fn round(contestant: Contestant, paths: &Paths, amounts: &Amounts) -> 
     let again = work_b.changes(&mut operator, amounts.changes).await?;
     operator.stop()?;
     Ok(Round {
-        writes_per_second: seconds(writes as u64) / last.duration_since(first).as_secs_f64(),
+        writes_per_second: as_float(writes as u64) / last.duration_since(first).as_secs_f64(),
         cpu,
         server_cpu,
         writes,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Figures, MB};
 use crate::contestant::Contestant;
 use crate::failover::Failover;
-use crate::process::seconds;
+use crate::process::as_float;
 use crate::scale::Resync;
 use crate::settings::CHILDREN;
 use crate::starts::Starts;
@@ -66,7 +66,7 @@ impl Figures {
 
     fn operator_cpu(&self) -> Option<Line> {
         // For each write, because the contestants write different numbers of objects.
-        let cpu = |round: &Round| round.cpu / seconds(round.writes as u64) * 1e6;
+        let cpu = |round: &Round| round.cpu / as_float(round.writes as u64) * 1e6;
         let ratio = self.ratio(Contestant::ControllerRuntime, cpu);
         Some(Line {
             key: "p2",
@@ -82,8 +82,8 @@ impl Figures {
     }
 
     fn memory(&self) -> Option<Line> {
-        let rss = |round: &Round| seconds(round.memory.rss) / MB;
-        let anonymous = self.middle(Contestant::Windlass, |round| seconds(round.memory.anonymous) / MB)?;
+        let rss = |round: &Round| as_float(round.memory.rss) / MB;
+        let anonymous = self.middle(Contestant::Windlass, |round| as_float(round.memory.anonymous) / MB)?;
         let windlass = self.middle(Contestant::Windlass, rss)?;
         Some(Line {
             key: "p3",
@@ -159,9 +159,10 @@ impl Figures {
         let scale = self.scale.as_ref()?;
         let own = scale.idle.iter().find(|idle| idle.contestant == Contestant::Windlass)?;
         let peers = scale.idle.iter().filter(|idle| idle.contestant != Contestant::Windlass);
-        let windlass = seconds(own.memory.rss) / MB;
-        let anonymous = seconds(own.memory.anonymous) / MB;
-        let peers: BTreeMap<_, _> = peers.map(|idle| (idle.contestant.name(), seconds(idle.memory.rss) / MB)).collect();
+        let windlass = as_float(own.memory.rss) / MB;
+        let anonymous = as_float(own.memory.anonymous) / MB;
+        let peers: BTreeMap<_, _> =
+            peers.map(|idle| (idle.contestant.name(), as_float(idle.memory.rss) / MB)).collect();
         Some(Line {
             key: "p7",
             measure: format!("idle RSS, shipped plugins loaded ({anonymous:.1} MB anonymous; {:.3} % CPU)", own.cpu),
@@ -178,9 +179,9 @@ impl Figures {
     fn slope(&self) -> Option<Line> {
         let scale = self.scale.as_ref()?;
         let (least, most) = (scale.sizes.first()?, scale.sizes.last()?);
-        let bytes = seconds(most.bytes.saturating_sub(least.bytes));
-        let slope = (seconds(most.memory.rss) - seconds(least.memory.rss)) / bytes;
-        let peak = seconds(scale.restarted.peak) / seconds(scale.restarted.rss);
+        let bytes = as_float(most.bytes.saturating_sub(least.bytes));
+        let slope = (as_float(most.memory.rss) - as_float(least.memory.rss)) / bytes;
+        let peak = as_float(scale.restarted.peak) / as_float(scale.restarted.rss);
         Some(Line {
             key: "p9",
             measure: format!(

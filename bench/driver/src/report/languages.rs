@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{MB, rounded, short};
 use crate::languages::{Calls, Language, MANY};
-use crate::process::seconds;
+use crate::process::as_float;
 
 /// A measure, and its figure for a component; `None` if it does not apply.
 type Row = (String, fn(&Language) -> Option<String>);
@@ -52,7 +52,7 @@ pub fn table(languages: &[Language], text: &mut String) {
     }
     let request = |calls: fn(&Language) -> Option<Calls>| {
         let bytes = languages.iter().filter_map(calls).map(|calls| calls.request).max().unwrap_or(0);
-        seconds(bytes) / 1000.0
+        as_float(bytes) / 1000.0
     };
     let _ = writeln!(
         text,
@@ -94,7 +94,7 @@ pub fn json(language: &Language) -> Value {
 }
 
 fn mb(bytes: u64) -> String {
-    short(seconds(bytes) / MB)
+    short(as_float(bytes) / MB)
 }
 
 fn times(calls: &Calls) -> String {

@@ -12,7 +12,7 @@ use crate::contestant::Contestant;
 use crate::failover::Failover;
 use crate::languages::Language;
 use crate::neighbours::{Beside, Hostile, Latency};
-use crate::process::seconds;
+use crate::process::as_float;
 use crate::scale::{Resync, Scale};
 use crate::settings::CHILDREN;
 use crate::shards::{self, COLUMNS, Turn};
@@ -133,7 +133,7 @@ impl Figures {
         *text += "\n## Works A and B, every round\n\n| round | contestant | writes/s | CPU s | CPU µs/write | API server's CPU µs/write | RSS MB | PSS MB | anonymous MB | start → first write ms | B p50 ms | B p99 ms | second change p50 ms |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
         for (number, round) in self.rounds.iter().enumerate() {
             for (contestant, round) in round {
-                let mb = |bytes: u64| seconds(bytes) / MB;
+                let mb = |bytes: u64| as_float(bytes) / MB;
                 let _ = writeln!(
                     text,
                     "| {} | {} | {:.0} | {:.2} | {:.0} | {:.0} | {:.1} | {:.1} | {:.1} | {:.0} | {:.1} | {:.1} | {:.1} |",
@@ -141,8 +141,8 @@ impl Figures {
                     contestant.name(),
                     round.writes_per_second,
                     round.cpu,
-                    round.cpu / seconds(round.writes as u64) * 1e6,
-                    round.server_cpu / seconds(round.writes as u64) * 1e6,
+                    round.cpu / as_float(round.writes as u64) * 1e6,
+                    round.server_cpu / as_float(round.writes as u64) * 1e6,
                     mb(round.memory.rss),
                     mb(round.memory.pss),
                     mb(round.memory.anonymous),
@@ -162,7 +162,7 @@ impl Figures {
                 (format!("{}, idle", idle.contestant.name()), idle.memory, format!("{:.3} % CPU", idle.cpu))
             }));
             rows.extend(sizes.iter().map(|size| {
-                let objects = format!("objects of {:.1} MB", seconds(size.bytes) / MB);
+                let objects = format!("objects of {:.1} MB", as_float(size.bytes) / MB);
                 (format!("windlass, {} parents with 1 child", size.parents), size.memory, objects)
             }));
             rows.push(("windlass, restarted with all converged".to_owned(), *restarted, String::new()));
@@ -182,7 +182,7 @@ impl Figures {
         }
         *text += "\n## Idle processes and converged parents\n\n| process | RSS MB | anonymous MB | peak MB | also |\n|---|---|---|---|---|\n";
         for (what, memory, beside) in rows {
-            let mb = |bytes: u64| seconds(bytes) / MB;
+            let mb = |bytes: u64| as_float(bytes) / MB;
             let (rss, anonymous, peak) = (mb(memory.rss), mb(memory.anonymous), mb(memory.peak));
             let _ = writeln!(text, "| {what} | {rss:.1} | {anonymous:.1} | {peak:.1} | {beside} |");
         }

@@ -156,6 +156,28 @@ fn a_large_snapshot_is_pure_and_fits_the_default_limits_in_every_language() {
 }
 
 #[test]
+fn gos_garbage_collector_runs_only_in_a_call_that_needs_more_than_48_mib_and_makes_it_impure() {
+    // `cargo xtask bench --only languages` counts impure calls of Echo as collections: Echo itself reads no clock.
+    let limits = Limits { memory: 256 << 20, ..limits() };
+    let call = |padding: usize| {
+        let padding = "x".repeat(padding);
+        let parent = format!(
+            r#"{{"metadata":{{"name":"web","uid":"u-1","annotations":{{"padding":"{padding}"}}}},
+                 "spec":{{"replicas":1,"image":"nginx:1.27"}}}}"#
+        );
+        let request = request(parent.as_bytes());
+        let call = LOADED.echoes["go"].reconcile(&request, &limits, Ambient::now([1; 32]));
+        let (response, report) = run_here(call);
+        assert_eq!(response.unwrap().unwrap().children.len(), 1);
+        report
+    };
+    let without = call(1_000_000);
+    assert!(!without.impure && without.memory_peak < 48 << 20, "{without:?}");
+    let with = call(30_000_000);
+    assert!(with.impure && with.memory_peak > 48 << 20, "{with:?}");
+}
+
+#[test]
 fn echo_responds_in_every_language_as_in_rust() {
     for (language, component) in &LOADED.echoes {
         assert_equivalent::<Echo>("echo", component, language);
