@@ -15,6 +15,11 @@ pub struct StatusShape {
     pub conditions: bool,
 }
 
+impl StatusShape {
+    /// The shape of a status that the host does not write: it has none of the host's fields.
+    pub const NONE: Self = Self { subresource: false, observed_generation: false, conditions: false };
+}
+
 /// The present status of an object; empty if it has none, or if the status is not a JSON object.
 pub fn observed(parent: &Object) -> Map {
     let status = parent.field("status").and_then(|raw| json::parse(raw.get().as_bytes(), 256).ok());

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};
 
+use super::output::failed;
+
 /// Flags of `windlass completion`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -23,7 +25,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     // Generated into memory first: `generate` panics if standard output is closed.
     let mut script = Vec::new();
     generate(args.shell, &mut offered(), "windlass", &mut script);
-    io::stdout().write_all(&script)?;
+    io::stdout().write_all(&script).map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
 

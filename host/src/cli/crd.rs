@@ -6,7 +6,7 @@ use windlass_api as api;
 use windlass_core::contract::Parent;
 
 use super::component::{ComponentArgs, ComponentRef, LoadArgs};
-use super::output::{Format, print};
+use super::output::{Format, print, write};
 
 /// Flags of `windlass crd`.
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ pub struct Args {
 /// Prints the CRDs.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let Some(component) = args.component else {
-        print!("{}", api::crds_yaml()?);
+        write(&api::crds_yaml()?)?;
         return Ok(ExitCode::SUCCESS);
     };
     let component = ComponentArgs { component, options: args.options }.load()?;

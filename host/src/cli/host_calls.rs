@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -25,6 +26,11 @@ use crate::cluster::lease::NAME as LEASE;
 const PORT: u16 = 8081;
 /// Maximum size of a response or a line, in bytes: a call has at most some megabytes.
 const SIZE_MAX: usize = 256 * 1024 * 1024;
+
+/// Time limit of a connection, and of each part of a response that a host sends at once.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The name of a response in the message about [`PATIENCE`].
+const RESPONSE: &str = "the host's response";
 
 /// Where the hosts are.
 #[derive(Debug, clap::Args)]
@@ -50,10 +56,10 @@ impl HostArgs {
     /// If a host cannot be reached, or rejects the request.
     pub async fn get(&self, cluster: &ClusterArgs, path: &str) -> anyhow::Result<Vec<Bytes>> {
         let mut responses = Vec::new();
-        for connection in self.connect(cluster).await? {
-            let mut body = request(connection, path).await?;
+        for connection in self.connections(cluster).await? {
+            let mut body = in_time(RESPONSE, request(connection, path)).await?;
             let mut whole = Vec::new();
-            while let Some(part) = next_part(&mut body).await? {
+            while let Some(part) = in_time(RESPONSE, next_part(&mut body)).await? {
                 whole.extend_from_slice(&part);
                 if whole.len() > SIZE_MAX {
                     bail!("the host's response has more than {SIZE_MAX} bytes; ask for fewer parents");
@@ -64,7 +70,8 @@ impl HostArgs {
         Ok(responses)
     }
 
-    /// The lines that all hosts send in response to a request for this path.
+    /// The lines that all hosts send in response to a request for this path. With `follows`, a host sends a line whenever
+    /// it has a new one; otherwise it sends all lines at once.
     ///
     /// # Errors
     /// If a host cannot be reached, or rejects the request.
@@ -72,12 +79,17 @@ impl HostArgs {
         &self,
         cluster: &ClusterArgs,
         path: &str,
+        follows: bool,
     ) -> anyhow::Result<BoxStream<'static, anyhow::Result<Vec<u8>>>> {
         let mut all = Vec::new();
-        for connection in self.connect(cluster).await? {
-            all.push(lines_of(request(connection, path).await?));
+        for connection in self.connections(cluster).await? {
+            all.push(lines_of(in_time(RESPONSE, request(connection, path)).await?, follows));
         }
         Ok(stream::select_all(all).boxed())
+    }
+
+    async fn connections(&self, cluster: &ClusterArgs) -> anyhow::Result<Vec<Box<dyn Connection>>> {
+        in_time("the connection to the host", self.connect(cluster)).await
     }
 
     async fn connect(&self, cluster: &ClusterArgs) -> anyhow::Result<Vec<Box<dyn Connection>>> {
@@ -108,6 +120,14 @@ impl HostArgs {
         }
         Ok(connections)
     }
+}
+
+/// Waits for a part of the work with a host, with a time limit.
+async fn in_time<T>(what: &str, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let Ok(result) = tokio::time::timeout(PATIENCE, work).await else {
+        bail!("{what} took more than {} s; is the host healthy, and its address right?", PATIENCE.as_secs());
+    };
+    result
 }
 
 /// The Pods that hold the leader's Lease or a shard's.
@@ -153,18 +173,23 @@ async fn next_part(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
     Ok(None)
 }
 
-/// The lines of a body, without their ends.
-fn lines_of(body: Incoming) -> BoxStream<'static, anyhow::Result<Vec<u8>>> {
-    let begin = Some((body, Vec::<u8>::new()));
-    stream::unfold(begin, |state| async {
-        let (mut body, mut rest) = state?;
+/// The lines of a body, without their ends. With `follows`, there may be any time between its parts.
+fn lines_of(body: Incoming, follows: bool) -> BoxStream<'static, anyhow::Result<Vec<u8>>> {
+    // The last number is that of the bytes in which no end of a line was found.
+    let begin = Some((body, Vec::<u8>::new(), 0));
+    stream::unfold(begin, move |state| async move {
+        let (mut body, mut rest, mut scanned) = state?;
         loop {
-            if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            if let Some(at) = rest.iter().skip(scanned).position(|byte| *byte == b'\n') {
+                let end = scanned + at;
                 let after = rest.split_off(end + 1);
                 rest.truncate(end);
-                return Some((Ok(rest), Some((body, after))));
+                return Some((Ok(rest), Some((body, after, 0))));
             }
-            match next_part(&mut body).await {
+            scanned = rest.len();
+            let part = next_part(&mut body);
+            let part = if follows { part.await } else { in_time(RESPONSE, part).await };
+            match part {
                 Ok(Some(part)) if rest.len() < SIZE_MAX => rest.extend_from_slice(&part),
                 Ok(Some(_)) => return Some((Err(anyhow::anyhow!("a call has more than {SIZE_MAX} bytes")), None)),
                 Ok(None) => return None,
@@ -196,8 +221,31 @@ pub fn path_of(path: &str, query: &[(&str, Option<&str>)]) -> String {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::coordination::v1::LeaseSpec;
+    use tokio::io::AsyncWriteExt as _;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn host_that_accepts_a_connection_and_never_responds_is_an_error() {
+        let (near, _far) = tokio::io::duplex(1024);
+        let error = in_time(RESPONSE, request(Box::new(near), "/calls")).await.expect_err("no response");
+        assert!(error.to_string().contains("the host's response took more than 30 s"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn lines_are_found_across_the_parts_of_a_body() {
+        // The buffer makes parts of at most four bytes.
+        let (near, far) = tokio::io::duplex(4);
+        let body = "one\n\na longer line\nand a second\n";
+        let response = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        tokio::spawn(async move {
+            let ((mut reader, mut writer), mut ignored) = (tokio::io::split(far), tokio::io::sink());
+            tokio::join!(tokio::io::copy(&mut reader, &mut ignored), writer.write_all(response.as_bytes()))
+        });
+        let lines = lines_of(request(Box::new(near), "/calls").await.expect("a response"), false);
+        let lines: Vec<_> = lines.map(|line| String::from_utf8(line.expect("a line")).expect("text")).collect().await;
+        assert_eq!(lines, ["one", "", "a longer line", "and a second"]);
+    }
 
     #[test]
     fn query_is_escaped() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_core::contract::{Descriptor, Parent, Surface, UpdateStrategy};
 
 use super::component::ComponentArgs;
-use super::output::print;
+use super::output::{print, write};
 use crate::telemetry::one_line;
 
 /// Flags of `windlass inspect`.
@@ -45,7 +45,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let component = args.component.load()?;
     let (surface, descriptor) = (component.surface(), component.descriptor());
     match args.output {
-        Format::Text => std::io::Write::write_all(&mut std::io::stdout(), text(surface, descriptor).as_bytes())?,
+        Format::Text => write(&text(surface, descriptor))?,
         Format::Yaml => print(&describe(surface, descriptor), super::output::Format::Yaml)?,
         Format::Json => print(&describe(surface, descriptor), super::output::Format::Json)?,
     }

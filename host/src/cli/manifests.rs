@@ -1,6 +1,7 @@
 //! Reads objects from files: YAML documents, a List, or a JSON array.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -20,39 +21,47 @@ pub fn check_standard_input<'a>(files: impl IntoIterator<Item = &'a PathBuf>) ->
     Ok(())
 }
 
-/// Reads the only YAML document of a file.
+/// Reads the `spec.config` of a Plugin as JSON: the only document of a file. None without a file.
 ///
 /// # Errors
 /// If the file cannot be read, or has not exactly one document.
-pub fn one_document(file: &Path) -> anyhow::Result<Value> {
-    let mut documents = documents(file)?;
+pub fn config(file: Option<&Path>) -> anyhow::Result<Option<Arc<[u8]>>> {
+    let Some(file) = file else { return Ok(None) };
+    let mut documents = parsed(file)?;
     match (documents.pop(), documents.is_empty()) {
-        (Some(one), true) => Ok(one),
+        (Some(one), true) => Ok(Some(Arc::from(one.to_string().into_bytes()))),
         (Some(_), false) => bail!("{} contains several documents; expected one", file.display()),
         (None, _) => bail!("{} is empty", file.display()),
     }
 }
 
-/// Reads YAML documents, or the items of a list.
+/// Reads objects: YAML documents, or the items of a list.
 ///
 /// # Errors
 /// If the file cannot be read, or is not valid YAML.
 pub fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
+    Ok(parsed(file)?.into_iter().flat_map(items).collect())
+}
+
+/// The YAML documents of a file, without empty ones.
+fn parsed(file: &Path) -> anyhow::Result<Vec<Value>> {
     let text = if file == Path::new(STANDARD_INPUT) {
         std::io::read_to_string(std::io::stdin()).context("standard input")?
     } else {
         std::fs::read_to_string(file).with_context(|| format!("file {}", file.display()))?
     };
-    let documents: Vec<Value> =
+    let mut documents: Vec<Value> =
         serde_saphyr::from_multiple(&text).with_context(|| format!("{} is not valid YAML", file.display()))?;
-    Ok(documents.into_iter().filter(|document| !document.is_null()).flat_map(items).collect())
+    documents.retain(|document| !document.is_null());
+    Ok(documents)
 }
 
 /// The items of a `List`, the elements of an array, or the document itself.
 fn items(document: Value) -> Vec<Value> {
+    let is_list = document.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
     match document {
         Value::Array(items) => items,
-        document => match document.get("items").and_then(Value::as_array) {
+        document => match document.get("items").and_then(Value::as_array).filter(|_| is_list) {
             Some(items) => items.clone(),
             None => vec![document],
         },
@@ -77,6 +86,22 @@ mod tests {
         ] {
             std::fs::write(&file, text).expect("written");
             assert_eq!(documents(&file).expect("documents"), [json!({"kind": "A"}), json!({"kind": "B"})], "{text}");
+        }
+    }
+
+    #[test]
+    fn object_with_a_field_items_is_one_object_and_a_config_with_one_reaches_the_plugin_as_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("value");
+        std::fs::write(&file, "items: [{name: a}]").expect("written");
+        assert_eq!(documents(&file).expect("documents"), [json!({"items": [{"name": "a"}]})]);
+        assert_eq!(config(Some(&file)).expect("a config").as_deref(), Some(&br#"{"items":[{"name":"a"}]}"#[..]));
+        std::fs::write(&file, "[a, b]").expect("written");
+        assert_eq!(config(Some(&file)).expect("a config").as_deref(), Some(&br#"["a","b"]"#[..]));
+        assert_eq!(config(None).expect("no config"), None);
+        for text in ["", "a: 1\n---\nb: 2\n"] {
+            std::fs::write(&file, text).expect("written");
+            assert!(config(Some(&file)).is_err(), "{text}");
         }
     }
 

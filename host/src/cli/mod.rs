@@ -147,7 +147,10 @@ pub fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // The reader of the output has what it needs.
+            if !error.is::<output::Closed>() {
+                eprintln!("error: {error:#}");
+            }
             ExitCode::from(COMMAND_FAILED)
         }
     }

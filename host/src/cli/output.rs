@@ -1,5 +1,7 @@
 //! Prints objects: YAML for people and kubectl, JSON for machines.
 
+use std::io::{self, Write as _};
+
 use serde_json::Value;
 
 /// Output format.
@@ -20,10 +22,28 @@ pub enum DryRun {
     Server,
 }
 
+/// The reader of standard output, such as `head`, has closed it.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output was closed")]
+pub struct Closed;
+
+/// Why output could not be written: [`Closed`], or the error itself.
+pub fn failed(error: io::Error) -> anyhow::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe { Closed.into() } else { error.into() }
+}
+
+/// Writes text to standard output. `print!` would panic if standard output is closed.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub fn write(text: &str) -> anyhow::Result<()> {
+    io::stdout().write_all(text.as_bytes()).map_err(failed)
+}
+
 /// Prints one value.
 ///
 /// # Errors
-/// If the value cannot be serialized, or standard output is closed.
+/// If the value cannot be serialized, or standard output cannot be written.
 pub fn print(value: &Value, format: Format) -> anyhow::Result<()> {
     print_all(std::slice::from_ref(value), format)
 }
@@ -41,8 +61,7 @@ pub fn print_all(values: &[Value], format: Format) -> anyhow::Result<()> {
             documents?.iter().map(|document| ensure_newline(document)).collect::<Vec<_>>().join("---\n")
         }
     };
-    std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
-    Ok(())
+    write(&text)
 }
 
 /// Prints values as a `List`, also a single one.

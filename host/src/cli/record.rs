@@ -1,11 +1,8 @@
 //! `windlass record`: saves the calls of a plugin in a file, without values of Secrets, so that they can be repeated anywhere.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -21,7 +18,7 @@ use super::component::{ComponentArgs, ComponentRef, LoadArgs};
 use super::connect::plain;
 use super::host_calls::{HostArgs, path_of};
 use super::parse_timeout;
-use super::recording_file::{Header, write_line};
+use super::recording_file::{Header, Recorder};
 use super::repeat::repeat;
 
 /// Exit code: there was no call to record.
@@ -34,6 +31,7 @@ const LONGEST: Duration = Duration::from_mins(59);
 #[command(after_help = "Examples:
   windlass record echo
   windlass record echo --for 5m -o incident.jsonl
+  windlass record echo --parent shop/web
   windlass record echo --for 0 --calls 10
   windlass record echo --debug-addr http://127.0.0.1:8081 --component target/guests/echo.wasm
 
@@ -51,6 +49,9 @@ pub struct Args {
     /// Name of the Plugin
     #[arg(value_name = "PLUGIN")]
     plugin: PluginName,
+    /// Record only the calls for the parents of this name
+    #[arg(long, value_name = "[NAMESPACE/]NAME")]
+    parent: Option<String>,
     /// How long to record, as in 60s or 5m, at most 59m; 0 saves only the calls that the host still has
     #[arg(long = "for", value_name = "DURATION", default_value = "60s", value_parser = parse_timeout)]
     duration: Duration,
@@ -87,7 +88,7 @@ struct Summary {
 
 /// Records the calls of a plugin.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { plugin, duration, calls, file, component, without_component, host, options } = args;
+    let Args { plugin, parent, duration, calls, file, component, without_component, host, options } = args;
     let component = match component {
         Some(component) => component,
         None => super::block_on(source_of(&plugin, &options))?,
@@ -100,32 +101,27 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let digest = loaded.digest().to_string();
     let wasm = Some(&*bytes).filter(|_| !without_component);
     let header = Header::new(plugin.as_str(), (&digest, &loaded.surface().contract), wasm)?;
+    let mut recorder = Recorder::new(file, header);
     let summary = super::block_on(async {
-        let follow = duration.is_zero().then_some("false");
-        let path = path_of("/calls/stream", &[("plugin", Some(plugin.as_str())), ("follow", follow)]);
-        let mut lines = host.lines(&cluster, &path).await?;
-        // Only now: a host that cannot be reached leaves no file without calls, and an earlier recording as it is.
-        let mut out = create(&file)?;
-        write_line(&mut out, &header)?;
+        let follows = !duration.is_zero();
+        let follow = (!follows).then_some("false");
+        let parent = parent.as_deref();
+        let (namespace, name) = parent.and_then(|parent| parent.split_once('/')).unzip();
+        let name = name.or(parent);
+        let wanted = [("plugin", Some(plugin.as_str())), ("namespace", namespace), ("name", name), ("follow", follow)];
+        let path = path_of("/calls/stream", &wanted);
+        let mut lines = host.lines(&cluster, &path, follows).await?;
         let mut summary = Summary::default();
-        let longest = if duration.is_zero() { LONGEST } else { duration.min(LONGEST) };
+        let longest = if follows { duration.min(LONGEST) } else { LONGEST };
         let end = tokio::time::Instant::now() + longest;
         while calls.is_none_or(|calls| summary.calls < calls) {
             let Ok(Some(line)) = tokio::time::timeout_at(end, lines.next()).await else { break };
-            record(&line?, &loaded, &mut out, &mut summary)?;
+            record(&line?, &loaded, &mut recorder, &mut summary)?;
         }
         Ok(summary)
     })?;
-    summary.print(&digest, &file);
+    summary.print(&digest, recorder.file());
     Ok(if summary.calls == 0 { ExitCode::from(NOTHING) } else { ExitCode::SUCCESS })
-}
-
-/// The file of a recording, or standard output for `-`.
-fn create(file: &Path) -> anyhow::Result<Box<dyn Write>> {
-    if file.as_os_str() == "-" {
-        return Ok(Box::new(std::io::stdout()));
-    }
-    Ok(Box::new(File::create(file).with_context(|| format!("file {}", file.display()))?))
 }
 
 /// The source of a Plugin's component.
@@ -141,16 +137,16 @@ async fn source_of(plugin: &PluginName, options: &LoadArgs) -> anyhow::Result<Co
 }
 
 /// Repeats a call of the host with its masked request, and writes it.
-fn record(line: &[u8], component: &Arc<Component>, out: &mut impl Write, summary: &mut Summary) -> anyhow::Result<()> {
-    let Ok(mut recorded) = serde_json::from_slice::<RecordedCall>(line) else {
+fn record(line: &[u8], component: &Component, recorder: &mut Recorder, summary: &mut Summary) -> anyhow::Result<()> {
+    let Ok(mut entry) = serde_json::from_slice::<RecordedCall>(line) else {
         let error: Value = serde_json::from_slice(line).context("the host sent a line that is not JSON")?;
         match error.get("error").and_then(Value::as_str) {
             Some(message) => bail!("the host ended the recording: {message}"),
             None => bail!("the host sent a line that is not a call: is it of another version?"),
         }
     };
-    summary.omitted += u64::from(recorded.is_call_omitted);
-    let Some(call) = &mut recorded.call else { return Ok(()) };
+    summary.omitted += u64::from(entry.is_call_omitted);
+    let Some(call) = &mut entry.call else { return Ok(()) };
     if call.component != component.digest().to_string() {
         summary.other_components.insert(call.component.clone());
         return Ok(());
@@ -162,20 +158,23 @@ fn record(line: &[u8], component: &Arc<Component>, out: &mut impl Write, summary
         call.host_result = Some(of_host);
         summary.other_results += 1;
     }
-    write_line(out, &recorded)?;
+    recorder.add(&entry)?;
     summary.calls += 1;
-    summary.parents.insert(recorded.parent);
+    summary.parents.insert(entry.parent);
     Ok(())
 }
 
 impl Summary {
     fn print(&self, digest: &str, file: &Path) {
         let Self { calls, parents, other_results, other_components, omitted } = self;
-        eprintln!("{calls} calls of {} parents with component {digest} in {}", parents.len(), file.display());
+        if *calls > 0 {
+            eprintln!("{calls} calls of {} parents with component {digest} in {}", parents.len(), file.display());
+        }
         if *other_results > 0 {
             eprintln!(
                 "note: the host got other results in {other_results} calls (hostResult in the file): they depend on random \
-                 numbers, whose seed is not recorded, or on the value of a Secret"
+                 numbers, whose seed is not recorded, or on the value of a Secret, or they hit a limit of the host that was \
+                 not hit here, such as the deadline"
             );
         }
         for other in other_components {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
@@ -10,6 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_core::recording::{FORMAT, RecordedCall};
+
+use super::output::failed;
 
 /// Maximum size of an unpacked component, in bytes.
 const COMPONENT_MAX: usize = 64 * 1024 * 1024;
@@ -63,14 +65,50 @@ impl Header {
     }
 }
 
-/// Writes a header or a call.
-///
-/// # Errors
-/// If the file cannot be written.
-pub fn write_line(out: &mut impl Write, line: &impl Serialize) -> anyhow::Result<()> {
-    serde_json::to_writer(&mut *out, line)?;
-    out.write_all(b"\n")?;
-    Ok(out.flush()?)
+/// A recording that is being written. Its file is created with the first call, so that a command that records nothing
+/// leaves an earlier recording as it is.
+pub struct Recorder {
+    file: PathBuf,
+    header: Header,
+    out: Option<Box<dyn Write>>,
+}
+
+impl Recorder {
+    /// A recording without calls, for this file, or for standard output if the file is `-`.
+    pub fn new(file: PathBuf, header: Header) -> Self {
+        Self { file, header, out: None }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Writes a call.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn add(&mut self, call: &RecordedCall) -> anyhow::Result<()> {
+        if let Some(out) = &mut self.out {
+            return write_line(out, call);
+        }
+        let out = self.out.insert(create(&self.file)?);
+        write_line(out, &self.header)?;
+        write_line(out, call)
+    }
+}
+
+fn create(file: &Path) -> anyhow::Result<Box<dyn Write>> {
+    if file.as_os_str() == "-" {
+        return Ok(Box::new(std::io::stdout()));
+    }
+    Ok(Box::new(File::create(file).with_context(|| format!("file {}", file.display()))?))
+}
+
+fn write_line(out: &mut impl Write, line: &impl Serialize) -> anyhow::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    out.write_all(&text).and_then(|()| out.flush()).map_err(failed)
 }
 
 /// Reads a recording.
@@ -99,6 +137,8 @@ pub fn read(file: &Path) -> anyhow::Result<(Header, impl Iterator<Item = anyhow:
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -119,12 +159,34 @@ mod tests {
         }
     }
 
+    fn header() -> Header {
+        Header::new("echo", ("sha256:0", "0.1.0"), Some(b"component")).expect("a header")
+    }
+
     #[test]
     fn header_carries_the_component() {
-        let header = Header::new("echo", ("sha256:0", "0.1.0"), Some(b"component")).expect("a header");
         let mut line = Vec::new();
-        write_line(&mut line, &header).expect("written");
+        write_line(&mut line, &header()).expect("written");
         let read: Header = serde_json::from_slice(&line).expect("a header");
         assert_eq!(read.wasm().expect("intact"), Some(b"component".to_vec()));
+    }
+
+    #[test]
+    fn earlier_recording_is_replaced_by_the_first_call() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("calls.jsonl");
+        std::fs::write(&file, "an earlier recording").expect("written");
+        let call = json!({
+            "number": 1, "at": "2026-01-01T00:00:00Z", "plugin": "echo", "trigger": "changed", "durationUs": 1,
+            "parent": {"apiVersion": "v1", "kind": "Echo", "name": "web"},
+            "decision": {"outcome": "Succeeded", "message": "", "status": "unchanged"},
+        });
+        let call: RecordedCall = serde_json::from_str(&call.to_string()).expect("a call");
+        let mut recorder = Recorder::new(file.clone(), header());
+        assert_eq!(std::fs::read_to_string(&file).expect("readable"), "an earlier recording");
+        recorder.add(&call).expect("written");
+        recorder.add(&call).expect("written");
+        let (header, calls) = read(&file).expect("a recording");
+        assert_eq!((&*header.plugin, calls.flatten().count()), ("echo", 2));
     }
 }

@@ -11,7 +11,7 @@ use windlass_core::recording::{Change, Changed, ObjectId, RecordedCall};
 use windlass_sandbox::Component;
 
 use super::component::{ComponentArgs, ComponentRef, LoadArgs};
-use super::output::{Format, print};
+use super::output::{Format, print, write};
 use super::recording_file::{Header, read};
 use super::repeat::repeat;
 use crate::telemetry::one_line;
@@ -81,7 +81,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         count += 1;
         different += u64::from(!one.is_equal);
         match args.output {
-            Output::Text => print!("{}", text(&one)),
+            Output::Text => write(&text(&one))?,
             Output::Json => replayed.push(one),
         }
     }
@@ -92,7 +92,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             print(&json!({"component": digest, "different": different, "calls": replayed}), Format::Json)?;
         }
         Output::Text if different > 0 => eprintln!("error: {different} results differ with component {digest}"),
-        Output::Text => println!("all results are equal: {count} calls of component {digest}"),
+        Output::Text => write(&format!("all results are equal: {count} calls of component {digest}\n"))?,
     }
     Ok(if different > 0 { ExitCode::from(DIFFERENT) } else { ExitCode::SUCCESS })
 }

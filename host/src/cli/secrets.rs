@@ -1,6 +1,6 @@
 //! Masks the values of Secrets in output.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The text that replaces a value.
 const MASK: &str = "***";
@@ -15,9 +15,8 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub fn mask(object: &mut Value) {
     if is_secret(object) {
         for field in VALUES {
-            let values = object.get_mut(field).and_then(Value::as_object_mut);
-            for (_, value) in values.into_iter().flatten() {
-                *value = json!(MASK);
+            if let Some(values) = object.get_mut(field) {
+                mask_values(values);
             }
         }
         mask_copy(object);
@@ -36,30 +35,38 @@ pub fn mask_pair(before: Option<&mut Value>, after: Option<&mut Value>) {
         return;
     }
     for field in VALUES {
-        let values = |object: &mut Value| object.get_mut(field).and_then(Value::as_object_mut).map(std::mem::take);
-        let (mut old, mut new) = (values(before).unwrap_or_default(), values(after).unwrap_or_default());
-        for (name, value) in &mut old {
-            match new.get_mut(name) {
-                Some(other) if other == value => (*value, *other) = (json!(MASK), json!(MASK)),
-                Some(other) => (*value, *other) = (json!("*** (before)"), json!("*** (after)")),
-                None => *value = json!(MASK),
+        match (before.get_mut(field), after.get_mut(field)) {
+            (Some(Value::Object(old)), Some(Value::Object(new))) => {
+                for (name, value) in new.iter_mut() {
+                    match old.get_mut(name) {
+                        Some(other) => mask_both(other, value),
+                        None => *value = json!(MASK),
+                    }
+                }
+                for (_, value) in old.iter_mut().filter(|(name, _)| !new.contains_key(*name)) {
+                    *value = json!(MASK);
+                }
             }
-        }
-        for (_, value) in new.iter_mut().filter(|(name, _)| !old.contains_key(*name)) {
-            *value = json!(MASK);
-        }
-        for (object, masked) in [(&mut *before, old), (&mut *after, new)] {
-            put_back(object, field, masked);
+            (Some(old), Some(new)) => mask_both(old, new),
+            (Some(alone), None) | (None, Some(alone)) => mask_values(alone),
+            (None, None) => {}
         }
     }
     mask_copy(before);
     mask_copy(after);
 }
 
-fn put_back(object: &mut Value, field: &str, values: Map<String, Value>) {
-    if let Some(place) = object.get_mut(field) {
-        *place = Value::Object(values);
+/// Masks `data` or `stringData`, which is malformed if it is not an object: a plugin may return anything.
+fn mask_values(values: &mut Value) {
+    match values {
+        Value::Object(values) => values.values_mut().for_each(|value| *value = json!(MASK)),
+        malformed => *malformed = json!(MASK),
     }
+}
+
+/// Masks two states of a value.
+fn mask_both(old: &mut Value, new: &mut Value) {
+    (*old, *new) = if old == new { (json!(MASK), json!(MASK)) } else { (json!("*** (before)"), json!("*** (after)")) };
 }
 
 fn is_secret(object: &Value) -> bool {
@@ -109,6 +116,18 @@ mod tests {
         let mut alone = secret(&json!({"a": "YQ=="}));
         mask_pair(None, Some(&mut alone));
         assert_eq!(alone["data"], json!({"a": "***"}), "a created Secret is masked, too");
+    }
+
+    #[test]
+    fn data_that_is_not_an_object_is_masked() {
+        for malformed in [json!("aHVudGVy"), json!(["aHVudGVy"])] {
+            let mut alone = secret(&malformed);
+            mask(&mut alone);
+            assert_eq!(alone["data"], json!("***"));
+            let (mut before, mut after) = (secret(&json!({"a": "aHVudGVy"})), secret(&malformed));
+            mask_pair(Some(&mut before), Some(&mut after));
+            assert_eq!((&before["data"], &after["data"]), (&json!("*** (before)"), &json!("*** (after)")));
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ use super::caps::Capped;
 use super::crd::Install;
 use super::grants::Granted;
 use super::kinds::Concern;
-use super::parent_kind::{NOT_OURS, ParentKind};
+use super::parent_kind::ParentKind;
 use super::problem::{Problem, RESYNC, Step};
 use super::resource::config_of;
 use super::settings::Settings;
@@ -317,7 +317,7 @@ async fn status_writer(
     Ok(if permissions::may_write_status(&plugins.ask, account, &namespaces, kind).await? {
         (StatusWriter::Account, parent.shape)
     } else {
-        (StatusWriter::Denied, NOT_OURS)
+        (StatusWriter::Denied, StatusShape::NONE)
     })
 }
 

@@ -8,10 +8,11 @@ use windlass_core::contract::Descriptor;
 use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::observed_status::StatusShape;
 use windlass_core::reason::PluginReason;
 
 use super::crd::{self, Install};
-use super::parent_kind::{NOT_OURS, ParentKind};
+use super::parent_kind::ParentKind;
 use super::problem::{Problem, Step};
 use super::shared::Plugins;
 use crate::cluster::discovery::{Discovery, is_missing};
@@ -54,7 +55,7 @@ async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> 
         crd_owner: CrdOwner::Others,
         resource,
         namespaced: capabilities.scope == Scope::Namespaced,
-        shape: NOT_OURS,
+        shape: StatusShape::NONE,
         selector: selector.map(str::to_owned),
     })
 }

@@ -18,7 +18,3 @@ pub(super) struct ParentKind {
     /// Label selector of the parents; none for all objects of the kind.
     pub selector: Option<String>,
 }
-
-/// The shape of a status that is not written: it has none of the host's fields.
-pub(super) const NOT_OURS: StatusShape =
-    StatusShape { subresource: false, observed_generation: false, conditions: false };

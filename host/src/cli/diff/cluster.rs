@@ -22,7 +22,7 @@ use windlass_core::reserved::HostNamespace;
 use windlass_sandbox::Component;
 
 use super::super::connect::plain;
-use super::super::manifests::one_document;
+use super::super::manifests::config;
 use super::super::offline::Offline;
 use super::Args;
 use crate::cluster::discovery::{Discovery, is_missing};
@@ -30,9 +30,6 @@ use crate::cluster::secret_key::{SecretKey, SecretKeyError};
 use crate::live::Reads;
 use crate::plugins::rbac::MARK_KEY_SECRET;
 use crate::plugins::{Settings, config_of, resolve_grants, resolve_reads, status_shape};
-
-/// The status of a kind whose status the host does not write.
-const NO_STATUS: StatusShape = StatusShape { subresource: false, observed_generation: false, conditions: false };
 
 /// The component in its cluster.
 pub struct Scope {
@@ -86,10 +83,7 @@ impl Scope {
         let settings = installed.as_ref().map(|plugin| Settings::of(plugin, offline.descriptor()));
         let settings = settings.transpose().map_err(|problem| anyhow::anyhow!("Plugin {plugin}: {problem}"))?;
         let live_config = installed.as_ref().map(config_of).transpose()?.flatten();
-        let config: Option<Arc<[u8]>> = match &args.config {
-            Some(file) => Some(one_document(file)?.to_string().into_bytes().into()),
-            None => live_config.clone(),
-        };
+        let config = config(args.config.as_deref())?.or_else(|| live_config.clone());
         let live_digest = installed.as_ref().and_then(|plugin| plugin.status.as_ref()?.active_digest.clone());
         let is_new = live_digest != Some(digest.to_string()) || config != live_config;
 
@@ -97,7 +91,7 @@ impl Scope {
         let (parents, scope) = parent_kind(&discovery, &offline).await?;
         let shape = match offline.declared().crd() {
             Some(carried) => shape_of(&client, carried).await?,
-            None => NO_STATUS,
+            None => StatusShape::NONE,
         };
         let is_namespaced = scope == KindScope::Namespaced;
         let host_namespace = HostNamespace::new(&args.host_namespace);
@@ -186,7 +180,7 @@ async fn parent_kind(discovery: &Discovery, offline: &Offline) -> anyhow::Result
 
 /// The status fields of the parents, after a check that the kind is stored in the component's version.
 async fn shape_of(client: &Client, carried: &CarriedCrd) -> anyhow::Result<StatusShape> {
-    let of_carried = || storage_of(carried.json()).map_or(NO_STATUS, status_shape);
+    let of_carried = || storage_of(carried.json()).map_or(StatusShape::NONE, status_shape);
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let found = match crds.get_opt(carried.name()).await {
         Ok(found) => found,

@@ -44,15 +44,17 @@ The component is called for each live parent, as the host calls it: with the liv
 requires, and the config, grants and limits of the installed Plugin of its name. Each write that would follow is sent \
 as a dry run, so the API server applies defaults, admission and field ownership, and stores nothing. Your own user \
 reads and sends all of this, and needs the permissions for it: get and list of parents, children, related objects and \
-the Plugin; create, patch and update of children (update for a child that was not changed since the host created it). For \
-cluster-scoped parents, it also needs to get the Secret windlass-mark-key in the host's namespace.
+Plugins; create and patch of children. Some plugins and flags need more: patch of parents, if their finalizer changes; \
+patch of the parents' status, with --status; get of Namespaces, if the Plugin has a namespaceSelector; and for \
+cluster-scoped parents, get of the Secret windlass-mark-key in the host's namespace.
 
 Standard output has a unified diff for each object: from the live one, or /dev/null for a new one, to the one after \
 the change, or /dev/null for a deleted one. Not shown: managedFields, generation, resourceVersion, creationTimestamp, \
 the status of children, and the annotation with the hash of the desired state. Blocked deletions are marked; they wait \
-until a user allows them. A parent that is suspended, not selected or being deleted is left out, with a note. Random \
-values of the plugin differ from those of the host. If KUBECTL_EXTERNAL_DIFF is set, that program compares the objects, \
-as for kubectl.
+until a user allows them. A parent that is suspended, being deleted or in a namespace that the Plugin does not select is \
+left out, with a note; so is the parent NAME if its labels do not match a selector. Random values of the plugin differ \
+from those of the host. The caps that the host's flags set (`windlass run --max-memory` and others) are not known here. If \
+KUBECTL_EXTERNAL_DIFF is set, that program compares the objects, as for kubectl.
 
 Exit codes:
   0  there is no difference
@@ -100,6 +102,13 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let component = args.component.load()?;
     super::block_on(async {
         let scope = Scope::find(args, component).await?;
+        if scope.installed.is_none() {
+            let plugin = &scope.plugin;
+            Report::note(&format!(
+                "Plugin {plugin} does not exist: config, grants and limits are the defaults, and the children of other \
+                 Plugins are not compared. If the component is for another Plugin, name it with --plugin"
+            ));
+        }
         let parents = parents::list(args, &scope).await?;
         if let (Some(name), true) = (&args.name, parents.selected.is_empty() && parents.notes.is_empty()) {
             let place = scope.namespace.as_deref().map(|namespace| format!(" in namespace {namespace}"));

@@ -1,6 +1,6 @@
 //! Lists the live parents and children, and reads the objects that a plugin requires.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use tokio::sync::OnceCell;
 use windlass_api::Plugin;
 use windlass_core::contract::Parent;
-use windlass_core::ids::{Gvk, ObjectKey, Uid};
+use windlass_core::ids::{Gvk, ObjectKey, PluginName, Uid};
 use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::{Object, OwnerKey};
 use windlass_core::parent::ParentRef;
@@ -53,6 +53,14 @@ impl Children {
         let owners = [OwnerKey::Uid(Uid::clone(&parent.uid)), parent.retained_key()];
         owners.iter().filter_map(|owner| self.by_owner.get(owner)).flatten().cloned().collect()
     }
+
+    /// Number of this Plugin's children that none of these parents may have.
+    fn without_parent(&self, plugin: &PluginName, parents: impl Iterator<Item = ParentRef>) -> usize {
+        let owners = |parent: ParentRef| [parent.retained_key(), OwnerKey::Uid(parent.uid)];
+        let known: HashSet<_> = parents.flat_map(owners).collect();
+        let unknown = self.by_owner.iter().filter(|(owner, _)| !known.contains(*owner));
+        unknown.flat_map(|(_, children)| children).filter(|child| child.plugin() == Some(plugin.as_str())).count()
+    }
 }
 
 /// Lists the parents that the flags select.
@@ -65,23 +73,53 @@ pub async fn list(args: &Args, scope: &Scope) -> anyhow::Result<Parents> {
         Parent::Existing { selector, .. } => selector.clone(),
         Parent::Custom(_) => None,
     };
-    let selectors: Vec<_> = [of_component, args.selector.clone()].into_iter().flatten().collect();
-    let query = ListParams {
-        label_selector: Some(selectors.join(",")).filter(|selectors| !selectors.is_empty()),
-        field_selector: args.name.as_ref().map(|name| format!("metadata.name={name}")),
-        ..ListParams::default()
-    };
+    let of_component = of_component.map(|selector| ("the component's selector", selector));
+    let of_user = args.selector.clone().map(|selector| ("--selector", selector));
+    let selectors: Vec<_> = [of_component, of_user].into_iter().flatten().collect();
+    let mut query = ListParams::default();
+    if let Some(name) = &args.name {
+        // The selectors are compared here, because a message names the one that an existing parent does not match.
+        query.field_selector = Some(format!("metadata.name={name}"));
+    } else {
+        let all: Vec<_> = selectors.iter().map(|(_, selector)| selector.as_str()).collect();
+        query.label_selector = Some(all.join(",")).filter(|selectors| !selectors.is_empty());
+    }
     let found = objects(&scope.client, (&kind, &scope.parents), scope.namespace.as_deref(), query).await?;
     let namespaces = Namespaces::of(scope, &found).await?;
     let (mut selected, mut notes) = (Vec::new(), Vec::new());
     for parent in found {
-        match namespaces.why_left_out(scope, &parent) {
+        let not_matched = if args.name.is_some() { not_matched(&selectors, &parent)? } else { None };
+        match not_matched.or_else(|| namespaces.why_left_out(scope, &parent).map(str::to_owned)) {
             Some(why) => notes.push(format!("{} {} is left out: {why}", kind.kind, parent.key)),
             None => selected.push(parent),
         }
     }
     let children = if selected.is_empty() { Children::default() } else { children(scope).await? };
+    if args.name.is_none() && args.selector.is_none() {
+        let parents = selected.iter().map(|parent| scope.parent_ref(parent));
+        let count = children.without_parent(&scope.plugin, parents);
+        if count > 0 {
+            notes.push(format!(
+                "{count} children of Plugin {} have none of these parents, and are not compared: their parents are gone, \
+                 or are not selected by the component or the Plugin",
+                scope.plugin
+            ));
+        }
+    }
     Ok(Parents { selected, notes, children })
+}
+
+/// Why a parent is not selected, by selectors of which each has a name; none if it matches all.
+fn not_matched(selectors: &[(&str, String)], parent: &Object) -> anyhow::Result<Option<String>> {
+    let bytes = parent.json.bytes();
+    let labels = Labels::of(&bytes);
+    for (name, text) in selectors {
+        let selector = text.parse::<Selector>().with_context(|| (*name).to_owned())?;
+        if !selector.matches(&labels) {
+            return Ok(Some(format!("its labels do not match {name} {text}")));
+        }
+    }
+    Ok(None)
 }
 
 /// The namespaces that the Plugin's `spec.namespaceSelector` selects; none if it is not set.
@@ -263,4 +301,45 @@ async fn read(scope: &Scope, need: &Need) -> anyhow::Result<Vec<Arc<Object>>> {
     };
     found.retain(|object| need.selects(object));
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use windlass_core::names::LABEL_PARENT_UID;
+
+    use super::*;
+
+    fn object(kind: &str, name: &str, labels: &Value) -> Arc<Object> {
+        let metadata =
+            json!({"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1", "labels": labels});
+        let kind = Arc::new(Gvk::from_api_version("v1", kind));
+        Arc::new(Object::from_api(&kind, &json!({"metadata": metadata}).to_string()).expect("an object"))
+    }
+
+    #[test]
+    fn selector_that_a_parent_does_not_match_is_named() {
+        let parent = object("Echo", "web", &json!({"team": "blue"}));
+        let why = |of_component: &str, of_user: &str| {
+            let selectors = [("the component's selector", of_component.to_owned()), ("--selector", of_user.to_owned())];
+            not_matched(&selectors, &parent).expect("valid selectors")
+        };
+        assert_eq!(why("team", "team=blue"), None);
+        assert_eq!(why("team", "team=red").as_deref(), Some("its labels do not match --selector team=red"));
+        assert_eq!(why("a=b", "").as_deref(), Some("its labels do not match the component's selector a=b"));
+    }
+
+    #[test]
+    fn children_of_other_parents_are_counted_and_those_of_other_plugins_are_not() {
+        let plugin: PluginName = "echo".parse().expect("a name");
+        let mut children = Children::default();
+        for (parent, plugin, name) in [("web", "echo", "a"), ("old", "echo", "b"), ("old", "gone", "c")] {
+            let labels = json!({LABEL_PLUGIN: plugin, LABEL_PARENT_UID: parent});
+            let child = object("Pod", name, &labels);
+            children.by_owner.entry(child.owner_key().expect("a label")).or_default().push(child);
+        }
+        let parent = ParentRef::of(&plugin, &object("Echo", "web", &json!({})), None);
+        assert_eq!(children.without_parent(&plugin, [parent].into_iter()), 1);
+        assert_eq!(children.without_parent(&plugin, [].into_iter()), 2);
+    }
 }

@@ -154,8 +154,10 @@ impl Previewer {
         let mut results = changes.buffered(PARALLEL_DRY_RUNS);
         while let Some(result) = results.next().await {
             match result {
-                Ok(Previewed::Pair(pair)) => preview.objects.push(*pair),
-                Ok(Previewed::Note(note)) => preview.notes.push(note),
+                Ok(Previewed { pair, note }) => {
+                    preview.objects.extend(pair);
+                    preview.notes.extend(note);
+                }
                 Err((child, problem)) => {
                     let problem = reason(&problem);
                     preview.errors.push(format!("{child}: {}", one_line(&problem)));
@@ -222,7 +224,11 @@ impl Previewer {
             }
             Change::Delete(live) | Change::WhenDeleted(live) => ChildId::of(live),
         };
-        let pair = |verb, before, after| Ok(Previewed::Pair(Box::new(Pair { verb, id: id.clone(), before, after })));
+        let pair = |verb, before, after| -> Result<Previewed, WriteProblem> {
+            let pair = Some(Pair { verb, id: id.clone(), before, after });
+            Ok(Previewed { pair, note: None })
+        };
+        let about = |note: &str| format!("{id}: {note}");
         let previewed = async {
             match &change {
                 Change::Create(child)
@@ -241,17 +247,30 @@ impl Previewer {
                 }
                 Change::Apply { child, target, live } => {
                     let to = (&self.scope.client, self.resource(&id)?);
-                    let after = send::apply(to, child, target, live).await?;
-                    pair(Verb::Update, Some(value_of(live)?), Some(after))
+                    match send::apply(to, child, target, live).await {
+                        Ok(after) => pair(Verb::Update, Some(value_of(live)?), Some(after)),
+                        Err(problem) => match send::note_on_kept_values(target, &problem) {
+                            Some(note) => Ok(Previewed { pair: None, note: Some(about(&note)) }),
+                            None => Err(problem),
+                        },
+                    }
                 }
                 Change::Recreate { child, live } => {
-                    let after = send::recreate((&self.scope.client, self.resource(&id)?), child).await?;
-                    pair(Verb::Recreate, Some(value_of(live)?), Some(after))
+                    let before = Some(value_of(live)?);
+                    match send::recreate((&self.scope.client, self.resource(&id)?), child).await {
+                        Ok(after) => pair(Verb::Recreate, before, Some(after)),
+                        Err(problem) => {
+                            let note = send::note_beside_live(&problem).ok_or(problem)?;
+                            let shown = pair(Verb::Recreate, before, Some(body_of(child)?))?;
+                            Ok(Previewed { note: Some(about(&note)), ..shown })
+                        }
+                    }
                 }
                 Change::Delete(live) => pair(Verb::Delete, Some(value_of(live)?), None),
-                Change::WhenDeleted(_) => Ok(Previewed::Note(format!(
-                    "{id} differs, and is changed only once a user deletes it (update strategy on-delete)"
-                ))),
+                Change::WhenDeleted(_) => {
+                    let note = "it differs, and is changed only once a user deletes it (update strategy on-delete)";
+                    Ok(Previewed { pair: None, note: Some(about(note)) })
+                }
             }
         };
         previewed.await.map_err(|problem| (id.clone(), problem))
@@ -312,9 +331,9 @@ impl Previewer {
 }
 
 /// The preview of one change.
-enum Previewed {
-    Pair(Box<Pair>),
-    Note(String),
+struct Previewed {
+    pair: Option<Pair>,
+    note: Option<String>,
 }
 
 /// The namespaces that the plan creates.

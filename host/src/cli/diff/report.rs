@@ -5,6 +5,7 @@ use std::io::Write as _;
 use anstream::AutoStream;
 use windlass_core::guard::DeletionGuard;
 
+use super::super::output::failed;
 use super::Args;
 use super::cluster::Scope;
 use super::external::External;
@@ -108,8 +109,7 @@ impl Report {
             return external.add(texts);
         }
         let mut out = AutoStream::new(std::io::stdout(), self.color);
-        write!(out, "# {title}\n{}", texts.unified())?;
-        Ok(())
+        write!(out, "# {title}\n{}", texts.unified()).map_err(failed)
     }
 
     /// Runs the external program, if there is one, and prints the summary.

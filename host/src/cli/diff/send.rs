@@ -10,7 +10,7 @@ use windlass_core::desired::DesiredChild;
 use windlass_core::json::{self, Value as CoreValue};
 use windlass_core::managed::{CreateEntry, drop_created};
 use windlass_core::object::Object;
-use windlass_core::outcome::WriteProblem;
+use windlass_core::outcome::{Rejection, WriteProblem};
 use windlass_core::plan::Target;
 use windlass_core::snapshot::Snapshot;
 
@@ -18,6 +18,7 @@ use super::parents::{Children, object};
 use crate::cluster::writer::dry_run::DryRun;
 use crate::cluster::writer::request::Force;
 use crate::cluster::writer::response::{already_exists, conflict_of, problem_of};
+use crate::telemetry::one_line;
 
 /// Depth limit for parsing objects of the API server.
 const DEPTH: usize = 255;
@@ -132,6 +133,27 @@ pub fn parsed(text: &str) -> Result<Value, WriteProblem> {
     })
 }
 
+/// The note about the successor of a live child, if the API server rejects it while the live child exists: both together
+/// may exceed a quota or need the same port. The host deletes the live child first.
+pub fn note_beside_live(problem: &WriteProblem) -> Option<String> {
+    let WriteProblem::Rejected { message, rejection: Rejection::Other, .. } = problem else { return None };
+    Some(format!(
+        "it is shown as the plugin returned it, because the API server rejects it beside the live object ({}); the host \
+         deletes the live object first",
+        one_line(message)
+    ))
+}
+
+/// The note about live values that differ from the desired ones, if the API server rejects the change: the host then
+/// leaves the values as they are.
+pub fn note_on_kept_values(target: &Target, problem: &WriteProblem) -> Option<String> {
+    let WriteProblem::Rejected { code: 400 | 422, message, .. } = problem else { return None };
+    target.differing.is_some().then(|| {
+        let message = one_line(message);
+        format!("its live values differ from the desired ones and stay, because the API server rejects the change: {message}")
+    })
+}
+
 fn unavailable(error: &anyhow::Error) -> WriteProblem {
     WriteProblem::Unavailable { message: format!("{error:#}"), retry_after: None }
 }
@@ -153,5 +175,35 @@ pub fn reason(problem: &WriteProblem) -> String {
         }
         WriteProblem::NamespaceTerminating => "its namespace is being deleted".to_owned(),
         WriteProblem::Rejected { message, .. } | WriteProblem::Unavailable { message, .. } => message.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::digest::Digest;
+    use windlass_core::ids::Uid;
+
+    use super::*;
+
+    fn rejected(code: u16, rejection: Rejection) -> WriteProblem {
+        WriteProblem::Rejected { code, message: "exceeded quota: pods".to_owned(), rejection }
+    }
+
+    #[test]
+    fn successor_that_the_api_server_rejects_beside_the_live_child_is_a_note() {
+        let note = note_beside_live(&rejected(403, Rejection::Other)).expect("a note");
+        assert!(note.contains("exceeded quota: pods"), "{note}");
+        assert_eq!(note_beside_live(&rejected(403, Rejection::Permission)), None, "the user lacks a permission");
+        assert_eq!(note_beside_live(&WriteProblem::Outdated), None);
+    }
+
+    #[test]
+    fn rejected_change_of_live_values_alone_is_a_note() {
+        let target = |differing| Target { uid: Uid::from("u"), resource_version: 1, create_entry: None, differing };
+        let values = Some(Digest::of(b"values"));
+        let note = note_on_kept_values(&target(values), &rejected(422, Rejection::ImmutableField)).expect("a note");
+        assert!(note.contains("exceeded quota: pods"), "{note}");
+        assert_eq!(note_on_kept_values(&target(None), &rejected(422, Rejection::Other)), None, "the plugin changed it");
+        assert_eq!(note_on_kept_values(&target(values), &rejected(403, Rejection::Other)), None, "it may change");
     }
 }

@@ -12,7 +12,7 @@ use windlass_core::recording::{Change, RecordedCall, changes};
 
 use super::connect::ClusterArgs;
 use super::host_calls::{HostArgs, path_of};
-use super::output::{Format, print};
+use super::output::{Format, print, write};
 
 pub use text::lines_of;
 
@@ -86,10 +86,7 @@ struct Explained {
 
 /// Prints what the host did with a parent.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    let (namespace, name) = match args.name.split_once('/') {
-        Some((namespace, name)) => (Some(namespace), name),
-        None => (args.namespace.as_deref(), args.name.as_str()),
-    };
+    let (namespace, name) = namespace_and_name(&args.name, args.namespace.as_deref())?;
     let parent =
         format!("{} {}{name}", args.kind, namespace.map_or_else(String::new, |namespace| format!("{namespace}/")));
     let query = [("kind", Some(args.kind.as_str())), ("namespace", namespace), ("name", Some(name))];
@@ -111,13 +108,24 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     calls.sort_by_key(|call| std::cmp::Reverse((call.at, call.number)));
     let explained = explain(calls);
     match args.output {
-        Output::Text => print!("{}", text::text(&explained)),
+        Output::Text => write(&text::text(&explained))?,
         Output::Json => print(&json!(explained), Format::Json)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks that the calls are about one parent of one Plugin.
+/// The namespace and the name of the parent.
+fn namespace_and_name<'a>(name: &'a str, namespace: Option<&'a str>) -> anyhow::Result<(Option<&'a str>, &'a str)> {
+    match (name.split_once('/'), namespace) {
+        (Some((of_name, _)), Some(other)) if of_name != other => {
+            bail!("{name} is in namespace {of_name}, but --namespace is {other}; leave out one of the two")
+        }
+        (Some((namespace, name)), _) => Ok((Some(namespace), name)),
+        (None, namespace) => Ok((namespace, name)),
+    }
+}
+
+/// Checks that the calls are about one parent, which may be a parent of several Plugins.
 fn check_one(calls: &[RecordedCall], parent: &str) -> anyhow::Result<()> {
     let of: std::collections::BTreeSet<_> = calls.iter().map(|call| &call.parent).collect();
     if of.len() > 1 {
@@ -155,4 +163,19 @@ fn unknown(parent: &str, is_on: bool, args: &Args, (namespace, name): (Option<&s
          calls were dropped from the host's memory: the next change of the object makes a new one, for example `kubectl annotate \
          {kind} {name}{in_namespace} explained-at=\"$(date +%s)\" --overwrite`"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespace_is_given_with_the_name_or_by_its_flag() {
+        let found = |name, namespace| namespace_and_name(name, namespace).ok();
+        assert_eq!(found("shop/web", None), Some((Some("shop"), "web")));
+        assert_eq!(found("web", Some("shop")), Some((Some("shop"), "web")));
+        assert_eq!(found("web", None), Some((None, "web")));
+        assert_eq!(found("shop/web", Some("shop")), Some((Some("shop"), "web")));
+        assert_eq!(found("shop/web", Some("other")), None, "the flag is not ignored");
+    }
 }

@@ -194,7 +194,8 @@ fn write_lines(reconcile: &RecordedCall) -> Vec<String> {
     let is_applied = reconcile.decision.progress.as_deref() == Some("applied");
     match (lines.is_empty(), same) {
         (true, _) => lines.push("no child".to_owned()),
-        (false, 1..) if is_applied => lines.push(format!("the other {same} are as desired")),
+        (false, 1) if is_applied => lines.push("the other one is as desired".to_owned()),
+        (false, 2..) if is_applied => lines.push(format!("the other {same} are as desired")),
         (false, _) => {}
     }
     lines
@@ -255,7 +256,7 @@ mod tests {
                           status {"ready":1}
                           Normal event Scaled: to 2
               written:    created Pod shop/web-1
-                          the other 1 are as desired
+                          the other one is as desired
               status:     written
               next:       at the next resync, or when one of its objects changes
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use windlass_core::ids::Gvk;
 use windlass_core::object::Object;
 
-use super::super::manifests::{documents, one_document};
+use super::super::manifests::{config, documents};
 use super::super::offline::{gvk_of, related_object};
 use super::Args;
 use crate::telemetry::one_line;
@@ -46,11 +46,7 @@ impl Input {
         }
         let related = related.into_iter().enumerate().map(|(at, object)| related_object(at, object));
         let related = related.collect::<anyhow::Result<Vec<_>>>()?;
-        let config = match &args.config {
-            Some(file) => Some(one_document(file)?.to_string().into_bytes().into()),
-            None => None,
-        };
-        Ok(Self { children, related, config, has_several })
+        Ok(Self { children, related, config: config(args.config.as_deref())?, has_several })
     }
 
     /// The existing children of a parent: all if there is one parent only.
@@ -95,10 +91,10 @@ pub fn title(object: &Value) -> String {
     }
 }
 
-/// Reads the parents of all files, in their order, and the other objects beside them.
+/// Reads the parents of all files, in their order, and the other objects of the files.
 ///
 /// # Errors
-/// If a file cannot be read, or has no parent.
+/// If a file cannot be read or is empty, if an object has another version of the parent kind, or if there is no parent.
 pub fn read_parents(files: &[PathBuf], kind: &Gvk) -> anyhow::Result<(Vec<Given>, Vec<Value>)> {
     let (mut parents, mut others) = (Vec::new(), Vec::new());
     for file in files {
@@ -106,20 +102,27 @@ pub fn read_parents(files: &[PathBuf], kind: &Gvk) -> anyhow::Result<(Vec<Given>
         if all.is_empty() {
             bail!("{} is empty", file.display());
         }
-        let only = if let [one] = &*all { Some((gvk_of(one), one.get("apiVersion").cloned())) } else { None };
-        let (of_kind, beside): (Vec<_>, Vec<_>) = all.into_iter().partition(|object| gvk_of(object) == *kind);
-        match (of_kind.is_empty(), only) {
-            (true, Some((found, api_version))) => bail!(
-                "{} is not a {kind}: it has apiVersion {}, kind {}",
-                file.display(),
-                api_version.as_ref().and_then(Value::as_str).unwrap_or_default(),
-                found.kind
-            ),
-            (true, None) => bail!("{} holds no object of {kind}", file.display()),
-            (false, _) => {}
+        for object in all {
+            let found = gvk_of(&object);
+            if found == *kind {
+                parents.push(Given { file: file.clone(), object });
+            } else if found.group_kind() == kind.group_kind() {
+                bail!(
+                    "{} in {} has version {} and not {}",
+                    title(&object),
+                    file.display(),
+                    found.version,
+                    kind.version
+                );
+            } else {
+                others.push(object);
+            }
         }
-        parents.extend(of_kind.into_iter().map(|object| Given { file: file.clone(), object }));
-        others.extend(beside);
+    }
+    if parents.is_empty() {
+        let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+        let first = others.first().map(title).unwrap_or_default();
+        bail!("no object of {kind} in {}; the first object is {first}", files.join(", "));
     }
     Ok((parents, others))
 }
@@ -145,17 +148,19 @@ mod tests {
         };
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}});
         let (b, a, c) = (echo("b"), echo("a"), echo("c"));
-        let files = [file("1", &[&b, &secret, &a]), file("2", &[&c])];
+        let files = [file("1", &[&b, &secret, &a]), file("2", &[&c]), file("related", &[&secret])];
         let (parents, others) = read_parents(&files, &kind).expect("parents");
         assert_eq!(
             parents.iter().map(|one| title(&one.object)).collect::<Vec<_>>(),
             ["Echo shop/b", "Echo shop/a", "Echo shop/c"]
         );
-        assert_eq!(others, std::slice::from_ref(&secret));
+        assert_eq!(others, [secret.clone(), secret.clone()], "a file may have no parent");
+        let mut other_version = echo("a");
+        other_version["apiVersion"] = json!("g.dev/v1beta1");
         for (wrong, words) in [
             (file("3", &[]), "is empty"),
-            (file("4", &[&secret]), "kind Secret"),
-            (file("5", &[&secret, &secret]), "no object"),
+            (file("4", &[&secret]), "the first object is Secret s"),
+            (file("5", &[&a, &other_version]), "has version v1beta1 and not v1"),
         ] {
             let error = read_parents(&[wrong], &kind).err().expect("no parent").to_string();
             assert!(error.contains(words), "{error}");

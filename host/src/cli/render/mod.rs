@@ -39,6 +39,7 @@ use crate::telemetry::one_line;
 
 Each parent gets the defaults of the CRD that the component carries, and must match its schema; CEL rules are not \
 evaluated. The status is printed as the API server would store it. The plugin's log is written to standard error. \
+Values of Secrets are printed as ***, which kubectl does not accept: with --show-secrets, it gets the values. \
 With several parents, the children are printed in the order of the parents, and -o json or full prints a List whose \
 items name their parent; if one parent fails, the others are printed. \
 --kubeconfig and --context are used only for a component in `configmap/NAMESPACE/NAME`. To compare with the objects \

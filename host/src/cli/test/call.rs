@@ -10,7 +10,7 @@ use super::world::World;
 pub enum Stock {
     /// None.
     Empty,
-    /// For each requirement, one object that it selects.
+    /// For each requirement, objects that it selects: one by name, or two by labels.
     Plausible,
 }
 

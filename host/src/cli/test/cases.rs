@@ -1,7 +1,7 @@
 //! Cases from files: golden cases (a request, and beside it the expected response), and saved cases of properties.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,11 +12,12 @@ use serde_json::{Map, Number, Value, json};
 use windlass_core::contract::{
     CallFailure, CallReport, Failure, Note, Observed, Phase, PluginResult, Related, Request,
 };
+use windlass_core::difference::Difference;
 use windlass_core::json;
 use windlass_sandbox::{Ambient, run_here};
 
 use super::property::Scenario;
-use super::world::first_difference;
+use super::world::{first_difference, or_absent};
 use crate::cli::offline::{Offline, event, gvk_of, requirement};
 
 /// The clock of a case that sets none: the SDKs' test harnesses have the same.
@@ -189,18 +190,14 @@ impl Golden {
                 }
             }
         }
-        numbers(&mut actual);
-        numbers(&mut expected);
-        let path = first_difference(&expected, &actual, "")?;
-        let at = format!("/{}", path.replace('.', "/"));
-        let shown = |document: &Value| document.pointer(&at).map_or_else(|| "absent".to_owned(), Value::to_string);
-        Some(format!("{path}: expected {}, and found {}", shown(&expected), shown(&actual)))
+        let Difference { path, old, new } = first_difference(&expected, &actual)?;
+        Some(format!("{path}: expected {}, and found {}", or_absent(old), or_absent(new)))
     }
 }
 
-/// Replaces the values that differ between two calls with different random numbers.
+/// Replaces the values that differ between two calls with different random numbers. An expected value of another type
+/// stays, so that it is a difference.
 fn mask(actual: &mut Value, other: &Value, expected: &mut Value) {
-    let masked = Cell::new(false);
     match (&mut *actual, other, &mut *expected) {
         (Value::Object(actual), Value::Object(other), Value::Object(expected)) => {
             for (name, value) in actual {
@@ -214,27 +211,10 @@ fn mask(actual: &mut Value, other: &Value, expected: &mut Value) {
                 mask(value, other, expected);
             }
         }
-        (actual, other, _) => masked.set(*actual != *other),
-    }
-    if masked.get() {
-        *actual = json!("(random)");
-        *expected = json!("(random)");
-    }
-}
-
-/// Makes equal numbers equal: `1` in YAML may be `1.0` in a response.
-fn numbers(value: &mut Value) {
-    match value {
-        Value::Number(number) => {
-            if let Some(whole) = number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15) {
-                #[allow(clippy::cast_possible_truncation, reason = "it is whole and small")]
-                let whole = whole as i64;
-                *number = whole.into();
-            }
+        (found, other, wanted) if *found != *other && discriminant(&*found) == discriminant(&*wanted) => {
+            (*found, *wanted) = (json!("(random)"), json!("(random)"));
         }
-        Value::Array(items) => items.iter_mut().for_each(numbers),
-        Value::Object(fields) => fields.values_mut().for_each(numbers),
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
+        _ => {}
     }
 }
 
@@ -335,9 +315,18 @@ mod tests {
         let (mut actual, other) = (json!({"a": "x1", "b": 1.0, "c": ["y"]}), json!({"a": "x2", "b": 1.0, "c": ["y"]}));
         let mut expected = json!({"a": "x3", "b": 1, "c": ["z"]});
         mask(&mut actual, &other, &mut expected);
-        numbers(&mut actual);
-        numbers(&mut expected);
-        assert_eq!(first_difference(&expected, &actual, ""), Some("c.0".to_owned()));
-        assert_eq!((&actual["a"], &actual["b"]), (&expected["a"], &expected["b"]));
+        assert_eq!(actual["a"], expected["a"]);
+        let first = first_difference(&expected, &actual).expect("a difference");
+        assert_eq!(
+            (&*first.path, first.old.as_deref(), first.new.as_deref()),
+            ("c[0]", Some(r#""z""#), Some(r#""y""#))
+        );
+    }
+
+    #[test]
+    fn random_value_of_another_type_than_the_expected_one_is_a_difference() {
+        let (mut actual, other, mut expected) = (json!({"a": "x1"}), json!({"a": "x2"}), json!({"a": {"b": 1}}));
+        mask(&mut actual, &other, &mut expected);
+        assert_eq!(first_difference(&expected, &actual).map(|first| first.path).as_deref(), Some("a"));
     }
 }

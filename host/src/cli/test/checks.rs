@@ -96,7 +96,7 @@ fn unequal(one: &CallResult, other: &CallResult) -> Option<String> {
 fn unlike(one: &Reply, other: &Reply) -> Option<String> {
     let status = |reply: &Reply| json!({"status": reply.status, "requeue": reply.raw.requeue});
     children_unlike(one, other, |_| true)
-        .or_else(|| first_difference(&status(one), &status(other), "").map(|path| format!("{path} differs")))
+        .or_else(|| first_difference(&status(one), &status(other)).map(|first| format!("{} differs", first.path)))
         .or_else(|| (one.finalized != other.finalized).then(|| "finalized differs".to_owned()))
 }
 
@@ -141,7 +141,11 @@ fn order_irrelevant(plugin: &impl Plugin, parent: &Value) -> CheckResult {
                 }
             }
             (one, other) if one == other => {}
-            _ => return CheckResult::Failed("with the objects in reverse order, the plugin fails or not".to_owned()),
+            _ => {
+                return CheckResult::Failed(
+                    "with the objects in reverse order, the plugin fails in one of the two calls".to_owned(),
+                );
+            }
         }
         result = CheckResult::Passed;
         if !reply.has_related {
@@ -232,7 +236,7 @@ pub fn breaks(plugin: &impl Plugin, parent: &Value) -> Option<String> {
 fn optional_fields(plugin: &impl Plugin, parent: &Value, whole: &Value) -> CheckResult {
     match (breaks(plugin, parent), breaks(plugin, whole)) {
         (Some(message), None) => {
-            let field = first_difference(whole, parent, "").unwrap_or_default();
+            let field = first_difference(whole, parent).map(|first| first.path).unwrap_or_default();
             CheckResult::Failed(format!("without the optional field {field}, the call fails: {message}"))
         }
         (None, None) => CheckResult::Passed,

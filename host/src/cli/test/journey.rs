@@ -155,7 +155,6 @@ impl Journey {
     fn finalize(&mut self, plugin: &impl Plugin, kind: &ParentKind, world: &mut World) {
         world.delete("windlass.dev/test");
         let before = world.live.len();
-        self.is_finalized = true;
         let mut last = String::new();
         for _ in 0..ROUNDS {
             let input =
@@ -165,8 +164,10 @@ impl Journey {
                     self.examine(kind, &reply);
                     world.apply(&reply);
                     if reply.finalized {
+                        self.is_finalized = true;
                         if world.live.len() > before {
-                            let problem = format!("{before} children became {}", world.live.len());
+                            let after = world.live.len();
+                            let problem = format!("there are {after} children after finalizing, {before} before");
                             self.add(Check::Finalizes, problem);
                         }
                         return;

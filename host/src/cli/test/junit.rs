@@ -35,13 +35,13 @@ pub enum Suite {
 pub enum Outcome {
     /// The property holds, or the response is the expected one.
     Passed,
-    /// No generated parent is a case of the property.
+    /// There is nothing to test, for example because no parent is a case of the property.
     Skipped,
     /// The reason, and the failing case for reproduction.
     Failed {
         /// One line.
         reason: String,
-        /// The failing case as YAML, and how to run it again.
+        /// The failing case as YAML, and how to run it again; empty if the case is in a file.
         case: String,
     },
 }
@@ -59,7 +59,9 @@ pub fn text(results: &[TestResult]) -> String {
         let _ = writeln!(text, "{word}  {name:width$}  {rest}");
     }
     for TestResult { name, outcome, .. } in results {
-        if let Outcome::Failed { case, .. } = outcome {
+        if let Outcome::Failed { case, .. } = outcome
+            && !case.is_empty()
+        {
             let _ = write!(text, "\n{name}:\n{case}");
         }
     }
@@ -105,11 +107,12 @@ mod tests {
     use super::*;
 
     fn results() -> Vec<TestResult> {
-        let failed = Outcome::Failed { reason: "a < b & \u{1}c".to_owned(), case: "parent: \"]]>\"\n".to_owned() };
+        let failed = |reason: &str, case: &str| Outcome::Failed { reason: reason.to_owned(), case: case.to_owned() };
         [
-            (Suite::Properties, "converges", failed),
+            (Suite::Properties, "converges", failed("a < b & \u{1}c", "parent: \"]]>\"\n")),
             (Suite::Properties, "no-trap", Outcome::Passed),
             (Suite::Cases, "x", Outcome::Skipped),
+            (Suite::Cases, "y", failed("unlike", "")),
         ]
         .into_iter()
         .map(|(suite, name, outcome)| TestResult { suite, name: name.to_owned(), detail: "detail".to_owned(), outcome })
@@ -120,7 +123,7 @@ mod tests {
     fn junit_report_is_valid_xml_with_all_results() {
         let text = xml("echo", &results()).expect("a report");
         let report = Report::deserialize_from_str(&text).expect("valid XML");
-        assert_eq!((report.tests, report.failures, report.test_suites.len()), (3, 1, 2), "{text}");
+        assert_eq!((report.tests, report.failures, report.test_suites.len()), (4, 2, 2), "{text}");
         assert!(text.contains("a &lt; b &amp; c") && !text.contains('\u{1}'), "{text}");
     }
 
@@ -130,6 +133,7 @@ mod tests {
             FAIL  converges  a < b & c
             ok    no-trap    detail
             skip  x          detail
+            FAIL  y          unlike
 
             converges:
             parent: "]]>"

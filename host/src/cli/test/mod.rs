@@ -17,10 +17,8 @@ mod reply;
 mod shrink;
 mod world;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use self::cases::Case;
@@ -29,11 +27,14 @@ use self::generate::ParentKind;
 use self::junit::{Outcome, Suite, TestResult};
 use self::plugin::Tested;
 use self::property::CheckResult;
-use super::INPUT_REJECTED;
 use super::component::ComponentArgs;
-use super::manifests::one_document;
+use super::manifests;
 use super::offline::Offline;
+use super::output::write;
 use crate::telemetry::one_line;
+
+/// Exit code: a test failed.
+const TEST_FAILED: u8 = 1;
 
 /// Wall-clock limit of one call: longer than in the host, so that a busy machine fails no test.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -129,10 +130,7 @@ enum Output {
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let mut offline = Offline::new(args.component.load()?)?;
     offline.limits.deadline = DEADLINE;
-    let config = match &args.config {
-        Some(file) => Some(Arc::from(one_document(file)?.to_string().into_bytes())),
-        None => None,
-    };
+    let config = manifests::config(args.config.as_deref())?;
     let tested = Tested::new(&offline, config.clone());
     let kind = tested.kind();
     let mut results = Vec::new();
@@ -155,11 +153,11 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         Output::Text => junit::text(&results),
         Output::Junit => junit::xml(&descriptor.name, &results)?,
     };
-    std::io::stdout().write_all(output.as_bytes())?;
+    write(&output)?;
     let failed = results.iter().filter(|result| matches!(result.outcome, Outcome::Failed { .. })).count();
     let seed = if runs > 0 { format!(", {runs} parents from seed {seed}") } else { String::new() };
     eprintln!("{} {}: {} tests, {failed} failed{seed}", descriptor.name, descriptor.version, results.len());
-    Ok(if failed > 0 { ExitCode::from(INPUT_REJECTED) } else { ExitCode::SUCCESS })
+    Ok(if failed > 0 { ExitCode::from(TEST_FAILED) } else { ExitCode::SUCCESS })
 }
 
 fn run_case(
@@ -170,16 +168,17 @@ fn run_case(
     case: &Case,
     is_shared: bool,
 ) -> TestResult {
-    let (detail, problem) = match case {
-        Case::Golden(golden) => ("the response is the expected one", golden.problem(offline, is_shared)),
+    let failed = |problem: &str| Outcome::Failed { reason: one_line(problem).to_string(), case: String::new() };
+    let (outcome, detail) = match case {
+        Case::Golden(golden) => {
+            let problem = golden.problem(offline, is_shared);
+            (problem.map_or(Outcome::Passed, |problem| failed(&problem)), "the response is the expected one")
+        }
         Case::Property(scenario) => match check(tested, kind, scenario) {
-            CheckResult::Failed(reason) => ("", Some(format!("{}: {reason}", scenario.check.name()))),
-            CheckResult::Passed | CheckResult::NotApplicable => (scenario.check.description(), None),
+            CheckResult::Failed(reason) => (failed(&format!("{}: {reason}", scenario.check.name())), ""),
+            CheckResult::Passed => (Outcome::Passed, scenario.check.description()),
+            CheckResult::NotApplicable => (Outcome::Skipped, "the property does not apply to this parent any more"),
         },
-    };
-    let outcome = match problem {
-        Some(problem) => Outcome::Failed { reason: one_line(&problem).to_string(), case: String::new() },
-        None => Outcome::Passed,
     };
     TestResult { suite: Suite::Cases, name, detail: detail.to_owned(), outcome }
 }

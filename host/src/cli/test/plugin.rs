@@ -37,8 +37,7 @@ impl<'a> Tested<'a> {
     pub fn new(offline: &'a Offline, config: Option<Arc<[u8]>>) -> Self {
         let version = offline.declared().crd().and_then(|crd| storage_of(crd.json()));
         // For a kind whose CRD the component does not carry, the host writes no status.
-        let none = StatusShape { subresource: false, observed_generation: false, conditions: false };
-        Self { offline, config, shape: version.map_or(none, status_shape) }
+        Self { offline, config, shape: version.map_or(StatusShape::NONE, status_shape) }
     }
 
     /// The kind of the component's parents.
@@ -72,7 +71,7 @@ impl<'a> Tested<'a> {
             has_related.set(true);
             Ok(match stock {
                 Stock::Empty => Vec::new(),
-                Stock::Plausible => plausible(need).into_iter().collect(),
+                Stock::Plausible => plausible(need),
             })
         };
         let call = |snapshot: &Snapshot, phase| {
@@ -156,22 +155,29 @@ fn as_child(child: &DesiredChild) -> anyhow::Result<Child> {
     })
 }
 
-/// An object that a requirement selects.
-fn plausible(need: &Need) -> Option<Arc<Object>> {
-    let (name, labels) = match &need.select {
-        Select::Name(name) => (name.to_string(), Map::new()),
-        Select::Labels(selector) => ("plausible".to_owned(), labels_of(&selector.to_string())),
+/// The objects that a requirement selects: by name one, and by labels two that differ, because their order may matter.
+pub fn plausible(need: &Need) -> Vec<Arc<Object>> {
+    let (names, labels) = match &need.select {
+        Select::Name(name) => (vec![&**name], Map::new()),
+        Select::Labels(selector) => (vec!["plausible", "plausible-2"], labels_of(&selector.to_string())),
     };
+    let objects = names.into_iter().enumerate().filter_map(|(at, name)| plausible_object(need, (at, name), &labels));
+    objects.filter(|object| need.selects(object)).map(Arc::new).collect()
+}
+
+/// An object of a requirement's kind; its number makes its UID and its values.
+fn plausible_object(need: &Need, (at, name): (usize, &str), labels: &Map<String, Value>) -> Option<Object> {
+    let (value, encoded) = if at == 0 { ("value", "dmFsdWU=") } else { ("other", "b3RoZXI=") };
     let data = match &*need.kind.kind {
-        "Secret" => json!({"password": "aHVudGVyMg==", "key": "dmFsdWU="}),
-        "ConfigMap" => json!({"key": "value"}),
+        "Secret" => json!({"password": "aHVudGVyMg==", "key": encoded}),
+        "ConfigMap" => json!({"key": value}),
         _ => Value::Null,
     };
     let mut object = json!({
         "apiVersion": need.kind.api_version(), "kind": *need.kind.kind,
         "metadata": {
             "name": name, "namespace": need.namespace.as_deref(), "labels": labels, "resourceVersion": "900",
-            "uid": "2b0f4a6e-7a0e-4d0c-8a52-0c1f6f3f9f01", "creationTimestamp": "2026-01-01T00:00:00Z",
+            "uid": format!("2b0f4a6e-7a0e-4d0c-8a52-0c1f6f3f9f0{}", at + 1), "creationTimestamp": "2026-01-01T00:00:00Z",
         },
         "data": data,
     });
@@ -184,8 +190,7 @@ fn plausible(need: &Need) -> Option<Arc<Object>> {
             fields.retain(|_, value| !value.is_null());
         }
     }
-    let object = Object::from_api(&need.kind, &object.to_string()).ok()?;
-    need.selects(&object).then(|| Arc::new(object))
+    Object::from_api(&need.kind, &object.to_string()).ok()
 }
 
 /// Labels that a selector matches, unless it has comparisons.

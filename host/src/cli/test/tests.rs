@@ -2,9 +2,12 @@ use std::cell::Cell;
 
 use serde_json::{Value, json};
 use windlass_core::contract::{Phase, Response, UpdateStrategy};
+use windlass_core::ids::Gvk;
+use windlass_core::related::{Need, Select};
 
-use super::call::{CallResult, Input, Plugin, Seed};
+use super::call::{CallResult, Input, Plugin, Stock};
 use super::generate::tests::kind;
+use super::plugin::plausible;
 use super::properties::properties;
 use super::property::{Check, CheckResult, Scenario};
 use super::reply::{Child, Reply};
@@ -173,19 +176,30 @@ fn children_and_status_that_keep_changing_are_found() {
 }
 
 #[test]
-fn name_from_random_numbers_of_the_request_never_converges() {
-    assert_found(Check::Converges, false, |call, reply| {
-        if call.input.seed == Seed::OfRequest {
-            reply.children.push(config_map(&format!("random-{}", call.input.world.now), &json!({})));
-        }
-        None
-    });
-}
-
-#[test]
 fn dependence_on_the_order_of_the_request_is_found() {
     let found = assert_found(Check::OrderIrrelevant, false, |call, reply| {
         reply.children.push(config_map("first", &json!({"name": call.names().first().cloned().unwrap_or_default()})));
+        None
+    });
+    assert!(found.description.contains("reverse order"), "{}", found.description);
+}
+
+#[test]
+fn dependence_on_the_order_of_related_objects_is_found() {
+    let need = Need {
+        id: "settings".into(),
+        kind: Gvk::from_api_version("v1", "ConfigMap").into(),
+        namespace: Some("default".into()),
+        select: Select::Labels("app=web".parse().expect("a selector")),
+    };
+    let found = assert_found(Check::OrderIrrelevant, false, |call, reply| {
+        reply.has_related = true;
+        let mut related = if call.input.stock == Stock::Plausible { plausible(&need) } else { Vec::new() };
+        if call.input.is_reversed {
+            related.reverse();
+        }
+        let first = related.first().map(|first| first.key.name.to_string());
+        reply.children.push(config_map("first", &json!({"name": first.unwrap_or_default()})));
         None
     });
     assert!(found.description.contains("reverse order"), "{}", found.description);
@@ -217,7 +231,7 @@ fn children_kept_after_a_scale_down_are_found() {
 }
 
 #[test]
-fn endless_and_growing_clean_up_is_found() {
+fn endless_growing_and_trapping_clean_up_is_found() {
     assert_found(Check::Finalizes, true, |_, reply| {
         reply.finalized = false;
         None
@@ -229,6 +243,13 @@ fn endless_and_growing_clean_up_is_found() {
         }
         None
     });
+    let trap = |call: &Call<'_>, _: &mut Reply| {
+        (call.input.phase == Phase::Finalize).then(|| CallResult::Trap("boom".to_owned()))
+    };
+    assert_found(Check::NoTrap, true, trap);
+    let plugin = Native { call: trap, finalizes: true };
+    let tallies = properties(&plugin, &kind(), 4, 1).expect("parents");
+    assert_eq!(tallies.get(&Check::Finalizes).map(|tally| tally.passed), Some(0), "no call finalized a parent");
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 use windlass_core::contract::UpdateStrategy;
+use windlass_core::difference::{Difference, differences};
 use windlass_core::digest::Digest;
+use windlass_core::json::parse;
 use windlass_core::names;
 
 use super::reply::{Child, Reply};
@@ -105,7 +107,8 @@ impl World {
         });
         if let Some(next) = &reply.next_status {
             let present = self.parent.get("status").cloned().unwrap_or_default();
-            if let Some(path) = first_difference(&present, next, "status") {
+            let status = |value: &Value| json!({"status": value});
+            if let Some(Difference { path, .. }) = first_difference(&status(&present), &status(next)) {
                 change.status = Some(path);
                 self.set("/status", Some(next.clone()));
                 self.touch_parent();
@@ -194,7 +197,7 @@ impl World {
     }
 }
 
-/// Kind, namespace and name of an object, for messages.
+/// Kind and name of an object, for messages.
 pub fn title(object: &Value) -> String {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     format!("{} {}", text("/kind"), text("/metadata/name"))
@@ -206,17 +209,15 @@ pub fn difference(one: &Value, other: &Value) -> String {
     for object in [&mut one, &mut other] {
         strip(object);
     }
-    first_difference(&one, &other, "").map_or_else(
+    first_difference(&one, &other).map_or_else(
         || "the host's metadata".to_owned(),
-        |path| {
-            let at = format!("/{}", path.replace('.', "/"));
-            let shown = |object: &Value| {
-                let text = object.pointer(&at).map_or_else(|| "absent".to_owned(), Value::to_string);
-                text.chars().take(100).collect::<String>()
-            };
-            format!("{path} is {} and then {}", shown(&one), shown(&other))
-        },
+        |Difference { path, old, new }| format!("{path} is {} and then {}", or_absent(old), or_absent(new)),
     )
+}
+
+/// One side of a difference, for messages.
+pub fn or_absent(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "absent".to_owned())
 }
 
 /// Removes what the API server and the host add to an object.
@@ -234,27 +235,15 @@ pub fn strip(object: &mut Value) {
     }
 }
 
-/// The path of the first difference of two values.
-pub fn first_difference(one: &Value, other: &Value, path: &str) -> Option<String> {
-    let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            let missing = one.keys().find(|name| !other.contains_key(*name)).map(|name| join(name));
-            missing.or_else(|| {
-                other.iter().find_map(|(name, value)| match one.get(name) {
-                    Some(present) => first_difference(present, value, &join(name)),
-                    None => Some(join(name)),
-                })
-            })
-        }
-        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-            let pairs = one.iter().zip(other).enumerate();
-            pairs.into_iter().find_map(|(at, (one, other))| first_difference(one, other, &join(&at.to_string())))
-        }
-        (one, other) => {
-            (one != other).then(|| if path.is_empty() { "the whole value".to_owned() } else { path.to_owned() })
-        }
+/// The first difference of two values.
+pub fn first_difference(one: &Value, other: &Value) -> Option<Difference> {
+    // What serde_json has parsed or built is valid, and not too deep.
+    let parsed = |value: &Value| parse(value.to_string().as_bytes(), usize::MAX).ok();
+    let mut first = differences(&parsed(one)?, &parsed(other)?, |_| false).into_iter().next()?;
+    if first.path.is_empty() {
+        "the whole value".clone_into(&mut first.path);
     }
+    Some(first)
 }
 
 /// Group, kind, namespace and name of an object.
@@ -301,4 +290,17 @@ pub fn healthy_status(object: &Value) -> Option<Value> {
         _ => return None,
     };
     Some(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn difference_in_a_field_whose_name_has_dots_and_slashes_has_both_values() {
+        let labelled = |value: &str| json!({"metadata": {"labels": {"app.kubernetes.io/name": value}}});
+        let found = difference(&labelled("a"), &labelled("b"));
+        assert_eq!(found, r#"metadata.labels["app.kubernetes.io/name"] is "a" and then "b""#);
+        assert_eq!(difference(&json!({"a": 1}), &json!({})), "a is 1 and then absent");
+    }
 }

@@ -2,12 +2,12 @@
 //! stored, and stores nothing.
 
 use http::{HeaderValue, Request, header};
-use kube::api::PostParams;
-use kube::core::{ApiResource, DynamicObject};
-use kube::{Client, Resource as _};
+use kube::Client;
+use kube::api::PatchParams;
+use kube::core::ApiResource;
 use windlass_core::desired::DesiredChild;
 use windlass_core::ids::Uid;
-use windlass_core::json::Map;
+use windlass_core::json::{Map, Value};
 use windlass_core::names::FIELD_MANAGER;
 use windlass_core::object::Object;
 use windlass_core::outcome::WriteProblem;
@@ -55,17 +55,16 @@ impl DryRun {
         Self::of(request::apply(To { resource, account: None }, child, uid, force)?)
     }
 
-    /// The replacement of an existing object by this one.
+    /// The replacement of an existing object by this one, of the same version. It is sent as a JSON patch: the
+    /// permission to patch is needed for the other dry runs as well, and that to update is not.
     ///
     /// # Errors
     /// If the name does not form a valid URL.
     pub fn replace(resource: &ApiResource, object: &Object, body: &Map) -> Built {
-        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        let url = DynamicObject::url_path(resource, object.key.namespace.as_deref());
-        let mut text = String::new();
-        body.write(&mut text);
-        let request = kube::core::Request::new(url).replace(&object.key.name, &params, text.into_bytes());
-        Self::of(request.map_err(unbuilt)?)
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let whole = [("op", Value::from("replace")), ("path", Value::from("")), ("value", body.clone().into())];
+        let patch = Value::Array(vec![Map::from(whole).into()]).to_string();
+        Self::of(request::json_patch(resource, &object.key, &params, patch)?)
     }
 
     /// The server-side apply of a whole status.
@@ -111,7 +110,6 @@ mod tests {
     use kube::core::GroupVersionKind;
     use windlass_core::contract::UpdateStrategy;
     use windlass_core::ids::{Gvk, ObjectKey};
-    use windlass_core::json::Value;
 
     use super::*;
 
@@ -141,7 +139,7 @@ mod tests {
             (DryRun::create(&resource, &child), "POST"),
             (DryRun::create_unnamed(&resource, &child), "POST"),
             (DryRun::apply(&resource, &child, &object.uid, Force::Yes), "PATCH"),
-            (DryRun::replace(&resource, &object, &child.body), "PUT"),
+            (DryRun::replace(&resource, &object, &child.body), "PATCH"),
             (DryRun::status(&resource, &object, Map::default()), "PATCH"),
             (DryRun::finalizers(&resource, &object, &[]), "PATCH"),
         ] {
@@ -163,5 +161,16 @@ mod tests {
         let DryRun(unnamed) = DryRun::create_unnamed(&resource, &child).expect("a request");
         let body = String::from_utf8(unnamed.into_body()).expect("JSON");
         assert!(body.contains(r#""generateName":"a-""#) && !body.contains(r#""name""#), "{body}");
+    }
+
+    #[test]
+    fn replacement_is_a_patch_of_the_whole_object() {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+        let DryRun(request) = DryRun::replace(&resource, &object(), &child().body).expect("a request");
+        assert_eq!(request.headers()[header::CONTENT_TYPE], "application/json-patch+json");
+        assert!(request.uri().path().ends_with("/namespaces/n/configmaps/a"), "{}", request.uri());
+        let body = r#"{"kind":"ConfigMap","metadata":{"name":"a","namespace":"n"}}"#;
+        let patch = format!(r#"[{{"op":"replace","path":"","value":{body}}}]"#);
+        assert_eq!(String::from_utf8(request.into_body()).expect("JSON"), patch);
     }
 }

@@ -110,13 +110,18 @@ pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, index: usize, rem
             Removal::Remove => serde_json::json!({"op": "remove", "path": entry}),
         },
     ]);
-    let mut request = to
-        .kind(&child.key)
-        .patch(&child.key.name, &PatchParams::default(), &Patch::Merge(serde_json::Value::Null))
+    Ok(as_plugin(to, json_patch(to.resource, &child.key, &PatchParams::default(), patch.to_string())?))
+}
+
+/// JSON patch of an object; `patch` is the list of its operations.
+pub(super) fn json_patch(resource: &ApiResource, key: &ObjectKey, params: &PatchParams, patch: String) -> Built {
+    let url = DynamicObject::url_path(resource, key.namespace.as_deref());
+    let mut request = kube::core::Request::new(url)
+        .patch(&key.name, params, &Patch::Merge(serde_json::Value::Null))
         .map_err(unbuilt)?;
-    *request.body_mut() = patch.to_string().into_bytes();
+    *request.body_mut() = patch.into_bytes();
     request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json-patch+json"));
-    Ok(as_plugin(to, request))
+    Ok(request)
 }
 
 /// DELETE of the object with this uid, and of this version if one is given; dependents are deleted in the background.

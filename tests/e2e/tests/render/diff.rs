@@ -30,7 +30,8 @@ fn diff(env: &Env, component: &str, args: &[&str]) -> Diff {
     diff_with(env.cluster().kubeconfig(), component, args, &[])
 }
 
-/// A kubeconfig of a user who may read and preview Echoes in a namespace, as the command's help describes it.
+/// A kubeconfig of a user who may read and preview parents in a namespace, with the permissions that the command's help
+/// names.
 fn previewer(ns: &Namespace) -> PathBuf {
     let name = ns.name();
     let subjects = json!([{"kind": "ServiceAccount", "name": "previewer", "namespace": name}]);
@@ -38,8 +39,9 @@ fn previewer(ns: &Namespace) -> PathBuf {
     let objects = [
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "previewer", "namespace": name}}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "previewer", "namespace": name}, "rules": [
-            {"apiGroups": ["my-operator.dev"], "resources": ["echoes"], "verbs": ["get", "list"]},
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "create", "patch", "update"]}]}),
+            {"apiGroups": ["my-operator.dev", "puppets.example"], "resources": ["echoes", "puppets"], "verbs": ["get", "list"]},
+            {"apiGroups": ["", "apps"], "resources": ["configmaps", "deployments", "pods", "secrets", "services"],
+                "verbs": ["get", "list", "create", "patch"]}]}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "previewer", "namespace": name},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "previewer"}, "subjects": subjects}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": plugins}, "rules": [
@@ -112,6 +114,9 @@ fn diff_in_all_namespaces_finds_the_parents_of_a_name_and_a_label_selector_finds
     );
     let blue = diff(env, "echo-v2", &["-A", "-l", "team=blue"]);
     assert!(blue.stderr.contains("1 parent, 1 object differs"), "{blue:?}");
+    let red = diff(env, "echo-v2", &["everywhere", "-n", namespaces[0].name(), "-l", "team=red"]);
+    assert_eq!(red.code, 0, "{red:?}");
+    assert!(red.stderr.contains("is left out: its labels do not match --selector team=red\n"), "{red:?}");
 }
 
 #[test]
@@ -200,6 +205,7 @@ fn diff_shows_creations_updates_recreations_and_deletions() {
     let created = still.diff(&[]);
     assert_eq!(created.code, 1, "{created:?}");
     assert_eq!(created.stdout.matches("\n--- /dev/null\n").count(), 3, "{}", created.stdout);
+    assert!(created.stderr.contains("note: Plugin puppet does not exist"), "{created:?}");
 
     still.create(&before);
     let same = still.diff(&[]);
@@ -228,7 +234,7 @@ fn diff_shows_fields_that_the_next_apply_removes_from_a_child_that_was_never_app
     let still = Still::new("diff-dropped");
     still.create(&[map("one", &json!({"a": "1", "old": "2"}))]);
     still.script(&[map("one", &json!({"a": "1"}))]);
-    let dropped = still.diff(&[]);
+    let dropped = diff_with(&previewer(&still.ns), "puppets/puppet", &["-n", still.ns.name()], &[]);
     assert_eq!(dropped.code, 1, "{dropped:?}");
     let changes: Vec<_> =
         dropped.stdout.lines().filter(|line| line.starts_with(['+', '-']) && !line.contains("ConfigMap")).collect();

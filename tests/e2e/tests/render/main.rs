@@ -6,9 +6,10 @@
 mod diff;
 
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
-use windlass_e2e::{guest, run_offline, shared, text};
+use windlass_e2e::{guest, run_offline, shared, text, windlass};
 
 /// The path of a guest, as an argument.
 fn path(name: &str) -> String {
@@ -160,6 +161,21 @@ fn render_exits_with_3_for_an_unusable_file_and_with_2_for_a_missing_argument() 
         assert_eq!(found, code, "{args:?}: {stderr}");
         assert!(stderr.contains("error: ") && stderr.contains(words), "{args:?}: {stderr}");
         assert_eq!(printed, "", "{args:?}");
+    }
+}
+
+#[test]
+fn command_whose_output_is_closed_ends_without_a_message() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (component, parent) = (path("echo"), file(&folder, &echo(2, "nginx:1")));
+    for args in [vec!["render", &component, "-f", &parent], vec!["inspect", &component], vec!["crd"]] {
+        let mut command = windlass();
+        command.args(&args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("windlass starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("windlass ends");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stderr.contains("panicked") && !stderr.contains("error: "), "{args:?}: {stderr}");
     }
 }
 
