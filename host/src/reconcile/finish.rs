@@ -20,7 +20,7 @@ use super::{CACHE_LAG, Reconciler, id_of_parent};
 use crate::live::unselected::GOOD_FOR;
 use crate::live::{Live, StatusWriter};
 use crate::queue::Trigger;
-use crate::telemetry::{self, TRACE};
+use crate::telemetry::{self, FAILURE, TRACE};
 
 impl Reconciler {
     /// Reports and remembers how a reconcile ended. Returns when to reconcile the parent again.
@@ -251,7 +251,7 @@ fn count(live: &Live, (outcome, silent): (&Outcome, bool), Changes { created, re
 fn log_failure(live: &Live, parent: &impl std::fmt::Display, reason: ParentReason, message: &str) {
     live.controller.failed(reason.as_str());
     let message = telemetry::one_line(message);
-    tracing::warn!(plugin = %live.name, object = %parent, %reason, %message, "reconcile failed");
+    tracing::warn!(target: FAILURE, plugin = %live.name, object = %parent, %reason, %message, "reconcile failed");
 }
 
 /// Whether a parent does not have its desired state, and no user asked for that.
@@ -283,6 +283,6 @@ fn status_not_written(snapshot: &Snapshot, problem: WriteProblem) -> Requeue {
         return BACKOFF;
     }
     let failed = Outcome::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
-    tracing::warn!(object = %snapshot.parent_ref, message = failed.message, "status was not written");
+    tracing::warn!(target: FAILURE, object = %snapshot.parent_ref, message = failed.message, "status was not written");
     failed.requeue
 }

@@ -12,7 +12,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::{AUDIT, CAUSE, GUEST, TRACE};
+use super::{AUDIT, CAUSE, FAILURE, GUEST, TRACE};
 
 /// Name of the root span of a reconcile.
 const RECONCILE: &str = "reconcile";
@@ -136,9 +136,9 @@ impl DecisionLayer {
         let [kind, object, change] = ["kind", "object", "change"].map(|name| fields.take(name));
         let cause = Cause { kind, object, change };
         let mut causes = self.causes.lock();
-        if causes.len() >= CAUSES_MAX.1 {
-            // Parents of a component that never becomes live.
-            causes.clear();
+        if causes.len() >= CAUSES_MAX.1 && !causes.contains_key(&key) {
+            // Many parents at once, or those of a component that never becomes live.
+            return;
         }
         let of_parent = causes.entry(key).or_default();
         if of_parent.len() < CAUSES_MAX.0 && !of_parent.contains(&cause) {
@@ -213,12 +213,13 @@ where
             let line = LogLine { level, message, fields: fields.0 };
             return (self.listener)(Happening::Logged(line));
         };
-        match (target, &*message) {
-            (GUEST, _) => decision.logs.push(LogLine { level, message, fields: fields.0 }),
-            (_, "reconcile failed" | "status was not written") => {
-                // Such a line has two fields of this name: its own text, taken above, and the cause.
+        match target {
+            GUEST => decision.logs.push(LogLine { level, message, fields: fields.0 }),
+            FAILURE => {
+                // The line has two fields of this name: its own text, which was taken above, and the failure's message.
                 let [reason, message] = ["reason", "message"].map(|name| fields.take(name));
-                decision.failure = Some(Failure { reason, message });
+                // A status that was not written is a consequence, or no failure came before it.
+                decision.failure.get_or_insert(Failure { reason, message });
             }
             _ => {
                 drop(extensions);
@@ -316,7 +317,9 @@ mod tests {
                     tracing::info!(target: AUDIT, verb = "create", object = "Pod.v1 shop/web-0", code = 201_u16, "write");
                 });
                 let message = "no quota";
-                tracing::warn!(reason = "ChildRejected", %message, "reconcile failed");
+                tracing::warn!(target: FAILURE, reason = "ChildRejected", %message, "reconcile failed");
+                let message = "the status is invalid";
+                tracing::warn!(target: FAILURE, %message, "status was not written");
                 span.record("windlass.outcome", "ChildRejected").record("windlass.requeue_ms", 5000_i64);
             });
             reconcile("web", |_| ());

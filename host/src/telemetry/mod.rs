@@ -46,6 +46,8 @@ pub const TRACE: &str = "windlass::trace";
 pub const AUDIT: &str = "windlass::audit";
 /// Target of the lines that say why a parent is queued.
 pub const CAUSE: &str = "windlass::cause";
+/// Target of the lines about a reconcile, or a write of a status, that failed.
+pub const FAILURE: &str = "windlass::failure";
 /// Target of the log lines of guests.
 pub const GUEST: &str = "windlass::guest";
 

@@ -302,6 +302,21 @@ at: 2030-01-02T03:04:05Z
 	Golden(t, plugin, folder, Shared)
 }
 
+func TestCaseThatCannotBeReadIsAnErrorThatNamesTheField(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "case.yaml")
+	for text, expected := range map[string]string{
+		"{description: One}":                       "has no parent",
+		"{parent: {}}":                             "has no description",
+		"{description: 1, parent: {}}":             "description is of another type",
+		"{description: One, parent: {}, kids: []}": `unknown field "kids"`,
+	} {
+		write(t, file, text)
+		if _, err := readCase(plugin, file); err == nil || err.Error() != expected {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestFileOfTheCRDIsWrittenAndThenCompared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "crd.json")
 	write(t, file, "")

@@ -121,6 +121,10 @@ func readCase[Spec, Status any](plugin windlass.Plugin[Spec, Status], file strin
 	if content.parent == nil {
 		return nil, errors.New("has no parent")
 	}
+	// `windlass test` and the other SDKs require it too, and the same files serve all of them.
+	if fields["description"] == nil {
+		return nil, errors.New("has no description")
+	}
 	call := Call(plugin, content.parent).Children(content.children...)
 	// In the order of the requirements' ids.
 	for _, id := range sortedKeys(content.related) {

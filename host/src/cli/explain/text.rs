@@ -77,6 +77,10 @@ fn headline(decision: &RecordedDecision) -> String {
         (None, "CalledAgain") => "the plugin required other objects, and was called again with them".to_owned(),
         (None, "unchanged") => "nothing to do: the response is that of the call before".to_owned(),
         (None, "finalizer_removed") => "the plugin has cleaned up, and its finalizer was removed".to_owned(),
+        (None, "finalizer_skipped") => "an annotation skips the clean-up, and the finalizer was removed".to_owned(),
+        (None, "finalizer_abandoned") => {
+            "the finalizer was removed without a clean-up, because the namespace is being deleted".to_owned()
+        }
         (None, outcome) => outcome.replace('_', " "),
     }
 }
