@@ -18,7 +18,7 @@ use crate::sdks;
 const AT_ONCE: usize = 3;
 
 /// The end-to-end test binary that runs alone: it compiles components of all languages, and the compiler has a time limit.
-const ALONE: &str = "authors";
+const ALONE: &str = "tutorials";
 
 /// The others that take longest. They start first, so that none of them runs alone at the end.
 const LONGEST: [&str; 4] = ["rules", "faults", "operators", "spans"];

@@ -1,12 +1,22 @@
-//! The documentation as data: pages with their links, anchors and blocks of shell commands.
+//! The documentation as data: pages with their links, anchors and fenced blocks.
 //!
 //! A block of shell commands (a fence with the language `sh`) has a *mark*: an HTML comment on the line before it.
 //!
 //! | mark | meaning |
 //! |---|---|
-//! | `<!-- run -->` | `tests/e2e/tests/book.rs` runs the block |
+//! | `<!-- run -->` | a test that follows the page runs the block: `tests/e2e/tests/{book,tutorials}.rs` |
 //! | `<!-- run by: tests/e2e/tests/oci.rs, name_of_a_test -->` | this test runs the same commands |
 //! | `<!-- not run: needs a container engine -->` | no test runs the block, for this reason |
+//!
+//! Other blocks may have a mark, for the test that follows the page:
+//!
+//! | mark | meaning |
+//! |---|---|
+//! | `<!-- prints -->` | the commands before it print these lines in this order; `…` stands for any text or any lines |
+//! | `<!-- content of: main.go -->` | the file has this content |
+//! | `<!-- part of: src/lib.rs -->` | the file has these lines; of a `diff`, those without `-` |
+//! | `<!-- write to: cases/shout.yaml -->` | the reader writes this file |
+//! | `<!-- apply to: main.go -->` | the reader replaces the lines of this `diff` |
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -29,28 +39,40 @@ pub struct Page {
     pub links: Vec<String>,
     /// Anchors of its headings, as forges and mdBook derive them.
     pub anchors: BTreeSet<String>,
-    /// Its blocks of shell commands.
+    /// Its fenced blocks.
     pub blocks: Vec<Block>,
     /// Code within its text, such as a command in a sentence.
     pub code: Vec<String>,
 }
 
-/// A block of shell commands.
+/// A fenced block.
 #[derive(Debug)]
 pub struct Block {
     /// The line of its fence, from 1.
     pub line: usize,
-    /// Whether it is run; `None` if the block has no mark.
+    /// Its language: `sh`, `yaml`.
+    pub language: String,
+    /// What a test does with it; `None` if the block has no mark.
     pub mark: Option<Mark>,
     /// Its text.
-    pub commands: String,
+    pub text: String,
 }
 
-/// Whether and where a block is run.
+/// What a test does with a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mark {
-    /// The end-to-end test of the book runs it.
+    /// The test that follows the page runs it.
     Run,
+    /// The commands before it print it.
+    Prints,
+    /// It is the content of this file.
+    Content(PathBuf),
+    /// It is a part of this file.
+    Part(PathBuf),
+    /// The reader writes it to this file.
+    Write(PathBuf),
+    /// The reader changes this file so.
+    Apply(PathBuf),
     /// A test runs the same commands.
     RunBy {
         /// Relative to the repository's root.
@@ -68,15 +90,23 @@ pub enum Mark {
 impl Mark {
     fn parse(html: &str) -> Option<Self> {
         let comment = html.trim().strip_prefix("<!--")?.strip_suffix("-->")?.trim();
-        if comment == "run" {
-            return Some(Self::Run);
+        let (verb, object) = comment.split_once(':').unwrap_or((comment, ""));
+        let object = object.trim();
+        match (verb, object) {
+            ("run", "") => Some(Self::Run),
+            ("prints", "") => Some(Self::Prints),
+            (_, "") => None,
+            ("run by", by) => {
+                let (file, test) = by.split_once(',')?;
+                Some(Self::RunBy { file: file.trim().into(), test: test.trim().to_owned() })
+            }
+            ("not run", reason) => Some(Self::NotRun { reason: reason.to_owned() }),
+            ("content of", file) => Some(Self::Content(file.into())),
+            ("part of", file) => Some(Self::Part(file.into())),
+            ("write to", file) => Some(Self::Write(file.into())),
+            ("apply to", file) => Some(Self::Apply(file.into())),
+            _ => None,
         }
-        if let Some(by) = comment.strip_prefix("run by:") {
-            let (file, test) = by.split_once(',')?;
-            return Some(Self::RunBy { file: file.trim().into(), test: test.trim().to_owned() });
-        }
-        let reason = comment.strip_prefix("not run:")?.trim().to_owned();
-        (!reason.is_empty()).then_some(Self::NotRun { reason })
     }
 }
 
@@ -135,7 +165,7 @@ impl Page {
         let mut heading: Option<String> = None;
         // The mark is the HTML block that ends where a fence begins.
         let mut comment = (String::new(), 0);
-        let mut is_commands = false;
+        let mut is_in_block = false;
         for (event, range) in Parser::new_ext(&page.text, Options::ENABLE_TABLES).into_offset_iter() {
             match event {
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
@@ -145,14 +175,15 @@ impl Page {
                 Event::End(TagEnd::Heading(_)) => {
                     page.anchors.extend(heading.take().map(|text| unique(slug(&text), &mut used)));
                 }
-                Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) if &*language == "sh" => {
+                Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => {
                     let before = page.text.get(..range.start).unwrap_or_default();
                     let is_above = before.get(comment.1..).is_some_and(|gap| gap.trim().is_empty());
                     let mark = if is_above { Mark::parse(&comment.0) } else { None };
-                    page.blocks.push(Block { line: before.matches('\n').count() + 1, mark, commands: String::new() });
-                    is_commands = true;
+                    let line = before.matches('\n').count() + 1;
+                    page.blocks.push(Block { line, language: language.into_string(), mark, text: String::new() });
+                    is_in_block = true;
                 }
-                Event::End(TagEnd::CodeBlock) => is_commands = false,
+                Event::End(TagEnd::CodeBlock) => is_in_block = false,
                 Event::Html(html) => comment = (html.into_string(), range.end),
                 Event::Text(ref text) | Event::Code(ref text) => {
                     if matches!(event, Event::Code(_)) {
@@ -161,14 +192,19 @@ impl Page {
                     if let Some(heading) = &mut heading {
                         heading.push_str(text);
                     }
-                    if let (true, Some(block)) = (is_commands, page.blocks.last_mut()) {
-                        block.commands.push_str(text);
+                    if let (true, Some(block)) = (is_in_block, page.blocks.last_mut()) {
+                        block.text.push_str(text);
                     }
                 }
                 _ => {}
             }
         }
         page
+    }
+
+    /// Its blocks of shell commands.
+    pub fn commands(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(|block| block.language == "sh")
     }
 
     /// The file that a relative link leads to, relative to the repository's root, and the anchor in that file.
@@ -222,17 +258,18 @@ mod tests {
     #[test]
     fn marks_links_and_anchors_of_a_page_are_found() {
         let text = "# A `Plugin`, again\n\n## Twice\n\n## Twice\n\nSee [b](../b.md#here).\n\n<!-- not run: too slow -->\n\
-                    ```sh\nkubectl get pods\n```\n\ntext\n\n```sh\nls\n```\n\n- item\n\n  <!-- run -->\n  ```sh\n  true\n  ```\n";
+                    ```sh\nkubectl get pods\n```\n\ntext\n\n```sh\nls\n```\n\n<!-- write to: a.yaml -->\n```yaml\na: 1\n```\n\n- item\n\n  <!-- run -->\n  ```sh\n  true\n  ```\n";
         let page = Page::parse("docs/a/a.md".into(), text.to_owned());
         assert_eq!(page.anchors, ["a-plugin-again", "twice", "twice-1"].map(str::to_owned).into());
         assert_eq!(page.target("../b.md#here"), ("docs/b.md".into(), Some("here".to_owned())));
         assert_eq!(page.target("#twice"), ("docs/a/a.md".into(), Some("twice".to_owned())));
         assert_eq!(page.relative_links().collect::<Vec<_>>(), ["../b.md#here"]);
-        let marks: Vec<_> =
-            page.blocks.iter().map(|block| (block.line, block.mark.clone(), &*block.commands)).collect();
+        let marks: Vec<_> = page.commands().map(|block| (block.line, block.mark.clone(), &*block.text)).collect();
         let not_run = Mark::NotRun { reason: "too slow".to_owned() };
-        let expected = [(10, Some(not_run), "kubectl get pods\n"), (16, None, "ls\n"), (23, Some(Mark::Run), "true\n")];
+        let expected = [(10, Some(not_run), "kubectl get pods\n"), (16, None, "ls\n"), (28, Some(Mark::Run), "true\n")];
         assert_eq!(marks, expected);
+        let yaml = &page.blocks[2];
+        assert_eq!((&*yaml.language, &yaml.mark, &*yaml.text), ("yaml", &Some(Mark::Write("a.yaml".into())), "a: 1\n"));
         let by = Mark::RunBy { file: "tests/x.rs".into(), test: "it_works".to_owned() };
         assert_eq!(Mark::parse("<!-- run by: tests/x.rs, it_works -->"), Some(by));
         assert_eq!((Mark::parse("<!-- not run: -->"), Mark::parse("<!-- tests -->")), (None, None));

@@ -1,8 +1,11 @@
 //! The binaries under test, which `cargo xtask test` builds before any test runs.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use windlass_testbed::tools::{self, Go};
 
 fn target() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -22,6 +25,17 @@ const FOREIGN: [&str; 5] = ["WINDLASS_", "OTEL_", "HTTPS_PROXY", "NO_PROXY", "AL
 /// Python compiles for half a minute.
 pub(crate) fn compiled() -> PathBuf {
     target().join("tmp/components")
+}
+
+/// `PATH` with the Go of the testbed, which may be the only one.
+///
+/// # Panics
+/// If there is no Go.
+pub fn path_with_go() -> OsString {
+    let go = Go::find(&tools::stderr).expect("Go");
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let own = go.path().parent().map(Path::to_owned).into_iter();
+    env::join_paths(own.filter(|folder| folder.is_absolute()).chain(env::split_paths(&folders))).expect("a PATH")
 }
 
 /// The `windlass` binary, without this process' variables that would change its behaviour.

@@ -31,17 +31,19 @@ mod host;
 mod namespace;
 mod objects;
 mod puppet;
+mod reader;
 mod replica;
 mod shared;
 
 use std::time::Duration;
 
-pub use binaries::{guest, run_offline, windlass};
+pub use binaries::{guest, path_with_go, run_offline, windlass};
 pub use env::{Env, HOST_USER, SYSTEM_NAMESPACE, account};
 pub use host::{Host, HostOptions};
 pub use namespace::{Namespace, is_settled};
 pub use objects::{Condition, condition, text};
 pub use puppet::{Puppet, is_done};
+pub use reader::Reader;
 pub use replica::Replica;
 pub use shared::{Shared, shared};
 pub use windlass_testbed::{AuditEvent, AuditEvents, AuditLevel, Mark};

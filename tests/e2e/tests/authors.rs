@@ -1,39 +1,15 @@
-//! `windlass new`, `windlass build`, `windlass push` and `windlass dev`: from an empty folder to a reconciled parent, by the commands
-//! of the new project's README. Build and push are run in every language.
+//! `windlass dev`, and `windlass build` without the tools that it needs. The tutorials' tests build in every language.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
-use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use windlass_e2e::{Env, TIMEOUT, windlass};
-use windlass_testbed::tools::wasm_compiler::WasmCompiler;
-use windlass_testbed::tools::{self, Go};
-
-/// A language: how its tools are installed in a project, and how its tests are run.
-struct Language {
-    name: &'static str,
-    install: &'static [&'static str],
-    test: &'static str,
-}
-
-const RUST: Language = Language { name: "rust", install: &[], test: "cargo test --quiet" };
-const GO: Language = Language { name: "go", install: &[], test: "go test ./..." };
-const JS: Language = Language {
-    name: "js",
-    install: &["npm install --no-audit --no-fund --ignore-scripts --loglevel=error"],
-    test: "npm test",
-};
-const PYTHON: Language = Language {
-    name: "python",
-    install: &["python3 -m venv .venv", ".venv/bin/pip install --quiet -r requirements.txt"],
-    test: ".venv/bin/python -m unittest",
-};
+use windlass_e2e::{Env, TIMEOUT, path_with_go, windlass};
 
 /// Runs a command, and returns its standard output.
 #[track_caller]
@@ -42,86 +18,6 @@ fn run_command(command: &mut Command) -> String {
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     assert!(output.status.success(), "{command:?}: {stderr}{stdout}");
     stdout.into_owned()
-}
-
-/// `PATH` with the Go of the testbed, which may be the only one.
-fn path() -> std::ffi::OsString {
-    let go = Go::find(&tools::stderr).expect("Go");
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let own = go.path().parent().map(Path::to_owned).into_iter();
-    env::join_paths(own.filter(|folder| folder.is_absolute()).chain(env::split_paths(&folders))).expect("a PATH")
-}
-
-/// Makes a project, tests and builds it, and runs it on a cluster until its parent is Ready.
-fn becomes_ready(language: &Language) {
-    let folder = tempfile::tempdir().expect("an empty folder");
-    let name = "greeting";
-    run_command(windlass().current_dir(folder.path()).args(["new", name, "--lang", language.name]));
-    let project = folder.path().join(name);
-    let in_project = |mut command: Command| {
-        for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO")) {
-            command.env_remove(variable);
-        }
-        // A second run of the test finds the dependencies compiled.
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("authors");
-        run_command(command.current_dir(&project).env("PATH", path()).env("CARGO_TARGET_DIR", target))
-    };
-    let shell = |line: &str| {
-        let mut command = Command::new("sh");
-        command.args(["-c", line]);
-        in_project(command)
-    };
-    language.install.iter().chain([&language.test]).for_each(|line| {
-        shell(line);
-    });
-    let mut build = windlass();
-    build.arg("build");
-    if language.name == RUST.name {
-        build.envs(WasmCompiler::find(&tools::stderr).expect("a compiler for wasm").environment());
-    }
-    in_project(build);
-    let component = project.join("build").join(name).with_extension("wasm");
-    let rendered = run_command(windlass().arg("render").arg(&component).arg("-f").arg(project.join("sample.yaml")));
-    assert!(rendered.contains("message: Hello, world!"), "{rendered}");
-    let mut test = windlass();
-    test.arg("test").arg(&component).args(["--cases", "cases", "--conformance", "--runs", "30", "--seed", "1"]);
-    let tested = in_project(test);
-    assert!(tested.contains("ok    any/children-1000"), "{tested}");
-
-    let env = Env::start();
-    let _host = env.start_host();
-    // The default limits are enough in every language.
-    env.push(&component, name, &[]);
-    env.wait_live(name, &component);
-    env.kubectl(&["apply", "-n", "default", "-f", &sample(&project)]);
-    env.kubectl(&["wait", "-n", "default", "--for=condition=Ready", "greeting/hello", "--timeout=60s"]);
-    let message = env.kubectl(&["get", "-n", "default", "configmap", "hello", "-o", "jsonpath={.data.message}"]);
-    assert_eq!(message, "Hello, world!");
-}
-
-fn sample(project: &Path) -> String {
-    let sample: PathBuf = project.join("sample.yaml");
-    sample.to_str().expect("UTF-8").to_owned()
-}
-
-#[test]
-fn new_project_in_rust_becomes_a_ready_parent() {
-    becomes_ready(&RUST);
-}
-
-#[test]
-fn new_project_in_go_becomes_a_ready_parent() {
-    becomes_ready(&GO);
-}
-
-#[test]
-fn new_project_in_javascript_becomes_a_ready_parent() {
-    becomes_ready(&JS);
-}
-
-#[test]
-fn new_project_in_python_becomes_a_ready_parent() {
-    becomes_ready(&PYTHON);
 }
 
 #[test]
@@ -134,8 +30,9 @@ fn build_without_the_languages_tools_says_how_to_get_them() {
         ("js", "esbuild is missing; run `npm install` in the project"),
         ("python", "componentize-py is missing; run `python3 -m venv .venv`"),
     ] {
-        run_command(windlass().current_dir(folder.path()).args(["new", "greeting", "--lang", language]));
-        let output = windlass().arg("build").arg(&project).env("PATH", folder.path()).output().expect("started");
+        run_command(windlass().current_dir(folder.path_with_go()).args(["new", "greeting", "--lang", language]));
+        let output =
+            windlass().arg("build").arg(&project).env("PATH", folder.path_with_go()).output().expect("started");
         let printed = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(3) && printed.contains(advice), "{language}: {printed}");
         fs::remove_dir_all(&project).expect("removed");
@@ -151,7 +48,7 @@ struct Dev {
 impl Dev {
     fn command(env: &Env, project: &Path) -> Command {
         let mut command = windlass();
-        command.arg("dev").arg(project).arg("--cleanup").env("PATH", path());
+        command.arg("dev").arg(project).arg("--cleanup").env("PATH", path_with_go());
         command.env("WINDLASS_KUBECONFIG", Self::kubeconfig(env));
         command.env("WINDLASS_CACHE_DIR", env.cluster().dir().join("dev-cache"));
         command
@@ -206,7 +103,7 @@ impl Drop for Dev {
 #[test]
 fn dev_rebuilds_a_changed_project_and_reconciles_with_it_without_a_restart() {
     let folder = tempfile::tempdir().expect("an empty folder");
-    run_command(windlass().current_dir(folder.path()).args(["new", "greeting", "--lang", GO.name]));
+    run_command(windlass().current_dir(folder.path_with_go()).args(["new", "greeting", "--lang", "go"]));
     let project = folder.path().join("greeting");
     let source = project.join("main.go");
     let original = fs::read_to_string(&source).expect("a source");
@@ -314,7 +211,7 @@ fn cleanup_without_a_host_fails_if_there_is_a_plugin(env: &Env, project: &Path) 
 #[test]
 fn dev_refuses_a_cluster_on_which_windlass_is_installed() {
     let folder = tempfile::tempdir().expect("an empty folder");
-    run_command(windlass().current_dir(folder.path()).args(["new", "greeting", "--lang", GO.name]));
+    run_command(windlass().current_dir(folder.path_with_go()).args(["new", "greeting", "--lang", "go"]));
     let project = folder.path().join("greeting");
     let env = Env::start();
     let refused = env.try_windlass(&["dev", &project.to_string_lossy()]).expect_err("refused");

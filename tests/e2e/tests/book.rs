@@ -3,76 +3,39 @@
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::panic)]
 
-use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use windlass_book::{Mark, Page};
-use windlass_e2e::{Env, guest, windlass};
+use windlass_book::Mark;
+use windlass_e2e::{Env, Reader, guest};
 
 /// The pages whose blocks are run, in this order, on one cluster.
 const PAGES: [&str; 3] = ["docs/quick-start.md", "docs/operating.md", "docs/gitops.md"];
 
-/// A shell as the reader of the book has it: kubectl and windlass on the `PATH`, in a folder like the repository.
-struct Reader {
-    folder: PathBuf,
-    kubeconfig: PathBuf,
-}
-
-impl Reader {
-    fn new(env: &Env) -> Self {
-        let folder = env.cluster().dir().join("reader");
-        let bin = folder.join("bin");
-        fs::create_dir_all(folder.join("target")).and_then(|()| fs::create_dir(&bin)).expect("folders");
-        let guests = guest("echo").parent().expect("a folder").canonicalize().expect("the guests");
-        let program = Path::new(windlass().get_program()).canonicalize().expect("the binary");
-        let links = [
-            (env.cluster().kubectl_path().to_owned(), bin.join("kubectl")),
-            (program, bin.join("windlass")),
-            (windlass_book::root().join("manifests"), folder.join("manifests")),
-            (guests, folder.join("target/guests")),
-        ];
-        for (from, to) in links {
-            symlink(&from, &to).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
-        }
-        Self { folder, kubeconfig: env.cluster().kubeconfig().to_owned() }
+/// A reader with a home of its own, in a folder like the repository.
+fn reader_in_the_repository(env: &Env) -> Reader {
+    let folder = env.cluster().dir().join("repository");
+    fs::create_dir_all(folder.join("target")).expect("folders");
+    let guests = guest("echo").parent().expect("a folder").canonicalize().expect("the guests");
+    for (from, to) in [(windlass_book::root().join("manifests"), "manifests"), (guests, "target/guests")] {
+        symlink(&from, folder.join(to)).unwrap_or_else(|error| panic!("{to}: {error}"));
     }
-
-    /// Runs a block of commands, which ends at the first one that fails.
-    fn run(&self, page: &Page, line: usize, commands: &str) {
-        let path = env::var("PATH").expect("a PATH");
-        let output = Command::new("sh")
-            .args(["-euc", commands])
-            .current_dir(&self.folder)
-            .env("PATH", format!("{}:{path}", self.folder.join("bin").display()))
-            .env("HOME", &self.folder)
-            .env("KUBECONFIG", &self.kubeconfig)
-            .output()
-            .expect("sh starts");
-        assert!(
-            output.status.success(),
-            "{}:{line}: {}\n{commands}\nprinted:\n{}{}",
-            page.path.display(),
-            output.status,
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
+    let home = folder.clone().into_os_string();
+    Reader::new(env, folder).with_variables([("HOME".into(), home)])
 }
 
 #[test]
 fn commands_of_the_book_do_what_it_says() {
     let env = Env::start();
     let _host = env.start_host();
-    let reader = Reader::new(&env);
+    let mut reader = reader_in_the_repository(&env);
     for path in PAGES {
         let page = windlass_book::page(Path::new(path)).expect("a page");
-        let blocks: Vec<_> = page.blocks.iter().filter(|block| block.mark == Some(Mark::Run)).collect();
+        let blocks: Vec<_> = page.commands().filter(|block| block.mark == Some(Mark::Run)).collect();
         assert!(!blocks.is_empty(), "{path} has no block to run");
         for block in blocks {
-            reader.run(&page, block.line, &block.commands);
+            reader.run(&page, block);
         }
     }
 }
