@@ -201,8 +201,8 @@ mod tests {
     fn documented_commands_have_valid_arguments() {
         let mut parsed = 0;
         for page in windlass_book::pages().expect("readable pages") {
-            for block in &page.blocks {
-                let commands = block.commands.replace("\\\n", " ");
+            for block in page.commands() {
+                let commands = block.text.replace("\\\n", " ");
                 for command in commands.lines().flat_map(commands_of) {
                     let words = command.iter().map(String::as_str).skip_while(|word| *word == "kubectl");
                     if words.clone().next() != Some("windlass") {

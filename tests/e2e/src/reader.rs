@@ -85,9 +85,10 @@ impl Reader {
                 None => writeln!(setup, "unset {name}"),
             };
         }
-        let to_build = self.variables_to_build.iter();
-        let to_build: String =
-            to_build.map(|(name, value)| format!("export {}={}\n", name.to_string_lossy(), quoted(value))).collect();
+        let mut to_build = String::new();
+        for (name, value) in &self.variables_to_build {
+            _ = writeln!(to_build, "export {}={}", name.to_string_lossy(), quoted(value));
+        }
         format!(
             "windlass() (\n{setup}if [ \"$1\" = build ]; then\n:\n{to_build}fi\nexec {} \"$@\"\n)\nkubectl() {{\n{} \"$@\"\n}}\n",
             quoted(program.as_os_str()),

@@ -30,9 +30,8 @@ fn build_without_the_languages_tools_says_how_to_get_them() {
         ("js", "esbuild is missing; run `npm install` in the project"),
         ("python", "componentize-py is missing; run `python3 -m venv .venv`"),
     ] {
-        run_command(windlass().current_dir(folder.path_with_go()).args(["new", "greeting", "--lang", language]));
-        let output =
-            windlass().arg("build").arg(&project).env("PATH", folder.path_with_go()).output().expect("started");
+        run_command(windlass().current_dir(folder.path()).args(["new", "greeting", "--lang", language]));
+        let output = windlass().arg("build").arg(&project).env("PATH", folder.path()).output().expect("started");
         let printed = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(3) && printed.contains(advice), "{language}: {printed}");
         fs::remove_dir_all(&project).expect("removed");
@@ -103,7 +102,7 @@ impl Drop for Dev {
 #[test]
 fn dev_rebuilds_a_changed_project_and_reconciles_with_it_without_a_restart() {
     let folder = tempfile::tempdir().expect("an empty folder");
-    run_command(windlass().current_dir(folder.path_with_go()).args(["new", "greeting", "--lang", "go"]));
+    run_command(windlass().current_dir(folder.path()).args(["new", "greeting", "--lang", "go"]));
     let project = folder.path().join("greeting");
     let source = project.join("main.go");
     let original = fs::read_to_string(&source).expect("a source");
@@ -211,7 +210,7 @@ fn cleanup_without_a_host_fails_if_there_is_a_plugin(env: &Env, project: &Path) 
 #[test]
 fn dev_refuses_a_cluster_on_which_windlass_is_installed() {
     let folder = tempfile::tempdir().expect("an empty folder");
-    run_command(windlass().current_dir(folder.path_with_go()).args(["new", "greeting", "--lang", "go"]));
+    run_command(windlass().current_dir(folder.path()).args(["new", "greeting", "--lang", "go"]));
     let project = folder.path().join("greeting");
     let env = Env::start();
     let refused = env.try_windlass(&["dev", &project.to_string_lossy()]).expect_err("refused");

@@ -36,7 +36,7 @@ fn follow(path_of_page: &str, variables_to_build: Vec<(OsString, OsString)>) {
                 assert!(is_printed(printed, &block.text), "{place}: expected\n{}\nfound\n{printed}", block.text);
             }
             Some(Mark::Content(file)) => {
-                assert_eq!(read(file).trim(), block.text.trim(), "{place}: {}", file.display())
+                assert_eq!(read(file).trim(), block.text.trim(), "{place}: {}", file.display());
             }
             Some(Mark::Part(file)) => {
                 let (_, part) = sides(block);
@@ -60,8 +60,8 @@ fn sides(block: &Block) -> (String, String) {
         return (block.text.clone(), block.text.clone());
     }
     let side = |other: char| -> String {
-        let lines = block.text.lines().filter(|line| !line.starts_with(other));
-        lines.map(|line| format!("{}\n", line.get(1..).unwrap_or_default())).collect()
+        let lines = block.text.split_inclusive('\n').filter(|line| !line.starts_with(other));
+        lines.map(|line| if line == "\n" { line } else { line.get(1..).unwrap_or_default() }).collect()
     };
     (side('+'), side('-'))
 }
