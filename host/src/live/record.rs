@@ -105,11 +105,9 @@ impl Record {
         }
     }
 
-    /// Why the deletions of the parent's children stay blocked after a reconcile that made a plan (`is_planned`) or none.
-    pub fn stays_blocked(&self, parent: &Object, is_planned: bool) -> Option<BlockReason> {
-        let none = ParentDeletions::default();
-        let deletions = self.rare.as_ref().map_or(&none, |rare| &rare.deletions);
-        deletions.stays_blocked(parent, is_planned)
+    /// Why the deletions of the parent's children are blocked, according to the last plan of this process.
+    pub fn blocked(&self, parent: &Object) -> Option<BlockReason> {
+        self.rare.as_ref().and_then(|rare| rare.deletions.decided(parent))
     }
 
     /// Whether the API server refused a child of this parent, because its namespace is being deleted.
@@ -195,9 +193,14 @@ impl Records {
     }
 
     /// Records that another host reconciles a parent. The writes of this host are remembered: it may get the parent back
-    /// before the caches show them.
+    /// before the caches show them. Its blocked deletions are not: the parent's status carries them to the other host and back.
     pub fn let_go(&self, parent: &ObjectKey) {
-        let is_known = self.all.lock().parents.contains_key(parent);
+        let mut all = self.all.lock();
+        let is_known = all.parents.contains_key(parent);
+        if is_known {
+            all.with(parent, |record| drop(record.take_deletions()));
+        }
+        drop(all);
         if is_known {
             self.note_unsteady(parent, None);
         }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 use windlass_core::events::{Changes, FinalizerEnd};
+use windlass_core::guard::blocked_in_status;
 use windlass_core::ids::ObjectKey;
 use windlass_core::json::Map;
 use windlass_core::outcome::{BACKOFF, Outcome, Problem, Progress, Requeue, WriteProblem};
@@ -190,9 +191,11 @@ impl Reconciler {
         if let (Some(_), Some(WriteProblem::Rejected { code, message, .. })) = (part, &reported.failed)
             && *code != 404
         {
-            // Another problem stays the one that is reported: a block of deletions must survive a restart.
             if outcome.progress == Progress::Applied {
                 *outcome = Outcome::from(&Problem::StatusRejected(message.clone()));
+            } else {
+                // The other problem stays the first: a block of deletions must survive a restart.
+                outcome.add_rejected_status(message);
             }
             reported =
                 self.reporter.report(live, snapshot, None, outcome, &self.breaker).instrument(span.clone()).await;
@@ -208,7 +211,9 @@ fn completed(live: &Live, snapshot: &Snapshot, outcome: Outcome, is_planned: boo
     if parent.deleting {
         return outcome.while_finalizing();
     }
-    let blocked = live.records.with(&parent.key, |record| record.stays_blocked(parent, is_planned));
+    let decided = live.records.with(&parent.key, |record| record.blocked(parent));
+    // A plan decides about deletions; without one, an earlier block stays.
+    let blocked = if is_planned { decided } else { decided.or_else(|| blocked_in_status(parent)) };
     Outcome { blocked, ..outcome }
 }
 

@@ -261,14 +261,8 @@ impl ParentDeletions {
     }
 
     /// Why the parent's deletions are blocked, according to the last plan of this process.
-    fn decided(&self, parent: &Object) -> Option<BlockReason> {
+    pub fn decided(&self, parent: &Object) -> Option<BlockReason> {
         self.blocked.as_ref().filter(|blocked| blocked.uid == parent.uid).map(|blocked| blocked.because)
-    }
-
-    /// Why the parent's deletions stay blocked after a reconcile. A reconcile that made a plan has decided about them;
-    /// otherwise an earlier block stays.
-    pub fn stays_blocked(&self, parent: &Object, is_planned: bool) -> Option<BlockReason> {
-        if is_planned { self.decided(parent) } else { self.blocked(parent) }
     }
 
     /// Returns the deletions as blocked if they are not allowed and exceed the limit, or did before.
@@ -466,10 +460,10 @@ fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
 }
 
 /// Why a parent's own deletions are blocked, according to its status.
-fn blocked_in_status(parent: &Object) -> Option<BlockReason> {
+pub fn blocked_in_status(parent: &Object) -> Option<BlockReason> {
     let status = observed(parent);
     let reason = |kind| reason_of(&status, kind).and_then(|reason| reason.parse::<ParentReason>().ok());
-    // A plugin may have a condition of its own with that reason; the host's block is `Stalled`.
+    // A plugin may have a condition of its own with the reason of `Ready`; the host's block is `Stalled`.
     let is_reported = reason(parent_condition::READY) == Some(ParentReason::DeletionBlocked)
         && is_true(&status, parent_condition::STALLED);
     let kind = match is_reported {
@@ -481,8 +475,11 @@ fn blocked_in_status(parent: &Object) -> Option<BlockReason> {
         Some(ParentReason::BlockedAtPlugin) => None,
         Some(ParentReason::ComponentChanged) => Some(BlockReason::NewComponent),
         Some(ParentReason::NotSelected) => Some(BlockReason::Left),
+        Some(ParentReason::SpecUnchanged) => Some(BlockReason::Inputs),
         // Another version of the host may have written another reason. Doubt deletes nothing.
-        Some(_) | None => Some(BlockReason::Inputs),
+        Some(_) | None if is_reported => Some(BlockReason::Inputs),
+        // The condition of another controller of this kind.
+        Some(_) | None => None,
     }
 }
 

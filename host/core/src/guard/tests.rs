@@ -131,15 +131,15 @@ fn r09_block_survives_a_restart_after_a_reconcile_that_ended_before_its_plan() {
     let rename_all = |snapshot: &Snapshot| plan(snapshot, &desired_pods(&[4, 5, 6, 7, 8, 9, 10, 11]));
     let blocked = apply_guard_in(&mut parents, DeletionGuard::default(), &first, &mut rename_all(&first));
     assert!(blocked.is_some());
-    let deletions = parents.of(&first);
-    assert_eq!(deletions.stays_blocked(&first.parent, true), Some(BlockReason::Inputs));
+    let decided = parents.of(&first).decided(&first.parent);
+    assert_eq!(decided, Some(BlockReason::Inputs));
 
-    // Two outcomes without a plan: the second is of another process.
+    // Two outcomes without a plan: the second is of another process, which knows the status alone.
     let mut status = unchanged.clone();
-    for deletions in [deletions, &mut ParentDeletions::default()] {
+    for decided in [decided, None] {
         let parent = snapshot(12, &status, "").parent;
         let suspended = Outcome {
-            blocked: deletions.stays_blocked(&parent, false),
+            blocked: decided.or_else(|| blocked_in_status(&parent)),
             ..Outcome::from(&Problem::Suspended(SuspendedBy::Parent))
         };
         status["conditions"] = status_after(&suspended, None)["conditions"].clone();
@@ -154,9 +154,13 @@ fn r09_block_survives_a_restart_after_a_reconcile_that_ended_before_its_plan() {
 
     // A plan without deletions ends the block.
     let nothing = apply_guard_in(&mut parents, DeletionGuard::default(), &later, &mut Plan::default());
-    assert_eq!((nothing, parents.of(&later).stays_blocked(&later.parent, true)), (None, None));
+    assert_eq!((nothing, parents.of(&later).decided(&later.parent)), (None, None));
     let applied = status_after(&Outcome::applied(12, None), None);
     assert_eq!(applied["conditions"].as_array().map(Vec::len), Some(1), "Ready alone: {applied:#}");
+
+    // Another controller of the kind may have a condition of this type.
+    status["conditions"][1]["reason"] = json!("Maintenance");
+    assert_eq!(blocked_in_status(&snapshot(12, &status, "").parent), None);
 }
 
 #[test]

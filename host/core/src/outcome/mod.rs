@@ -75,6 +75,12 @@ pub const NAMESPACE_PATIENCE: Duration = Duration::from_secs(30);
 const WAY_OUT: &str = "To delete the object without it, annotate the object with windlass.dev/skip-finalize=true";
 
 impl Outcome {
+    /// Adds to the message that the API server also rejected the plugin's status, with this message of the API server.
+    pub fn add_rejected_status(&mut self, message: &str) {
+        let more = format!("{}. The API server also rejected the plugin's status: {}", self.message, one_line(message));
+        self.message = bounded(more);
+    }
+
     /// Converts the outcome into that of a parent that is being deleted. The message names the annotation that skips
     /// the finalizer, so that a broken plugin cannot block a deletion. A plugin that rejects the cleanup is retried
     /// with backoff, because no change of the parent would trigger the next call.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::conditions::{condition, conditions_of, stamp, type_of};
+use crate::conditions::{condition, conditions_of, is_true, stamp, type_of};
 use crate::json::{Map, Value};
 use crate::names::parent_condition;
 use crate::object::Object;
@@ -33,8 +33,17 @@ pub fn next(parent: &Object, part: Option<&Map>, outcome: &Outcome, shape: Statu
         }
     }
     if shape.conditions {
-        let wanted = merge(base, part.is_some(), outcome, parent.generation);
-        next.insert("conditions", stamp(wanted, &observed, now));
+        let mut wanted = merge(base, part.is_some(), outcome, parent.generation);
+        next.insert("conditions", stamp(wanted.clone(), &observed, now));
+        if outcome.blocked.is_none() && is_true(&observed, parent_condition::DELETIONS_BLOCKED) {
+            let is_removed = parent.managed.owns_status_field_outside(&next);
+            if !is_removed {
+                // Nobody owns an item of an atomic list, and the item may be another manager's: it says that the block is over.
+                let (kind, reason) = (parent_condition::DELETIONS_BLOCKED, ParentReason::Succeeded.as_str());
+                wanted.push(condition(kind, "False", reason, NO_LONGER_BLOCKED, parent.generation));
+                next.insert("conditions", stamp(wanted, &observed, now));
+            }
+        }
     }
     (!shows(&observed, &next) || parent.managed.owns_status_field_outside(&next)).then_some(next)
 }
@@ -51,6 +60,9 @@ fn shows(observed: &Map, next: &Map) -> bool {
 /// Message of the condition of the same name.
 const DELETIONS_BLOCKED: &str = "Deletions of children stay blocked until a user allows them. The condition Ready will name \
                                  the children and the command, once the problem that it reports now is solved";
+
+/// Its message once the block is over, where the condition cannot simply be removed.
+const NO_LONGER_BLOCKED: &str = "No deletions are blocked";
 
 /// The host's conditions, followed by the plugin's other conditions in the plugin's order. All but `Ready` are
 /// present only while they are true, as kstatus defines them ("abnormal-true"). In steady state, `Ready` is the

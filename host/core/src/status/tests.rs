@@ -3,6 +3,7 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::contract::{CallFailure, Failure};
 use crate::fixtures::{parent_with, parent_with_host_owned_status};
+use crate::guard::BlockReason;
 use crate::json;
 use crate::outcome::Problem;
 
@@ -187,4 +188,23 @@ fn r12_status_fields_that_the_schema_would_prune_are_not_sent() {
     assert_eq!(next(&parent, Some(&part(&json!({"a": 1}))), &applied(), shape, now()), None);
     let none = StatusShape { subresource: false, ..ALL };
     assert_eq!(next(&parent, Some(&part(&json!({"a": 2}))), &applied(), none, now()), None);
+}
+
+#[test]
+fn r12_condition_of_blocked_deletions_ends_with_the_block_in_every_kind_of_list() {
+    let blocked = Outcome { blocked: Some(BlockReason::Inputs), ..failed() };
+    let status = after(&json!({}), None, &blocked).expect("differs");
+    assert_eq!(types(&status), ["Ready", "Reconciling", "DeletionsBlocked"]);
+    assert_eq!(condition_of(&status, "DeletionsBlocked")["reason"], "SpecUnchanged");
+    assert_eq!(after(&status, None, &blocked), None, "nothing changes while it lasts");
+
+    // The host owns the item: without it, the next apply removes it.
+    let parent = parent_with_host_owned_status(&status);
+    let next_of_owned = next(&parent, None, &failed(), ALL, now()).map(|map| to_json(&map)).expect("differs");
+    assert_eq!(types(&next_of_owned), ["Ready", "Reconciling"]);
+
+    // Nobody owns the items of an atomic list, and an item may be another manager's: such an item becomes False.
+    let over = after(&status, None, &failed()).expect("differs");
+    assert_eq!(condition_of(&over, "DeletionsBlocked")["status"], "False");
+    assert_eq!(after(&over, None, &failed()), None);
 }
