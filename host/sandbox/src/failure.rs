@@ -132,7 +132,8 @@ fn escaped(text: &str) -> String {
         .map(|c| if is_plain(c) { c.to_string() } else { c.escape_default().to_string() })
         .collect();
     // A character may have become several by escaping.
-    let more = if text.chars().nth(TEXT).is_some() { "…" } else { "" };
+    let is_cut = text.chars().nth(TEXT).is_some() || plain.chars().nth(TEXT).is_some();
+    let more = if is_cut { "…" } else { "" };
     cut(&plain).trim_end_matches('…').to_owned() + more
 }
 
@@ -152,6 +153,9 @@ mod tests {
         assert_eq!(message("\u{1b}[2J\u{202e}"), r"trap: \u{1b}[2J\u{202e} (unreachable)");
         assert!(message(&"ö".repeat(5000)).chars().count() < TEXT + 40);
         assert!(message(&"\n".repeat(5000)).chars().count() < TEXT + 40);
+        // Recordings mask the beginning of a value where a mark shows that the text was cut.
+        let longer_by_escapes = "\n".repeat(30) + &"x".repeat(TEXT - 40);
+        assert!(message(&longer_by_escapes).contains("x… (unreachable)"), "{}", message(&longer_by_escapes));
         let exit = explained(CallFailure::Exit { message: None }, Some("panic: boom"));
         assert_eq!(exit, CallFailure::Exit { message: Some("panic: boom".to_owned()) });
         let deadline = CallFailure::Deadline { limit: std::time::Duration::ZERO };

@@ -10,6 +10,7 @@ mod finder;
 mod placeholder;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::alphabet::{STANDARD as ALPHABET, URL_SAFE as URL_ALPHABET};
@@ -165,7 +166,8 @@ impl Masker {
         let (Ok(text), Ok(masked)) = (str::from_utf8(value), str::from_utf8(&masked)) else {
             return self.add_encoded(value, &masked);
         };
-        let forms: [fn(&str) -> String; 3] = [str::to_owned, escaped, |text| one_line(text).into_owned()];
+        let forms: [fn(&str) -> String; 5] =
+            [str::to_owned, escaped, escaped_as_in_go, escaped_as_in_python, |text| one_line(text).into_owned()];
         // A value is often used without the newline at its end, or without all white space around it.
         let (start, end) = (text.len() - text.trim_start().len(), text.trim_end().len());
         for range in [0..text.len(), 0..end, start..end] {
@@ -316,6 +318,26 @@ fn padded(mut text: String) -> String {
 fn escaped(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+}
+
+/// As Go's `json.Marshal` escapes a text: also what has a meaning in HTML.
+fn escaped_as_in_go(text: &str) -> String {
+    escaped(text).replace('<', r"\u003c").replace('>', r"\u003e").replace('&', r"\u0026")
+}
+
+/// As Python's `json.dumps` escapes a text: all characters outside ASCII.
+fn escaped_as_in_python(text: &str) -> String {
+    let mut escaped_text = String::new();
+    for char in escaped(text).chars() {
+        if char.is_ascii() {
+            escaped_text.push(char);
+        } else {
+            for unit in char.encode_utf16(&mut [0; 2]) {
+                let _ = write!(escaped_text, "\\u{unit:04x}");
+            }
+        }
+    }
+    escaped_text
 }
 
 #[cfg(test)]

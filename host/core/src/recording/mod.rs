@@ -17,7 +17,7 @@ pub use export::{export, export_all, export_result, learn};
 pub use import::{NotARequest, digest};
 
 /// Version of the format of recorded calls.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// A JSON document as it was transferred.
 pub type Document = Box<RawValue>;
