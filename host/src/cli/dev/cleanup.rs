@@ -73,11 +73,11 @@ impl Cleanup<'_> {
         }
     }
 
-    /// Deletes what is left if no host has started in this run.
+    /// Deletes what is left if no host has started in this run. `begun` is the plugin for which this run wrote objects.
     ///
     /// # Errors
     /// If there are Plugins, with which only a host can finish, or if something could not be deleted.
-    pub async fn without_host(&self) -> anyhow::Result<()> {
+    pub async fn without_host(&self, begun: Option<&PluginName>) -> anyhow::Result<()> {
         let plugins = plugins(self.client).await?;
         ensure!(
             plugins.is_empty(),
@@ -85,6 +85,10 @@ impl Cleanup<'_> {
              run",
             names_of(&plugins)
         );
+        if let Some(name) = begun {
+            let written = Written::find(self.client, name, self.namespace).await?;
+            written.delete(self.client, false, READY_TIMEOUT, |line| self.terminal.print(Tone::Plain, line)).await?;
+        }
         self.of_host().await
     }
 

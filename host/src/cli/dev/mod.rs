@@ -58,7 +58,7 @@ tunnel to another cluster has a loopback address as well.
 The CRD that the component carries replaces the installed one even if it has fewer fields; a note names what is lost.
 
 Exit codes:
-  0  stopped by SIGTERM or SIGINT (with --cleanup: and everything was deleted)
+  0  stopped by SIGTERM or SIGINT (with --cleanup: what the command created is deleted; a line `left` names what is kept, and why)
   2  wrong usage
   3  the command failed; the message says why
   7  another `windlass dev` uses the cluster and namespace, or took over")]

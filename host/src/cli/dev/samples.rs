@@ -15,6 +15,7 @@ use crate::cli::applied::{Target, api, apply, describe};
 use crate::cli::connect::plain;
 use crate::cli::deleted::{Deletion, delete};
 use crate::cli::manifests::documents;
+use crate::cluster::discovery::is_missing;
 
 /// The project's sample, if the user names no other file.
 const DEFAULT: &str = "sample.yaml";
@@ -56,8 +57,12 @@ pub async fn apply_file(client: &Client, file: &Path, namespace: &str) -> anyhow
 pub async fn delete_file(client: &Client, file: &Path, namespace: &str) -> anyhow::Result<Vec<String>> {
     let mut deleted = Vec::new();
     for object in documents(file)? {
-        // A kind that is gone has no objects.
-        let Ok((api, object)) = target(client, object, namespace).await else { continue };
+        let (api, object) = match target(client, object, namespace).await {
+            Ok(target) => target,
+            // A kind that is gone has no objects.
+            Err(error) if error.is::<NotServed>() => continue,
+            Err(error) => return Err(error),
+        };
         let (name, what) = (object.name_any(), describe(&object));
         let found = api.get_metadata_opt(&name).await.map_err(plain);
         let Some(found) = found.with_context(|| format!("{what} could not be read"))? else { continue };
@@ -74,13 +79,21 @@ pub async fn delete_file(client: &Client, file: &Path, namespace: &str) -> anyho
     Ok(deleted)
 }
 
+/// The cluster does not serve a kind.
+#[derive(Debug, thiserror::Error)]
+#[error("the cluster does not serve {0}")]
+struct NotServed(String);
+
 /// The object with its API, in this namespace if it is namespaced and names none.
 async fn target(client: &Client, object: Value, namespace: &str) -> anyhow::Result<Target> {
     let mut object: DynamicObject = serde_json::from_value(object).context("a document is not a Kubernetes object")?;
     let TypeMeta { api_version, kind } = object.types.clone().unwrap_or_default();
     let gvk: GroupVersionKind = TypeMeta { api_version, kind }.try_into()?;
-    let found = discovery::pinned_kind(client, &gvk).await.map_err(plain);
-    let (resource, capabilities) = found.with_context(|| format!("the cluster does not serve {}", gvk.kind))?;
+    let (resource, capabilities) = match discovery::pinned_kind(client, &gvk).await {
+        Ok(found) => found,
+        Err(error) if is_missing(&error) => return Err(NotServed(gvk.kind).into()),
+        Err(error) => return Err(plain(error)).with_context(|| format!("kind {} could not be looked up", gvk.kind)),
+    };
     if capabilities.scope == Scope::Namespaced {
         object.metadata.namespace.get_or_insert_with(|| namespace.to_owned());
     }

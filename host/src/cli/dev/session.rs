@@ -67,8 +67,12 @@ pub struct Session<'a> {
     /// Folder from which the host takes the component.
     components: TempDir,
     host: Option<Host>,
+    /// The newest component, as long as it is not delivered.
+    undelivered: Option<Built>,
     /// The last component that was delivered.
     delivered: Option<Delivered>,
+    /// The plugin for which objects were written.
+    begun: Option<PluginName>,
     /// The notes about its permissions.
     notes: Vec<String>,
 }
@@ -93,7 +97,9 @@ impl<'a> Session<'a> {
             terminal,
             components: tempfile::tempdir().context("no folder for components")?,
             host: None,
+            undelivered: None,
             delivered: None,
+            begun: None,
             notes: Vec::new(),
         })
     }
@@ -136,7 +142,17 @@ impl<'a> Session<'a> {
     async fn catch_up(&mut self, steps: &mut Steps, sources: &mut Sources) -> anyhow::Result<Option<Changes>> {
         // If the build fails, it would fail again with the same sources, but a changed sample is still applied.
         if std::mem::take(&mut steps.must_build) {
-            self.build(sources).await?;
+            self.undelivered = Some(self.build(sources).await?);
+        }
+        // A delivery that failed may succeed after any change.
+        if let Some(built) = self.undelivered.take() {
+            match self.deliver(&built).await {
+                Ok(at) => self.delivered = Some(Delivered { built, at }),
+                Err(error) => {
+                    self.undelivered = Some(built);
+                    return Err(error);
+                }
+            }
             steps.must_follow = true;
         }
         if steps.must_follow {
@@ -147,9 +163,13 @@ impl<'a> Session<'a> {
                 return Ok(Some(changes));
             }
         }
-        if steps.must_apply && self.delivered.is_some() {
-            self.apply_samples().await?;
-            steps.must_apply = false;
+        if steps.must_apply && self.delivered.is_none() && !self.samples.is_empty() {
+            self.terminal.print(Tone::Plain, "the samples are applied once the component is live");
+        } else if steps.must_apply {
+            match self.apply_samples().await {
+                Ok(()) => steps.must_apply = false,
+                Err(error) => self.terminal.print(Tone::Bad, &format!("error: {error:#}")),
+            }
         }
         Ok(None)
     }
@@ -160,8 +180,7 @@ impl<'a> Session<'a> {
         self.terminal.print(Tone::Bad, &format!("error: {error:#}{live}"));
     }
 
-    /// Builds the component and delivers it. With the first one, the cluster is prepared and the host is started.
-    async fn build(&mut self, sources: &mut Sources) -> anyhow::Result<()> {
+    async fn build(&self, sources: &mut Sources) -> anyhow::Result<Built> {
         let (project, terminal, cache_dir) = (self.project.clone(), self.terminal.clone(), self.args.cache_dir()?);
         let built = tokio::task::spawn_blocking(move || Built::of(&project, cache_dir, &terminal)).await?;
         sources.accept_lock_files().await?;
@@ -170,6 +189,12 @@ impl<'a> Session<'a> {
             let (before, now) = (&before.built.name, &built.name);
             bail!("the plugin's name has changed from {before} to {now}; start the command again");
         }
+        Ok(built)
+    }
+
+    /// Delivers a component, and returns the value of the annotation `windlass.dev/pushed-at`. With the first component, the
+    /// cluster is prepared and the host is started.
+    async fn deliver(&mut self, built: &Built) -> anyhow::Result<String> {
         if self.host.is_none() {
             // Another host may have started meanwhile.
             cluster::check_free(&self.clients.user, &self.args.namespace, &self.args.cache_dir()?).await?;
@@ -177,7 +202,8 @@ impl<'a> Session<'a> {
         }
         let place =
             Place { client: &self.clients.user, namespace: &self.args.namespace, folder: self.components.path() };
-        let (at, notes) = place.deliver(&built).await?;
+        self.begun = Some(built.name.clone());
+        let (at, notes) = place.deliver(built).await?;
         if notes != self.notes {
             for note in &notes {
                 self.terminal.print(Tone::Plain, note);
@@ -187,8 +213,7 @@ impl<'a> Session<'a> {
         if self.host.is_none() {
             self.host = Some(self.start_host()?);
         }
-        self.delivered = Some(Delivered { built, at });
-        Ok(())
+        Ok(at)
     }
 
     /// Waits until the delivered component is live and every parent was reconciled with it. Returns the changes before
@@ -252,14 +277,14 @@ impl<'a> Session<'a> {
     /// # Errors
     /// That of the work, or if the host or the cleanup failed.
     pub async fn end(self, worked: anyhow::Result<()>, skip_cleanup: &CancellationToken) -> anyhow::Result<()> {
-        let Self { args, samples, sample_namespace, clients, terminal, components, host, delivered, .. } = self;
+        let Self { args, samples, sample_namespace, clients, terminal, components, host, delivered, begun, .. } = self;
         let cleanup = Cleanup { client: &clients.user, namespace: &args.namespace, terminal: &terminal };
         let to_go_on = "the cleanup is not complete; to go on, run `windlass dev --cleanup` with the same flags, and stop it when \
                         the plugin is live";
         let Some(Host { stop, running }) = host else {
             // After a failure, the namespace may be that of another host.
             worked?;
-            return if args.cleanup { cleanup.without_host().await.context(to_go_on) } else { Ok(()) };
+            return if args.cleanup { cleanup.without_host(begun.as_ref()).await.context(to_go_on) } else { Ok(()) };
         };
         let cleaned = match &delivered {
             Some(Delivered { built: Built { name, declared, .. }, .. }) if args.cleanup && !running.is_finished() => {
