@@ -63,8 +63,12 @@ func Register[Spec, Status any](plugin Plugin[Spec, Status]) {
 	guest.Plugin = plugin.Contract()
 }
 
-// Contract returns the plugin as the host calls it, with the untyped requests and responses of the contract.
+// Contract returns the plugin as the host calls it, with the untyped requests and responses of the contract. It panics if
+// the host would never call the plugin's Finalize.
 func (p Plugin[Spec, Status]) Contract() contract.Plugin {
+	if p.Finalize != nil && !p.Finalizes {
+		panic("the plugin has Finalize, which is never called: set Finalizes")
+	}
 	return adapter[Spec, Status]{p}
 }
 

@@ -476,7 +476,7 @@ func TestInvalidSpecFailsACleanUpOnlyIfItReadsTheSpec(t *testing.T) {
 		"by Reconcile": nil,
 	} {
 		cleaner := plugin(func(r *request) (*response, error) { return &response{Finalized: r.Spec.Replicas == 2}, nil })
-		cleaner.Finalize = finalize
+		cleaner.Finalizes, cleaner.Finalize = true, finalize
 		run := func(spec string) (*windlasstest.Response, error) {
 			return windlasstest.Call(cleaner, windlasstest.YAML(`{metadata: {name: web}, spec: `+spec+`}`)).Finalize().Run()
 		}
@@ -527,4 +527,15 @@ func TestDescriptorHasEverything(t *testing.T) {
 	if !reflect.DeepEqual(described, expected) {
 		t.Errorf("%+v", described)
 	}
+}
+
+func TestPluginWithAFinalizeThatIsNeverCalledIsRefused(t *testing.T) {
+	defer func() {
+		if cause := recover(); cause != "the plugin has Finalize, which is never called: set Finalizes" {
+			t.Error(cause)
+		}
+	}()
+	cleaner := plugin(func(*request) (*response, error) { return nil, nil })
+	cleaner.Finalize = func(*windlass.Request[windlass.Unread[spec], status]) (*response, error) { return nil, nil }
+	cleaner.Contract()
 }
