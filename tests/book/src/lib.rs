@@ -17,6 +17,7 @@
 //! | `<!-- part of: src/lib.rs -->` | the file has these lines; of a `diff`, those without `-` |
 //! | `<!-- write to: cases/shout.yaml -->` | the reader writes this file |
 //! | `<!-- apply to: main.go -->` | the reader replaces the lines of this `diff` |
+//! | `<!-- not checked: the times differ -->` | the test does nothing with the block, for this reason |
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -85,28 +86,33 @@ pub enum Mark {
         /// The reason.
         reason: String,
     },
+    /// The test that follows the page does nothing with it, for this reason.
+    NotChecked(String),
+    /// A comment that is no mark: a mistyped one would silently check nothing.
+    Unknown(String),
 }
 
 impl Mark {
+    /// The mark in a comment; none if the text is no comment.
     fn parse(html: &str) -> Option<Self> {
         let comment = html.trim().strip_prefix("<!--")?.strip_suffix("-->")?.trim();
         let (verb, object) = comment.split_once(':').unwrap_or((comment, ""));
         let object = object.trim();
-        match (verb, object) {
-            ("run", "") => Some(Self::Run),
-            ("prints", "") => Some(Self::Prints),
-            (_, "") => None,
-            ("run by", by) => {
-                let (file, test) = by.split_once(',')?;
-                Some(Self::RunBy { file: file.trim().into(), test: test.trim().to_owned() })
+        Some(match (verb, object) {
+            ("run", "") => Self::Run,
+            ("prints", "") => Self::Prints,
+            ("run by", by) if by.contains(',') => {
+                let (file, test) = by.split_once(',').unwrap_or_default();
+                Self::RunBy { file: file.trim().into(), test: test.trim().to_owned() }
             }
-            ("not run", reason) => Some(Self::NotRun { reason: reason.to_owned() }),
-            ("content of", file) => Some(Self::Content(file.into())),
-            ("part of", file) => Some(Self::Part(file.into())),
-            ("write to", file) => Some(Self::Write(file.into())),
-            ("apply to", file) => Some(Self::Apply(file.into())),
-            _ => None,
-        }
+            ("not run", reason) if !reason.is_empty() => Self::NotRun { reason: reason.to_owned() },
+            ("not checked", reason) if !reason.is_empty() => Self::NotChecked(reason.to_owned()),
+            ("content of", file) if !file.is_empty() => Self::Content(file.into()),
+            ("part of", file) if !file.is_empty() => Self::Part(file.into()),
+            ("write to", file) if !file.is_empty() => Self::Write(file.into()),
+            ("apply to", file) if !file.is_empty() => Self::Apply(file.into()),
+            _ => Self::Unknown(comment.to_owned()),
+        })
     }
 }
 
@@ -272,6 +278,9 @@ mod tests {
         assert_eq!((&*yaml.language, &yaml.mark, &*yaml.text), ("yaml", &Some(Mark::Write("a.yaml".into())), "a: 1\n"));
         let by = Mark::RunBy { file: "tests/x.rs".into(), test: "it_works".to_owned() };
         assert_eq!(Mark::parse("<!-- run by: tests/x.rs, it_works -->"), Some(by));
-        assert_eq!((Mark::parse("<!-- not run: -->"), Mark::parse("<!-- tests -->")), (None, None));
+        for mistyped in ["not run:", "print", "contents of: main.go", "run by: tests/x.rs"] {
+            assert_eq!(Mark::parse(&format!("<!-- {mistyped} -->")), Some(Mark::Unknown(mistyped.to_owned())));
+        }
+        assert_eq!(Mark::parse("text"), None);
     }
 }

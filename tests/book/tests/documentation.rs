@@ -85,6 +85,17 @@ fn every_block_of_commands_is_run_by_a_test_or_gives_the_reason_why_not() {
     );
 }
 
+#[test]
+fn every_mark_of_a_block_is_a_known_one() {
+    let pages = pages().expect("readable pages");
+    let blocks = pages.iter().flat_map(|page| page.blocks.iter().map(move |block| (page, block)));
+    let unknown = blocks.filter_map(|(page, block)| match &block.mark {
+        Some(Mark::Unknown(comment)) => Some(format!("{}:{}: {comment}", page.path.display(), block.line)),
+        _ => None,
+    });
+    assert_eq!(unknown.collect::<Vec<_>>(), Vec::<String>::new(), "see tests/book/src/lib.rs");
+}
+
 fn is_in(file: &Path, text: &str) -> bool {
     fs::read_to_string(root().join(file)).is_ok_and(|source| source.contains(text))
 }
