@@ -158,7 +158,7 @@ fn a_large_snapshot_is_pure_and_fits_the_default_limits_in_every_language() {
 #[test]
 fn gos_garbage_collector_runs_only_in_a_call_that_needs_more_than_48_mib_and_makes_it_impure() {
     // `cargo xtask bench --only languages` counts impure calls of Echo as collections: Echo itself reads no clock.
-    let limits = Limits { memory: 256 << 20, ..limits() };
+    let limits = Limits { memory: 256 << 20, request_bytes: 64 << 20, ..limits() };
     let call = |padding: usize| {
         let padding = "x".repeat(padding);
         let parent = format!(
