@@ -1,9 +1,9 @@
 package windlass
 
-// One environment variable.
+// Environment variable of a container.
 type EnvVar struct {
-	// Its name.
+	// Name of the environment variable.
 	Name string `json:"name" minLength:"1" maxLength:"253" pattern:"^[-._a-zA-Z][-._a-zA-Z0-9]*$"`
-	// Its value.
+	// Value of the environment variable. Default: empty.
 	Value string `json:"value" default:"" maxLength:"32768"`
 }

@@ -18,7 +18,7 @@ import (
 )
 
 type spec struct {
-	// How many Pods.
+	// Desired number of Pods.
 	Replicas int `json:"replicas" minimum:"0" maximum:"1000"`
 	Ports    []struct {
 		Name string `json:"name"`

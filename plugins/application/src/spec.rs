@@ -8,67 +8,67 @@ use windlass_plugin::{
     spec::{EnvVar, ResourceList},
 };
 
-/// An application with all that it needs to run.
+/// Desired state of an Application.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSpec {
-    /// How many Pods; with `scaling`, how many to begin with.
+    /// Desired number of Pods, 0 to 1000; with `spec.scaling`, only the initial number. Default: 1.
     #[serde(default = "one")]
     #[schemars(range(max = 1000))]
     pub replicas: u32,
-    /// The image that it runs.
+    /// Container image of the Pods.
     #[schemars(length(min = 1, max = 1024), regex(pattern = r"^\S+$"))]
     pub image: String,
-    /// The port on which it listens, and its Service.
+    /// Port of the container and of the Service, 1 to 65535. Default: 8080.
     #[serde(default = "port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: u32,
-    /// Environment variables.
+    /// Environment variables of the container, at most 500. Their names must be unique.
     #[serde(default)]
     #[schemars(
         length(max = 500),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub environment: Vec<EnvVar>,
-    /// What each Pod asks of its node, and what it gets at most.
+    /// Compute resources of the container: requests and limits.
     #[serde(default)]
     pub resources: Resources,
-    /// How to find out whether it is well.
+    /// Health checks of the container: a liveness probe and a readiness probe. Default: none.
     #[serde(default)]
     pub health_check: HealthCheck,
-    /// Let an autoscaler say how many Pods there are.
+    /// Autoscaling by a HorizontalPodAutoscaler, with a target for CPU, memory or both. If unset, there is no autoscaler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
-    /// Volumes.
+    /// Persistent storage of the Pods.
     #[serde(default)]
     pub storage: Storage,
-    /// How it is reached.
+    /// Type and settings of the Service through which clients reach the application.
     #[serde(default)]
     pub network: Network,
-    /// As whom it runs, and what may reach it.
+    /// Security settings of the Pods: ServiceAccount, security context, image pull Secrets and network policy.
     #[serde(default)]
     pub security: Security,
 }
 
-/// What each Pod asks of its node, and what it gets at most.
+/// Compute resources of the container: requests and limits.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Resources {
-    /// What it is sure to get.
+    /// Amounts of resources reserved for the container, by resource name, as in `cpu: 100m`. Default: the limits.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     #[schemars(extend("maxProperties" = 16))]
     pub requests: ResourceList,
-    /// What it gets at most.
+    /// Maximum amounts of resources that the container may use, by resource name, as in `memory: 256Mi`. Default: no limits.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     #[schemars(extend("maxProperties" = 16))]
     pub limits: ResourceList,
 }
 
-/// How to find out whether it is well.
+/// Health checks of the container: a liveness probe and a readiness probe.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HealthCheck {
-    /// A container that fails it is restarted.
+    /// Periodic probe of the container's liveness. The container is restarted if the probe fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "!has(self.successThreshold) || self.successThreshold == 1",
@@ -76,52 +76,52 @@ pub struct HealthCheck {
         "fieldPath": ".successThreshold",
     }]))]
     pub liveness_probe: Option<Probe>,
-    /// A Pod that fails it gets no requests.
+    /// Periodic probe of the container's readiness. The Service sends no traffic to the Pod while the probe fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness_probe: Option<Probe>,
 }
 
-/// A question by HTTP, asked again and again.
+/// Periodic HTTP probe of a container.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Probe {
-    /// What is asked.
+    /// HTTP GET request of the probe. A status code from 200 to 399 is a success.
     pub http_get: HttpGet,
-    /// Seconds from a container's start to the first question.
+    /// Seconds from the start of the container to the first probe, 0 to 3600. Default: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 3600))]
     pub initial_delay_seconds: Option<u32>,
-    /// Seconds between questions.
+    /// Seconds between two probes, 1 to 3600. Default: 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]
     pub period_seconds: Option<u32>,
-    /// Seconds that an answer may take.
+    /// Seconds after which a probe times out, 1 to 3600. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]
     pub timeout_seconds: Option<u32>,
-    /// How many answers in a row make it well; for liveness, one.
+    /// Consecutive successes after which a failed probe counts as successful, 1 to 100. Default: 1; must be 1 for liveness.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub success_threshold: Option<u32>,
-    /// How many failures in a row make it unwell.
+    /// Consecutive failures after which the probe counts as failed, 1 to 100. Default: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub failure_threshold: Option<u32>,
 }
 
-/// What is asked by HTTP.
+/// HTTP GET request of a probe.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct HttpGet {
-    /// The path, like `/healthz`.
+    /// Path of the HTTP request, as in `/healthz`. It must begin with `/`.
     #[schemars(length(min = 1, max = 1024), regex(pattern = "^/"))]
     pub path: String,
-    /// The port, where it is another one than the application's.
+    /// Port of the HTTP request, 1 to 65535. Default: `spec.port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<u32>,
 }
 
-/// Bounds and goals of an autoscaler.
+/// Bounds and targets of a HorizontalPodAutoscaler.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -132,28 +132,28 @@ pub struct HttpGet {
     },
 ]))]
 pub struct Scaling {
-    /// Never fewer Pods.
+    /// Minimum number of Pods that the autoscaler keeps, 1 to 1000 and at most `maxReplicas`. Default: 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1000))]
     pub min_replicas: u32,
-    /// Never more Pods.
+    /// Maximum number of Pods to which the autoscaler scales up, 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
     pub max_replicas: u32,
-    /// How much of the processors that they ask for Pods should use on average.
+    /// Target average CPU utilization of the Pods, in percent of their CPU requests, 1 to 1000. Default: no target.
     #[serde(rename = "targetCPUUtilizationPercentage", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub target_cpu: Option<u32>,
-    /// How much of the memory that they ask for Pods should use on average.
+    /// Target average memory utilization of the Pods, in percent of their memory requests, 1 to 1000. Default: no target.
     #[serde(rename = "targetMemoryUtilizationPercentage", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub target_memory: Option<u32>,
 }
 
-/// Volumes.
+/// Persistent storage of the Pods.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Storage {
-    /// All Pods share each of them.
+    /// PersistentVolumeClaims that are mounted into every Pod, at most 32. They are deleted with the Application.
     #[schemars(
         length(max = 32),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
@@ -161,7 +161,7 @@ pub struct Storage {
     pub persistent_volume_claims: Vec<Claim>,
 }
 
-/// A volume that all Pods share.
+/// PersistentVolumeClaim that all Pods share.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -173,20 +173,20 @@ pub struct Storage {
     },
 ]))]
 pub struct Claim {
-    /// Its name: the claim is `<application>-<name>`.
+    /// Name of the volume. The PersistentVolumeClaim is named `<application>-<name>`.
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// Its size. It may grow, where the storage class can do it, and never shrinks.
+    /// Requested capacity of the volume, as in `10Gi`. It can grow if the storage class allows it, but not shrink.
     pub size: Quantity,
-    /// Who may mount it how.
+    /// Access modes of the volume, which cannot be changed. Default: ReadWriteOnce.
     #[serde(default = "read_write_once")]
     #[schemars(length(min = 1, max = 4))]
     pub access_modes: Vec<AccessMode>,
-    /// The class of storage; without it, the cluster's default.
+    /// Name of the volume's StorageClass, which cannot be changed. Default: the cluster's default StorageClass.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class_name: Option<String>,
-    /// Where containers find it; without it, `/data/<name>`.
+    /// Path in the container at which the volume is mounted. Default: `/data/<name>`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024), regex(pattern = "^/[^:]*$"))]
     pub mount_path: Option<String>,
@@ -204,17 +204,17 @@ impl Claim {
     }
 }
 
-/// Who may mount a volume how.
+/// Access mode of a volume: ReadWriteOnce, ReadOnlyMany, ReadWriteMany or ReadWriteOncePod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[allow(clippy::enum_variant_names, reason = "the names of Kubernetes")]
 pub enum AccessMode {
-    /// One node reads and writes.
+    /// Read-write by the Pods of one node.
     ReadWriteOnce,
-    /// Many nodes read.
+    /// Read-only by many nodes.
     ReadOnlyMany,
-    /// Many nodes read and write.
+    /// Read-write by many nodes.
     ReadWriteMany,
-    /// One Pod reads and writes.
+    /// Read-write by one Pod.
     ReadWriteOncePod,
 }
 
@@ -229,7 +229,7 @@ impl AccessMode {
     }
 }
 
-/// How it is reached.
+/// Type and settings of the Service through which clients reach the application.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -237,30 +237,30 @@ impl AccessMode {
     "message": "loadBalancer.sourceRanges belong to serviceType LoadBalancer",
 }]))]
 pub struct Network {
-    /// The type of its Service.
+    /// Type of the Service: ClusterIP, NodePort or LoadBalancer. Default: ClusterIP.
     pub service_type: ServiceType,
-    /// For serviceType LoadBalancer.
+    /// Settings of the load balancer, for a Service of type LoadBalancer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_balancer: Option<LoadBalancer>,
 }
 
-/// The type of a Service.
+/// Type of a Service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum ServiceType {
-    /// Inside the cluster.
+    /// Reachable inside the cluster.
     #[default]
     ClusterIP,
-    /// On a port of every node, too.
+    /// Also reachable on a port of every node.
     NodePort,
-    /// Through a load balancer, too.
+    /// Also reachable through a load balancer.
     LoadBalancer,
 }
 
-/// Who may use the load balancer.
+/// Settings of a load balancer.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadBalancer {
-    /// Networks, like 10.0.0.0/8. None given: everybody.
+    /// Client networks that may use the load balancer, in CIDR notation, as in `10.0.0.0/8`. Default: all networks.
     #[schemars(
         length(max = 100),
         extend("x-kubernetes-validations" = [{
@@ -272,59 +272,59 @@ pub struct LoadBalancer {
     pub source_ranges: Vec<String>,
 }
 
-/// As whom it runs, and what may reach it.
+/// Security settings of the Pods: ServiceAccount, security context, image pull Secrets and network policy.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Security {
-    /// The ServiceAccount of its Pods, in its namespace.
+    /// Name of the ServiceAccount with which the Pods run. Default: `default`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub service_account: Option<String>,
-    /// As whom its processes run.
+    /// Security options of the container, and the group of the Pod's volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[allow(clippy::struct_field_names, reason = "the name of Kubernetes")]
     pub security_context: Option<SecurityContext>,
-    /// The Secrets with which its image is pulled.
+    /// Secrets with credentials for pulling the image, at most 32. Default: none.
     #[schemars(
         length(max = 32),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub image_pull_secrets: Vec<SecretRef>,
-    /// Let nothing reach its Pods but on its port.
+    /// Whether to create a NetworkPolicy that allows ingress to the Pods only on `spec.port`. Default: false.
     pub network_policy: bool,
 }
 
-/// A Secret in the application's namespace.
+/// Reference to a Secret in the namespace of the Application.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct SecretRef {
-    /// Its name.
+    /// Name of the Secret.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
 }
 
-/// As whom processes run: the fields of a container's `securityContext`, and `fsGroup` of its Pod's.
+/// Security options: the fields of a container's `securityContext`, and `fsGroup` of its Pod's.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SecurityContext {
-    /// The user.
+    /// User ID (UID) of the processes in the container. Default: the user of the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub run_as_user: Option<i64>,
-    /// The group.
+    /// Group ID (GID) of the processes in the container. Default: that of the container runtime.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub run_as_group: Option<i64>,
-    /// Refuse to run as root.
+    /// Whether to refuse to run the container as root. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_as_non_root: Option<bool>,
-    /// The group that owns the volumes.
+    /// Group ID (GID) that owns the volumes of the Pod, for volume types that support it. If unset, ownership is unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub fs_group: Option<i64>,
-    /// Let nothing be written but to volumes.
+    /// Whether the root filesystem of the container is read-only. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only_root_filesystem: Option<bool>,
-    /// Let processes gain more rights than their parents have.
+    /// Whether a process may gain more privileges than its parent process. If unset, it may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_privilege_escalation: Option<bool>,
 }

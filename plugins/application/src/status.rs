@@ -6,25 +6,25 @@ use windlass_plugin::{Event, PhaseStatus, Request, RolloutState, StatusPhase, ki
 
 use crate::{Application, scale::Scale};
 
-/// What became of an application.
+/// Observed state of an Application.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationStatus {
-    /// Where it stands.
+    /// Phase of the application: Creating, Running, Scaling, Updating or Failed.
     pub phase: Phase,
-    /// Pods that are wanted: an autoscaler's number, where there is one.
+    /// Desired number of Pods, set by the spec or by the autoscaler.
     pub desired_replicas: u32,
-    /// Pods that exist.
+    /// Number of Pods that exist.
     pub replicas: u32,
-    /// Pods that are as the spec says now.
+    /// Number of Pods that are updated to the current spec.
     pub updated_replicas: u32,
-    /// Pods that are Ready.
+    /// Number of Ready Pods.
     pub ready_replicas: u32,
-    /// Pods that can be relied on.
+    /// Number of available Pods.
     pub available_replicas: u32,
-    /// The same for people.
+    /// Summary of the status for users.
     pub message: String,
-    /// It had failed, and has not run since.
+    /// Whether the application has failed and has not been Running since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recovering: bool,
 }

@@ -10,19 +10,19 @@ import (
 	"windlass.dev/plugin/kinds"
 )
 
-// As many Pods as asked for.
+// Desired state of an Echo.
 type Spec struct {
-	// How many Pods.
+	// Desired number of Pods, 0 to 1000.
 	Replicas int `json:"replicas" minimum:"0" maximum:"1000"`
-	// The image that they run.
+	// Container image of the Pods.
 	Image string `json:"image" is:"image"`
 }
 
-// What became of it.
+// Observed state of an Echo.
 type Status struct {
-	// Pods that exist.
+	// Number of Pods that exist.
 	CurrentReplicas int `json:"currentReplicas" minimum:"0"`
-	// As many as asked for, and all Ready.
+	// Whether the desired number of Pods exists and all of them are Ready.
 	IsReady bool `json:"isReady"`
 }
 
@@ -32,7 +32,7 @@ var crd []byte
 var plugin = windlass.Plugin[Spec, Status]{
 	Name:        "echo",
 	Version:     "0.1.0",
-	Description: "Runs as many Pods of an image as asked for",
+	Description: "Runs the desired number of Pods of an image",
 	Parent: windlass.CustomResource{
 		Group:      "my-operator.dev",
 		Version:    "v1",

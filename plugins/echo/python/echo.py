@@ -11,22 +11,22 @@ from windlass_plugin.types import Image
 
 @dataclass
 class EchoSpec:
-    """As many Pods as asked for."""
+    """Desired state of an Echo."""
 
     replicas: Annotated[int, Range(0, 1000)]
-    """How many Pods."""
+    """Desired number of Pods, 0 to 1000."""
     image: Image
-    """The image that they run."""
+    """Container image of the Pods."""
 
 
 @dataclass
 class EchoStatus:
-    """What became of it."""
+    """Observed state of an Echo."""
 
     current_replicas: Annotated[int, Range(min=0)]
-    """Pods that exist."""
+    """Number of Pods that exist."""
     is_ready: bool
-    """As many as asked for, and all Ready."""
+    """Whether the desired number of Pods exists and all of them are Ready."""
 
 
 class Echo(Plugin[EchoSpec, EchoStatus]):
@@ -34,7 +34,7 @@ class Echo(Plugin[EchoSpec, EchoStatus]):
 
     name = "echo"
     version = "0.1.0"
-    description = "Runs as many Pods of an image as asked for"
+    description = "Runs the desired number of Pods of an image"
     parent = CustomResource(
         "my-operator.dev",
         "v1",

@@ -8,24 +8,24 @@ use windlass_plugin::{
     CustomResource, Descriptor, Failure, Reconciler, Request, Response, checks, crd, json, kinds::Pod,
 };
 
-/// As many Pods as asked for.
+/// Desired state of an Echo.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct EchoSpec {
-    /// How many Pods.
+    /// Desired number of Pods, 0 to 1000.
     #[schemars(range(max = 1000))]
     pub replicas: u32,
-    /// The image that they run.
+    /// Container image of the Pods.
     #[schemars(length(min = 1), regex(pattern = r"^\S+$"))]
     pub image: String,
 }
 
-/// What became of it.
+/// Observed state of an Echo.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EchoStatus {
-    /// Pods that exist.
+    /// Number of Pods that exist.
     pub current_replicas: usize,
-    /// As many as asked for, and all Ready.
+    /// Whether the desired number of Pods exists and all of them are Ready.
     pub is_ready: bool,
 }
 
@@ -49,7 +49,7 @@ impl Reconciler for Echo {
 
     fn descriptor() -> Descriptor {
         Descriptor::new("echo", env!("CARGO_PKG_VERSION"), crd!("../crd.json", kind()))
-            .description("Runs as many Pods of an image as asked for")
+            .description("Runs the desired number of Pods of an image")
             .child::<Pod>()
             .resync(Duration::from_mins(5))
     }

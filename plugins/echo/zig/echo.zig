@@ -82,7 +82,7 @@ export fn exports_windlass_plugin_reconciler_describe(descriptor: *contract.expo
     descriptor.* = std.mem.zeroes(@TypeOf(descriptor.*));
     descriptor.name = string("echo");
     descriptor.version = string("0.1.0");
-    descriptor.description = string("Runs as many Pods of an image as asked for");
+    descriptor.description = string("Runs the desired number of Pods of an image");
     descriptor.parent = .{
         .tag = contract.WINDLASS_PLUGIN_TYPES_PARENT_CUSTOM,
         .val = .{ .custom = bytes(@embedFile("crd.json")) },

@@ -2,27 +2,27 @@ package main
 
 import windlass "windlass.dev/plugin"
 
-// A web application.
+// Desired state of a MyApp.
 type Spec struct {
-	// The image that it runs.
+	// Container image of the Pods.
 	Image string `json:"image" is:"image" maxLength:"1024"`
-	// How many Pods.
+	// Desired number of Pods, 1 to 100. Default: 1.
 	Replicas int `json:"replicas" default:"1" minimum:"1" maximum:"100"`
-	// The port on which it listens, and its Service.
+	// Port of the container and of the Service, 1 to 65535. Default: 8080.
 	Port int `json:"port" default:"8080" minimum:"1" maximum:"65535"`
-	// What each Pod asks of its node.
+	// Compute resources that each Pod requests.
 	Resources Resources `json:"resources" default:"{}"`
-	// Environment variables.
+	// Environment variables of the container, at most 500. Their names must be unique.
 	Env []windlass.EnvVar `json:"env" default:"[]" maxItems:"500" listMapKeys:"name"`
-	// The host name under which an Ingress makes it known. Without it there is no Ingress.
+	// Host name of the Ingress. If unset, there is no Ingress.
 	IngressHost *string `json:"ingressHost" is:"dns-subdomain"`
 }
 
-// What each Pod asks of its node.
+// Compute resources that each Pod requests.
 type Resources struct {
-	// Processors, like 100m.
+	// CPU request of each Pod, as in `500m`. Default: 100m.
 	CPU windlass.Quantity `json:"cpu" default:"100m"`
-	// Memory, like 128Mi.
+	// Memory request of each Pod, as in `256Mi`. Default: 128Mi.
 	Memory windlass.Quantity `json:"memory" default:"128Mi"`
 }
 

@@ -5,19 +5,19 @@ import (
 	"windlass.dev/plugin/kinds"
 )
 
-// What became of an application.
+// Observed state of a MyApp.
 type Status struct {
-	// Where it stands.
+	// Phase of the application: Pending, Running or Failed.
 	Phase windlass.Phase `json:"phase"`
-	// Pods that exist.
+	// Number of Pods that exist.
 	Replicas uint32 `json:"replicas"`
-	// Pods that are Ready.
+	// Number of Ready Pods.
 	ReadyReplicas uint32 `json:"readyReplicas"`
-	// Pods that can be relied on.
+	// Number of available Pods.
 	AvailableReplicas uint32 `json:"availableReplicas"`
-	// When anything in this status was last another.
+	// Time of the last change of this status.
 	LastUpdateTime *string `json:"lastUpdateTime" format:"date-time"`
-	// The same for people.
+	// Summary of the status for users.
 	Message string `json:"message"`
 }
 

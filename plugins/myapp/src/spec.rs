@@ -8,45 +8,45 @@ use windlass_plugin::{
     spec::EnvVar,
 };
 
-/// A web application.
+/// Desired state of a MyApp.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MyAppSpec {
-    /// The image that it runs.
+    /// Container image of the Pods.
     #[schemars(length(min = 1, max = 1024), regex(pattern = r"^\S+$"))]
     pub image: String,
-    /// How many Pods.
+    /// Desired number of Pods, 1 to 100. Default: 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100))]
     pub replicas: u32,
-    /// The port on which it listens, and its Service.
+    /// Port of the container and of the Service, 1 to 65535. Default: 8080.
     #[serde(default = "port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: u32,
-    /// What each Pod asks of its node.
+    /// Compute resources that each Pod requests.
     #[serde(default)]
     pub resources: Resources,
-    /// Environment variables.
+    /// Environment variables of the container, at most 500. Their names must be unique.
     #[serde(default)]
     #[schemars(
         length(max = 500),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub env: Vec<EnvVar>,
-    /// The host name under which an Ingress makes it known. Without it there is no Ingress.
+    /// Host name of the Ingress. If unset, there is no Ingress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub ingress_host: Option<String>,
 }
 
-/// What each Pod asks of its node.
+/// Compute resources that each Pod requests.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("x-kubernetes-validations" = [positive_rule("cpu"), positive_rule("memory")]))]
 pub struct Resources {
-    /// Processors, like 100m.
+    /// CPU request of each Pod, as in `500m`. Default: 100m.
     pub cpu: Quantity,
-    /// Memory, like 128Mi.
+    /// Memory request of each Pod, as in `256Mi`. Default: 128Mi.
     pub memory: Quantity,
 }
 

@@ -6,22 +6,22 @@ use windlass_plugin::{Phase, PhaseStatus, Request, RolloutState, clock::TimeFiel
 
 use crate::MyApp;
 
-/// What became of an application.
+/// Observed state of a MyApp.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MyAppStatus {
-    /// Where it stands.
+    /// Phase of the application: Pending, Running or Failed.
     pub phase: Phase,
-    /// Pods that exist.
+    /// Number of Pods that exist.
     pub replicas: u32,
-    /// Pods that are Ready.
+    /// Number of Ready Pods.
     pub ready_replicas: u32,
-    /// Pods that can be relied on.
+    /// Number of available Pods.
     pub available_replicas: u32,
-    /// When anything in this status was last another.
+    /// Time of the last change of this status.
     #[schemars(extend("format" = "date-time"))]
     pub last_update_time: Option<String>,
-    /// The same for people.
+    /// Summary of the status for users.
     pub message: String,
 }
 

@@ -7,41 +7,41 @@ use windlass_plugin::{
     checks::{self, DNS_SUBDOMAIN, positive_rule},
 };
 
-/// Independent MySQL servers. They know nothing of each other: no replication is set up.
+/// Desired state of a MySQLCluster: independent MySQL servers without replication.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [positive_rule("storageSize")]))]
 pub struct MySQLClusterSpec {
-    /// The version of MySQL: a tag of the image `mysql`.
+    /// Version of MySQL: a tag of the image `mysql`, as in `8.4`.
     #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"))]
     pub version: String,
-    /// How many servers.
+    /// Desired number of MySQL servers, 1 to 9.
     #[schemars(range(min = 1, max = 9))]
     pub replicas: u32,
-    /// The size of each server's volume. It may grow, where the storage class can do it, and never shrinks: that is up to
-    /// the volumes that exist, so that a growth which turned out to be impossible can be taken back.
+    /// Requested capacity of each server's volume, as in `10Gi`. It can grow if the storage class allows it, but not be less
+    /// than the size of an existing volume.
     pub storage_size: Quantity,
-    /// What each server gets: no less, and no more.
+    /// Compute resources of each server. Requests and limits are equal.
     #[serde(default)]
     pub resources: Resources,
-    /// The Secret that holds the password of `root`. Without it, one is generated. MySQL reads it when a server starts for
-    /// the first time: changed later, servers that have data keep the password that they have.
+    /// Secret with the password of the MySQL user `root`. A server reads it only at its first start, so a later change does
+    /// not affect servers that have data. If unset, a password is generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_password_secret_ref: Option<SecretKeyRef>,
-    /// Delete the volumes and the generated password with the cluster. Otherwise they stay, and the next cluster of this
-    /// name has them.
+    /// Whether to delete the volumes and the generated password with the MySQLCluster. If false, they are retained for a
+    /// later MySQLCluster of the same name. Default: false.
     #[serde(default)]
     pub delete_data: bool,
 }
 
-/// What each server gets: requests and limits are the same.
+/// Compute resources of each server. Requests and limits are equal.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("x-kubernetes-validations" = [positive_rule("cpu"), positive_rule("memory")]))]
 pub struct Resources {
-    /// Processors, like 500m.
+    /// CPU request and limit of each server, as in `500m`. Default: 500m.
     pub cpu: Quantity,
-    /// Memory, like 1Gi.
+    /// Memory request and limit of each server, as in `1Gi`. Default: 1Gi.
     pub memory: Quantity,
 }
 
@@ -51,13 +51,13 @@ impl Default for Resources {
     }
 }
 
-/// A key of a Secret in the cluster's namespace.
+/// Reference to a key of a Secret in the namespace of the MySQLCluster.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct SecretKeyRef {
-    /// The Secret's name.
+    /// Name of the Secret, in the namespace of the MySQLCluster.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
-    /// Its key that holds the password.
+    /// Key of the password in the Secret. Default: password.
     #[serde(default = "password")]
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
     pub key: String,

@@ -9,15 +9,15 @@ use crate::{
     children::{password_env, password_ref, pod_name},
 };
 
-/// What became of a cluster.
+/// Observed state of a MySQLCluster.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MySQLClusterStatus {
-    /// Servers that take connections.
+    /// Number of Ready servers.
     pub ready_replicas: u32,
-    /// Where it stands.
+    /// Phase of the cluster: Pending, Running or Failed.
     pub phase: Phase,
-    /// When anything in this status was last another.
+    /// Time of the last change of this status.
     #[schemars(extend("format" = "date-time"))]
     pub last_update: Option<String>,
 }

@@ -1,36 +1,38 @@
-//! The Plugin's `spec.config`: the sizes of guarded Namespaces, and what their Pods may reach.
+//! The Plugin's `spec.config`: the quota and limits of guarded Namespaces, and the egress of their Pods.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{Failure, Quantity, Value, checks, json, spec::ResourceList};
 
-/// The sizes of every guarded Namespace. What is left out is as in [`Config::default`].
+/// Quota, container limits and egress of every guarded Namespace. Each field has a default.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// What all Pods of a Namespace may take together: a ResourceQuota's `hard`.
+    /// Hard limits of the ResourceQuota of each Namespace, by resource name. Default: 50 Pods, requests of 4 CPUs and 8Gi, limits
+    /// of 8 CPUs and 16Gi.
     pub quota: ResourceList,
-    /// What a container has that says nothing itself.
+    /// Requests and limits of containers that set none themselves.
     pub container: Container,
-    /// What Pods may ask of others.
+    /// Egress that the default-deny NetworkPolicy allows. Default: none.
     pub network: Network,
 }
 
-/// What a container has that says nothing itself: a LimitRange's `defaultRequest` and `default`.
+/// Requests and limits of containers that set none themselves: `defaultRequest` and `default` of the LimitRange.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Container {
-    /// What it is sure to get.
+    /// Requests of a container that sets none, by resource name. Default: cpu 100m, memory 128Mi.
     pub request: ResourceList,
-    /// What it gets at most.
+    /// Limits of a container that sets none, by resource name. Default: cpu 500m, memory 512Mi.
     pub limit: ResourceList,
 }
 
-/// What Pods may ask of others. Nothing but this leaves a guarded Namespace, unless another policy allows it.
+/// Egress that the default-deny NetworkPolicy allows. Other egress from a guarded Namespace is denied, unless another policy
+/// allows it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Network {
-    /// Names of any server on port 53.
+    /// Whether Pods may reach port 53 (UDP and TCP) of any server, for DNS. Default: false.
     pub allow_dns: bool,
 }
 

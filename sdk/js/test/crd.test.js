@@ -20,58 +20,82 @@ test('the CRD of MyApp is the one that the Rust SDK makes', () => {
   const count = (/** @type {string} */ description) => t.integer({ description, minimum: 0, maximum: 4294967295 });
   const spec = t.object(
     {
-      image: t.string({ description: 'The image that it runs.', minLength: 1, maxLength: 1024, pattern: /^\S+$/ }),
-      replicas: t.integer({ description: 'How many Pods.', minimum: 1, maximum: 100, default: 1 }),
+      image: t.string({ description: 'Container image of the Pods.', minLength: 1, maxLength: 1024, pattern: /^\S+$/ }),
+      replicas: t.integer({
+        description: 'Desired number of Pods, 1 to 100. Default: 1.',
+        minimum: 1,
+        maximum: 100,
+        default: 1,
+      }),
       port: t.integer({
-        description: 'The port on which it listens, and its Service.',
+        description: 'Port of the container and of the Service, 1 to 65535. Default: 8080.',
         minimum: 1,
         maximum: 65535,
         default: 8080,
       }),
       resources: t.object(
         {
-          cpu: t.quantity({ description: 'Processors, like 100m.', default: '100m' }),
-          memory: t.quantity({ description: 'Memory, like 128Mi.', default: '128Mi' }),
+          cpu: t.quantity({ description: 'CPU request of each Pod, as in `500m`. Default: 100m.', default: '100m' }),
+          memory: t.quantity({
+            description: 'Memory request of each Pod, as in `256Mi`. Default: 128Mi.',
+            default: '128Mi',
+          }),
         },
-        { description: 'What each Pod asks of its node.', default: {}, rules: [positive('cpu'), positive('memory')] },
+        {
+          description: 'Compute resources that each Pod requests.',
+          default: {},
+          rules: [positive('cpu'), positive('memory')],
+        },
       ),
       env: t.array(
         t.object(
           {
             name: t.string({
-              description: 'Its name.',
+              description: 'Name of the environment variable.',
               minLength: 1,
               maxLength: 253,
               pattern: '^[-._a-zA-Z][-._a-zA-Z0-9]*$',
             }),
-            value: t.string({ description: 'Its value.', maxLength: 32768, default: '' }),
+            value: t.string({
+              description: 'Value of the environment variable. Default: empty.',
+              maxLength: 32768,
+              default: '',
+            }),
           },
-          { description: 'One environment variable.' },
+          { description: 'Environment variable of a container.' },
         ),
-        { description: 'Environment variables.', maxItems: 500, listType: 'map', listMapKeys: ['name'], default: [] },
+        {
+          description: 'Environment variables of the container, at most 500. Their names must be unique.',
+          maxItems: 500,
+          listType: 'map',
+          listMapKeys: ['name'],
+          default: [],
+        },
       ),
       ingressHost: t.optional(
         t.string({
-          description: 'The host name under which an Ingress makes it known. Without it there is no Ingress.',
+          description: 'Host name of the Ingress. If unset, there is no Ingress.',
           maxLength: 253,
           pattern: DNS_SUBDOMAIN,
         }),
       ),
     },
-    { description: 'A web application.' },
+    { description: 'Desired state of a MyApp.' },
   );
   const status = t.object(
     {
-      phase: t.enum(['Pending', 'Running', 'Failed'], { description: 'Where it stands.' }),
-      replicas: count('Pods that exist.'),
-      readyReplicas: count('Pods that are Ready.'),
-      availableReplicas: count('Pods that can be relied on.'),
+      phase: t.enum(['Pending', 'Running', 'Failed'], {
+        description: 'Phase of the application: Pending, Running or Failed.',
+      }),
+      replicas: count('Number of Pods that exist.'),
+      readyReplicas: count('Number of Ready Pods.'),
+      availableReplicas: count('Number of available Pods.'),
       lastUpdateTime: t.optional(
-        t.string({ description: 'When anything in this status was last another.', format: 'date-time' }),
+        t.string({ description: 'Time of the last change of this status.', format: 'date-time' }),
       ),
-      message: t.string({ description: 'The same for people.' }),
+      message: t.string({ description: 'Summary of the status for users.' }),
     },
-    { description: 'What became of an application.' },
+    { description: 'Observed state of a MyApp.' },
   );
   const myapp = customResource({
     group: 'example.com',

@@ -211,7 +211,7 @@ class SchemaTest(unittest.TestCase):
         items = self.field("items")
         self.assertEqual((items["minItems"], items["maxItems"]), (1, 5))
         self.assertEqual((items["x-kubernetes-list-type"], items["x-kubernetes-list-map-keys"]), ("map", ["name"]))
-        self.assertEqual(items["items"]["description"], "One environment variable.")
+        self.assertEqual(items["items"]["description"], "Environment variable of a container.")
 
     def test_a_class_has_the_rules_of_its_fields_and_its_own(self) -> None:
         bounds = self.field("bounds")

@@ -11,13 +11,13 @@ use crate::Quantity;
 /// Quantities by the name of their resource: `cpu`, `memory`, `ephemeral-storage`, `example.com/gpu`.
 pub type ResourceList = BTreeMap<String, Quantity>;
 
-/// One environment variable.
+/// Environment variable of a container.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct EnvVar {
-    /// Its name.
+    /// Name of the environment variable.
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[-._a-zA-Z][-._a-zA-Z0-9]*$"))]
     pub name: String,
-    /// Its value.
+    /// Value of the environment variable. Default: empty.
     #[serde(default)]
     #[schemars(length(max = 32768))]
     pub value: String,

@@ -9,13 +9,13 @@ import (
 	"windlass.dev/plugin/kinds"
 )
 
-// The message to write.
+// The desired message.
 type Spec struct {
 	// The text of the ConfigMap; one line.
 	Message string `json:"message" minLength:"1" maxLength:"1000"`
 }
 
-// What the plugin observed.
+// The observed state.
 type Status struct {
 	// Whether the ConfigMap exists.
 	IsWritten bool `json:"isWritten"`

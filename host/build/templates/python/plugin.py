@@ -9,7 +9,7 @@ from windlass_plugin.kinds import ConfigMap
 
 @dataclass
 class {{kind}}Spec:
-    """The message to write."""
+    """The desired message."""
 
     message: Annotated[str, Length(1, 1000)]
     """The text of the ConfigMap; one line."""
@@ -17,7 +17,7 @@ class {{kind}}Spec:
 
 @dataclass
 class {{kind}}Status:
-    """What the plugin observed."""
+    """The observed state."""
 
     is_written: bool
     """Whether the ConfigMap exists."""

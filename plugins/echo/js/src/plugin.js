@@ -15,24 +15,24 @@ const parent = customResource({
   rules: [{ rule: 'size(self.metadata.name) <= 59', message: 'name over 59 characters' }],
   spec: t.object(
     {
-      replicas: t.integer({ description: 'How many Pods.', minimum: 0, maximum: 1000 }),
-      image: t.string({ description: 'The image that they run.', minLength: 1, pattern: /^\S+$/ }),
+      replicas: t.integer({ description: 'Desired number of Pods, 0 to 1000.', minimum: 0, maximum: 1000 }),
+      image: t.string({ description: 'Container image of the Pods.', minLength: 1, pattern: /^\S+$/ }),
     },
-    { description: 'As many Pods as asked for.' },
+    { description: 'Desired state of an Echo.' },
   ),
   status: t.object(
     {
-      currentReplicas: t.integer({ description: 'Pods that exist.', minimum: 0 }),
-      isReady: t.boolean({ description: 'As many as asked for, and all Ready.' }),
+      currentReplicas: t.integer({ description: 'Number of Pods that exist.', minimum: 0 }),
+      isReady: t.boolean({ description: 'Whether the desired number of Pods exists and all of them are Ready.' }),
     },
-    { description: 'What became of it.' },
+    { description: 'Observed state of an Echo.' },
   ),
 });
 
 export default plugin({
   name: 'echo',
   version: '0.1.0',
-  description: 'Runs as many Pods of an image as asked for',
+  description: 'Runs the desired number of Pods of an image',
   parent,
   children: [kinds.Pod],
   resync: '5m',

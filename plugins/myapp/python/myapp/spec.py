@@ -9,27 +9,27 @@ from windlass_plugin.types import DnsSubdomain, EnvVar, Image
 
 @dataclass
 class Resources:
-    """What each Pod asks of its node."""
+    """Compute resources that each Pod requests."""
 
     cpu: Annotated[Quantity, Positive()] = Quantity("100m")
-    """Processors, like 100m."""
+    """CPU request of each Pod, as in `500m`. Default: 100m."""
     memory: Annotated[Quantity, Positive()] = Quantity("128Mi")
-    """Memory, like 128Mi."""
+    """Memory request of each Pod, as in `256Mi`. Default: 128Mi."""
 
 
 @dataclass
 class MyAppSpec:
-    """A web application."""
+    """Desired state of a MyApp."""
 
     image: Annotated[Image, Length(max=1024)]
-    """The image that it runs."""
+    """Container image of the Pods."""
     replicas: Annotated[int, Range(1, 100)] = 1
-    """How many Pods."""
+    """Desired number of Pods, 1 to 100. Default: 1."""
     port: Annotated[int, Range(1, 65535)] = 8080
-    """The port on which it listens, and its Service."""
+    """Port of the container and of the Service, 1 to 65535. Default: 8080."""
     resources: Resources = field(default_factory=Resources)
-    """What each Pod asks of its node."""
+    """Compute resources that each Pod requests."""
     env: Annotated[list[EnvVar], Length(max=500), ListMap("name")] = field(default_factory=list)
-    """Environment variables."""
+    """Environment variables of the container, at most 500. Their names must be unique."""
     ingress_host: DnsSubdomain | None = None
-    """The host name under which an Ingress makes it known. Without it there is no Ingress."""
+    """Host name of the Ingress. If unset, there is no Ingress."""

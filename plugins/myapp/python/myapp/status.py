@@ -13,20 +13,20 @@ Count = Annotated[int, Range(0, 4294967295)]
 
 @dataclass
 class MyAppStatus:
-    """What became of an application."""
+    """Observed state of a MyApp."""
 
     phase: Phase
-    """Where it stands."""
+    """Phase of the application: Pending, Running or Failed."""
     replicas: Count
-    """Pods that exist."""
+    """Number of Pods that exist."""
     ready_replicas: Count
-    """Pods that are Ready."""
+    """Number of Ready Pods."""
     available_replicas: Count
-    """Pods that can be relied on."""
+    """Number of available Pods."""
     message: str
-    """The same for people."""
+    """Summary of the status for users."""
     last_update_time: Annotated[str | None, Format("date-time")] = None
-    """When anything in this status was last another."""
+    """Time of the last change of this status."""
 
     @classmethod
     def of(cls, request: Request[MyAppSpec, "MyAppStatus"]) -> "MyAppStatus":

@@ -42,7 +42,7 @@ IntOrString = typing.Union[int, str]
 
 @dataclasses.dataclass
 class EnvVar:
-    """One environment variable."""
+    """Environment variable of a container."""
 
     name: typing.Annotated[
         str,
@@ -52,6 +52,6 @@ class EnvVar:
             "is not the name of an environment variable: A-Z, a-z, 0-9, _, - and ., not beginning with a digit",
         ),
     ]
-    """Its name."""
+    """Name of the environment variable."""
     value: typing.Annotated[str, Length(max=32768)] = ""
-    """Its value."""
+    """Value of the environment variable. Default: empty."""

@@ -302,7 +302,7 @@ fn inspect_prints_digest_descriptor_imports_and_exports_of_a_component() {
     assert_eq!(
         found["descriptor"],
         json!({
-            "name": "echo", "version": "0.1.0", "description": "Runs as many Pods of an image as asked for",
+            "name": "echo", "version": "0.1.0", "description": "Runs the desired number of Pods of an image",
             "parent": {"customResourceDefinition": "echoes.my-operator.dev"},
             "children": [{"kind": "Pod.v1", "update": "apply"}],
             "related": [], "finalizes": false, "resyncMs": 300_000, "metrics": [],

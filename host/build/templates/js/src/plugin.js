@@ -9,11 +9,11 @@ const parent = customResource({
   columns: [{ name: 'Message', type: 'string', jsonPath: '.spec.message' }],
   spec: t.object(
     { message: t.string({ description: 'The text of the ConfigMap; one line.', minLength: 1, maxLength: 1000 }) },
-    { description: 'The message to write.' },
+    { description: 'The desired message.' },
   ),
   status: t.object(
     { isWritten: t.boolean({ description: 'Whether the ConfigMap exists.' }) },
-    { description: 'What the plugin observed.' },
+    { description: 'The observed state.' },
   ),
 });
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use windlass_plugin::kinds::ConfigMap;
 use windlass_plugin::{CustomResource, Descriptor, Failure, Reconciler, Request, Response, crd, json};
 
-/// The message to write.
+/// The desired message.
 #[derive(Deserialize, JsonSchema)]
 struct {{kind}}Spec {
     /// The text of the ConfigMap; one line.
@@ -13,7 +13,7 @@ struct {{kind}}Spec {
     message: String,
 }
 
-/// What the plugin observed.
+/// The observed state.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct {{kind}}Status {

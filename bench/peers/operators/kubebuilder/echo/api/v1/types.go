@@ -19,23 +19,23 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// EchoSpec: as many Pods as asked for.
+// EchoSpec is the desired state of an Echo.
 type EchoSpec struct {
-	// How many Pods.
+	// Desired number of Pods, 0 to 1000.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Replicas int32 `json:"replicas"`
-	// The image that they run.
+	// Container image of the Pods.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:Pattern=`^\S+$`
 	Image string `json:"image"`
 }
 
-// EchoStatus: what became of it.
+// EchoStatus is the observed state of an Echo.
 type EchoStatus struct {
-	// Pods that exist.
+	// Number of Pods that exist.
 	CurrentReplicas int32 `json:"currentReplicas"`
-	// As many as asked for, and all Ready.
+	// Whether the desired number of Pods exists and all of them are Ready.
 	IsReady            bool  `json:"isReady"`
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// +listType=map

@@ -20,37 +20,37 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// MyAppSpec is a web application.
+// MyAppSpec is the desired state of a MyApp.
 type MyAppSpec struct {
-	// The image that it runs.
+	// Container image of the Pods.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^\S+$`
 	Image string `json:"image"`
-	// How many Pods.
+	// Desired number of Pods, 1 to 100. Default: 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Replicas int32 `json:"replicas"`
-	// The port on which it listens, and its Service.
+	// Port of the container and of the Service, 1 to 65535. Default: 8080.
 	// +kubebuilder:default=8080
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	Port int32 `json:"port"`
-	// What each Pod asks of its node.
+	// Compute resources that each Pod requests.
 	// +kubebuilder:default={}
 	// +optional
 	Resources Resources `json:"resources"`
-	// Environment variables.
+	// Environment variables of the container, at most 500. Their names must be unique.
 	// +kubebuilder:default={}
 	// +kubebuilder:validation:MaxItems=500
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Env []EnvVar `json:"env"`
-	// The host name under which an Ingress makes it known. Without it there is no Ingress.
+	// Host name of the Ingress. If unset, there is no Ingress.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	// +nullable
@@ -58,15 +58,15 @@ type MyAppSpec struct {
 	IngressHost *string `json:"ingressHost,omitempty"`
 }
 
-// Resources: what each Pod asks of its node.
+// Resources are the compute resources that each Pod requests.
 // +kubebuilder:validation:XValidation:rule="quantity(string(self.cpu)).isGreaterThan(quantity('0'))",message="cpu must be more than 0",fieldPath=".cpu"
 // +kubebuilder:validation:XValidation:rule="quantity(string(self.memory)).isGreaterThan(quantity('0'))",message="memory must be more than 0",fieldPath=".memory"
 type Resources struct {
-	// Processors, like 100m.
+	// CPU request of each Pod, as in `500m`. Default: 100m.
 	// +kubebuilder:default="100m"
 	// +optional
 	CPU resource.Quantity `json:"cpu"`
-	// Memory, like 128Mi.
+	// Memory request of each Pod, as in `256Mi`. Default: 128Mi.
 	// +kubebuilder:default="128Mi"
 	// +optional
 	Memory resource.Quantity `json:"memory"`
@@ -84,7 +84,7 @@ type EnvVar struct {
 	Value string `json:"value"`
 }
 
-// Phase is where an application stands.
+// Phase is the phase of an application.
 // +kubebuilder:validation:Enum=Pending;Running;Failed
 type Phase string
 
@@ -95,18 +95,18 @@ const (
 	Failed  Phase = "Failed"
 )
 
-// MyAppStatus: what became of an application.
+// MyAppStatus is the observed state of a MyApp.
 type MyAppStatus struct {
 	Phase Phase `json:"phase"`
-	// Pods that exist.
+	// Number of Pods that exist.
 	Replicas int32 `json:"replicas"`
-	// Pods that are Ready.
+	// Number of Ready Pods.
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// Pods that can be relied on.
+	// Number of available Pods.
 	AvailableReplicas int32 `json:"availableReplicas"`
-	// When anything in this status was last another.
+	// Time of the last change of this status.
 	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
-	// The same for people.
+	// Summary of the status for users.
 	Message            string `json:"message"`
 	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
 	// +listType=map
