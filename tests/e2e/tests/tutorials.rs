@@ -81,12 +81,14 @@ fn are_lines_printed(printed: &[&str], expected: &[&str]) -> bool {
             (0..=printed.len()).any(|skipped| are_lines_printed(printed.get(skipped..).unwrap_or_default(), expected))
         }
         ([], _) => false,
-        ([line, printed @ ..], [like, expected @ ..]) => is_like(line, like) && are_lines_printed(printed, expected),
+        ([line, printed @ ..], [pattern, expected @ ..]) => {
+            is_like(line, pattern) && are_lines_printed(printed, expected)
+        }
     }
 }
 
-fn is_like(line: &str, like: &str) -> bool {
-    let Some((before, after)) = like.split_once('…') else { return line == like };
+fn is_like(line: &str, pattern: &str) -> bool {
+    let Some((before, after)) = pattern.split_once('…') else { return line == pattern };
     let Some(rest) = line.strip_prefix(before) else { return false };
     (0..=rest.len()).filter_map(|at| rest.get(at..)).any(|rest| is_like(rest, after))
 }
