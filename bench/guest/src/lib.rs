@@ -11,24 +11,24 @@ use windlass_plugin::{CustomResource, Descriptor, Failure, Reconciler, Request, 
 /// Work for an operator.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct LoadSpec {
-    /// How many ConfigMaps.
+    /// Number of ConfigMaps.
     #[schemars(range(max = 1000))]
     pub children: u32,
-    /// Bytes of padding in each.
+    /// Bytes of padding in each ConfigMap.
     #[schemars(range(max = 100_000))]
     pub payload: u32,
-    /// What each holds beside it: a change of it changes all of them.
+    /// Value in each ConfigMap: a change of it changes all of them.
     pub note: String,
-    /// How much it computes before it answers: some ten milliseconds each.
+    /// Rounds of computing before the response, some ten milliseconds each.
     #[serde(default)]
     #[schemars(range(max = 1000))]
     pub rounds: u32,
 }
 
-/// What became of it: of the spec alone, so that one write is enough.
+/// Observed state: that of the spec alone, so that one write is enough.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LoadStatus {
-    /// ConfigMaps that were asked for.
+    /// Number of desired ConfigMaps.
     pub wanted: u32,
 }
 

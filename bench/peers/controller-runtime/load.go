@@ -17,14 +17,14 @@ type Load struct {
 	Status LoadStatus `json:"status,omitempty"`
 }
 
-// LoadSpec says what is wanted.
+// LoadSpec is the desired state.
 type LoadSpec struct {
 	Children int    `json:"children"`
 	Payload  int    `json:"payload"`
 	Note     string `json:"note"`
 }
 
-// LoadStatus says what became of it.
+// LoadStatus is the observed state.
 type LoadStatus struct {
 	Wanted             int                `json:"wanted"`
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
@@ -39,7 +39,7 @@ type LoadList struct {
 	Items []Load `json:"items"`
 }
 
-// DeepCopyObject is what the scheme wants.
+// DeepCopyObject copies the object, as the scheme requires.
 func (l *Load) DeepCopyObject() runtime.Object {
 	return l.deepCopy()
 }
@@ -51,7 +51,7 @@ func (l *Load) deepCopy() *Load {
 	return &copied
 }
 
-// DeepCopyObject is what the scheme wants.
+// DeepCopyObject copies the object, as the scheme requires.
 func (l *LoadList) DeepCopyObject() runtime.Object {
 	copied := *l
 	l.ListMeta.DeepCopyInto(&copied.ListMeta)

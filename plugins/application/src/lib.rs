@@ -28,7 +28,7 @@ fn kind() -> CustomResource {
     CustomResource::namespaced::<Application>("apps.example.com", "v1alpha1", "Application")
         .short_name("app")
         .column("Phase", "string", ".status.phase")
-        .column("Wanted", "integer", ".status.desiredReplicas")
+        .column("Desired", "integer", ".status.desiredReplicas")
         .column("Available", "integer", ".status.availableReplicas")
         // The Service has the same name.
         .rfc1035_name(63)

@@ -39,7 +39,7 @@ var plugin = windlass.Plugin[Spec, Status]{
 		Kind:       "Echo",
 		ShortNames: []string{"ec"},
 		Columns: []windlass.Column{
-			{Name: "Wanted", Type: "integer", Path: ".spec.replicas"},
+			{Name: "Desired", Type: "integer", Path: ".spec.replicas"},
 			{Name: "Current", Type: "integer", Path: ".status.currentReplicas"},
 		},
 		// The name is the value of a label, and the Pods' names append up to -999 to it.

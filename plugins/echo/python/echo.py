@@ -40,7 +40,7 @@ class Echo(Plugin[EchoSpec, EchoStatus]):
         "v1",
         "Echo",
         short_names=["ec"],
-        columns=[Column("Wanted", ".spec.replicas"), Column("Current", ".status.currentReplicas")],
+        columns=[Column("Desired", ".spec.replicas"), Column("Current", ".status.currentReplicas")],
         # The name is the value of a label, and the Pods' names append up to `-999` to it.
         rules=[Rule("size(self.metadata.name) <= 59", "name over 59 characters")],
     )

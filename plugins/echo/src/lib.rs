@@ -37,7 +37,7 @@ pub struct Echo;
 fn kind() -> CustomResource {
     CustomResource::namespaced::<Echo>("my-operator.dev", "v1", "Echo")
         .short_name("ec")
-        .column("Wanted", "integer", ".spec.replicas")
+        .column("Desired", "integer", ".spec.replicas")
         .column("Current", "integer", ".status.currentReplicas")
         // The name is the value of a label, and the Pods' names append up to `-999` to it.
         .rule("size(self.metadata.name) <= 59", "name over 59 characters")

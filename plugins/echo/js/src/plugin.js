@@ -8,7 +8,7 @@ const parent = customResource({
   kind: 'Echo',
   shortNames: ['ec'],
   columns: [
-    { name: 'Wanted', type: 'integer', jsonPath: '.spec.replicas' },
+    { name: 'Desired', type: 'integer', jsonPath: '.spec.replicas' },
     { name: 'Current', type: 'integer', jsonPath: '.status.currentReplicas' },
   ],
   // The name is the value of a label, and the Pods' names append up to `-999` to it.

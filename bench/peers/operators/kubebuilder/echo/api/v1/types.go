@@ -48,7 +48,7 @@ type EchoStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=ec
 // +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
-// +kubebuilder:printcolumn:name=Wanted,type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name=Desired,type=integer,JSONPath=`.spec.replicas`
 // +kubebuilder:printcolumn:name=Current,type=integer,JSONPath=`.status.currentReplicas`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // The name is the value of a label, and the Pods' names append up to -999 to it.
