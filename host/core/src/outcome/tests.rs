@@ -203,6 +203,6 @@ fn s02_children_left_out_of_the_request_are_named_with_their_sizes() {
 fn rejected_status_is_added_to_the_problem_that_comes_first() {
     let mut outcome = Outcome::from(&Problem::Rolling(vec![child("a")]));
     outcome.add_rejected_status("status.ready: Invalid value:\n\"yes\"");
-    expect![[r#"RollingUpdate (After(60s)): Pod default/a wait until the children before them are ready. The API server also rejected the plugin's status: status.ready: Invalid value: "yes""#]]
+    expect![[r#"RollingUpdate (After(60s)): Pod default/a wait until the children before them are ready. The API server also rejected the plugin's status: status.ready: Invalid value:\n"yes""#]]
         .assert_eq(&format!("{} ({:?}): {}", outcome.reason, outcome.requeue, outcome.message));
 }
