@@ -25,7 +25,7 @@ pub enum Problem {
     Reads(ReadProblem),
     /// Failed writes, each with its child.
     Writes(Vec<(ChildId, WriteProblem)>),
-    /// The watches of these kinds have not shown the host's own last writes for longer than [`PATIENCE`], so nothing is
+    /// The watches of these kinds have not shown the host's own last writes for longer than [`PATIENCE`](super::PATIENCE), so nothing is
     /// planned (rule R3).
     CacheBehind(Vec<String>),
     /// Desired children whose live objects are still being deleted.
