@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
+use clap::builder::PossibleValuesParser;
 use windlass_testbed::tools::{self, Go};
 
 use crate::guests;
@@ -22,9 +23,14 @@ pub struct Args {
     json: Option<PathBuf>,
     /// Measure only this goal and those that are measured with it: p1, p5, p6, p7, p10, p11, p12 or r19; or shards or
     /// languages, which have no goal and are measured only if they are named. May be repeated
-    #[arg(long, value_name = "GOAL")]
+    // Checked here, before a build that takes minutes.
+    #[arg(long, value_name = "GOAL", value_parser = PossibleValuesParser::new(GOALS), ignore_case = true)]
     only: Vec<String>,
 }
+
+/// What the driver can measure.
+const GOALS: [&str; 14] =
+    ["p1", "p2", "p3", "p4", "p5", "p6", "p7", "p9", "p10", "p11", "p12", "r19", "shards", "languages"];
 
 /// Builds and measures.
 ///
@@ -39,7 +45,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 
     // One after the other: each build uses all cores by itself.
     tools::control_plane(&tools::stderr)?;
-    let (languages, others): (Vec<_>, Vec<_>) = args.only.iter().partition(|goal| *goal == "languages");
+    let only: Vec<_> = args.only.iter().map(|goal| goal.to_ascii_lowercase()).collect();
+    let (languages, others): (Vec<_>, Vec<_>) = only.iter().partition(|goal| *goal == "languages");
     let components =
         guests::build(&guests::Options { plugins_only: languages.is_empty(), ..guests::Options::default() })?;
     let load = guests::build_load(&folder)?;
@@ -85,7 +92,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     if let Some(json) = &args.json {
         driver.arg("--json").arg(json);
     }
-    for goal in &args.only {
+    for goal in &only {
         driver.arg("--only").arg(goal);
     }
     run(&mut driver)
@@ -107,4 +114,22 @@ fn controller_runtime(root: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
 fn kopf(folder: &Path) -> anyhow::Result<PathBuf> {
     let programs = venv::with(&folder.join("kopf"), include_str!("../../bench/peers/kopf/requirements.txt"))?;
     Ok(programs.join("python3"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
+    use super::*;
+
+    #[test]
+    fn unknown_goal_is_refused_and_case_does_not_matter() {
+        let parse = |goal: &str| {
+            let command = Args::augment_args(clap::Command::new("bench"));
+            let matches = command.try_get_matches_from(["bench", "--only", goal])?;
+            Args::from_arg_matches(&matches)
+        };
+        assert_eq!(parse("P6").map(|args| args.only).ok(), Some(vec!["P6".to_owned()]));
+        assert!(parse("p66").is_err_and(|error| error.to_string().contains("languages")));
+    }
 }
