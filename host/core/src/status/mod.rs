@@ -33,16 +33,14 @@ pub fn next(parent: &Object, part: Option<&Map>, outcome: &Outcome, shape: Statu
         }
     }
     if shape.conditions {
-        let mut wanted = merge(base, part.is_some(), outcome, parent.generation);
-        next.insert("conditions", stamp(wanted.clone(), &observed, now));
-        if outcome.blocked.is_none() && is_true(&observed, parent_condition::DELETIONS_BLOCKED) {
-            let is_removed = parent.managed.owns_status_field_outside(&next);
-            if !is_removed {
-                // Nobody owns an item of an atomic list, and the item may be another manager's: it says that the block is over.
-                let (kind, reason) = (parent_condition::DELETIONS_BLOCKED, ParentReason::Succeeded.as_str());
-                wanted.push(condition(kind, "False", reason, NO_LONGER_BLOCKED, parent.generation));
-                next.insert("conditions", stamp(wanted, &observed, now));
-            }
+        let conditions = || merge(base, part.is_some(), outcome, parent.generation);
+        next.insert("conditions", stamp(conditions(), &observed, now));
+        let is_over = outcome.blocked.is_none() && is_true(&observed, parent_condition::DELETIONS_BLOCKED);
+        if is_over && !parent.managed.owns_status_field_outside(&next) {
+            // The next write does not remove the condition: the list is atomic, or another manager owns the item.
+            let (kind, reason) = (parent_condition::DELETIONS_BLOCKED, ParentReason::Succeeded.as_str());
+            let over = condition(kind, "False", reason, NO_LONGER_BLOCKED, parent.generation);
+            next.insert("conditions", stamp([conditions(), vec![over]].concat(), &observed, now));
         }
     }
     (!shows(&observed, &next) || parent.managed.owns_status_field_outside(&next)).then_some(next)
