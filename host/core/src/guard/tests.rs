@@ -8,7 +8,8 @@ use crate::desired::Desired;
 use crate::fixtures::{created, object, parent_ref, parent_with, pod, status_after, validate};
 use crate::ids::{Gvk, ObjectKey, Uid};
 use crate::outcome::{Outcome, Problem, SuspendedBy};
-use crate::plan::plan;
+use crate::parent::ParentRef;
+use crate::plan::{ChildId, plan};
 use crate::snapshot::Snapshot;
 
 const SHAPE: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };
