@@ -65,6 +65,8 @@ pub struct Amounts {
     pub idle: Duration,
     /// The number of converged parents that are reconciled again.
     pub settled: usize,
+    /// Minutes of churn.
+    pub churn_minutes: usize,
     /// The number of parents that one to three hosts share.
     pub shared: usize,
     /// The numbers of parents at which memory is measured.
@@ -94,6 +96,7 @@ impl Amounts {
             changes: 200,
             idle: Duration::from_secs(15),
             settled: 2000,
+            churn_minutes: 15,
             shared: 2000,
             sizes: [500, 1000, 4000],
             plugins: 10,
@@ -115,6 +118,7 @@ impl Amounts {
             changes: 400,
             idle: Duration::from_secs(30),
             settled: 10_000,
+            churn_minutes: 60,
             shared: 5000,
             sizes: [1000, 5000, 20_000],
             plugins: 100,

@@ -1,5 +1,6 @@
 //! Turns figures into the table for readers and the JSON for scripts.
 
+mod churn;
 mod goals;
 mod languages;
 
@@ -8,6 +9,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
+use crate::churn::Churn;
 use crate::contestant::Contestant;
 use crate::failover::Failover;
 use crate::languages::Language;
@@ -36,6 +38,8 @@ pub struct Figures {
     pub starts: Option<Starts>,
     /// P12.
     pub failover: Option<Failover>,
+    /// The memory under churn.
+    pub churn: Option<Churn>,
     /// For each round, the turn of each number of hosts that share the parents.
     pub shards: Vec<BTreeMap<usize, Turn>>,
     /// The same plugins in several languages.
@@ -82,6 +86,9 @@ impl Figures {
                 }),
             );
         }
+        if let Some(churn) = &self.churn {
+            all.insert("churn".to_owned(), churn::json(churn));
+        }
         if !self.shards.is_empty() {
             all.insert("shards".to_owned(), self.shards_json());
         }
@@ -121,6 +128,9 @@ impl Figures {
         }
         self.scale_table(&mut text);
         self.hostile_table(&mut text);
+        if let Some(churn) = &self.churn {
+            churn::table(churn, &mut text);
+        }
         self.shards_table(&mut text);
         languages::table(&self.languages, &mut text);
         for note in &self.notes {
