@@ -28,6 +28,7 @@ pub mod line;
 pub mod managed;
 pub mod mark;
 pub mod masking;
+pub mod name_rule;
 pub mod names;
 pub mod next_step;
 pub mod object;

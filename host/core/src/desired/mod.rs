@@ -12,8 +12,9 @@ use hashbrown::HashSet;
 use crate::contract::{Limits, Response, UpdateStrategy};
 use crate::digest::Digest;
 use crate::grant::Withheld;
-use crate::ids::{Gvk, ObjectKey, Uid, is_dns_subdomain};
+use crate::ids::{Gvk, ObjectKey, Uid};
 use crate::json::{self, Malformed, Map, Value};
+use crate::name_rule::NameRule;
 use crate::names;
 use crate::order::install_rank;
 use crate::parent::ParentRef;
@@ -361,10 +362,11 @@ fn validate_child(
         let problem = "metadata.generateName asks for another name at every reconcile; give the child a metadata.name";
         return Err(not_an_object(problem));
     }
-    if !is_dns_subdomain(name) {
-        return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name (RFC 1123)")));
-    }
     let grant = grants.of(api_version, kind).ok_or_else(|| grants.rejection(name, api_version, kind))?;
+    let rule = NameRule::of(&grant.kind);
+    if !rule.accepts(name) {
+        return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name: that of a {kind} is {rule}")));
+    }
     let namespace = match meta.get("namespace") {
         None | Some(Value::Null) => None,
         Some(Value::String(namespace)) if namespace.is_empty() => None,
