@@ -180,7 +180,9 @@ async fn resolve(
     account: &Account,
 ) -> Result<Resolved, Problem> {
     let (descriptor, host_namespace) = (component.descriptor(), account.host_namespace());
-    let parent = parent::resolve(plugins, name, declared, Install::by(&plugin.spec, component.digest())).await?;
+    let parent =
+        parent::resolve(plugins, (name, plugin), (declared, descriptor), Install::by(&plugin.spec, component.digest()))
+            .await?;
     // The CRD may have been installed just now: a component for an older storage version must not stay live, even if
     // this component fails.
     plugins.withdraw(name, &parent.kind);

@@ -101,6 +101,8 @@ impl Grants {
                 Withheld::MustBeNamed => "MustBeNamed",
                 Withheld::OutOfScope => "OutOfScope",
                 Withheld::NotReadable => "NotReadable",
+                Withheld::ParentMustBeNamed => "ParentMustBeNamed",
+                Withheld::FinalizerMustBeNamed => "FinalizerMustBeNamed",
             });
         }
     }
