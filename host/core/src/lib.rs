@@ -8,6 +8,7 @@ pub mod bucket;
 pub mod budget;
 pub mod claim;
 pub mod conditions;
+pub mod config;
 pub mod contract;
 pub mod declared_parent;
 pub mod descriptor;
