@@ -170,6 +170,14 @@ pub struct DesiredChild {
     pub force_ownership: bool,
 }
 
+impl DesiredChild {
+    /// Whether Kubernetes deletes the child some time after it has finished.
+    pub fn expires(&self) -> bool {
+        let ttl = || self.body.get("spec").and_then(|spec| spec.at(&["ttlSecondsAfterFinished"]));
+        self.kind.is("batch/v1", "Job") && ttl().is_some_and(|ttl| !matches!(ttl, Value::Null))
+    }
+}
+
 /// Why a response is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseRejection {

@@ -348,3 +348,19 @@ fn name_is_checked_by_the_rule_of_the_childs_kind() {
         assert!(refused.contains("is not a valid name: that of a"), "{refused}");
     }
 }
+
+#[test]
+fn job_with_a_time_to_live_expires() {
+    let job = |spec: Value| {
+        let body = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec});
+        let grants = grants_of("batch/v1", "Job");
+        let desired = super::validate(&response(&[body]), &parent_ref(), &grants, &Limits::default()).expect("valid");
+        desired.children[0].expires()
+    };
+    assert!(job(json!({"ttlSecondsAfterFinished": 0})));
+    assert!(!job(json!({"ttlSecondsAfterFinished": null})) && !job(json!({})));
+    assert!(
+        !validate(&[with(|pod| pod["spec"]["ttlSecondsAfterFinished"] = json!(1))]).expect("valid").children[0]
+            .expires()
+    );
+}
