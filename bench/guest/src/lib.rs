@@ -8,6 +8,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{CustomResource, Descriptor, Failure, Reconciler, Request, Response, json, kinds::ConfigMap};
 
+/// The Plugin's `spec.config`.
+#[derive(Debug, JsonSchema)]
+pub struct LoadConfig {
+    /// A number without a meaning: a change of it makes the host call the plugin for every parent.
+    pub round: Option<u32>,
+}
+
 /// Work for an operator.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct LoadSpec {
@@ -45,6 +52,7 @@ impl Reconciler for Load {
         Descriptor::new("load", env!("CARGO_PKG_VERSION"), kind)
             .description("Runs as many ConfigMaps as asked for, to be measured at it")
             .child::<ConfigMap>()
+            .config::<LoadConfig>()
             .resync(Duration::from_mins(60))
     }
 

@@ -7,8 +7,8 @@ use kube::CustomResourceExt;
 use windlass_core::ids::Gvk;
 
 pub use plugin::{
-    ConfigMapSource, ConfiguredSource, DeletionPolicy, LimitsSpec, OciSource, Plugin, PluginRollout, PluginSpec,
-    PluginStatus, SecretRef, Verify, positive,
+    ChildRef, ConfigMapSource, ConfiguredSource, DeletionPolicy, GrantsSpec, KindRef, LimitsSpec, OciSource, Plugin,
+    PluginRollout, PluginSpec, PluginStatus, RelatedRef, SecretRef, Verify, positive,
 };
 pub use quantity::ByteQuantity;
 

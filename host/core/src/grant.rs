@@ -1,5 +1,5 @@
-//! Decides which of the kinds that a component declares may be children or related objects, from `spec.grants` of its
-//! Plugin. `windlass push` generates RBAC for the same kinds.
+//! Decides which of the kinds that a component declares may be its parents, children or related objects, from
+//! `spec.grants` of its Plugin. `windlass push` generates RBAC for the same kinds.
 
 use std::sync::Arc;
 
@@ -12,10 +12,12 @@ const OWN_GROUP: &str = "windlass.dev";
 /// `spec.grants` of a Plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpecGrants {
+    /// The existing kind that the plugin may reconcile although it is sensitive, or although its objects get a finalizer.
+    pub parent: Option<Gvk>,
     /// All kinds that the plugin may own; `None` grants the kinds in its descriptor.
     pub children: Option<Vec<ChildGrant>>,
-    /// The kinds that the plugin may read outside its parent's namespace.
-    pub related: Vec<RelatedGrant>,
+    /// The kinds that the plugin may read outside its parent's namespace; `None` grants none.
+    pub related: Option<Vec<RelatedGrant>>,
 }
 
 /// A granted kind of children, and its restrictions.
@@ -55,9 +57,36 @@ pub enum Withheld {
     /// The kind is cluster-scoped, and the Plugin does not name it.
     #[error("is cluster-scoped, and read only if spec.grants.related names it")]
     NotReadable,
+    /// The parent kind exists without the component, and is sensitive.
+    #[error(
+        "is reconciled only if spec.grants.parent names it, because the plugin reads every object of the kind, and the kind \
+         holds credentials, can extend permissions or is cluster-scoped"
+    )]
+    ParentMustBeNamed,
+    /// The component would set a finalizer on objects of a kind that exists without it.
+    #[error(
+        "is reconciled with a finalizer only if spec.grants.parent names it, because a finalizer lets the plugin block the \
+         deletion of every object of the kind"
+    )]
+    FinalizerMustBeNamed,
 }
 
 impl SpecGrants {
+    /// Checks that the plugin may reconcile an existing kind, whose CRD the component does not carry.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn may_reconcile(&self, kind: &Gvk, namespaced: bool, finalizes: bool) -> Result<(), Withheld> {
+        let is_secret = (&*kind.group, &*kind.kind) == ("", "Secret");
+        let is_sensitive = !namespaced || is_secret || must_be_named(kind);
+        match &self.parent {
+            Some(named) if named == kind => Ok(()),
+            _ if is_sensitive => Err(Withheld::ParentMustBeNamed),
+            _ if finalizes => Err(Withheld::FinalizerMustBeNamed),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that the plugin may own children of a kind in its descriptor.
     ///
     /// # Errors
@@ -81,7 +110,7 @@ impl SpecGrants {
     /// # Errors
     /// The kind may not be read: it is cluster-scoped, and the Plugin does not name it.
     pub fn may_read(&self, kind: &Gvk, namespaced: bool) -> Result<ReadGrant, Withheld> {
-        let named = self.related.iter().find(|named| named.kind == *kind);
+        let named = self.related.iter().flatten().find(|named| named.kind == *kind);
         if !namespaced && named.is_none() {
             return Err(Withheld::NotReadable);
         }
@@ -207,9 +236,37 @@ mod tests {
         assert!(!may_be_parent(&kind("Plugin.v1alpha1.windlass.dev")) && may_be_parent(&kind("Namespace.v1")));
     }
 
+    #[test]
+    fn existing_parent_kind_that_is_sensitive_or_gets_a_finalizer_must_be_granted_by_name() {
+        let named = |text: &str| SpecGrants { parent: Some(kind(text)), ..SpecGrants::default() };
+        let any = SpecGrants::default();
+        for (text, namespaced) in [
+            ("Secret.v1", true),
+            ("Role.v1.rbac.authorization.k8s.io", true),
+            ("Lease.v1.coordination.k8s.io", true),
+            ("Namespace.v1", false),
+            ("CustomResourceDefinition.v1.apiextensions.k8s.io", false),
+            ("ClusterIssuer.v1.cert-manager.io", false),
+        ] {
+            for finalizes in [false, true] {
+                let refused = any.may_reconcile(&kind(text), namespaced, finalizes);
+                assert_eq!(refused, Err(Withheld::ParentMustBeNamed), "{text}");
+                assert_eq!(named("Pod.v1").may_reconcile(&kind(text), namespaced, finalizes), refused, "{text}");
+                assert_eq!(named(text).may_reconcile(&kind(text), namespaced, finalizes), Ok(()), "{text}");
+            }
+        }
+        for text in ["Pod.v1", "ConfigMap.v1", "Deployment.v1.apps", "Secret.v1.example.org"] {
+            assert_eq!(any.may_reconcile(&kind(text), true, false), Ok(()), "{text}");
+            assert_eq!(any.may_reconcile(&kind(text), true, true), Err(Withheld::FinalizerMustBeNamed), "{text}");
+            assert_eq!(named(text).may_reconcile(&kind(text), true, true), Ok(()), "{text}");
+        }
+        // A child kind that is granted is no parent kind that is granted.
+        assert!(children(&["Secret.v1"]).may_reconcile(&kind("Secret.v1"), true, false).is_err());
+    }
+
     fn beyond(text: &str, namespace: Option<&str>) -> SpecGrants {
         let namespaces = namespace.map(|name| [Arc::from(name)].into());
-        SpecGrants { related: vec![RelatedGrant { kind: kind(text), namespaces }], ..SpecGrants::default() }
+        SpecGrants { related: Some(vec![RelatedGrant { kind: kind(text), namespaces }]), ..SpecGrants::default() }
     }
 
     fn grant(text: &str, namespaced: bool, beside: Option<&str>) -> ReadGrant {

@@ -190,13 +190,14 @@ impl fmt::Debug for Uid {
     }
 }
 
-/// Returns true if some kind accepts this name, and the name is one segment of a URL's path and one word in a log. RBAC
-/// kinds accept more names (`apimachinery`'s `ValidatePathSegmentName`), for example with spaces; the host does not.
+/// Returns true if some kind accepts this name, and the name is one segment of a URL's path (RFC 3986, without percent
+/// encoding) and one word in a log. RBAC kinds accept more names (`apimachinery`'s `ValidatePathSegmentName`), for example
+/// with spaces; the host does not.
 pub fn is_object_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 253
         && !matches!(text, "." | "..")
-        && text.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '/' | '%' | '?' | '#'))
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte))
 }
 
 /// Returns true for a DNS label that Kubernetes accepts as a name (RFC 1123: at most 63 characters).

@@ -29,7 +29,6 @@ mod render;
 mod repeat;
 mod replay;
 mod run;
-mod schema;
 mod secrets;
 mod test;
 mod uninstall;

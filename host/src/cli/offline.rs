@@ -18,10 +18,9 @@ use windlass_core::object::Object;
 use windlass_core::parent::ParentRef;
 use windlass_core::related::{Need, Needs, Next, ReadGrant, ReadGrants, ReadProblem, Rounds};
 use windlass_core::reserved::HostNamespace;
+use windlass_core::schema::structural as schema;
 use windlass_core::snapshot::{Served, Snapshot};
 use windlass_sandbox::Component;
-
-use super::schema;
 
 /// A component, and what is known of its parents without a cluster.
 pub struct Offline {
@@ -102,6 +101,14 @@ impl Offline {
     /// The schema of the parent kind, if the component carries its CRD.
     pub fn schema(&self) -> Option<&Value> {
         self.declared.crd().and_then(|crd| schema::of_definition(crd.json()))
+    }
+
+    /// Checks a Plugin's `spec.config` as the host does.
+    ///
+    /// # Errors
+    /// If it does not fit the schema that the component declares; the message has the paths.
+    pub fn check_config(&self, config: Option<&[u8]>) -> anyhow::Result<()> {
+        windlass_core::config::check(self.descriptor().config_schema.as_deref(), config).map_err(anyhow::Error::msg)
     }
 
     /// Whether the parents have a namespace.

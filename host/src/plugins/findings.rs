@@ -14,9 +14,9 @@ use crate::live::{Live, StatusWriter};
 #[derive(Debug, Clone)]
 pub struct Findings {
     /// Kinds of children that the component requests and the Plugin does not grant.
-    pub not_granted: Vec<String>,
+    pub not_granted: Withheld,
     /// Kinds of related objects that the component requests and the Plugin does not grant.
-    pub not_readable: Vec<String>,
+    pub not_readable: Withheld,
     /// Permissions that the Plugin's ServiceAccount lacks, if any.
     pub lacking: Option<Lacking>,
     /// Message about stalled watches of kinds that the parents require, if any.
@@ -36,13 +36,28 @@ pub struct Findings {
     pub conditions_kept: bool,
 }
 
+/// Kinds that the component requests and the Plugin does not grant.
+#[derive(Debug, Clone, Default)]
+pub struct Withheld {
+    /// The kinds.
+    pub kinds: Vec<String>,
+    /// Whether the Plugin lists other kinds in the same field: then these were left out by a user.
+    pub is_chosen: bool,
+}
+
 impl Findings {
     pub(super) fn of(live: &Live, plugin: &Plugin, capped: Vec<Capped>, lacking: Option<Lacking>) -> Self {
         let descriptor = live.component.descriptor();
         let not_readable = descriptor.related.iter().filter(|kind| !live.reads.grants.holds(kind));
         Self {
-            not_granted: grants::withheld(descriptor, plugin).iter().map(ToString::to_string).collect(),
-            not_readable: not_readable.map(ToString::to_string).collect(),
+            not_granted: Withheld {
+                kinds: grants::withheld(descriptor, plugin).iter().map(ToString::to_string).collect(),
+                is_chosen: plugin.spec.grants.children.is_some(),
+            },
+            not_readable: Withheld {
+                kinds: not_readable.map(ToString::to_string).collect(),
+                is_chosen: plugin.spec.grants.related.is_some(),
+            },
             lacking,
             stalled: None,
             capped,

@@ -9,7 +9,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use parking_lot::Mutex;
 use windlass_api::{Plugin, PluginRollout};
 use windlass_core::budget::Budget;
-use windlass_core::contract::{Descriptor, Limits, LoadFailure};
+use windlass_core::config;
+use windlass_core::contract::{Descriptor, Json, Limits, LoadFailure};
 use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::digest::Digest;
 use windlass_core::guard::RolloutRecord;
@@ -158,13 +159,24 @@ async fn check(
     descriptor: &Descriptor,
 ) -> Result<Checked, Problem> {
     let (limits, capped) = plugins.caps.clamp(&plugin.spec.limits.resolve().map_err(invalid)?);
+    let config = config_of(plugin).map_err(|error| invalid(format!("spec.config: {error}")))?;
+    check_config(descriptor.config_schema.clone(), config.clone()).await?;
     Ok(Checked {
         limits,
         capped,
         settings: Settings::of(plugin, descriptor).map_err(invalid)?,
-        config: config_of(plugin).map_err(|error| invalid(format!("spec.config: {error}")))?,
+        config,
         account: plugins.accounts.of(name, plugin.spec.service_account_name.as_deref()).await?,
     })
+}
+
+/// Checks `spec.config` against the component's schema. Runs outside the runtime's threads: the component chose the schema,
+/// and with it the time that the check takes.
+async fn check_config(schema: Option<Json>, config: Option<Arc<[u8]>>) -> Result<(), Problem> {
+    tokio::task::spawn_blocking(move || config::check(schema.as_deref(), config.as_deref()))
+        .await
+        .map_err(|error| Problem::new(Step::Granted, PluginReason::CompileInterrupted, error.to_string()))?
+        .map_err(invalid)
 }
 
 fn invalid(message: String) -> Problem {
@@ -180,7 +192,9 @@ async fn resolve(
     account: &Account,
 ) -> Result<Resolved, Problem> {
     let (descriptor, host_namespace) = (component.descriptor(), account.host_namespace());
-    let parent = parent::resolve(plugins, name, declared, Install::by(&plugin.spec, component.digest())).await?;
+    let parent =
+        parent::resolve(plugins, (name, plugin), (declared, descriptor), Install::by(&plugin.spec, component.digest()))
+            .await?;
     // The CRD may have been installed just now: a component for an older storage version must not stay live, even if
     // this component fails.
     plugins.withdraw(name, &parent.kind);

@@ -142,6 +142,7 @@ impl Plugins {
     async fn bring_up(&self, name: &PluginName, object: &Arc<Object>) -> Requeue {
         let result = match parse(object) {
             Ok(plugin) => {
+                self.revoke(name, &plugin);
                 self.adjust(name, &plugin);
                 match self.load(name, object, &plugin).await {
                     Err(problem) => self.keep_or_restore(name, object, &plugin, &problem).await.and(Err(problem)),

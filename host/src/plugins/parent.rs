@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kube::discovery::Scope;
+use windlass_api::Plugin;
 use windlass_core::contract::Descriptor;
 use windlass_core::declared_parent::DeclaredParent;
-use windlass_core::grant::may_be_parent;
+use windlass_core::grant::{Withheld, may_be_parent};
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::observed_status::StatusShape;
 use windlass_core::reason::PluginReason;
@@ -18,17 +19,35 @@ use super::shared::Plugins;
 use crate::cluster::discovery::{Discovery, is_missing};
 use crate::live::CrdOwner;
 
-/// Finds the parent kind. If the component carries its CRD and `spec.installCRD` is set, installs the CRD first.
+/// Finds the parent kind. If the component carries its CRD and `spec.installCRD` is set, installs the CRD first; an existing
+/// kind must be granted if it is sensitive, or if its objects get a finalizer.
 pub(super) async fn resolve(
     plugins: &Plugins,
-    plugin: &PluginName,
-    declared: &DeclaredParent,
+    (name, plugin): (&PluginName, &Plugin),
+    (declared, descriptor): (&DeclaredParent, &Descriptor),
     install: Install,
 ) -> Result<ParentKind, Problem> {
     match declared {
-        DeclaredParent::Own(carried) => crd::resolve(&plugins.client, plugin, carried, install).await,
-        DeclaredParent::Existing { kind, selector } => existing(&plugins.discovery, kind, selector.as_deref()).await,
+        DeclaredParent::Own(carried) => crd::resolve(&plugins.client, name, carried, install).await,
+        DeclaredParent::Existing { kind, selector } => {
+            let parent = existing(&plugins.discovery, kind, selector.as_deref()).await?;
+            let grants = plugin.spec.spec_grants();
+            grants
+                .may_reconcile(kind, parent.namespaced, descriptor.finalizes)
+                .map_err(|why| not_granted(kind, why))?;
+            Ok(parent)
+        }
     }
+}
+
+/// The problem of a parent kind that the Plugin does not grant.
+fn not_granted(kind: &Gvk, why: Withheld) -> Problem {
+    let message = format!(
+        "the component reconciles {kind}, which {why}. If the plugin may do that, set spec.grants.parent to apiVersion {}, kind {}",
+        kind.api_version(),
+        kind.kind
+    );
+    Problem { is_revoked: true, ..Problem::lasting(Step::Granted, PluginReason::NotGranted, message) }
 }
 
 /// The groups of all kinds of a component: a missing CRD is of one of these groups.

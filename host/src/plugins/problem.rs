@@ -43,6 +43,8 @@ pub struct Problem {
     /// The storage version of the parent kind, if the component is written for another version: a live component for
     /// that other version must be unpublished, too.
     pub stored_as: Option<Box<Gvk>>,
+    /// Whether the Plugin does not grant the component's parent kind.
+    pub is_revoked: bool,
     /// When to try again.
     pub requeue: Requeue,
 }
@@ -57,6 +59,7 @@ impl Problem {
             message: bounded(one_line(&message.into()).into_owned()),
             candidate: None,
             stored_as: None,
+            is_revoked: false,
             requeue: if reason == PluginReason::ApiError { UNAVAILABLE } else { BACKOFF },
         }
     }
@@ -76,9 +79,10 @@ impl Problem {
         self.reason == PluginReason::Progressing
     }
 
-    /// Whether the Plugin lost its parent kind, to another Plugin or because it is stored in another version.
+    /// Whether the Plugin lost its parent kind: to another Plugin, because it is stored in another version, or because a user
+    /// does not grant it.
     pub(super) fn is_about_kind(&self) -> bool {
-        self.reason == PluginReason::ParentKindTaken || self.stored_as.is_some()
+        self.reason == PluginReason::ParentKindTaken || self.stored_as.is_some() || self.is_revoked
     }
 
     pub(super) fn of(self, candidate: Digest) -> Self {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use windlass_api::Plugin;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::object::Object;
 
@@ -110,6 +111,19 @@ impl Plugins {
         };
         if self.registry.get(name).is_some_and(is_another) {
             tracing::warn!(plugin = %name, %stored, "no longer live: its kind is stored in another version");
+            self.retract(name);
+        }
+    }
+
+    /// Unpublishes the live component if its Plugin no longer grants its parent kind: it must see no further object of it.
+    pub(super) fn revoke(&self, name: &PluginName, plugin: &Plugin) {
+        let is_revoked = |live: Arc<Live>| {
+            let (kind, is_namespaced) = (&live.parents.id.kind, live.unselected.parents_are_namespaced());
+            let grants = plugin.spec.spec_grants();
+            !live.owns_kind() && grants.may_reconcile(kind, is_namespaced, live.finalizes).is_err()
+        };
+        if self.registry.get(name).is_some_and(is_revoked) {
+            tracing::warn!(plugin = %name, "no longer live: the Plugin does not grant the parent kind any more");
             self.retract(name);
         }
     }

@@ -43,6 +43,8 @@ pub(super) enum Effect {
 pub(super) struct Done {
     pub effect: Effect,
     pub child: ChildId,
+    /// Whether Kubernetes deletes the child once it has finished.
+    pub expires: bool,
     pub written: Option<Written>,
 }
 
@@ -74,9 +76,12 @@ pub(super) type WriteResult = Result<(Effect, Option<Written>), Failed>;
 
 impl Applied {
     pub(super) fn add(&mut self, done: Done) {
-        let Done { effect, child, written } = done;
+        let Done { effect, child, expires, written } = done;
         self.written.extend(written);
         let changes = &mut self.changes;
+        if expires && effect == Effect::Created {
+            changes.expiring.push(child.clone());
+        }
         match effect {
             Effect::Created => changes.created.push(child),
             Effect::Updated => changes.updated.push(child),
@@ -103,7 +108,7 @@ pub(super) fn id(child: &DesiredChild) -> ChildId {
 /// The result of a write, with its child.
 pub(super) fn named(child: &DesiredChild, outcome: WriteResult) -> Result<Done, (ChildId, Failed)> {
     match outcome {
-        Ok((effect, written)) => Ok(Done { effect, child: id(child), written }),
+        Ok((effect, written)) => Ok(Done { effect, child: id(child), expires: child.expires(), written }),
         Err(failed) => Err((id(child), failed)),
     }
 }

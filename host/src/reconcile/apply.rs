@@ -274,10 +274,10 @@ impl Applier {
             Err(problem) => return Err((child, problem.into())),
         };
         match self.send(live, "delete", &child, request).await {
-            Ok(ack) => Ok(Done { effect, child, written: Some(ack.deleted(delete)) }),
+            Ok(ack) => Ok(Done { effect, child, expires: false, written: Some(ack.deleted(delete)) }),
             Err(error) if not_found(&error) => {
                 let written = Written::Gone { child: delete.child, uid: delete.uid };
-                Ok(Done { effect: Effect::Nothing, child, written: Some(written) })
+                Ok(Done { effect: Effect::Nothing, child, expires: false, written: Some(written) })
             }
             Err(error) => {
                 let failed = Failed::of(&error, Subject::Child(child.clone()));

@@ -118,3 +118,49 @@ fn every_reason_of_a_condition_has_a_section_in_troubleshooting() {
         }
     }
 }
+
+/// The text of a file of the repository.
+fn file(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The version of a crate in Cargo.lock.
+fn locked(name: &str) -> String {
+    let lock = file("Cargo.lock");
+    let (_, entry) = lock.split_once(&format!("name = \"{name}\"\nversion = \"")).expect("a locked crate");
+    entry.split_once('"').expect("a version").0.to_owned()
+}
+
+/// What SECURITY.md promises about wasmtime is true of the requirement, the locked version and the scheduled workflow.
+#[test]
+fn wasmtime_is_of_the_series_that_the_security_policy_names_and_is_checked_every_day() {
+    let policy = file("SECURITY.md");
+    let (_, series) = policy.split_once("from its long-term support series ").expect("the series");
+    let series = series.split_once('.').expect("the end of the sentence").0;
+    let manifest = file("Cargo.toml");
+    for name in ["wasmtime", "wasmtime-wasi"] {
+        let requirement = manifest.lines().find(|line| line.starts_with(&format!("{name} = "))).expect("a requirement");
+        // A caret requirement: a patch release needs no change of the manifest, and another series does.
+        assert!(requirement.contains(&format!("version = \"{series}.")), "{requirement}");
+        assert!(locked(name).starts_with(&format!("{series}.")), "{name} {}", locked(name));
+    }
+    assert_eq!(locked("wasmtime"), locked("wasmtime-wasi"));
+    let (_, listed) = policy.split_once("This version contains wasmtime ").expect("the version");
+    assert!(
+        listed.starts_with(&format!("{}. ", locked("wasmtime"))),
+        "SECURITY.md lists the advisories of another version"
+    );
+
+    let workflow = file(".github/workflows/advisories.yaml");
+    for part in ["schedule:", "cargo deny", "wasmtime-is-newest", "issues: write", "gh issue create"] {
+        assert!(workflow.contains(part), "the workflow lacks {part}");
+    }
+    let uses = workflow.lines().filter_map(|line| line.trim().strip_prefix("- uses: "));
+    for action in uses {
+        let (_, version) = action.split_once('@').expect("a version");
+        let commit: String = version.chars().take_while(char::is_ascii_hexdigit).collect();
+        assert_eq!(commit.len(), 40, "{action} is not pinned by a commit");
+    }
+    // The script asks for releases that Cargo.toml allows, and for no change.
+    assert!(file(".github/scripts/wasmtime-is-newest").contains("cargo update --dry-run"));
+}

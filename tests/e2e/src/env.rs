@@ -257,6 +257,13 @@ impl Env {
         self.windlass(&all);
     }
 
+    /// Pushes a component of this repository's plugins and guests as [`Env::push`] does, with the grant of its parent kind if
+    /// that is an existing one: all of them that decorate add children to Namespaces.
+    pub fn push_granted(&self, component: &Path, name: &str) {
+        let decorates = ["namespaceguard", "decorator", "decorator-finalizes"].contains(&name);
+        self.push(component, name, if decorates { &["--grant", "Namespace"] } else { &[] });
+    }
+
     /// Waits until a component is live, and returns the digest in the Plugin's status.
     #[track_caller]
     pub fn wait_live(&self, name: &str, component: &Path) -> String {

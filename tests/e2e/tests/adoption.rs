@@ -22,7 +22,7 @@ fn r05_two_plugins_on_one_built_in_kind_leave_each_others_children_alone() {
     let env = Env::start();
     let _host = env.start_host();
     let decorator = guest("puppets/decorator");
-    env.push(&decorator, "first", &[]);
+    env.push(&decorator, "first", &["--grant", "Namespace"]);
     env.wait_live("first", &decorator);
     let ns = env.namespace("shared");
     env.kubectl(&["label", "namespace", ns.name(), "puppets.example/decorate=true"]);
@@ -31,7 +31,7 @@ fn r05_two_plugins_on_one_built_in_kind_leave_each_others_children_alone() {
 
     // The second Plugin returns a child of the same name for the same parent.
     let mark = env.mark();
-    env.push(&decorator, "second", &[]);
+    env.push(&decorator, "second", &["--grant", "Namespace"]);
     env.wait_live("second", &decorator);
     let second = env.wait_plugin("second", |plugin| plugin["status"]["failing"] == 1);
     assert_eq!(text(&second, "/status/lastFailure/reason"), "Conflict", "{second:#}");

@@ -390,7 +390,8 @@ fn secret_of_another_namespace_is_delivered_only_with_both_a_grant_and_rbac() {
 }
 
 /// A user who may write the component's ConfigMap chooses the component, but not which objects it may read: a new component
-/// whose parents are Secrets gets only those that the ServiceAccount may read.
+/// whose parents are Secrets gets none, unless the Plugin grants the kind; and then only those that the ServiceAccount may
+/// read.
 #[test]
 fn component_whose_parents_are_secrets_gets_none_that_its_service_account_may_not_read() {
     let (env, host) = stage(&["mole"]);
@@ -404,9 +405,23 @@ fn component_whose_parents_are_secrets_gets_none_that_its_service_account_may_no
     let turned = guest("spies/mole-turned");
     let turned = turned.to_string_lossy();
     let inspected = env.windlass(&["inspect", &turned]);
-    env.windlass(&["push", &turned, "--name", "mole", "--no-wait"]);
+    let refused = env.try_windlass(&["push", &turned, "--name", "mole", "--no-wait"]).expect_err("Secrets as parents");
+    assert!(refused.contains("nothing was written") && refused.contains("--grant Secret"), "{refused}");
+    let printed = env.windlass(&["push", &turned, "--name", "mole", "--dry-run=client", "-o", "json"]);
+    let printed: Value = serde_json::from_str(&printed).expect("JSON");
+    let is_map = |object: &&Value| object["kind"] == "ConfigMap";
+    let maps = printed["items"].as_array().into_iter().flatten().filter(is_map);
+    maps.for_each(|map| env.apply_as("windlass-push", &map.to_string()));
+    let granted = |plugin: &Value| condition(plugin, "Granted");
+    let plugin =
+        env.wait_plugin("mole", |plugin| granted(plugin).message.contains("Secret.v1, which is reconciled only if"));
+    assert!(granted(&plugin).is_false("NotGranted") && condition(&plugin, "Available").is_true(), "{plugin:#}");
+    assert_kept(&env, &host, mark);
+
+    env.patch_plugin("mole", &json!({ "grants": { "parent": { "apiVersion": "v1", "kind": "Secret" } } }));
     let is = |plugin: &Value, field: &str| plugin["status"][field].as_str().is_some_and(|is| inspected.contains(is));
-    let plugin = env.wait_plugin("mole", |plugin| is(plugin, "activeDigest") || is(plugin, "candidateDigest"));
+    let plugin =
+        env.wait_plugin("mole", |plugin| is(plugin, "activeDigest") || granted(plugin).message.contains(account));
     assert!(!is(&plugin, "activeDigest"), "live, though {account} may not list Secrets: {}", plugin["status"]);
     assert!(condition(&plugin, "Granted").message.contains(account), "{plugin:#}");
     assert_kept(&env, &host, mark);

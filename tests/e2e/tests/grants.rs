@@ -64,7 +64,7 @@ fn children_of_a_kind_that_loses_its_grant_are_left_alone_and_readopted_with_a_n
 
     let mark = env.mark();
     env.patch_plugin("puppet", &json!({ "grants": { "children": [{ "apiVersion": "v1", "kind": "ConfigMap" }] } }));
-    let plugin = wait_secrets_left(&env, "NotGranted");
+    let plugin = wait_secrets_left(&env, "ChildrenLeft");
     let message = condition(&plugin, "Granted").message;
     assert!(
         message.contains("Secret.v1, Deployment.v1.apps, Pod.v1, Service.v1, which spec.grants.children does not"),
@@ -87,7 +87,7 @@ fn children_of_a_kind_that_loses_its_grant_are_left_alone_and_readopted_with_a_n
     assert!(host.terminate().success());
     let _host = env.start_host();
     env.patch_plugin("puppet", &json!({ "resync": "9m" }));
-    wait_secrets_left(&env, "NotGranted");
+    wait_secrets_left(&env, "ChildrenLeft");
     puppet.apply(&children("4"));
     puppet.wait_reason("ResponseRejected");
     assert_eq!(env.host_requests(mark).attempted_writes().resource("secrets").to_vec(), []);
@@ -234,4 +234,92 @@ fn missing_read_permission_is_reported_in_granted_and_does_not_prevent_activatio
     }
     env.push(&other, "puppet", &[]);
     env.wait_plugin("puppet", |plugin| condition(plugin, "Granted").is_true());
+}
+
+#[test]
+fn existing_parent_kind_is_reconciled_only_while_the_plugin_grants_it() {
+    let env = Env::start();
+    let _host = env.start_host();
+    let decorator = guest("puppets/decorator");
+    let file = decorator.to_string_lossy().into_owned();
+    let refused = env.try_windlass(&["push", &file, "--name", "decorator", "--create-rbac"]).expect_err("no grant");
+    assert!(
+        refused.contains("push again with --grant Namespace") && refused.contains("nothing was written"),
+        "{refused}"
+    );
+    assert!(env.get("plugins.windlass.dev", "", "decorator").is_none());
+    assert!(env.get("clusterroles", "", "windlass-plugin-decorator").is_none());
+
+    // Written by hand, such a Plugin is not reconciled either.
+    env.push_granted(&decorator, "decorator");
+    env.wait_live("decorator", &decorator);
+    let ns = env.namespace("decorated");
+    env.kubectl(&["label", "namespace", ns.name(), "puppets.example/decorate=true"]);
+    env.wait_object("networkpolicies", ns.name(), "decoration", |_| true);
+    env.patch_plugin("decorator", &json!({ "grants": null }));
+    let plugin = env.wait_plugin("decorator", |plugin| condition(plugin, "Granted").is_false("NotGranted"));
+    assert!(condition(&plugin, "Granted").message.contains("set spec.grants.parent to apiVersion v1, kind Namespace"));
+    assert!(condition(&plugin, "Available").is_false("NotGranted"), "{plugin:#}");
+    let mark = env.mark();
+    env.kubectl(&["annotate", "namespace", ns.name(), "puppets.example/deny=Egress"]);
+
+    // The host has seen a later change, and wrote nothing.
+    env.patch_plugin("decorator", &json!({ "resync": "9m" }));
+    assert_eq!(env.host_requests(mark).attempted_writes().resource("networkpolicies").to_vec(), []);
+    env.patch_plugin("decorator", &json!({ "grants": { "parent": { "apiVersion": "v1", "kind": "Namespace" } } }));
+    env.wait_live("decorator", &decorator);
+    let changed = |policy: &Value| policy["spec"]["policyTypes"] == json!(["Egress"]);
+    env.wait_object("networkpolicies", ns.name(), "decoration", changed);
+}
+
+#[test]
+fn roles_are_granted_by_a_flag_of_push_and_may_have_any_name_of_rbac() {
+    let env = Env::start();
+    let _host = env.start_host();
+    let puppet = guest("puppets/puppet-rbac");
+    env.push(&puppet, "puppet-rbac", &[]);
+    env.wait_live("puppet-rbac", &puppet);
+    env.wait_plugin("puppet-rbac", |plugin| condition(plugin, "Granted").is_false("NotGranted"));
+
+    env.push(&puppet, "puppet-rbac", &["--grant", "Role", "--grant", "RoleBinding", "--grant", "Namespace"]);
+    let plugin = env.wait_plugin("puppet-rbac", |plugin| condition(plugin, "Granted").is_true());
+    let kinds: Vec<_> =
+        plugin["status"]["childKinds"].as_array().expect("kinds").iter().map(|kind| text(kind, "")).collect();
+    let (role, binding) = ("Role.v1.rbac.authorization.k8s.io", "RoleBinding.v1.rbac.authorization.k8s.io");
+    assert_eq!(kinds, ["ConfigMap.v1", role, binding]);
+
+    // The account may read ConfigMaps itself, so it may write a Role that allows it.
+    let ns = env.namespace("rbac");
+    let parent = ns.puppet_of("RbacPuppet", "web");
+    let object = |verb: &str| {
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "app:reader" },
+            "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": [verb] }],
+        });
+        json!({ "children": [role] })
+    };
+    parent.play(&object("get"));
+    parent.play(&object("create"));
+    let verbs = |role: Value| role["rules"][0]["verbs"].clone();
+    assert_eq!(ns.get("roles", "app:reader").map(verbs), Some(json!(["create"])));
+    parent.play(&json!({ "children": [] }));
+    assert!(ns.get("roles", "app:reader").is_none());
+
+    // A role with a permission that the account lacks is refused, with the API server's text.
+    parent.apply(&object("deletecollection"));
+    parent.wait(|parent| {
+        condition(parent, "Ready").message.contains("is attempting to grant RBAC permissions not currently held")
+    });
+
+    // A push without the flags keeps the grants; a list of the user that leaves kinds out keeps the Plugin Ready.
+    env.push(&env.variant(&puppet, "next"), "puppet-rbac", &[]);
+    env.wait_plugin("puppet-rbac", |plugin| {
+        condition(plugin, "Granted").is_true() && plugin["status"]["childKinds"][1] == *role
+    });
+    env.patch_plugin(
+        "puppet-rbac",
+        &json!({ "grants": { "children": [{ "apiVersion": "v1", "kind": "ConfigMap" }] } }),
+    );
+    let plugin = env.wait_plugin("puppet-rbac", |plugin| condition(plugin, "Granted").message.contains(role));
+    assert!(condition(&plugin, "Granted").is_true() && condition(&plugin, "Ready").is_true(), "{plugin:#}");
 }

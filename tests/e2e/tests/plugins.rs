@@ -541,3 +541,23 @@ fn push_writes_nothing_for_a_user_who_may_not_grant_the_permissions() {
     assert_eq!(env.get("clusterroles", "", "windlass-plugin-echo"), None);
     assert_eq!(env.get("serviceaccounts", SYSTEM_NAMESPACE, "windlass-plugin-echo"), None);
 }
+
+#[test]
+fn config_with_a_typo_is_refused_with_its_path_and_the_live_component_keeps_the_last_config() {
+    let env = Env::start();
+    let _host = env.start_host();
+    let puppet = guest("puppets/puppet");
+    env.push(&puppet, "puppet", &["--grant", "Namespace"]);
+    env.wait_live("puppet", &puppet);
+    env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 1 } }));
+    let plugin = env.patch_plugin("puppet", &json!({ "config": { "keepChildren": null, "keepChildern": 2 } }));
+    let granted = condition(&plugin, "Granted");
+    let words = "spec.config.keepChildern: unknown field; known are dropChildren, keepChildren, trap";
+    assert!(granted.is_false("InvalidSpec") && granted.message.contains(words), "{plugin:#}");
+    assert!(condition(&plugin, "Available").is_true(), "{plugin:#}");
+
+    let ns = env.namespace("typo");
+    let child = |name: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
+    ns.puppet("web").play(&json!({ "children": [child("a"), child("b")] }));
+    assert!(ns.get("configmaps", "a").is_some() && ns.get("configmaps", "b").is_none());
+}

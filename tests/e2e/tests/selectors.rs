@@ -18,7 +18,7 @@ fn puppet(name: &str) -> PathBuf {
 
 /// Pushes this component for the Plugin, and waits until it is live.
 fn push(env: &Env, component: &str) {
-    env.push(&puppet(component), PLUGIN, &[]);
+    env.push(&puppet(component), PLUGIN, &["--grant", "Namespace"]);
     env.wait_live(PLUGIN, &puppet(component));
 }
 

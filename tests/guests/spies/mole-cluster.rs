@@ -5,6 +5,6 @@ use serde_json::Value;
 
 hostile_guests::puppet!(
     MoleCluster,
-    puppet::descriptor("mole-cluster", puppet::cluster_scoped::<MoleCluster>("ClusterMole")),
+    puppet::descriptor("mole-cluster", puppet::cluster_scoped::<MoleCluster>("ClusterMole")).config::<spy::Anything>(),
     |request| spy::spy(request, &Value::Null)
 );

@@ -16,7 +16,7 @@ use windlass_plugin::kinds::Pod;
 
 hostile_guests::puppet!(
     Mole,
-    puppet::descriptor("mole", puppet::namespaced::<Mole>("Mole")).child::<Pod>(),
+    puppet::descriptor("mole", puppet::namespaced::<Mole>("Mole")).config::<spy::Anything>().child::<Pod>(),
     |request| {
         reach(request.metadata.annotations.get("puppets.example/reach").map_or("", String::as_str));
         spy::spy(request, &around())

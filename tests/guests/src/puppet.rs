@@ -125,7 +125,7 @@ impl JsonSchema for Reflection {
 }
 
 /// An object of which the API server keeps every field.
-fn open() -> Schema {
+pub(crate) fn open() -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 

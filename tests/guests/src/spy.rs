@@ -2,10 +2,24 @@
 //! parent's script (see [`puppet`]), and publish what they receive: all objects in the host's log at each call, even if
 //! the response is rejected; related objects and config in the status of their parent.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use windlass_plugin::{Failure, Reconciler, Request, Response, log, raw};
 
 use crate::puppet::{self, Reflection, Script};
+
+/// The config of a spy: any object.
+pub struct Anything;
+
+impl JsonSchema for Anything {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Anything".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        puppet::open()
+    }
+}
 
 /// Executes the script, and publishes the data; `around` is what the guest found besides its request.
 ///

@@ -1,13 +1,23 @@
-//! The kinds that a plugin may own as children and read as related objects.
+//! The kinds that a plugin may reconcile, own as children and read as related objects.
+
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use windlass_core::grant::{ChildGrant, RelatedGrant, SpecGrants};
 use windlass_core::ids::Gvk;
 
-/// Kinds that a plugin may own as children and read as related objects.
+/// Kinds that a plugin may reconcile, own as children and read as related objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantsSpec {
+    /// Existing kind that the component may reconcile: a kind whose CustomResourceDefinition the component does not carry,
+    /// as Namespace. Required for Secrets, for cluster-scoped kinds and for kinds that can extend permissions, because the
+    /// plugin reads every object of its parent kind; and for every existing kind whose objects get the plugin's finalizer,
+    /// because a finalizer can block their deletion. Default: none; a plugin may reconcile the kind whose
+    /// CustomResourceDefinition it carries, and other existing kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<KindRef>,
     /// Kinds of which the plugin may own objects as children. Default: the kinds that the component declares, except
     /// RBAC kinds, webhooks, Namespaces and other kinds that affect the whole cluster; the plugin may own those only if
     /// they are listed here.
@@ -24,8 +34,34 @@ pub struct GrantsSpec {
 }
 
 impl GrantsSpec {
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether no field is set.
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// The grants, as decisions use them.
+    pub fn spec_grants(&self) -> SpecGrants {
+        let shared = |names: &Option<Vec<String>>| {
+            names.as_ref().map(|names| names.iter().map(|name| Arc::from(name.as_str())).collect())
+        };
+        let child_grant = |named: &ChildRef| ChildGrant {
+            kind: named.kind.gvk(),
+            namespaces: shared(&named.namespaces),
+            tokens: named.service_account_tokens,
+        };
+        let related_grant =
+            |named: &RelatedRef| RelatedGrant { kind: named.kind.gvk(), namespaces: shared(&named.namespaces) };
+        SpecGrants {
+            parent: self.parent.as_ref().map(KindRef::gvk),
+            children: self.children.as_ref().map(|kinds| kinds.iter().map(child_grant).collect()),
+            related: self.related.as_ref().map(|kinds| kinds.iter().map(related_grant).collect()),
+        }
+    }
+}
+
+impl From<&Gvk> for KindRef {
+    fn from(kind: &Gvk) -> Self {
+        Self { api_version: kind.api_version(), kind: kind.kind.to_string() }
     }
 }
 
@@ -65,8 +101,15 @@ pub struct ChildRef {
     /// `bootstrap.kubernetes.io/token`; for kind Secret only. The control plane fills a Secret of the first type with
     /// the token of a ServiceAccount in its namespace, and a Secret of the second type is itself a credential for
     /// joining nodes, so the plugin can act as these accounts. Default: false.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub service_account_tokens: bool,
+}
+
+impl From<&Gvk> for ChildRef {
+    /// The kind in every namespace, without tokens.
+    fn from(kind: &Gvk) -> Self {
+        Self { kind: kind.into(), namespaces: None, service_account_tokens: false }
+    }
 }
 
 /// A kind that a plugin may read, and the namespaces in which it may read objects.
@@ -81,4 +124,11 @@ pub struct RelatedRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Option<Vec<String>>,
+}
+
+impl From<&Gvk> for RelatedRef {
+    /// The kind in the namespaces of its default.
+    fn from(kind: &Gvk) -> Self {
+        Self { kind: kind.into(), namespaces: None }
+    }
 }

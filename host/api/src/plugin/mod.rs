@@ -6,16 +6,13 @@ mod schemas;
 mod source;
 mod status;
 
-use std::sync::Arc;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_core::grant::{ChildGrant, RelatedGrant, SpecGrants};
+use windlass_core::grant::SpecGrants;
 
-use self::grants::{ChildRef, GrantsSpec, RelatedRef};
-
+pub use self::grants::{ChildRef, GrantsSpec, KindRef, RelatedRef};
 pub use self::limits::{LimitsSpec, positive};
 pub use self::source::{ConfigMapSource, ConfiguredSource, OciSource, SecretRef, Source, Verify};
 pub use self::status::{PluginRollout, PluginStatus};
@@ -81,10 +78,11 @@ pub struct PluginSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
-    /// Kinds that the plugin may own as children and read as related objects. Default: the child kinds that the
-    /// component declares, except kinds that can extend permissions or affect the whole cluster, and the namespaced
-    /// related kinds that the component declares, in the parent's namespace (for a cluster-scoped parent: in all
-    /// namespaces except the host's own).
+    /// Kinds that the plugin may reconcile, own as children and read as related objects. Default: the kind whose
+    /// CustomResourceDefinition the component carries, or an existing kind that is not sensitive and gets no finalizer; the
+    /// child kinds that the component declares, except kinds that can extend permissions or affect the whole cluster; and
+    /// the namespaced related kinds that the component declares, in the parent's namespace (for a cluster-scoped parent: in
+    /// all namespaces except the host's own).
     #[serde(default, skip_serializing_if = "GrantsSpec::is_empty")]
     pub grants: GrantsSpec,
     /// Label selector of the namespaces in which the plugin has parents. If the labels of a namespace change so that it
@@ -216,22 +214,9 @@ impl PluginSpec {
         }
     }
 
-    /// The grants of the Plugin: the kinds that it may own as children, and the related kinds that it may read.
+    /// The grants of the Plugin.
     pub fn spec_grants(&self) -> SpecGrants {
-        let shared = |names: &Option<Vec<String>>| {
-            names.as_ref().map(|names| names.iter().map(|name| Arc::from(name.as_str())).collect())
-        };
-        let child_grant = |named: &ChildRef| ChildGrant {
-            kind: named.kind.gvk(),
-            namespaces: shared(&named.namespaces),
-            tokens: named.service_account_tokens,
-        };
-        let related_grant =
-            |named: &RelatedRef| RelatedGrant { kind: named.kind.gvk(), namespaces: shared(&named.namespaces) };
-        SpecGrants {
-            children: self.grants.children.as_ref().map(|kinds| kinds.iter().map(child_grant).collect()),
-            related: self.grants.related.iter().flatten().map(related_grant).collect(),
-        }
+        self.grants.spec_grants()
     }
 }
 

@@ -12,8 +12,9 @@ use hashbrown::HashSet;
 use crate::contract::{Limits, Response, UpdateStrategy};
 use crate::digest::Digest;
 use crate::grant::Withheld;
-use crate::ids::{Gvk, ObjectKey, Uid, is_dns_subdomain};
+use crate::ids::{Gvk, ObjectKey, Uid};
 use crate::json::{self, Malformed, Map, Value};
+use crate::name_rule::NameRule;
 use crate::names;
 use crate::order::install_rank;
 use crate::parent::ParentRef;
@@ -100,6 +101,8 @@ impl Grants {
                 Withheld::MustBeNamed => "MustBeNamed",
                 Withheld::OutOfScope => "OutOfScope",
                 Withheld::NotReadable => "NotReadable",
+                Withheld::ParentMustBeNamed => "ParentMustBeNamed",
+                Withheld::FinalizerMustBeNamed => "FinalizerMustBeNamed",
             });
         }
     }
@@ -165,6 +168,14 @@ pub struct DesiredChild {
     pub owner: Option<Uid>,
     /// Whether the apply forces ownership of fields that other managers own.
     pub force_ownership: bool,
+}
+
+impl DesiredChild {
+    /// Whether Kubernetes deletes the child some time after it has finished.
+    pub fn expires(&self) -> bool {
+        let ttl = || self.body.get("spec").and_then(|spec| spec.at(&["ttlSecondsAfterFinished"]));
+        self.kind.is("batch/v1", "Job") && ttl().is_some_and(|ttl| !matches!(ttl, Value::Null))
+    }
 }
 
 /// Why a response is rejected.
@@ -361,10 +372,11 @@ fn validate_child(
         let problem = "metadata.generateName asks for another name at every reconcile; give the child a metadata.name";
         return Err(not_an_object(problem));
     }
-    if !is_dns_subdomain(name) {
-        return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name (RFC 1123)")));
-    }
     let grant = grants.of(api_version, kind).ok_or_else(|| grants.rejection(name, api_version, kind))?;
+    let rule = NameRule::of(&grant.kind);
+    if !rule.accepts(name) {
+        return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name: that of a {kind} is {rule}")));
+    }
     let namespace = match meta.get("namespace") {
         None | Some(Value::Null) => None,
         Some(Value::String(namespace)) if namespace.is_empty() => None,

@@ -130,11 +130,13 @@ fn response_with_a_forbidden_child_is_rejected_as_a_whole() {
         (metadata("labels", json!({"a": 1})), "Pod default/a: metadata.labels[a] is not a string"),
         (
             metadata("name", json!("")),
-            "child 1 is not a Kubernetes object: metadata.name \"\" is not a valid name (RFC 1123)",
+            "child 1 is not a Kubernetes object: metadata.name \"\" is not a valid name: that of a Pod is a DNS subdomain \
+             (RFC 1123)",
         ),
         (
             metadata("name", json!("../b")),
-            "child 1 is not a Kubernetes object: metadata.name \"../b\" is not a valid name (RFC 1123)",
+            "child 1 is not a Kubernetes object: metadata.name \"../b\" is not a valid name: that of a Pod is a DNS subdomain \
+             (RFC 1123)",
         ),
         (
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a-"}}),
@@ -315,5 +317,50 @@ fn s02_child_of_a_cluster_scoped_parent_is_marked_and_plugins_cannot_set_the_mar
     assert!(
         !text(&unmarked.children[0]).contains("windlass.dev/mark"),
         "the child of a namespaced parent needs no mark"
+    );
+}
+
+/// Grants of one namespaced kind.
+fn grants_of(api_version: &str, kind: &str) -> Grants {
+    let kind = Arc::new(Gvk::from_api_version(api_version, kind));
+    let grant = Grant { kind, namespaced: true, update: UpdateStrategy::Apply, namespaces: None, tokens: false };
+    Grants::new(HostNamespace::default(), [grant])
+}
+
+#[test]
+fn name_is_checked_by_the_rule_of_the_childs_kind() {
+    let named = |api_version: &str, kind: &str, name: &str| {
+        let child = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}});
+        let grants = grants_of(api_version, kind);
+        super::validate(&response(&[child]), &parent_ref(), &grants, &Limits::default())
+            .map(|desired| desired.children[0].key.to_string())
+    };
+    let role = named("rbac.authorization.k8s.io/v1", "Role", "app:reader");
+    assert_eq!(role, Ok("default/app:reader".to_owned()));
+    for (api_version, kind, name) in [
+        ("v1", "ConfigMap", "app:reader"),
+        ("v1", "Service", "a.b"),
+        ("rbac.authorization.k8s.io/v1", "Role", "a/b"),
+        ("rbac.authorization.k8s.io/v1", "Role", ".."),
+        ("rbac.authorization.k8s.io/v1", "Role", "a%2fb"),
+    ] {
+        let refused = named(api_version, kind, name).expect_err(name).to_string();
+        assert!(refused.contains("is not a valid name: that of a"), "{refused}");
+    }
+}
+
+#[test]
+fn job_with_a_time_to_live_expires() {
+    let job = |spec: Value| {
+        let body = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec});
+        let grants = grants_of("batch/v1", "Job");
+        let desired = super::validate(&response(&[body]), &parent_ref(), &grants, &Limits::default()).expect("valid");
+        desired.children[0].expires()
+    };
+    assert!(job(json!({"ttlSecondsAfterFinished": 0})));
+    assert!(!job(json!({"ttlSecondsAfterFinished": null})) && !job(json!({})));
+    assert!(
+        !validate(&[with(|pod| pod["spec"]["ttlSecondsAfterFinished"] = json!(1))]).expect("valid").children[0]
+            .expires()
     );
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::conditions;
 use crate::contract::{Event, EventType};
+use crate::ids::Gvk;
 use crate::json::{Map, Value};
 use crate::names::{event_action as action, event_reason, parent_condition};
 use crate::object::Object;
@@ -126,6 +127,8 @@ pub struct Changes {
     pub replaced: Vec<ChildId>,
     /// Children deleted for good.
     pub deleted: Vec<ChildId>,
+    /// Those of the created children that Kubernetes deletes once they have finished, so that they are created again.
+    pub expiring: Vec<ChildId>,
 }
 
 impl Changes {
@@ -159,6 +162,28 @@ impl Changes {
     fn only(&self) -> Option<&ChildId> {
         let mut all = self.kinds().into_iter().flat_map(|(_, _, children)| children);
         all.next().filter(|_| all.next().is_none())
+    }
+
+    /// What the changes may lead to that a user does not expect: a sentence for each such change.
+    fn warnings(&self, parent_namespace: Option<&str>) -> String {
+        let mut text = String::new();
+        if !self.expiring.is_empty() {
+            list(&mut text, &self.expiring, parent_namespace);
+            text.push_str(
+                " (ttlSecondsAfterFinished): Kubernetes deletes a finished Job after that time, and while the plugin returns it, \
+                 the host creates it again, and it runs again",
+            );
+        }
+        let emptied: Vec<_> = self.adopted.iter().filter(|child| contains_more(&child.kind)).cloned().collect();
+        if !emptied.is_empty() {
+            text.push_str(if text.is_empty() { "" } else { ". " });
+            list(&mut text, &emptied, parent_namespace);
+            text.push_str(
+                " will be deleted with all contents when the parent is deleted, or when the plugin no longer returns it, unless \
+                 the plugin retains it",
+            );
+        }
+        text
     }
 
     /// Formats the changes, for example `created Pods web-0, web-1 and 3 more; deleted Pod web-9`.
@@ -227,7 +252,8 @@ pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, outcome: &O
     if changes.is_empty() {
         return turn;
     }
-    let done = changes.describe(snapshot.parent.key.namespace.as_deref());
+    let namespace = snapshot.parent.key.namespace.as_deref();
+    let (done, warnings) = (changes.describe(namespace), changes.warnings(namespace));
     let note = match turn {
         Some(note) => {
             // The failure comes first, because a long message is truncated at its end.
@@ -241,7 +267,19 @@ pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, outcome: &O
             None => Note::new(EventType::Normal, changes.reason().into(), &capitalised(done)),
         },
     };
-    Some(Note { related: changes.only().cloned(), ..note })
+    let note = Note { related: changes.only().cloned(), ..note };
+    if warnings.is_empty() {
+        return Some(note);
+    }
+    Some(Note { event_type: EventType::Warning, message: cut(&format!("{}. {warnings}", note.message)), ..note })
+}
+
+/// Whether the deletion of an object of this kind also deletes data that the object does not show.
+fn contains_more(kind: &Gvk) -> bool {
+    matches!(
+        (&*kind.group, &*kind.kind),
+        ("", "Namespace" | "PersistentVolumeClaim") | ("apiextensions.k8s.io", "CustomResourceDefinition")
+    )
 }
 
 /// Creates the event for a change of the outcome; `None` if the change needs no event. `before` is the earlier reason,

@@ -108,6 +108,26 @@ fn r20_all_changes_of_one_reconcile_are_one_event() {
 }
 
 #[test]
+fn r20_change_that_leads_to_more_than_it_shows_is_a_warning() {
+    let adopted = |kind: &str| Changes { adopted: vec![child(kind, "a")], ..Changes::default() };
+    let job = vec![child("Job", "backup")];
+    let seen = [
+        adopted("ConfigMap"),
+        adopted("Namespace"),
+        adopted("PersistentVolumeClaim"),
+        Changes { created: job.clone(), ..Changes::default() },
+        Changes { created: job.clone(), expiring: job, ..Changes::default() },
+    ];
+    expect_test::expect![[r"
+        Normal Adopted: Adopted ConfigMap a
+        Warning Adopted: Adopted Namespace a. Namespace a will be deleted with all contents when the parent is deleted, or when the plugin no longer returns it, unless the plugin retains it
+        Warning Adopted: Adopted PersistentVolumeClaim a. PersistentVolumeClaim a will be deleted with all contents when the parent is deleted, or when the plugin no longer returns it, unless the plugin retains it
+        Normal Created: Created Job backup
+        Warning Created: Created Job backup. Job backup (ttlSecondsAfterFinished): Kubernetes deletes a finished Job after that time, and while the plugin returns it, the host creates it again, and it runs again"]]
+    .assert_eq(&seen.iter().map(event_of_changes).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
 fn r20_an_event_about_one_child_refers_to_it() {
     let related = |changes: &Changes| event_for(&json!({}), changes, &applied()).expect("a note").related;
     let one = Changes { deleted: pods(&["web-9"]), ..Changes::default() };

@@ -5,6 +5,8 @@
 //! bound is tighter, the next write fails. The comparison of the schemas finds both, independent of the existing
 //! objects.
 
+pub mod structural;
+
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};

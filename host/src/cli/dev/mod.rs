@@ -24,6 +24,7 @@ use self::terminal::{Terminal, Tone};
 use super::NOT_HOLDER;
 use super::component::CacheArgs;
 use super::connect::{ClusterArgs, Destination};
+use super::push::GrantArgs;
 use super::run::LINGER;
 use crate::cluster::lease::{GateLayer, NotHolder, WriteGate};
 use crate::telemetry::{LogFormat, Options, Telemetry};
@@ -79,6 +80,8 @@ pub struct Args {
     /// Namespace of the host and of the plugin's ServiceAccount
     #[arg(short, long, default_value = "windlass-dev")]
     namespace: String,
+    #[command(flatten)]
+    grants: GrantArgs,
     #[command(flatten)]
     cache: CacheArgs,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context as _, ensure};
 use kube::{Api, Client};
 use serde_json::json;
-use windlass_api::Plugin;
+use windlass_api::{DeletionPolicy, Plugin};
 use windlass_build::{Project, Tools};
 use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::ids::PluginName;
@@ -22,7 +22,9 @@ use super::terminal::{Terminal, Tone};
 use crate::cli::applied::target;
 use crate::cli::component;
 use crate::cli::connect::plain;
-use crate::cli::push::{Granted, PluginFields, apply, check_schema, mark, plugin_object};
+use crate::cli::push::{
+    Declared, GrantArgs, Granted, PluginFields, apply, check_parent, check_schema, mark, plugin_object,
+};
 use crate::cluster::account::plugin_account;
 
 /// A component that was just built.
@@ -71,6 +73,8 @@ pub struct Place<'a> {
     pub namespace: &'a str,
     /// The folder from which the host takes components.
     pub folder: &'a Path,
+    /// Kinds that the Plugin grants.
+    pub grants: &'a GrantArgs,
 }
 
 impl Place<'_> {
@@ -81,7 +85,7 @@ impl Place<'_> {
     /// # Errors
     /// If an object cannot be written, or the Plugin is that of another namespace.
     pub async fn deliver(&self, built: &Built) -> anyhow::Result<(String, Vec<String>)> {
-        let Self { client, namespace, folder } = *self;
+        let Self { client, namespace, folder, grants } = *self;
         let Built { bytes, component, declared, name } = built;
         let existing = Api::<Plugin>::all(client.clone()).get_opt(name.as_str()).await.map_err(plain);
         let existing = existing.with_context(|| format!("Plugin {name} could not be read"))?;
@@ -97,8 +101,20 @@ impl Place<'_> {
         }
         let status = existing.as_ref().and_then(|plugin| plugin.status.clone()).unwrap_or_default();
         let account = plugin_account(name.as_str());
-        let granted = Granted { name, component, declared, namespace, account: &account, pull_secret: None };
-        let (mut roles, notes) = granted.objects(client, existing.as_ref().map(|plugin| &plugin.spec), &status).await?;
+        let kinds = Declared::of(declared, component.descriptor());
+        let grants = kinds.pushed(grants, existing.as_ref())?;
+        check_parent(client, kinds, &grants.whole).await?;
+        let granted = Granted {
+            name,
+            component,
+            declared,
+            namespace,
+            account: &account,
+            pull_secret: None,
+            grants: &grants.whole,
+            prunes: existing.is_some_and(|plugin| plugin.spec.deletion_policy == DeletionPolicy::Delete),
+        };
+        let (mut roles, notes) = granted.objects(client, &status).await?;
         roles.iter_mut().for_each(mark);
         for role in &roles {
             apply(&target(client, role).await?, false).await?;
@@ -111,6 +127,7 @@ impl Place<'_> {
             source: json!({"configMap": {"namespace": namespace, "name": name.as_str()}}),
             verify: None,
             may_narrow: Some(component.digest()),
+            grants: grants.written,
         };
         let at = format!("{:.3}", jiff::Timestamp::now());
         let mut plugin = target(client, &plugin_object(fields)).await?;

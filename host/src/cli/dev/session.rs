@@ -200,8 +200,12 @@ impl<'a> Session<'a> {
             cluster::check_free(&self.clients.user, &self.args.namespace, &self.args.cache_dir()?).await?;
             cluster::prepare(&self.clients.user, &self.args.namespace, &self.terminal).await?;
         }
-        let place =
-            Place { client: &self.clients.user, namespace: &self.args.namespace, folder: self.components.path() };
+        let place = Place {
+            client: &self.clients.user,
+            namespace: &self.args.namespace,
+            folder: self.components.path(),
+            grants: &self.args.grants,
+        };
         self.begun = Some(built.name.clone());
         let (at, notes) = place.deliver(built).await?;
         if notes != self.notes {

@@ -84,6 +84,7 @@ impl Scope {
         let settings = settings.transpose().map_err(|problem| anyhow::anyhow!("Plugin {plugin}: {problem}"))?;
         let live_config = installed.as_ref().map(config_of).transpose()?.flatten();
         let config = config(args.config.as_deref())?.or_else(|| live_config.clone());
+        offline.check_config(config.as_deref())?;
         let live_digest = installed.as_ref().and_then(|plugin| plugin.status.as_ref()?.active_digest.clone());
         let is_new = live_digest != Some(digest.to_string()) || config != live_config;
 

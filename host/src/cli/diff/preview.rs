@@ -19,11 +19,11 @@ use windlass_core::object::Object;
 use windlass_core::outcome::{Outcome, Problem, WriteProblem};
 use windlass_core::plan::{self, Change, ChildId, changes};
 use windlass_core::related::Need;
+use windlass_core::schema::structural as schema;
 use windlass_core::snapshot::Snapshot;
 use windlass_core::status;
 use windlass_sandbox::{Ambient, run_here};
 
-use super::super::schema;
 use super::Args;
 use super::cluster::Scope;
 use super::parents::{Children, Related};

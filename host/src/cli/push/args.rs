@@ -11,6 +11,7 @@ use windlass_delivery::oci::Reference;
 use super::super::applied::WriteArgs;
 use super::super::component::ComponentArgs;
 use super::super::output::DryRun;
+use super::grants::GrantArgs;
 
 /// Flags of `windlass push`.
 #[derive(Debug, clap::Args)]
@@ -20,6 +21,7 @@ use super::super::output::DryRun;
   windlass push echo.wasm --name echo --dry-run=client > echo.yaml
   kubectl apply --server-side -f echo.yaml
   windlass push echo.wasm --name echo --create-rbac --dry-run=server -o name
+  windlass push tenants.wasm --name tenants --create-rbac --grant Role --grant RoleBinding
   windlass push echo.wasm --name echo --oci registry.example/team/echo:1.2 --pull-secret regcred \\
     --create-rbac
 
@@ -38,6 +40,10 @@ Signed, in a ConfigMap:
 repository. With --create-rbac, it also reads the cluster, and the output depends on it. Apply that output with `kubectl apply --server-side`, as push itself does: client-side apply would \
 copy the component into an annotation, which is limited to 256 KiB. The Plugin owns the ConfigMaps, so they are \
 deleted with it; `windlass remove` deletes the other objects.
+
+--grant and --grant-all-declared write spec.grants of the Plugin. A list there replaces the default, so it is written as a \
+whole, with the kinds that the plugin may use already. Later pushes keep it. `--dry-run=client` without `--create-rbac` does \
+not read the existing Plugin: set the flags again.
 
 Exit codes:
   0  the component is live and works, and every parent has been reconciled with it (with --no-wait: it was written)
@@ -64,6 +70,8 @@ pub struct Args {
     /// objects first with --dry-run=client
     #[arg(long)]
     pub(super) create_rbac: bool,
+    #[command(flatten)]
+    pub(super) grants: GrantArgs,
     #[command(flatten)]
     pub(super) overwrites: OverwriteArgs,
     #[command(flatten)]

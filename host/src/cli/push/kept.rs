@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass_api::{PluginSpec, PluginStatus};
+use windlass_api::{GrantsSpec, PluginStatus};
 use windlass_core::digest::Digest;
 
 /// Annotation of a role: the rules of each component, by digest.
@@ -29,13 +29,13 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The rules to keep at a push of this component to a Plugin with this spec and status. A rollback may return to
+    /// The rules to keep at a push of this component to a Plugin with these grants and this status. A rollback may return to
     /// the live component once the pushed one is live, and to the previous one until then.
-    pub fn new(component: Digest, spec: Option<&PluginSpec>, status: &PluginStatus) -> Self {
+    pub fn new(component: Digest, grants: &GrantsSpec, status: &PluginStatus) -> Self {
         let component = component.to_string();
         let before = [&status.active_digest, &status.previous_digest].into_iter().flatten();
         let before = before.filter(|before| **before != component).cloned().collect();
-        let grants = json!(spec.map(|spec| &spec.grants));
+        let grants = json!(grants);
         Self { component, before, grants: Digest::of(grants.to_string().as_bytes()).short() }
     }
 
@@ -112,7 +112,7 @@ mod tests {
     /// The role after a push of a component that needs these resources.
     fn pushed(name: &str, needs: &[&str], status: &PluginStatus, found: Option<&Value>) -> Value {
         let mut role = role(needs);
-        Kept::new(component(name), None, status).add(&mut role, found);
+        Kept::new(component(name), &GrantsSpec::default(), status).add(&mut role, found);
         role
     }
 
@@ -137,18 +137,16 @@ mod tests {
     fn u02_permissions_that_the_plugin_no_longer_grants_or_the_role_never_had_are_not_kept() {
         let first = pushed("a", &["secrets"], &status(None, None), None);
         let live = status(Some("a"), None);
-        let narrowed: PluginSpec = serde_json::from_value(json!({
-            "source": {"configMap": {"namespace": "n", "name": "a"}}, "grants": {"children": [{"apiVersion": "v1", "kind": "Pod"}]},
-        }))
-        .expect("a spec");
+        let narrowed = json!({"children": [{"apiVersion": "v1", "kind": "Pod"}]});
+        let narrowed: GrantsSpec = serde_json::from_value(narrowed).expect("grants");
         let mut second = role(&["pods"]);
-        assert_eq!(Kept::new(component("b"), Some(&narrowed), &live).add(&mut second, Some(&first)), [""; 0]);
+        assert_eq!(Kept::new(component("b"), &narrowed, &live).add(&mut second, Some(&first)), [""; 0]);
         assert_eq!(resources(&second), ["pods"]);
 
         let mut forged = first.clone();
         forged["rules"] = json!([]);
         assert_eq!(resources(&pushed("b", &["pods"], &live, Some(&forged))), ["pods"]);
-        let names = Kept::new(component("b"), None, &live).add(&mut role(&["pods"]), Some(&first));
+        let names = Kept::new(component("b"), &GrantsSpec::default(), &live).add(&mut role(&["pods"]), Some(&first));
         assert_eq!(names, [component("a").to_string()]);
     }
 }

@@ -2,6 +2,7 @@
 //! optionally, its permissions.
 
 mod args;
+mod grants;
 mod kept;
 mod objects;
 mod permissions;
@@ -19,7 +20,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use windlass_api::{Plugin, PluginStatus};
+use windlass_api::{DeletionPolicy, Plugin, PluginStatus};
 use windlass_core::declared_parent::{DeclaredParent, text};
 use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
@@ -29,8 +30,10 @@ use windlass_sandbox::Component;
 
 pub use self::args::Args;
 use self::args::Output;
+pub use self::grants::{Declared, GrantArgs};
 pub use self::objects::{PluginFields, plugin_object};
 use self::objects::{Pushed, own_by, split};
+pub use self::permissions::check_parent;
 pub use self::progress::{Progress, Push, wait};
 pub use self::roles::Granted;
 pub use self::safety::{check_schema, mark};
@@ -120,6 +123,11 @@ impl<'a> Delivery<'a> {
         let existing_uid = existing.as_ref().and_then(|plugin| plugin.metadata.uid.clone());
         let status = existing.as_ref().and_then(|plugin| plugin.status.clone()).unwrap_or_default();
         check_kind(name, &status, declared)?;
+        let kinds = Declared::of(declared, self.component.descriptor());
+        let grants = kinds.pushed(&args.grants, existing.as_ref())?;
+        if args.reads_existing() {
+            check_parent(&args.component.options.cluster.client().await?, kinds, &grants.whole).await?;
+        }
         let existing = existing.as_ref().map(|plugin| &plugin.spec);
         let verify = args.delivery.verify(existing)?;
         let oci = args.delivery.oci.as_ref().map(|reference| args.delivery.oci_source(reference, existing));
@@ -136,8 +144,10 @@ impl<'a> Delivery<'a> {
                 namespace: &args.namespace,
                 account: &account,
                 pull_secret: oci.as_ref().and_then(|oci| Some(&*oci.pull_secret_ref.as_ref()?.name)),
+                grants: &grants.whole,
+                prunes: existing.is_some_and(|spec| spec.deletion_policy == DeletionPolicy::Delete),
             };
-            let (roles, notes) = granted.objects(&client, existing, &status).await?;
+            let (roles, notes) = granted.objects(&client, &status).await?;
             for note in notes {
                 eprintln!("{note}");
             }
@@ -149,7 +159,8 @@ impl<'a> Delivery<'a> {
             None => json!({"configMap": {"namespace": args.namespace, "name": name.as_str()}}),
         };
         let may_narrow = args.overwrites.allow_schema_narrowing.then_some(pushed.digest);
-        let fields = PluginFields { name: name.as_str(), account: &account, source, verify, may_narrow };
+        let grants = grants.written;
+        let fields = PluginFields { name: name.as_str(), account: &account, source, verify, may_narrow, grants };
         let mut plugin = plugin_object(fields);
         mark(&mut plugin);
         Ok(Manifests { plugin, objects, existing_uid })

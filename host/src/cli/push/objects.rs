@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use windlass_api::GrantsSpec;
 use windlass_core::digest::Digest;
 use windlass_delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY};
 
@@ -94,16 +95,19 @@ pub struct PluginFields<'a> {
     pub verify: Option<Value>,
     /// Digest of the component whose CRD may narrow the installed schema, if any.
     pub may_narrow: Option<Digest>,
+    /// The grants that the push sets.
+    pub grants: GrantsSpec,
 }
 
 /// The Plugin. It is applied, so fields that a user set stay.
 pub fn plugin_object(fields: PluginFields<'_>) -> Value {
-    let PluginFields { name, account, source, verify, may_narrow } = fields;
+    let PluginFields { name, account, source, verify, may_narrow, grants } = fields;
     let mut spec = json!({"source": source, "installCRD": true, "serviceAccountName": account});
     if let Some(spec) = spec.as_object_mut() {
         spec.extend(verify.map(|verify| ("verify".to_owned(), verify)));
         let digest = may_narrow.map(|digest| digest.to_string().into());
         spec.extend(digest.map(|digest| ("allowSchemaNarrowing".to_owned(), digest)));
+        spec.extend((!grants.is_empty()).then(|| ("grants".to_owned(), json!(grants))));
     }
     json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
@@ -152,8 +156,9 @@ mod tests {
 
     #[test]
     fn every_config_map_of_a_component_is_owned_by_its_plugin() {
+        let grants = GrantsSpec::default();
         let fields =
-            PluginFields { name: "echo", account: "writer", source: json!({}), verify: None, may_narrow: None };
+            PluginFields { name: "echo", account: "writer", source: json!({}), verify: None, may_narrow: None, grants };
         let plugin = plugin_object(fields);
         let pushed = split("echo", "ns", &noise(2_500_000), None).expect("splits");
         let owner = json!([{"apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "name": "echo", "uid": "7"}]);

@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::GroupVersionKind;
 use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
 use kube::{Api, Client, Error};
-use windlass_api::{DeletionPolicy, PluginSpec, PluginStatus};
+use windlass_api::{GrantsSpec, PluginStatus};
 use windlass_core::contract::Descriptor;
 use windlass_core::declared_parent::{DeclaredParent, Resource};
 use windlass_core::grant::{Withheld, child_scope_fits};
@@ -14,7 +14,9 @@ use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
 
 use super::super::connect::plain;
+use super::grants::Declared;
 use crate::plugins::rbac::{Kinds, StatusWriter};
+use crate::telemetry::one_line;
 
 /// The permissions of one plugin.
 pub struct Permissions {
@@ -28,19 +30,22 @@ pub struct Permissions {
     broad: Vec<BroadPermission>,
     /// The CRD of the parents, if their status has another owner.
     status_of_others: Option<String>,
+    /// What the plugin may do with parents whose CRD it did not install, if any.
+    parents_of_others: Option<String>,
+    /// How to grant what was withheld, if that is possible.
+    how_to_grant: Option<String>,
 }
 
 impl Permissions {
     /// Notes for the reviewer of the permissions.
-    pub fn notes(&self, name: &PluginName) -> Vec<String> {
+    pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<_> = self
             .withheld
             .iter()
             .map(|(purpose, kind, why)| format!("note: no permission to {purpose} {kind}, which {why}"))
             .collect();
-        if self.withheld.iter().any(|(.., why)| *why != Withheld::OutOfScope) {
-            notes.push(format!("note: to grant it, list the kind in Plugin {name} and push again"));
-        }
+        notes.extend(self.how_to_grant.clone());
+        notes.extend(self.parents_of_others.clone());
         notes.extend(self.status_of_others.iter().map(|definition| {
             format!(
                 "note: no permission to write the status of {definition}, because no Plugin installed this \
@@ -65,6 +70,7 @@ impl Permissions {
 enum BroadPermission {
     Secrets,
     Pods,
+    Rbac,
 }
 
 impl BroadPermission {
@@ -75,6 +81,7 @@ impl BroadPermission {
             ("", "Pod" | "PodTemplate" | "ReplicationController")
             | ("apps", "DaemonSet" | "Deployment" | "ReplicaSet" | "StatefulSet")
             | ("batch", "CronJob" | "Job") => Some(Self::Pods),
+            ("rbac.authorization.k8s.io", _) => Some(Self::Rbac),
             _ => None,
         }
     }
@@ -89,23 +96,43 @@ impl BroadPermission {
                 "the plugin may create Pods, which can run as any ServiceAccount of their namespace and read every Secret in it; \
                  Windlass refuses them in its own namespace, and outside its parents' namespaces for namespaced parents"
             }
+            Self::Rbac => {
+                "the API server lets the plugin's ServiceAccount write a role only if it has every permission of the role itself, or \
+                 the verb escalate on the kind; and a binding only if it has every permission of the bound role, or the verb bind on \
+                 that role. A push grants none of these; docs/permissions.md says how to grant them"
+            }
         }
     }
 }
 
-/// Determines the permissions of a plugin, from the kinds that the cluster serves and the grants of the existing
-/// Plugin.
+/// Checks that a Plugin with these grants may have the component's parent kind, if it exists without the component.
 ///
 /// # Errors
-/// If a granted kind is not served, or the API server does not respond.
+/// If it may not, or the API server does not respond.
+pub async fn check_parent(client: &Client, kinds: Declared<'_>, grants: &GrantsSpec) -> anyhow::Result<()> {
+    let Some(parent) = kinds.existing_parent() else { return Ok(()) };
+    match served(client, parent).await {
+        Ok((_, namespaced)) => kinds.check_parent(grants, namespaced),
+        // The host waits until the kind is served.
+        Err(Error::Discovery(_)) => Ok(()),
+        Err(Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => bail!("{parent} could not be looked up: {}", plain(error)),
+    }
+}
+
+/// Determines the permissions of a plugin, from the kinds that the cluster serves and the grants of the Plugin. `prunes`:
+/// the children of former kinds are deleted with the Plugin.
+///
+/// # Errors
+/// If a granted kind is not served or of the wrong scope, or the API server does not respond.
 pub async fn of(
     client: &Client,
     name: &PluginName,
     (declared, descriptor): (&DeclaredParent, &Descriptor),
-    spec: Option<&PluginSpec>,
+    (grants, prunes): (&GrantsSpec, bool),
     status: &PluginStatus,
 ) -> anyhow::Result<Permissions> {
-    let spec_grants = spec.map(PluginSpec::spec_grants).unwrap_or_default();
+    let (spec_grants, kinds) = (grants.spec_grants(), Declared::of(declared, descriptor));
     let (mut children, mut related) = (Vec::new(), Vec::new());
     let (mut withheld, mut read) = (Vec::new(), Vec::new());
     let (parent, parent_namespaced) = match declared {
@@ -125,6 +152,9 @@ pub async fn of(
             Ok(resource) => {
                 children.push(resource);
                 granted.push(kind);
+            }
+            Err(why) if spec_grants.owned(kind).is_some() => {
+                bail!("spec.grants.children names {kind}, which {why}: leave it out; nothing was written")
             }
             Err(why) => withheld.push(("own", kind.clone(), why)),
         }
@@ -152,15 +182,33 @@ pub async fn of(
     let mut broad: Vec<_> = granted.iter().filter_map(|kind| BroadPermission::of(kind)).collect();
     broad.sort_by_key(|permission| *permission as u8);
     broad.dedup();
-    let prunes = spec.is_some_and(|spec| spec.deletion_policy == DeletionPolicy::Delete);
+    let can_be_granted: Vec<_> =
+        withheld.iter().filter(|(.., why)| *why != Withheld::OutOfScope).map(|(_, kind, _)| kind).collect();
+    let how_to_grant = (!can_be_granted.is_empty()).then(|| kinds.how_to_grant(name, grants, &can_be_granted));
     let status = match declared {
         DeclaredParent::Own(_) => status_writer(client, name, &parent).await?,
         DeclaredParent::Existing { .. } => StatusWriter::Nobody,
     };
     let is_of_others = declared.crd().is_some() && status == StatusWriter::Nobody;
     let status_of_others = is_of_others.then(|| format!("{}.{}", parent.1, parent.0));
+    let is_own = status == StatusWriter::Host;
+    let parents_of_others = (!is_own).then(|| parents_of_others(declared, descriptor));
     let kinds = Kinds { parent, children, related, former, prunes, status };
-    Ok(Permissions { kinds, withheld, read, broad, status_of_others })
+    Ok(Permissions { kinds, withheld, read, broad, status_of_others, parents_of_others, how_to_grant })
+}
+
+/// The note on parents of a kind that the Plugin did not install.
+fn parents_of_others(declared: &DeclaredParent, descriptor: &Descriptor) -> String {
+    let kind = declared.kind();
+    let selected = match declared {
+        DeclaredParent::Existing { selector: Some(selector), .. } => {
+            format!(", of which the component selects those with {}", one_line(selector))
+        }
+        DeclaredParent::Existing { selector: None, .. } | DeclaredParent::Own(_) => String::new(),
+    };
+    let finalizer =
+        if descriptor.finalizes { "; it sets a finalizer on them, which can block their deletion" } else { "" };
+    format!("note: the plugin reads the objects of {kind} in all namespaces as its parents{selected}{finalizer}")
 }
 
 /// The account that may write the status of a kind whose CRD the component carries. A CRD that the Plugin did not
@@ -215,24 +263,32 @@ mod tests {
     #[test]
     fn withheld_permission_is_named_with_the_reason_and_how_to_grant_it() {
         let kind = |text: &str| text.parse::<Gvk>().expect("a kind");
-        let notes = |withheld, read| {
+        let notes = |withheld, read, how_to_grant| {
             let parent = (String::new(), "pods".to_owned());
             let (children, related, former) = (Vec::new(), Vec::new(), Vec::new());
             let status = StatusWriter::Nobody;
             let kinds = Kinds { parent, children, related, former, prunes: false, status };
-            Permissions { kinds, withheld, read, broad: Vec::new(), status_of_others: None }
-                .notes(&"echo".parse().expect("a name"))
+            let (broad, status_of_others, parents_of_others) = (Vec::new(), None, None);
+            Permissions { kinds, withheld, read, broad, status_of_others, parents_of_others, how_to_grant }.notes()
         };
-        assert_eq!(notes(Vec::new(), Vec::new()), [""; 0]);
-        let lines = notes(vec![("own", kind("Namespace.v1"), Withheld::MustBeNamed)], vec![kind("Secret.v1")]);
+        assert_eq!(notes(Vec::new(), Vec::new(), None), [""; 0]);
+        let withheld = vec![("own", kind("Namespace.v1"), Withheld::MustBeNamed)];
+        let lines = notes(withheld, vec![kind("Secret.v1")], Some("note: to grant".to_owned()));
         let [left_out, how, read] = &lines[..] else { panic!("{lines:?}") };
         assert!(
             left_out.contains("own Namespace.v1, which is granted only if")
                 && left_out.contains("spec.grants.children names it")
         );
-        assert!(how.contains("Plugin echo"), "{how}");
+        assert_eq!(how, "note: to grant");
         assert!(read.contains("may read Secret.v1 in all namespaces"), "{read}");
-        let never = notes(vec![("own", kind("Node.v1"), Withheld::OutOfScope)], Vec::new());
-        assert_eq!(never.len(), 1, "no setting of the Plugin would help: {never:?}");
+    }
+
+    #[test]
+    fn rbac_children_are_noted_as_a_broad_permission() {
+        for text in ["Role.v1.rbac.authorization.k8s.io", "ClusterRoleBinding.v1.rbac.authorization.k8s.io"] {
+            let broad = BroadPermission::of(&text.parse().expect("a kind")).expect("a note");
+            assert!(broad.meaning().contains("escalate") && broad.meaning().contains("bind"), "{text}");
+        }
+        assert_eq!(BroadPermission::of(&Gvk::from_api_version("v1", "ConfigMap")), None);
     }
 }

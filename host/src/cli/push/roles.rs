@@ -2,7 +2,7 @@
 
 use kube::Client;
 use serde_json::Value;
-use windlass_api::{PluginSpec, PluginStatus};
+use windlass_api::{GrantsSpec, PluginStatus};
 use windlass_core::declared_parent::{DeclaredParent, text};
 use windlass_core::ids::PluginName;
 use windlass_sandbox::Component;
@@ -28,6 +28,10 @@ pub struct Granted<'a> {
     pub account: &'a str,
     /// The Secret with the registry's credentials, if any.
     pub pull_secret: Option<&'a str>,
+    /// The grants of the Plugin after the push.
+    pub grants: &'a GrantsSpec,
+    /// Whether children of former kinds are deleted with the Plugin.
+    pub prunes: bool,
 }
 
 impl Granted<'_> {
@@ -35,21 +39,16 @@ impl Granted<'_> {
     /// Plugin need, for a rollback.
     ///
     /// # Errors
-    /// If a kind of the component is not served, or the API server does not respond.
-    pub async fn objects(
-        &self,
-        client: &Client,
-        existing: Option<&PluginSpec>,
-        status: &PluginStatus,
-    ) -> anyhow::Result<(Vec<Value>, Vec<String>)> {
-        let Self { name, component, declared, namespace, account, pull_secret } = *self;
+    /// If a kind of the component is not served or cannot be granted, or the API server does not respond.
+    pub async fn objects(&self, client: &Client, status: &PluginStatus) -> anyhow::Result<(Vec<Value>, Vec<String>)> {
+        let Self { name, component, declared, namespace, account, pull_secret, grants, prunes } = *self;
         let descriptor = component.descriptor();
-        let permissions = permissions::of(client, name, (declared, descriptor), existing, status).await?;
-        let mut notes = permissions.notes(name);
+        let permissions = permissions::of(client, name, (declared, descriptor), (grants, prunes), status).await?;
+        let mut notes = permissions.notes();
         let (kinds, set_finalizers) = (permissions.kinds, status.set_finalizers == Some(true));
         let mut roles = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers)];
         roles.extend(rbac::account_objects(name.as_str(), account, namespace, &kinds));
-        let kept = Kept::new(component.digest(), existing, status);
+        let kept = Kept::new(component.digest(), grants, status);
         for role in roles.iter_mut().filter(|object| text(object, "/kind") == "ClusterRole") {
             let components = kept.add(role, found(client, role).await?.as_ref());
             let role = text(role, "/metadata/name");

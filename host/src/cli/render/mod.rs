@@ -14,6 +14,7 @@ use windlass_core::contract::{CallReport, Failure, Note, Phase};
 use windlass_core::json::Value as CoreValue;
 use windlass_core::object::Object;
 use windlass_core::related::{Need, ReadProblem};
+use windlass_core::schema::structural as schema;
 use windlass_core::snapshot::Snapshot;
 use windlass_sandbox::{Ambient, run_here};
 
@@ -23,7 +24,7 @@ use super::component::ComponentArgs;
 use super::manifests::check_standard_input;
 use super::offline::{NoResponse, Offline, event, existing_child, requirement};
 use super::output::{Format, print, print_all, print_list};
-use super::{INPUT_REJECTED, INVALID_PARENT, schema, secrets};
+use super::{INPUT_REJECTED, INVALID_PARENT, secrets};
 use crate::telemetry::one_line;
 
 /// Flags of `windlass render`.
@@ -107,6 +108,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let offline = Offline::new(args.component.load()?)?;
     let (parents, beside) = read_parents(&args.parents, offline.kind())?;
     let input = Input::read(args, beside, parents.len() > 1)?;
+    offline.check_config(input.config.as_deref())?;
     if !args.no_validate && offline.schema().is_some_and(schema::has_rules) {
         eprintln!("note: the CRD has CEL rules, which are not evaluated here");
     }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use windlass_core::names::parent_condition;
+use windlass_core::schema::structural as schema;
 
-use super::super::schema;
 use crate::telemetry::one_line;
 
 /// The plugin's part of the status, as the cluster would store it: fields that the CRD does not have are pruned, and

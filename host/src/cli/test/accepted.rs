@@ -1,9 +1,9 @@
 //! What the API server accepts of a response: labels, and the status.
 
 use serde_json::Value;
+use windlass_core::schema::structural as schema;
 
 use super::generate::ParentKind;
-use crate::cli::schema;
 
 /// Why the API server would refuse the labels of an object or of its Pod template.
 pub fn label_problem(body: &Value) -> Option<String> {

@@ -131,6 +131,9 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let mut offline = Offline::new(args.component.load()?)?;
     offline.limits.deadline = DEADLINE;
     let config = manifests::config(args.config.as_deref())?;
+    if config.is_some() {
+        offline.check_config(config.as_deref())?;
+    }
     let tested = Tested::new(&offline, config.clone());
     let kind = tested.kind();
     let mut results = Vec::new();

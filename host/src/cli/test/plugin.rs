@@ -13,6 +13,7 @@ use windlass_core::object::Object;
 use windlass_core::observed_status::StatusShape;
 use windlass_core::outcome::Outcome;
 use windlass_core::related::{Need, Select};
+use windlass_core::schema::structural as schema;
 use windlass_core::snapshot::Snapshot;
 use windlass_core::status;
 use windlass_sandbox::{Ambient, run_here};
@@ -22,7 +23,6 @@ use super::generate::ParentKind;
 use super::reply::{Child, Reply};
 use super::world::{healthy_status, timestamp};
 use crate::cli::offline::{NoResponse, Offline, gvk_of};
-use crate::cli::schema;
 use crate::plugins::status_shape;
 
 /// A component under test.

@@ -183,28 +183,35 @@ fn granted(
         let messages: Vec<_> = std::iter::once(message).chain(left.clone()).collect();
         Err((reason, messages.join(". ")))
     };
-    if !findings.not_granted.is_empty() {
-        let message = format!(
-            "The component asks for {}, which spec.grants.children does not grant; responses with such children are rejected",
-            findings.not_granted.join(", ")
-        );
-        return withheld(PluginReason::NotGranted, message);
+    let (mut messages, mut missing) = (Vec::new(), Vec::new());
+    for (of, what, rejected) in [
+        (
+            &findings.not_granted,
+            "asks for",
+            "which spec.grants.children does not grant; responses with such children are rejected",
+        ),
+        (
+            &findings.not_readable,
+            "asks to read",
+            "which is cluster-scoped and which spec.grants.related does not name; responses that require such objects are refused",
+        ),
+    ] {
+        if !of.kinds.is_empty() {
+            let message = format!("The component {what} {}, {rejected}", of.kinds.join(", "));
+            // A list without the kind is the choice of a user, who expects the Plugin to be Ready with it.
+            if of.is_chosen { &mut messages } else { &mut missing }.push(message);
+        }
     }
-    if !findings.not_readable.is_empty() {
-        let message = format!(
-            "The component asks to read {}, which is cluster-scoped and which spec.grants.related does not name; responses that \
-             require such objects are refused",
-            findings.not_readable.join(", ")
-        );
-        return withheld(PluginReason::NotGranted, message);
+    if !missing.is_empty() {
+        return withheld(PluginReason::NotGranted, missing.join(". "));
     }
     if let Some(lacking) = &findings.lacking {
         return withheld(PluginReason::Forbidden, lacking.to_string());
     }
     if let Some(left) = left {
-        return Err((PluginReason::ChildrenLeft, left));
+        messages.insert(0, left);
+        return Err((PluginReason::ChildrenLeft, messages.join(". ")));
     }
-    let mut messages = Vec::new();
     if !findings.conditions_kept {
         messages.push(
             "The parent kind's schema prunes status.conditions or status.observedGeneration, so they are not written"
@@ -236,33 +243,60 @@ mod tests {
     use windlass_core::contract::Limits;
     use windlass_core::json::Value;
 
+    use super::super::super::findings::Withheld;
     use super::super::tests::without_component;
     use super::*;
     use crate::plugins::caps;
+
+    fn findings() -> Findings {
+        Findings {
+            not_granted: Withheld::default(),
+            not_readable: Withheld::default(),
+            unsupported: Vec::new(),
+            lacking: None,
+            stalled: None,
+            rolled_back_from: None,
+            rolled_back: false,
+            file: None,
+            capped: Vec::new(),
+            conditions_kept: true,
+        }
+    }
+
+    /// Status, reason and message of the condition `Granted`.
+    fn granted_of(findings: Findings) -> [String; 3] {
+        let result = Ok(findings);
+        let all = conditions(Some(1), false, 0, without_component(&result));
+        let granted = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Granted"));
+        let granted = granted.expect("the condition");
+        ["status", "reason", "message"]
+            .map(|field| granted.get(field).and_then(Value::as_str).unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn kind_that_a_users_list_leaves_out_keeps_granted_true_and_a_kind_that_nobody_listed_does_not() {
+        let of = |is_chosen| Withheld { kinds: vec!["RoleBinding.v1.rbac.authorization.k8s.io".to_owned()], is_chosen };
+        for is_chosen in [true, false] {
+            for found in [
+                Findings { not_granted: of(is_chosen), ..findings() },
+                Findings { not_readable: of(is_chosen), ..findings() },
+            ] {
+                let [status, reason, message] = granted_of(found);
+                let expected = if is_chosen { ("True", "Succeeded") } else { ("False", "NotGranted") };
+                assert_eq!((&*status, &*reason), expected, "{message}");
+                assert!(message.contains("RoleBinding.v1.rbac.authorization.k8s.io, which"), "{message}");
+            }
+        }
+        let both = Findings { not_granted: of(true), not_readable: of(false), ..findings() };
+        assert_eq!(granted_of(both)[1], "NotGranted");
+    }
 
     #[test]
     fn capped_limits_are_reported_by_the_granted_condition() {
         let granted_with = |requested: &Limits, conditions_kept| {
             let (_, capped) = caps::of_flags(&[]).expect("defaults").clamp(requested);
-            let findings = Findings {
-                not_granted: Vec::new(),
-                not_readable: Vec::new(),
-                unsupported: Vec::new(),
-                lacking: None,
-                stalled: None,
-                rolled_back_from: None,
-                rolled_back: false,
-                file: None,
-                capped,
-                conditions_kept,
-            };
-            let result = Ok(findings);
-            let standing = without_component(&result);
-            let all = conditions(Some(1), false, 0, standing);
-            let granted = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Granted")).cloned();
-            let granted = granted.expect("the condition");
-            let text = |field| granted.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-            (text("status"), text("message"))
+            let [status, _, message] = granted_of(Findings { capped, conditions_kept, ..findings() });
+            (status, message)
         };
         let much = Limits { memory: 1 << 30, children: 20_000, ..Limits::default() };
         let capped = "The host caps spec.limits: memory at 256Mi (--max-memory), children at 10000 (--max-children)";

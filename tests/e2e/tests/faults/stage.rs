@@ -67,7 +67,7 @@ impl Stage {
             let first = guest(life.component);
             let files = [first.clone(), env.variant(&first, &format!("{}-next", life.plugin))];
             let inspected = files.each_ref().map(|file| env.windlass(&["inspect", &file.to_string_lossy()]));
-            env.push(&first, life.plugin, &[]);
+            env.push_granted(&first, life.plugin);
             versions.insert(life.plugin, Versions { files, inspected, live: AtomicUsize::new(0) });
         }
         for life in &LIVES {

@@ -134,7 +134,7 @@ fn start(env: &Env) -> Host {
     env.apply(&env.windlass(&["generate", "admission-policies"]));
     let host = env.start_host();
     for plugin in PLUGINS {
-        env.push(&guest(plugin), plugin, &[]);
+        env.push_granted(&guest(plugin), plugin);
     }
     for plugin in PLUGINS {
         env.wait_live(plugin, &guest(plugin));

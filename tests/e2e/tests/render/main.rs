@@ -239,6 +239,27 @@ fn render_returns_children_for_every_sample_of_the_repository() {
     }
 }
 
+#[test]
+fn render_refuses_a_config_that_does_not_fit_the_components_schema() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/samples/namespaceguard.yaml");
+    let (component, sample) = (path("namespaceguard"), sample.to_string_lossy().into_owned());
+    let config = file(&folder, &json!({ "qouta": { "pods": "10" }, "network": { "allowDns": "yes" } }));
+    let (code, printed, stderr) = run_offline(&["render", &component, "-f", &sample, "--config", &config]);
+    assert_eq!((code, &*printed), (3, ""), "{stderr}");
+    for words in [
+        "spec.config.qouta: unknown field; known are container, network, quota",
+        "spec.config.network.allowDns: must be of type boolean, and is a string",
+    ] {
+        assert!(stderr.contains(words), "{words}: {stderr}");
+    }
+    // A component without a schema takes no config.
+    let other = tempfile::tempdir().expect("a temporary folder");
+    let echo = file(&other, &echo(1, "nginx:1"));
+    let (code, _, stderr) = run_offline(&["render", &path("echo"), "-f", &echo, "--config", &config]);
+    assert!(code == 3 && stderr.contains("the component takes no configuration"), "{code}: {stderr}");
+}
+
 /// Renders these parents from one file, and returns the exit code, standard output and standard error.
 fn render_several(parents: &[Value], more: &[&str]) -> (i32, String, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -45,7 +45,7 @@ impl Stage {
             if plugin == "puppet-rolling" {
                 self.env.apply(scripts::DEFINITIONS);
             }
-            self.env.push(&guest(plugin), plugin, &[]);
+            self.env.push_granted(&guest(plugin), plugin);
             // Some tests make a call stall for a moment, which must not exceed the deadline on a busy machine.
             self.env.patch_plugin(plugin, &json!({ "limits": { "deadline": "10s" } }));
         }

@@ -32,7 +32,7 @@ impl Traced {
     #[track_caller]
     fn push_live(&self, component: &str, plugin: &str) {
         let component = guest(component);
-        self.env.push(&component, plugin, &[]);
+        self.env.push_granted(&component, plugin);
         self.env.wait_live(plugin, &component);
     }
 }

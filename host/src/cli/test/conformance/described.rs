@@ -7,10 +7,10 @@ use regex::Regex;
 use serde_json::Value;
 use windlass_core::contract::{Descriptor, UpdateStrategy};
 use windlass_core::declared_parent::storage_of;
+use windlass_core::schema::structural as schema;
 use windlass_sandbox::run_here;
 
 use crate::cli::offline::Offline;
-use crate::cli::schema;
 
 /// Label names of one metric.
 const LABELS_MAX: usize = 16;

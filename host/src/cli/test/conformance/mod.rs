@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use windlass_core::contract::Phase;
+use windlass_core::schema::structural as schema;
 
 use self::variation::{ConfigOf, Variation};
 use super::call::{CallResult, Input, Plugin, Seed, Stock};
@@ -21,7 +22,6 @@ use super::plugin::Tested;
 use super::property::{Check, CheckResult, Scenario};
 use super::world::World;
 use crate::cli::offline::Offline;
-use crate::cli::schema;
 use crate::telemetry::one_line;
 
 /// What must hold for every parent. The other properties are about what a plugin is for.

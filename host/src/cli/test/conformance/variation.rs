@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use windlass_core::contract::Descriptor;
+use windlass_core::schema::structural as schema;
 
-use crate::cli::schema;
 use crate::cli::test::generate::{Fields, Generator, ParentKind, is_content};
 use crate::cli::test::world::healthy_status;
 

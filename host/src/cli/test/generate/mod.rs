@@ -1,9 +1,9 @@
 //! Generates parents that the schema of a CRD accepts, edits of them, and parents that the schema rejects.
 
 use serde_json::{Map, Number, Value, json};
+use windlass_core::schema::structural as schema;
 
 use super::pattern;
-use crate::cli::schema;
 
 /// Tries to generate a value that meets all constraints, such as `oneOf`.
 const TRIES: usize = 30;

@@ -1,30 +1,50 @@
 //! Applies the structural schema of a CRD to an object as the API server does: defaults, validation, pruning. CEL rules
-//! are not evaluated; [`has_rules`] returns whether there are any.
+//! are not evaluated; [`has_rules`] returns whether there are any. Also checks a Plugin's `spec.config` against the schema
+//! that its component declares.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
-use windlass_core::declared_parent::storage_of;
+
+use crate::declared_parent::storage_of;
 
 /// Largest number of problems that are listed; further ones are counted.
 const SHOWN: usize = 20;
+/// Largest number of known fields that a problem lists.
+const KNOWN_SHOWN: usize = 20;
+/// Largest size of a compiled pattern, in bytes: some need megabytes for a few characters.
+const PATTERN_MAX: usize = 1 << 20;
+/// Largest number of compiled patterns that a thread keeps.
+const PATTERNS_KEPT: usize = 256;
+/// Largest amount of work for one value: about the number of comparisons. A component may declare a schema of which each
+/// item of a list costs much.
+const STEPS_MAX: usize = 4_000_000;
+/// The part of [`STEPS_MAX`] that the compilation of a pattern needs.
+const STEPS_OF_PATTERN: usize = 10_000;
 
 /// The schema of a CRD's storage version, if it has one.
 pub fn of_definition(definition: &Value) -> Option<&Value> {
     storage_of(definition)?.pointer("/schema/openAPIV3Schema")
 }
 
+thread_local! {
+    static COMPILED: RefCell<HashMap<String, Option<Regex>>> = RefCell::default();
+}
+
 /// A pattern, compiled; `None` if it cannot be read. `windlass test` validates thousands of parents, so that each pattern
 /// is compiled only once.
 pub fn compiled(pattern: &str) -> Option<Regex> {
-    thread_local! {
-        static COMPILED: RefCell<HashMap<String, Option<Regex>>> = RefCell::default();
-    }
-    COMPILED.with_borrow_mut(|all| match all.get(pattern) {
-        Some(regex) => regex.clone(),
-        None => all.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok()).clone(),
+    COMPILED.with_borrow_mut(|all| {
+        if let Some(regex) = all.get(pattern) {
+            return regex.clone();
+        }
+        if all.len() >= PATTERNS_KEPT {
+            all.clear();
+        }
+        let regex = RegexBuilder::new(pattern).size_limit(PATTERN_MAX).build().ok();
+        all.entry(pattern.to_owned()).or_insert(regex).clone()
     })
 }
 
@@ -106,6 +126,14 @@ pub fn problems(schema: &Value, object: &Value) -> Vec<String> {
     found.into_lines()
 }
 
+/// The problems of a Plugin's `spec.config` in the schema that its component declares. Keywords that a CRD cannot have are
+/// ignored; an object whose schema names no field may have any.
+pub fn problems_of_config(schema: &Value, config: &Value) -> Vec<String> {
+    let mut found = Problems { rules: Rules::Config, ..Problems::default() };
+    found.check(schema, config, "spec.config");
+    found.into_lines()
+}
+
 /// The problems of a part of an object.
 pub fn problems_at(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let mut found = Problems::default();
@@ -113,10 +141,24 @@ pub fn problems_at(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     found.into_lines()
 }
 
+/// What a schema describes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Rules {
+    /// Objects of a CRD.
+    #[default]
+    Object,
+    /// The config of a plugin, by a schema that no API server has seen: it may be any JSON Schema.
+    Config,
+}
+
 #[derive(Default)]
 struct Problems {
     lines: Vec<String>,
     more: usize,
+    rules: Rules,
+    /// Whether unknown fields are accepted, because the schema only constrains.
+    is_open: bool,
+    steps: usize,
 }
 
 impl Problems {
@@ -133,18 +175,31 @@ impl Problems {
         if self.more > 0 {
             self.lines.push(format!("and {} more problems", self.more));
         }
+        if self.steps > STEPS_MAX {
+            self.lines.push("the value is too large for its schema: checking it would take too long".to_owned());
+        }
         self.lines
     }
 
+    /// Counts work; returns false if the value is too costly to be checked.
+    fn afford(&mut self, steps: usize) -> bool {
+        self.steps = self.steps.saturating_add(steps);
+        self.steps <= STEPS_MAX
+    }
+
     fn check(&mut self, schema: &Value, value: &Value, path: &str) {
+        if !self.afford(1) {
+            return;
+        }
         if value.is_null() && is_true(schema, "nullable") {
             return;
         }
         if let Some(problem) = wrong_type(schema, value) {
             return self.add(path, &problem);
         }
-        if let Some(allowed) = schema.get("enum").and_then(Value::as_array).filter(|all| !all.contains(value)) {
-            let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
+        let allowed = schema.get("enum").and_then(Value::as_array);
+        if let Some(allowed) = allowed.filter(|all| self.afford(all.len()) && !all.contains(value)) {
+            let allowed: Vec<_> = allowed.iter().take(KNOWN_SHOWN).map(ToString::to_string).collect();
             self.add(path, &format!("unsupported value {value}; supported are {}", allowed.join(", ")));
         }
         match value {
@@ -159,7 +214,10 @@ impl Problems {
 
     fn check_object(&mut self, schema: &Value, fields: &Map<String, Value>, path: &str) {
         for required in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
-            if let Some(name) = required.as_str().filter(|name| !fields.contains_key(*name)) {
+            let is_missing = |name: &&str| {
+                !fields.contains_key(*name) && property(schema, name).is_none_or(|one| one.get("default").is_none())
+            };
+            if let Some(name) = required.as_str().filter(is_missing) {
                 self.add(&join(path, name), "required, and missing");
             }
         }
@@ -168,10 +226,16 @@ impl Problems {
             let path = join(path, name);
             match property(schema, name) {
                 Some(schema) => self.check(schema, field, &path),
-                None if knows(schema, name) => {}
-                None => {
+                None if self.is_open || knows(schema, name) => {}
+                None if self.rules == Rules::Object => {
                     self.add(&path, "unknown field; the API server drops it, or refuses it under strict validation");
                 }
+                None if names_fields(schema) => {
+                    let known = object(schema, "properties").into_iter().flatten().map(|(name, _)| name.as_str());
+                    let known: Vec<_> = known.take(KNOWN_SHOWN).collect();
+                    self.add(&path, &format!("unknown field; known are {}", known.join(", ")));
+                }
+                None => {}
             }
         }
     }
@@ -188,7 +252,7 @@ impl Problems {
                 Some("map") => keys.iter().filter_map(|key| key.as_str()).all(|key| other.get(key) == item.get(key)),
                 _ => false,
             };
-            if items.iter().take(at).any(same) {
+            if matches!(list_type, Some("set" | "map")) && self.afford(at) && items.iter().take(at).any(same) {
                 self.add(&path, "there is one like it before");
             }
             if let Some(schema) = schema.get("items") {
@@ -200,8 +264,15 @@ impl Problems {
     fn check_text(&mut self, schema: &Value, text: &str, path: &str) {
         self.check_bound(schema, ("minLength", "maxLength"), text.chars().count(), "characters", path);
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
+            let is_new = COMPILED.with_borrow(|all| !all.contains_key(pattern));
+            let cost = if is_new { STEPS_OF_PATTERN } else { 1 };
+            if !self.afford(cost.saturating_add(text.len())) {
+                return;
+            }
             match compiled(pattern) {
                 Some(regex) if regex.is_match(text) => {}
+                // A pattern in the syntax of another language is checked by the plugin alone.
+                None if self.rules == Rules::Config => {}
                 Some(_) => self.add(path, &format!("{text:?} does not match the pattern {pattern}")),
                 None => self.add(path, &format!("the CRD's pattern {pattern} cannot be read")),
             }
@@ -209,8 +280,9 @@ impl Problems {
         let is_wrong = match schema.get("format").and_then(Value::as_str) {
             Some("date-time") => text.parse::<jiff::Timestamp>().is_err(),
             Some("date") => text.parse::<jiff::civil::Date>().is_err(),
-            Some("ipv4") => text.parse::<std::net::Ipv4Addr>().is_err(),
-            Some("ipv6") => text.parse::<std::net::Ipv6Addr>().is_err(),
+            // The types of addresses alone: this crate does no I/O.
+            Some("ipv4") => text.parse::<core::net::Ipv4Addr>().is_err(),
+            Some("ipv6") => text.parse::<core::net::Ipv6Addr>().is_err(),
             // Other formats are checked by the API server only.
             _ => false,
         };
@@ -267,45 +339,35 @@ impl Problems {
         }
     }
 
-    /// Checks `allOf`, `anyOf`, `oneOf` and `not`: in a structural schema they only constrain, and define no fields.
+    /// Checks `allOf`, `anyOf`, `oneOf` and `not`: in a structural schema they only constrain, and define no fields. So a
+    /// schema inside them accepts fields that it does not name: they belong to the outer schema.
     fn check_logic(&mut self, schema: &Value, value: &Value, path: &str) {
-        let fits = |schema: &Value| {
-            let mut found = Self::default();
-            found.check(&constraint(schema), value, path);
-            found.lines.is_empty()
-        };
-        let all = |name: &str| schema.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+        let all = |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten();
         for part in all("allOf") {
-            self.check(&constraint(&part), value, path);
+            let is_open = std::mem::replace(&mut self.is_open, true);
+            self.check(part, value, path);
+            self.is_open = is_open;
         }
-        let any = all("anyOf");
-        if !any.is_empty() && !any.iter().any(fits) {
+        let is_any = |found: &mut Self| all("anyOf").any(|part| found.fits(part, value, path));
+        if all("anyOf").next().is_some() && !is_any(self) {
             self.add(path, "it fits none of anyOf");
         }
-        let one = all("oneOf");
-        let count = one.iter().filter(|schema| fits(schema)).count();
-        if !one.is_empty() && count != 1 {
+        let count = all("oneOf").filter(|part| self.fits(part, value, path)).count();
+        if all("oneOf").next().is_some() && count != 1 {
             self.add(path, &format!("it fits {count} of oneOf, and must fit one"));
         }
-        if schema.get("not").is_some_and(fits) {
+        if schema.get("not").is_some_and(|part| self.fits(part, value, path)) {
             self.add(path, "it fits what `not` forbids");
         }
     }
-}
 
-/// Makes a schema inside `allOf` and the like accept fields that it does not name: they belong to the outer schema.
-fn constraint(schema: &Value) -> Value {
-    let mut schema = schema.clone();
-    if let Value::Object(fields) = &mut schema {
-        fields.insert("x-kubernetes-preserve-unknown-fields".to_owned(), Value::Bool(true));
-        for nested in fields.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
-            *nested.1 = constraint(nested.1);
-        }
-        if let Some(items) = fields.get_mut("items") {
-            *items = constraint(items);
-        }
+    /// Whether the value has no problem in a schema that only constrains.
+    fn fits(&mut self, schema: &Value, value: &Value, path: &str) -> bool {
+        let mut found = Self { is_open: true, rules: self.rules, steps: self.steps, ..Self::default() };
+        found.check(schema, value, path);
+        self.steps = found.steps;
+        found.lines.is_empty() && self.steps <= STEPS_MAX
     }
-    schema
 }
 
 fn wrong_type(schema: &Value, value: &Value) -> Option<String> {
@@ -357,6 +419,13 @@ fn knows(schema: &Value, name: &str) -> bool {
         || is_true(schema, "additionalProperties")
 }
 
+/// Whether the schema of a config says which fields an object has. With `$ref` and the like, they are elsewhere.
+fn names_fields(schema: &Value) -> bool {
+    let is_elsewhere = ["$ref", "$dynamicRef", "patternProperties", "unevaluatedProperties", "if"];
+    schema.get("additionalProperties") == Some(&Value::Bool(false))
+        || schema.get("properties").is_some() && !is_elsewhere.iter().any(|keyword| schema.get(keyword).is_some())
+}
+
 fn object<'a>(schema: &'a Value, field: &str) -> Option<&'a Map<String, Value>> {
     schema.get(field).and_then(Value::as_object)
 }
@@ -370,92 +439,4 @@ fn join(path: &str, name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn schema() -> Value {
-        json!({
-            "type": "object", "required": ["spec"],
-            "properties": {
-                "spec": {
-                    "type": "object", "required": ["image"],
-                    "properties": {
-                        "image": {"type": "string", "minLength": 1, "maxLength": 8, "pattern": "^[a-z:]+$"},
-                        "replicas": {"type": "integer", "minimum": 0, "maximum": 255, "default": 1},
-                        "size": {"x-kubernetes-int-or-string": true},
-                        "mode": {"type": "string", "enum": ["Fast", "Safe"]},
-                        "ports": {"type": "array", "maxItems": 2, "items": {"type": "integer", "exclusiveMinimum": true, "minimum": 0}},
-                        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-                        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-                        "maybe": {"type": "string", "nullable": true},
-                        "either": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
-                            "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
-                    },
-                },
-                "status": {"type": "object", "properties": {"ready": {"type": "integer"}}},
-            },
-        })
-    }
-
-    fn problems_of_spec(spec: &Value) -> Vec<String> {
-        problems(&schema(), &json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a"}, "spec": spec}))
-    }
-
-    #[test]
-    fn object_that_matches_the_schema_has_no_problems() {
-        let spec = json!({
-            "image": "nginx:x", "replicas": 255, "size": "5Gi", "mode": "Safe", "ports": [1, 2], "labels": {"any": "b"},
-            "free": {"x": [1]}, "maybe": null, "either": {"a": "x"},
-        });
-        assert_eq!(problems_of_spec(&spec), [""; 0]);
-    }
-
-    #[test]
-    fn each_problem_names_its_field() {
-        for (spec, expected) in [
-            (json!({"image": "a", "replicas": 300}), "spec.replicas: 300 is more than the maximum 255"),
-            (json!({"image": "a", "replicas": -1}), "spec.replicas: -1 is less than the minimum 0"),
-            (json!({"image": "a", "replicas": "3"}), "spec.replicas: must be of type integer, and is a string"),
-            (json!({"image": "a", "replicas": 1.5}), "spec.replicas: must be of type integer, and is the number 1.5"),
-            (json!({"image": "a", "repliicas": 3}), "spec.repliicas: unknown field"),
-            (json!({"replicas": 3}), "spec.image: required, and missing"),
-            (json!({"image": ""}), "spec.image: 0 characters, and at least 1 are required"),
-            (json!({"image": "A"}), "spec.image: \"A\" does not match the pattern ^[a-z:]+$"),
-            (
-                json!({"image": "a", "mode": "Slow"}),
-                "spec.mode: unsupported value \"Slow\"; supported are \"Fast\", \"Safe\"",
-            ),
-            (json!({"image": "a", "ports": [1, 2, 3]}), "spec.ports: 3 items, and at most 2 are allowed"),
-            (json!({"image": "a", "ports": [1, 0]}), "spec.ports[1]: 0 is less than the exclusive minimum 0"),
-            (json!({"image": "a", "labels": {"b": 1}}), "spec.labels.b: must be of type string"),
-            (json!({"image": "a", "size": true}), "spec.size: must be an integer or a string"),
-            (json!({"image": "a", "mode": null}), "spec.mode: must be of type string, and is null"),
-            (json!({"image": "a", "either": {"a": "x", "b": "y"}}), "spec.either: it fits 2 of oneOf"),
-        ] {
-            let found = problems_of_spec(&spec);
-            assert!(found.iter().any(|line| line.starts_with(expected)), "{spec}: {expected}: {found:?}");
-        }
-        let whole = problems(&schema(), &json!({"apiVersion": "g/v1", "kind": "K"}));
-        assert_eq!(whole, ["spec: required, and missing"]);
-    }
-
-    #[test]
-    fn problems_beyond_the_shown_ones_are_counted() {
-        let spec: Map<_, _> = (0..100).map(|at| (format!("field-{at:03}"), json!(1))).collect();
-        let found = problems_of_spec(&Value::Object(spec));
-        assert_eq!((found.len(), found.last().map(String::as_str)), (SHOWN + 1, Some("and 81 more problems")));
-    }
-
-    #[test]
-    fn defaults_are_filled_in_and_unknown_fields_are_pruned() {
-        let mut object = json!({"spec": {"image": "a"}});
-        fill_in(&schema(), &mut object);
-        assert_eq!(object["spec"]["replicas"], 1);
-        let status = schema()["properties"]["status"].clone();
-        let mut found = json!({"ready": 1, "typo": 2});
-        prune(&status, &mut found);
-        assert_eq!(found, json!({"ready": 1}));
-    }
-}
+mod tests;
