@@ -313,7 +313,7 @@ impl Drop for Connections {
 
 async fn metrics(State(scrape): State<Scrape>) -> Response {
     match scrape.text().await {
-        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text.to_string()).into_response(),
+        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
