@@ -48,7 +48,8 @@ const BUFFER: usize = 16 * 1024;
 const REST: Duration = Duration::from_millis(100);
 
 /// Readiness of the host. A leader is ready if it may write, its caches are filled and followed, and every Plugin was
-/// reconciled once; a standby, if its caches are filled and followed, and every component is compiled.
+/// reconciled once; a standby, if its caches are filled and followed, and every component is compiled. A kind for which the API server
+/// answers with an error does not count, unless this is so for all kinds: another host would not do better.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     state: Arc<AtomicU8>,
@@ -123,7 +124,7 @@ impl Readiness {
     ///
     /// # Errors
     /// Why the host is not ready.
-    fn get(&self) -> Result<&'static str, String> {
+    fn get(&self) -> Result<String, String> {
         let (state, holds_lease) = (self.state.load(Ordering::Relaxed), self.gate.is_open());
         let response = match (state, holds_lease) {
             (STOPPING, _) => return Err("the host is stopping".to_owned()),
@@ -147,12 +148,16 @@ impl Readiness {
         }
         let stalled = self.watches.stalled();
         if stalled.is_empty() {
-            return Ok(response);
+            return Ok(response.to_owned());
         }
-        let lines = stalled
+        let lines: String = stalled
             .iter()
-            .map(|(kind, stalled)| format!("the watch of {kind} has stalled: {}\n", one_line(&stalled.to_string())));
-        Err(lines.collect())
+            .map(|(kind, stalled)| format!("the watch of {kind} has stalled: {}\n", one_line(&stalled.to_string())))
+            .collect();
+        // If the API server answers with an error for some kinds, such as one whose conversion webhook fails, it answers every host so, and
+        // an update of the host must not wait for it. The Plugins with these kinds report it.
+        let is_common = stalled.values().all(|stalled| stalled.is_answer) && !self.watches.have_all_stalled();
+        if is_common { Ok(format!("{response}\n{lines}")) } else { Err(lines) }
     }
 }
 
@@ -220,16 +225,16 @@ fn note_stuck(stuck: &Mutex<Vec<String>>, found: Vec<String>) {
 }
 
 /// The response of a probe.
-fn status_of(result: Result<&'static str, String>) -> (StatusCode, String) {
+fn status_of(result: Result<String, String>) -> (StatusCode, String) {
     match result {
-        Ok(response) => (StatusCode::OK, response.to_owned()),
+        Ok(response) => (StatusCode::OK, response),
         Err(problems) => (StatusCode::SERVICE_UNAVAILABLE, problems),
     }
 }
 
 /// The response of `/healthz` with these problems.
-fn alive_or(problems: String) -> Result<&'static str, String> {
-    if problems.is_empty() { Ok("ok") } else { Err(problems) }
+fn alive_or(problems: String) -> Result<String, String> {
+    if problems.is_empty() { Ok("ok".to_owned()) } else { Err(problems) }
 }
 
 /// Serves `/metrics` until `stop` is cancelled.
@@ -322,13 +327,15 @@ async fn metrics(State(scrape): State<Scrape>) -> Response {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use kube::runtime::watcher;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpStream;
     use tokio::runtime::Handle;
     use windlass_core::ids::Gvk;
-    use windlass_core::progress::SILENCE_LIMIT;
+    use windlass_core::progress::{FAILING_LIMIT, SILENCE_LIMIT};
 
     use super::*;
+    use crate::cluster::watch::WatchProgress;
 
     #[test]
     fn host_is_not_ready_while_a_watch_has_stalled_and_names_the_kind() {
@@ -339,7 +346,7 @@ mod tests {
         gate.leader().open_until(Duration::MAX);
         assert!(readiness.get().is_err_and(|message| message.contains("Plugin")));
         readiness.ready();
-        assert_eq!(readiness.get(), Ok("ok"));
+        assert_eq!(readiness.get(), Ok("ok".to_owned()));
         watches.check(Instant::now() + SILENCE_LIMIT + Duration::from_secs(1));
         assert!(
             readiness
@@ -348,11 +355,46 @@ mod tests {
         );
         secrets.listed();
         watches.check(Instant::now());
-        assert_eq!(readiness.get(), Ok("ok"));
+        assert_eq!(readiness.get(), Ok("ok".to_owned()));
         gate.leader().close();
         assert!(readiness.get().is_err_and(|message| message.contains("the Lease windlass")));
         readiness.stopping();
         assert!(readiness.get().is_err_and(|message| message.contains("stopping")));
+    }
+
+    #[test]
+    fn host_is_ready_while_the_api_server_answers_with_an_error_for_one_kind_and_not_for_all() {
+        let watches = AllProgress::default();
+        let [broken, others] =
+            ["Broken", "Pod"].map(|kind| watches.track(&Gvk::from_api_version("my-operator.dev/v1", kind)));
+        let gate = WriteGate::default();
+        let readiness = Readiness::new(watches.clone(), gate.clone());
+        gate.leader().open_until(Duration::MAX);
+        readiness.ready();
+        let fail = |watch: &WatchProgress| {
+            let message = "conversion webhook failed".to_owned();
+            let status = kube::core::Status { code: 500, message, ..kube::core::Status::default() };
+            watch.interrupted(&watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status))));
+        };
+        let later = || Instant::now() + FAILING_LIMIT;
+        fail(&broken);
+        watches.check(later());
+        let response = readiness.get().expect("ready");
+        assert!(response.starts_with("ok\nthe watch of Broken.v1.my-operator.dev has stalled: "), "{response}");
+        assert!(response.contains("conversion webhook failed"), "{response}");
+        fail(&others);
+        watches.check(later());
+        assert!(readiness.get().is_err_and(|message| message.contains("Pod") && message.contains("Broken")));
+        others.listed();
+        others.check(later());
+        assert!(readiness.get().is_ok());
+        // A connection that fails may be the host's own.
+        broken.interrupted(&watcher::Error::NoResourceVersion);
+        broken.listed();
+        broken.check(Instant::now());
+        broken.interrupted(&watcher::Error::NoResourceVersion);
+        broken.check(later());
+        assert!(readiness.get().is_err_and(|message| message.contains("Broken")));
     }
 
     #[test]
@@ -361,14 +403,14 @@ mod tests {
         let readiness = Readiness::new(AllProgress::default(), gate.clone());
         assert!(readiness.get().is_err_and(|message| message.contains("prepared every Plugin")));
         readiness.standing_by();
-        assert_eq!(readiness.get(), Ok("ok: standing by"));
+        assert_eq!(readiness.get(), Ok("ok: standing by".to_owned()));
         readiness.leading();
         assert!(readiness.get().is_err(), "the gate of a leader is closed");
         gate.leader().open_until(Duration::MAX);
         readiness.standing_by();
         assert!(readiness.get().is_err_and(|message| message.contains("not every Plugin was tried")));
         assert!(readiness.ready());
-        assert_eq!(readiness.get(), Ok("ok"));
+        assert_eq!(readiness.get(), Ok("ok".to_owned()));
         readiness.standing_by();
         gate.leader().close();
         assert!(readiness.get().is_err_and(|message| message.contains("could not renew the Lease windlass")));
