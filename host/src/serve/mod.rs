@@ -1,12 +1,11 @@
 //! Serves `/healthz`, `/readyz` and `/metrics`, and the recent calls on an address of this machine. Any Pod can connect, so
 //! connections have limits.
 
+mod connections;
 mod debug;
+mod listen;
 mod liveness;
 
-use std::collections::VecDeque;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
@@ -18,34 +17,20 @@ use axum::http::StatusCode;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::connections::{CONNECTION_TIME, serve};
 use self::liveness::BEAT;
 use crate::cluster::lease::{NAME as LEASE, WriteGate};
 use crate::cluster::watch::AllProgress;
 use crate::telemetry::{CONTENT_TYPE, Scrape, one_line};
 
 pub use debug::serve_debug;
+pub use listen::{DebugAddr, listen, listen_debug};
 pub use liveness::Liveness;
-
-/// Largest number of connections. A new one ends the oldest, because the new one is most likely a probe.
-const CONNECTIONS: usize = 64;
-/// Time for a connection to send its request.
-const HEADER_TIME: Duration = Duration::from_secs(5);
-/// Lifetime of a connection, which serves one request.
-const CONNECTION_TIME: Duration = Duration::from_secs(10);
-/// Size of a connection's buffer, in bytes.
-const BUFFER: usize = 16 * 1024;
-/// Pause after the system could not accept a connection: it may have no file descriptors left.
-const REST: Duration = Duration::from_millis(100);
 
 /// Readiness of the host. A leader is ready if it may write, its caches are filled and followed, and every Plugin was
 /// reconciled once; a standby, if its caches are filled and followed, and every component is compiled. A kind for which the API server
@@ -161,14 +146,6 @@ impl Readiness {
     }
 }
 
-/// Listens on the address of this flag.
-///
-/// # Errors
-/// If the address cannot be bound.
-pub async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| anyhow::anyhow!("{flag} {address} cannot be listened on: {error}"))
-}
-
 /// Serves `/healthz` and `/readyz` until `stop` is cancelled, by a thread and a runtime of their own.
 ///
 /// # Errors
@@ -248,74 +225,6 @@ pub async fn serve_metrics(listener: TcpListener, scrape: Scrape, stop: Cancella
     Ok(())
 }
 
-/// Serves connections, each for at most `lifetime`, until `stop` is cancelled.
-async fn serve(listener: TcpListener, app: Router, lifetime: Duration, stop: CancellationToken) {
-    let mut connections = Connections::default();
-    loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let serving = serve_connection(stream, app.clone(), (HEADER_TIME, lifetime));
-                connections.add(tokio::spawn(serving).abort_handle());
-            }
-            Err(error) => rest_after(&error).await,
-        }
-    }
-}
-
-/// Serves a connection: one request, then the connection is closed.
-async fn serve_connection(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    app: Router,
-    (header_time, lifetime): (Duration, Duration),
-) {
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_time)
-        .keep_alive(false)
-        .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
-    // An error of the connection is ignored: it concerns the client.
-    let _ = tokio::time::timeout(lifetime, connection).await;
-}
-
-/// Handles a failed accept: a broken connection is ignored; after any other error it pauses, so that the loop keeps no
-/// thread busy.
-async fn rest_after(error: &io::Error) {
-    let is_broken = matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset);
-    if !is_broken {
-        tracing::warn!(%error, "connection not accepted");
-        tokio::time::sleep(REST).await;
-    }
-}
-
-/// The connections that are served, the oldest first.
-#[derive(Default)]
-struct Connections(VecDeque<AbortHandle>);
-
-impl Connections {
-    fn add(&mut self, connection: AbortHandle) {
-        self.0.retain(|connection| !connection.is_finished());
-        while self.0.len() >= CONNECTIONS {
-            if let Some(oldest) = self.0.pop_front() {
-                oldest.abort();
-            }
-        }
-        self.0.push_back(connection);
-    }
-}
-
-impl Drop for Connections {
-    fn drop(&mut self) {
-        for connection in &self.0 {
-            connection.abort();
-        }
-    }
-}
-
 async fn metrics(State(scrape): State<Scrape>) -> Response {
     match scrape.text().await {
         Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
@@ -325,6 +234,7 @@ async fn metrics(State(scrape): State<Scrape>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
     use std::time::{Duration, Instant};
 
     use kube::runtime::watcher;
@@ -334,6 +244,7 @@ mod tests {
     use windlass_core::ids::Gvk;
     use windlass_core::progress::{FAILING_LIMIT, SILENCE_LIMIT};
 
+    use super::connections::CONNECTIONS;
     use super::*;
     use crate::cluster::watch::WatchProgress;
 
@@ -481,28 +392,5 @@ mod tests {
     async fn until(address: SocketAddr, condition: impl Fn(&str) -> bool) {
         let found = async { while !condition(&healthz(address).await) {} };
         tokio::time::timeout(Duration::from_mins(1), found).await.expect("such a response of /healthz");
-    }
-
-    #[tokio::test]
-    async fn s10_oldest_connection_is_closed_when_the_limit_is_exceeded() {
-        let mut connections = Connections::default();
-        let tasks: Vec<_> = (0..=CONNECTIONS).map(|_| tokio::spawn(std::future::pending::<()>())).collect();
-        for task in &tasks {
-            connections.add(task.abort_handle());
-        }
-        tokio::task::yield_now().await;
-        let ended: Vec<_> = (0..tasks.len()).filter(|at| tasks[*at].is_finished()).collect();
-        assert_eq!(ended, [0]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn s10_connection_that_sends_no_request_times_out() {
-        let began = tokio::time::Instant::now();
-        let (mut client, server) = tokio::io::duplex(64);
-        let serving = tokio::spawn(serve_connection(server, Router::new(), (HEADER_TIME, CONNECTION_TIME)));
-        client.write_all(b"GET /heal").await.expect("sent");
-        serving.await.expect("ended");
-        // The test's clock advances when all tasks wait.
-        assert!((HEADER_TIME..CONNECTION_TIME).contains(&began.elapsed()), "{:?}", began.elapsed());
     }
 }
