@@ -47,6 +47,8 @@ enum State {
 struct Failure {
     since: Instant,
     message: String,
+    /// Whether each request since then was answered by the API server, with an error.
+    is_answer: bool,
 }
 
 /// Why a watch counts as stalled.
@@ -56,6 +58,9 @@ pub struct Stall {
     pub age: Duration,
     /// The first failure since then; `None` if the watch is silent.
     pub failure: Option<String>,
+    /// Whether the API server answers each request with an error, as if the webhook of the kind's CRD fails. It would answer another host
+    /// alike.
+    pub is_answer: bool,
 }
 
 impl Progress {
@@ -92,10 +97,19 @@ impl Progress {
         *self = Self::new(now);
     }
 
-    /// Records a failed request or an error event.
+    /// Records a request that failed without an answer of the API server.
     pub fn failed(&mut self, now: Instant, message: &str) {
-        let new = || Failure { since: now, message: message.to_owned() };
-        self.state = State::Failing(match mem::replace(&mut self.state, State::Refused) {
+        self.fail(now, message, false);
+    }
+
+    /// Records that the API server answered a request with an error, or sent an error event.
+    pub fn answered(&mut self, now: Instant, message: &str) {
+        self.fail(now, message, true);
+    }
+
+    fn fail(&mut self, now: Instant, message: &str, is_answer: bool) {
+        let new = || Failure { since: now, message: message.to_owned(), is_answer };
+        let failure = match mem::replace(&mut self.state, State::Refused) {
             State::Failing(failure) => failure,
             State::Running(Some((failure, accepted)))
                 if now.saturating_duration_since(accepted) < SAME_FAILURE_WINDOW =>
@@ -103,7 +117,8 @@ impl Progress {
                 failure
             }
             State::Running(_) | State::Refused => new(),
-        });
+        };
+        self.state = State::Failing(Failure { is_answer: failure.is_answer && is_answer, ..failure });
     }
 
     /// Records a panic of the watch's task. Returns the delay before the task is restarted.
@@ -139,8 +154,9 @@ impl Progress {
             State::Running(_) => None,
         };
         let is_failing = failure.is_some_and(|failure| has_stalled(failure, now));
+        let is_answer = failure.is_some_and(|failure| failure.is_answer);
         let failure = failure.map(|failure| failure.message.clone());
-        (is_failing || age >= SILENCE_LIMIT).then_some(Stall { age, failure })
+        (is_failing || age >= SILENCE_LIMIT).then_some(Stall { age, failure, is_answer })
     }
 }
 
@@ -159,11 +175,29 @@ mod tests {
         progress.failed(began + secs(5), "503: try later");
         progress.failed(began + secs(24), "429: too many requests");
         assert_eq!(progress.stall(began + secs(24)), None);
-        let stall = Stall { age: secs(25), failure: Some("503: try later".to_owned()) };
+        let stall = Stall { age: secs(25), failure: Some("503: try later".to_owned()), is_answer: false };
         assert_eq!(progress.stall(began + secs(25)), Some(stall), "the message is that of the first failure");
         progress.advanced(began + secs(26));
         progress.listed(began + secs(26));
         assert_eq!(progress.stall(began + secs(26)), None);
+    }
+
+    #[test]
+    fn stall_is_an_answer_of_the_api_server_only_if_it_answered_each_request() {
+        let began = Instant::now();
+        let is_answer = |progress: &Progress| progress.stall(began + secs(60)).expect("stalled").is_answer;
+        let mut progress = Progress::new(began);
+        progress.answered(began, "500: the conversion webhook failed");
+        progress.answered(began + secs(30), "500: the conversion webhook failed");
+        assert!(is_answer(&progress));
+        progress.failed(began + secs(31), "connection refused");
+        progress.answered(began + secs(32), "500: the conversion webhook failed");
+        assert!(!is_answer(&progress), "another host may have a better connection");
+        progress.listed(began + secs(33));
+        progress.answered(began + secs(34), "500: the conversion webhook failed");
+        assert!(is_answer(&progress));
+        progress.panicked(began + secs(35));
+        assert!(!is_answer(&progress));
     }
 
     #[test]
@@ -205,7 +239,10 @@ mod tests {
             progress.accepted(began + secs(60 * at));
             assert_eq!(progress.stall(began + secs(60 * at)), None);
         }
-        assert_eq!(progress.stall(began + SILENCE_LIMIT), Some(Stall { age: SILENCE_LIMIT, failure: None }));
+        assert_eq!(
+            progress.stall(began + SILENCE_LIMIT),
+            Some(Stall { age: SILENCE_LIMIT, failure: None, is_answer: false })
+        );
         progress.advanced(began + SILENCE_LIMIT);
         assert_eq!(progress.stall(began + SILENCE_LIMIT), None);
         assert_eq!(progress.age(began + SILENCE_LIMIT + secs(1)), secs(1));

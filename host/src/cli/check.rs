@@ -29,7 +29,7 @@ use crate::cluster::lease::{Election, Instance, NAME as LEASE, preview};
 use crate::cluster::secret_key::SecretKey;
 use crate::cluster::{access_review, in_time};
 use crate::plugins::rbac::{self, MARK_KEY_SECRET, RNG_KEY_SECRET};
-use crate::serve::listen;
+use crate::serve::{DebugAddr, listen, listen_debug};
 
 /// The oldest supported minor version of Kubernetes 1: the first with `ValidatingAdmissionPolicy` v1.
 const OLDEST_MINOR: u32 = 30;
@@ -50,6 +50,8 @@ pub struct Setup {
     pub plugins: Option<PathBuf>,
     /// The addresses to listen on, with their flags.
     pub addresses: Vec<(&'static str, SocketAddr)>,
+    /// The address of the recent calls; none if they are not served.
+    pub debug_addr: Option<DebugAddr>,
 }
 
 /// Result of one check.
@@ -100,7 +102,7 @@ impl Setup {
     async fn findings(self) -> Vec<(&'static str, Finding)> {
         let mut findings = vec![
             ("cache folder", Finding::of(cache(&self.cache))),
-            ("addresses", Finding::of(addresses(&self.addresses).await)),
+            ("addresses", Finding::of(addresses(&self.addresses, self.debug_addr))),
         ];
         if let Some(folder) = &self.plugins {
             findings.push(("plugins", Finding::of(plugins(folder))));
@@ -147,14 +149,17 @@ fn cache((folder, usable): &(PathBuf, anyhow::Result<()>)) -> Result<String, Str
     }
 }
 
-async fn addresses(addresses: &[(&'static str, SocketAddr)]) -> Result<String, String> {
+fn addresses(addresses: &[(&'static str, SocketAddr)], debug: Option<DebugAddr>) -> Result<String, String> {
     let mut free = Vec::new();
     // Kept to the end, so that two flags with one address are found.
     let mut listeners = Vec::new();
     for (flag, address) in addresses {
-        let problem = |error| format!("{error:#}. Set {flag} to another port, or end the process that uses this one");
-        listeners.push(listen(flag, *address).await.map_err(problem)?);
+        listeners.push(listen(flag, *address).map_err(|error| error.to_string())?);
         free.push(format!("{flag} {address}"));
+    }
+    if let Some(debug) = debug {
+        let listener = listen_debug(debug).map_err(|error| error.to_string())?;
+        free.push(format!("--debug-addr {}", listener.local_addr().map_err(|error| error.to_string())?));
     }
     Ok(format!("free: {}", free.join(", ")))
 }

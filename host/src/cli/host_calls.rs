@@ -29,6 +29,9 @@ const SIZE_MAX: usize = 256 * 1024 * 1024;
 
 /// Time limit of a connection, and of each part of a response that a host sends at once.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The message about a connection that ended before its response.
+const LOST: &str =
+    "the connection to the host was lost; a host serves three recordings at a time, and a new one ends the oldest";
 /// The name of a response in the message about [`PATIENCE`].
 const RESPONSE: &str = "the host's response";
 
@@ -166,7 +169,7 @@ async fn request(connection: Box<dyn Connection>, path: &str) -> anyhow::Result<
 
 async fn next_part(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
     while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame.context("the connection to the host was lost")?.into_data() {
+        if let Ok(data) = frame.context(LOST)?.into_data() {
             return Ok(Some(data));
         }
     }

@@ -1,6 +1,6 @@
 //! `windlass run`: runs the host.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,6 +22,7 @@ use super::{NOT_HOLDER, default_cache_dir};
 use crate::cluster::lease::{Election, GateLayer, NotHolder, WriteGate};
 use crate::plugins::caps::Caps;
 use crate::run::{Settings, run, sandbox};
+use crate::serve::DebugAddr;
 use crate::telemetry::{self, Scrape, Telemetry};
 
 /// Flags of `windlass run`.
@@ -65,11 +66,12 @@ pub struct Args {
     #[arg(long, env = "WINDLASS_METRICS_ADDR", default_value = "0.0.0.0:9090", value_name = "ADDRESS")]
     metrics_addr: MetricsAddr,
     /// Address of the recent calls, for `windlass explain` and `windlass record`: on this machine or in this Pod only, and
-    /// without values of Secrets; 0 serves none
-    #[arg(long, env = "WINDLASS_DEBUG_ADDR", default_value = "127.0.0.1:8081", value_name = "ADDRESS")]
-    debug_addr: DebugAddr,
-    /// Memory for the recent calls of all parents, in bytes: at most five of each, the oldest are dropped first; 0 keeps
-    /// none
+    /// without values of Secrets; 0 serves none. Default: 127.0.0.1:8081 or, if another process uses it, the next free port,
+    /// which the host logs
+    #[arg(long, env = "WINDLASS_DEBUG_ADDR", value_name = "ADDRESS")]
+    debug_addr: Option<DebugAddrArg>,
+    /// Memory for the recent calls of all parents, in bytes: at most five of each, the oldest of the plugin that uses most are
+    /// dropped first; 0 keeps none
     #[arg(long, env = "WINDLASS_RECENT_CALLS_MEMORY", default_value = "4Mi", value_name = "BYTES", value_parser = bytes_or_none)]
     recent_calls_memory: u64,
     /// Number of parents that are reconciled at the same time. One plugin has at most half of them at a time, and at
@@ -111,11 +113,14 @@ impl std::str::FromStr for MetricsAddr {
     }
 }
 
+/// Default address of the recent calls.
+const DEBUG_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
+
 /// The address of the recent calls; none if they are not served.
 #[derive(Debug, Clone, Copy)]
-struct DebugAddr(Option<SocketAddr>);
+struct DebugAddrArg(Option<SocketAddr>);
 
-impl std::str::FromStr for DebugAddr {
+impl std::str::FromStr for DebugAddrArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -164,6 +169,11 @@ pub fn runtime() -> anyhow::Result<Runtime> {
 }
 
 impl Args {
+    fn debug_addr(&self) -> Option<DebugAddr> {
+        self.debug_addr
+            .map_or(Some(DebugAddr::From(DEBUG_ADDR)), |DebugAddrArg(address)| address.map(DebugAddr::Exactly))
+    }
+
     async fn run(&self, election: Election, shards: Shard) -> anyhow::Result<ExitCode> {
         let telemetry = Telemetry::start(&self.telemetry, self.metrics_addr.0.is_some())?;
         let gate = WriteGate::default();
@@ -194,7 +204,6 @@ impl Args {
     async fn check(&self, election: Election, shards: Shard) -> anyhow::Result<ExitCode> {
         let settings = self.settings((election, shards), None)?;
         let metrics_addr = self.metrics_addr.0.map(|address| ("--metrics-addr", address));
-        let debug_addr = self.debug_addr.0.map(|address| ("--debug-addr", address));
         let setup = Setup {
             // The gate stays closed: no check can write.
             client: self.client(&WriteGate::default(), election).await,
@@ -202,10 +211,8 @@ impl Args {
             election,
             cache: (settings.cache_dir.clone(), sandbox(&settings).map(drop)),
             plugins: settings.plugins,
-            addresses: std::iter::once(("--health-addr", self.health_addr))
-                .chain(metrics_addr)
-                .chain(debug_addr)
-                .collect(),
+            addresses: std::iter::once(("--health-addr", self.health_addr)).chain(metrics_addr).collect(),
+            debug_addr: self.debug_addr(),
         };
         Ok(check::main(setup).await)
     }
@@ -220,7 +227,7 @@ impl Args {
             cache_dir: self.cache_dir.clone().map_or_else(default_cache_dir, Ok)?,
             health_addr: self.health_addr,
             metrics: self.metrics_addr.0.zip(scrape),
-            debug_addr: self.debug_addr.0,
+            debug_addr: self.debug_addr(),
             recent_calls_memory: self.recent_calls_memory,
             workers: usize::from(self.workers),
             caps: self.caps.clone(),
@@ -241,7 +248,8 @@ mod tests {
 
     #[test]
     fn recent_calls_are_served_on_loopback_addresses_only() {
-        let parsed = |text: &str| text.parse::<DebugAddr>().map(|address| address.0.map(|address| address.to_string()));
+        let parsed =
+            |text: &str| text.parse::<DebugAddrArg>().map(|address| address.0.map(|address| address.to_string()));
         for address in ["127.0.0.1:8081", "127.0.0.2:0", "[::1]:8081"] {
             assert_eq!(parsed(address), Ok(Some(address.to_owned())));
         }

@@ -93,7 +93,12 @@ impl Recorder {
         outcome: &Outcome,
         unknown: impl FnOnce() -> Before,
     ) -> Before {
-        self.ledger.lock().before(plugin, parent, outcome, unknown)
+        self.ledger.lock().before(plugin, parent, outcome, Timestamp::now(), unknown)
+    }
+
+    /// Forgets the events of a Plugin that was deleted.
+    pub fn forget(&self, plugin: &PluginName) {
+        self.ledger.lock().forget(plugin);
     }
 }
 

@@ -283,7 +283,7 @@ impl ComponentState {
         self.quarantine.lock().record(parent, admission, CallOutcome::of(call), Instant::now(), fastrand::f64())
     }
 
-    /// Whether a line of `length` bytes may be logged. A line that may not is counted.
+    /// Whether a line, span attribute or span event of `length` bytes may be logged or exported. One that may not is counted.
     pub fn may_log(&self, length: usize) -> bool {
         let bytes = u32::try_from(length.saturating_add(LOG_OVERHEAD)).map_or(f64::INFINITY, f64::from);
         self.log.lock().take(bytes, 0.0, Timestamp::now())

@@ -147,6 +147,7 @@ impl Plugins {
         }
         self.sources.forget(name);
         self.kinds.forget(name);
+        self.recorder.forget(name);
         self.forget(name);
         self.requeue_failing();
     }

@@ -171,14 +171,31 @@ fn description_of(result: &Result<PluginResult, CallFailure>) -> String {
 fn tell(span: &Span, live: &Live, parent: &ObjectKey, note: &Note) {
     match note {
         Note::Log { level, message, fields } => log(live, parent, *level, message, fields),
-        Note::SpanAttribute { key, value } => span.set_attribute(key.clone(), value.clone()),
-        Note::SpanEvent { name, attributes } => {
-            let attributes: Vec<_> =
-                attributes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
-            span.add_event(name.clone(), attributes);
+        // They stay in memory until they are exported, so they count towards the rate of log lines.
+        Note::SpanAttribute { key, value } => {
+            if !span.is_disabled() && live.state.may_log(key.len() + value.len()) {
+                span.set_attribute(attribute_of(key), value.clone());
+            }
         }
-        Note::Measure { metric, value, labels } => live.measures.record(parent, metric, *value, labels),
+        Note::SpanEvent { name, attributes } => {
+            let length = attributes.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+            if !span.is_disabled() && live.state.may_log(name.len() + length) {
+                let attributes = attributes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+                span.add_event(name.clone(), attributes.collect());
+            }
+        }
+        Note::Measure { metric, value, labels } => {
+            if !live.measures.record(parent, metric, *value, labels) {
+                live.controller.dropped_measurement();
+            }
+        }
     }
+}
+
+/// The name of a plugin's span attribute: one that the host or OpenTelemetry uses gets the prefix `plugin.`.
+fn attribute_of(key: &str) -> String {
+    let is_of_host = key == "error.type" || ["windlass.", "otel."].iter().any(|prefix| key.starts_with(prefix));
+    if is_of_host { format!("plugin.{key}") } else { key.to_owned() }
 }
 
 fn log(live: &Live, parent: &ObjectKey, level: Level, message: &str, fields: &[(String, String)]) {
@@ -214,6 +231,20 @@ fn log(live: &Live, parent: &ObjectKey, level: Level, message: &str, fields: &[(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn span_attribute_of_a_plugin_cannot_replace_one_of_the_host() {
+        for (key, name) in [
+            ("phase", "phase"),
+            ("error.types", "error.types"),
+            ("windlass", "windlass"),
+            ("windlass.outcome", "plugin.windlass.outcome"),
+            ("otel.status_code", "plugin.otel.status_code"),
+            ("error.type", "plugin.error.type"),
+        ] {
+            assert_eq!(attribute_of(key), name);
+        }
+    }
 
     #[test]
     fn only_a_w3c_traceparent_names_a_trace() {

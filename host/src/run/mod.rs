@@ -50,7 +50,7 @@ use crate::reconcile::related::Related;
 use crate::reconcile::report::Reporter;
 use crate::reconcile::rng_seed::RngSeeds;
 use crate::reconcile::triggers::Triggers;
-use crate::serve::{Liveness, Readiness, listen, serve_debug, serve_health, serve_metrics};
+use crate::serve::{Liveness, Readiness, listen, listen_debug, serve_debug, serve_health, serve_metrics};
 use crate::telemetry::{self, Scrape};
 
 /// Number of Plugins that are reconciled at once. Compilation has its own limit; the rest is waiting for the API
@@ -66,15 +66,15 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     // Errors that keep this host from starting are found before it acquires the Lease, because another host may be
     // waiting for it.
     let base = Base::new(client, &settings)?;
-    let listener = listen("--health-addr", settings.health_addr).await?;
+    let listener = listen("--health-addr", settings.health_addr)?;
     let metrics = match &settings.metrics {
-        Some((address, scrape)) => Some((listen("--metrics-addr", *address).await?, scrape.clone())),
+        Some((address, scrape)) => Some((listen("--metrics-addr", *address)?, scrape.clone())),
         None => None,
     };
     // Nobody reads calls that are not served.
     let recent = Recent::new(if settings.debug_addr.is_some() { settings.recent_calls_memory } else { 0 });
     let debug = match settings.debug_addr {
-        Some(address) => Some((listen("--debug-addr", address).await?, recent.clone())),
+        Some(address) => Some((listen_debug(address)?, recent.clone())),
         None => None,
     };
     if settings.shards > 1 {

@@ -9,6 +9,7 @@ use windlass_sandbox::{Options, Sandbox};
 
 use crate::cluster::lease::Election;
 use crate::plugins::caps::Caps;
+use crate::serve::DebugAddr;
 use crate::telemetry::Scrape;
 
 /// Settings of a host.
@@ -21,7 +22,7 @@ pub struct Settings {
     /// Address of `/metrics`, and what it serves; none if metrics are not served.
     pub metrics: Option<(SocketAddr, Scrape)>,
     /// Address of the recent calls; none if they are not served.
-    pub debug_addr: Option<SocketAddr>,
+    pub debug_addr: Option<DebugAddr>,
     /// Memory for recent calls, in bytes; 0 keeps none.
     pub recent_calls_memory: u64,
     /// Number of parents that are reconciled at once.

@@ -5,33 +5,38 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use futures::stream;
+use parking_lot::Mutex;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::masking::{KEY_LENGTH, Masker};
 use windlass_core::recent::Reconciled;
 use windlass_core::recording::{RecordedCall, export, export_all, learn};
 
-use super::serve;
+use super::connections::{ConnectionEnd, serve};
 use crate::recent::Recent;
 
-/// Number of requests that are served at once: each may have megabytes of Secrets in memory.
-const AT_ONCE: usize = 4;
+/// Number of streams that are served at once: each may have megabytes of Secrets in memory. A new one ends the oldest.
+const STREAMS: usize = 3;
+/// Number of other requests that are served at once, for the same reason; the next one waits.
+const AT_ONCE: usize = 1;
+/// Time for the response to one of these requests.
+const RESPONSE_TIME: Duration = Duration::from_secs(20);
 /// Lifetime of a connection: the longest recording.
 pub const CONNECTION_TIME: Duration = Duration::from_hours(1);
 
@@ -76,6 +81,21 @@ impl Wanted {
 struct Shared {
     recent: Recent,
     permits: Arc<Semaphore>,
+    streams: Arc<Mutex<VecDeque<Weak<ConnectionEnd>>>>,
+}
+
+impl Shared {
+    /// Adds a stream, for as long as the returned reference exists. If there are too many, the connection of the oldest ends.
+    fn add_stream(&self, end: ConnectionEnd) -> Arc<ConnectionEnd> {
+        let (end, mut streams) = (Arc::new(end), self.streams.lock());
+        streams.retain(|stream| stream.strong_count() > 0);
+        streams.push_back(Arc::downgrade(&end));
+        let excess = streams.len().saturating_sub(STREAMS);
+        for oldest in streams.drain(..excess).filter_map(|stream| stream.upgrade()) {
+            oldest.0.cancel();
+        }
+        end
+    }
 }
 
 /// Serves the recent calls until `stop` is cancelled.
@@ -92,7 +112,7 @@ fn app(recent: Recent) -> Router {
     Router::new()
         .route("/calls", get(calls))
         .route("/calls/stream", get(follow))
-        .with_state(Shared { recent, permits: Arc::new(Semaphore::new(AT_ONCE)) })
+        .with_state(Shared { recent, permits: Arc::new(Semaphore::new(AT_ONCE)), streams: Arc::default() })
         .layer(middleware::from_fn(only_local))
 }
 
@@ -107,19 +127,27 @@ async fn only_local(request: Request, next: Next) -> Response {
 }
 
 /// The recent calls of the parents of one name, the newest first.
-async fn calls(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
+async fn calls(
+    State(shared): State<Shared>,
+    Extension(end): Extension<ConnectionEnd>,
+    Query(wanted): Query<Wanted>,
+) -> Response {
     if wanted.name.is_none() {
         return (StatusCode::BAD_REQUEST, "name a parent (name=…)\n").into_response();
     }
-    let (mut masker, permit) = match begin(&shared) {
-        Ok(begun) => begun,
-        Err(refused) => return *refused,
+    let Ok(permit) = shared.permits.clone().acquire_owned().await else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    let turn = Turn::begin(permit, end);
+    let mut masker = match new_masker() {
+        Ok(masker) => masker,
+        Err(refused) => return refused.into_response(),
     };
     masked(move || {
         let found = shared.recent.after(0, |one| wanted.includes(one));
         let calls = export_all(found.iter().rev().map(|one| &**one), &mut masker).map_err(|error| error.to_string())?;
         let text = serde_json::to_string(&Calls { is_on: shared.recent.is_on(), calls });
-        let body = body_of(text.map_err(|error| error.to_string())?, permit);
+        let body = body_of(text.map_err(|error| error.to_string())?, turn);
         Ok(([(header::CONTENT_TYPE, "application/json")], body))
     })
     .await
@@ -136,10 +164,30 @@ async fn masked<R: IntoResponse + Send + 'static>(
     }
 }
 
-/// A body that keeps its permit until it was sent.
-fn body_of(text: String, permit: OwnedSemaphorePermit) -> Body {
-    let parts = stream::unfold((Some(text), permit), |(text, permit)| async move {
-        text.map(|text| (Ok::<_, Infallible>(text), (None, permit)))
+/// The turn of a request, while others wait for theirs.
+struct Turn {
+    _permit: OwnedSemaphorePermit,
+    _done: DropGuard,
+}
+
+impl Turn {
+    /// Begins the turn of the request on a connection, which ends if the client does not receive its response in time.
+    fn begin(permit: OwnedSemaphorePermit, end: ConnectionEnd) -> Self {
+        let done = CancellationToken::new();
+        let turn = Self { _permit: permit, _done: done.clone().drop_guard() };
+        tokio::spawn(async move {
+            if tokio::time::timeout(RESPONSE_TIME, done.cancelled()).await.is_err() {
+                end.0.cancel();
+            }
+        });
+        turn
+    }
+}
+
+/// A body that keeps its turn until it was sent.
+fn body_of(text: String, turn: Turn) -> Body {
+    let parts = stream::unfold((Some(text), turn), |(text, turn)| async move {
+        text.map(|text| (Ok::<_, Infallible>(text), (None, turn)))
     });
     Body::from_stream(parts)
 }
@@ -154,17 +202,22 @@ struct Calls {
 }
 
 /// The recent calls as lines of JSON, the oldest first, and then each new one. A value has the same placeholder in all of them.
-async fn follow(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
-    let (mut masker, permit) = match begin(&shared) {
-        Ok(begun) => begun,
-        Err(refused) => return *refused,
+async fn follow(
+    State(shared): State<Shared>,
+    Extension(end): Extension<ConnectionEnd>,
+    Query(wanted): Query<Wanted>,
+) -> Response {
+    let mut masker = match new_masker() {
+        Ok(masker) => masker,
+        Err(refused) => return refused.into_response(),
     };
+    let stream = shared.add_stream(end);
     masked(move || {
         // All of them first, because the value of a later Secret may occur in an earlier call.
         let kept = shared.recent.after(0, |one| wanted.includes(one));
         kept.iter().try_for_each(|one| learn(one, &mut masker)).map_err(|error| error.to_string())?;
         let (newest, pending) = (shared.recent.newest(), VecDeque::new());
-        let lines = Lines { recent: shared.recent, wanted, masker, newest, seen: 0, pending, _permit: permit };
+        let lines = Lines { recent: shared.recent, wanted, masker, newest, seen: 0, pending, _stream: stream };
         let lines = stream::unfold(Some(lines), |lines| async move {
             let (line, lines) = lines?.next().await?;
             Some((Ok::<_, Infallible>(line), lines))
@@ -174,15 +227,12 @@ async fn follow(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> R
     .await
 }
 
-/// A masker with a key of its own, if not too many requests are served.
-fn begin(shared: &Shared) -> Result<(Masker, OwnedSemaphorePermit), Box<Response>> {
-    let refused = |status: StatusCode, message: &'static str| Box::new((status, message).into_response());
-    let busy = |_| refused(StatusCode::TOO_MANY_REQUESTS, "other requests are being served; try again\n");
-    let permit = shared.permits.clone().try_acquire_owned().map_err(busy)?;
+/// A masker with a key of its own.
+fn new_masker() -> Result<Masker, (StatusCode, &'static str)> {
     let mut key = [0; KEY_LENGTH];
-    let unavailable = |_| refused(StatusCode::INTERNAL_SERVER_ERROR, "the system gives no random numbers\n");
+    let unavailable = |_| (StatusCode::INTERNAL_SERVER_ERROR, "the system gives no random numbers\n");
     SystemRandom::new().fill(&mut key).map_err(unavailable)?;
-    Ok((Masker::new(key), permit))
+    Ok(Masker::new(key))
 }
 
 /// The lines of a stream.
@@ -194,7 +244,7 @@ struct Lines {
     /// The number of the last reconcile that was looked at.
     seen: u64,
     pending: VecDeque<Arc<Reconciled>>,
-    _permit: OwnedSemaphorePermit,
+    _stream: Arc<ConnectionEnd>,
 }
 
 impl Lines {
@@ -229,8 +279,10 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use futures::StreamExt as _;
-    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
     use tokio::net::TcpStream;
     use windlass_core::ids::{Gvk, ObjectKey, Uid};
     use windlass_core::parent::ParentRef;
@@ -239,10 +291,14 @@ mod tests {
     use super::*;
 
     /// The response of the debug address, line by line.
-    async fn get(recent: &Recent, request: &str) -> BufReader<TcpStream> {
+    async fn get(recent: &Recent, request_line: &str) -> BufReader<TcpStream> {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         tokio::spawn(serve_debug(listener, recent.clone(), CancellationToken::new()));
+        request(address, request_line).await
+    }
+
+    async fn request(address: SocketAddr, request: &str) -> BufReader<TcpStream> {
         let mut stream = TcpStream::connect(address).await.expect("connected");
         stream.write_all(format!("GET {request}\r\n\r\n").as_bytes()).await.expect("sent");
         BufReader::new(stream)
@@ -298,6 +354,48 @@ mod tests {
         assert_eq!(next_call(&mut stream).await, "second");
     }
 
+    #[tokio::test]
+    async fn new_stream_ends_the_oldest_and_no_stream_delays_another_request() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let recent = Recent::new(1024 * 1024);
+        recent.add(reconciled("first"));
+        tokio::spawn(serve_debug(listener, recent.clone(), CancellationToken::new()));
+        let mut streams = VecDeque::new();
+        for _ in 0..3 * STREAMS {
+            let mut stream = request(address, "/calls/stream HTTP/1.1\r\nHost: localhost").await;
+            assert_eq!(next_call(&mut stream).await, "first");
+            streams.push_back(stream);
+        }
+        for mut ended in streams.drain(..2 * STREAMS) {
+            let mut rest = Vec::new();
+            // The connection was closed or reset.
+            let _ = ended.read_to_end(&mut rest).await;
+        }
+        let mut status = String::new();
+        let mut response = request(address, "/calls?name=first HTTP/1.1\r\nHost: localhost").await;
+        response.read_line(&mut status).await.expect("a line");
+        assert!(status.starts_with("HTTP/1.1 200"), "{status}");
+        recent.add(reconciled("second"));
+        for stream in &mut streams {
+            assert_eq!(next_call(stream).await, "second");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn client_that_does_not_receive_its_response_delays_others_for_a_bounded_time() {
+        let recent = Recent::new(1024);
+        let shared = Shared { recent, permits: Arc::new(Semaphore::new(AT_ONCE)), streams: Arc::default() };
+        let permits = shared.permits.clone();
+        let end = ConnectionEnd::default();
+        let wanted = Wanted { name: Some("web".to_owned()), ..Wanted::default() };
+        let response = calls(State(shared), Extension(end.clone()), Query(wanted)).await;
+        assert_eq!(permits.available_permits(), 0, "the response was not sent");
+        end.0.cancelled().await;
+        drop(response);
+        assert_eq!(permits.available_permits(), AT_ONCE);
+    }
+
     #[test]
     fn kind_of_a_parent_may_be_written_as_for_kubectl() {
         for (kind, is_found) in [
@@ -325,10 +423,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn permit_of_a_request_ends_with_its_body() {
+    async fn turn_of_a_request_ends_with_its_body() {
         let permits = Arc::new(Semaphore::new(1));
         let permit = permits.clone().try_acquire_owned().expect("a permit");
-        let mut body = body_of("calls".to_owned(), permit).into_data_stream();
+        let turn = Turn::begin(permit, ConnectionEnd::default());
+        let mut body = body_of("calls".to_owned(), turn).into_data_stream();
         assert_eq!(body.next().await.expect("a part").expect("sent"), "calls");
         assert_eq!(permits.available_permits(), 0, "the part may not be sent yet");
         assert!(body.next().await.is_none());

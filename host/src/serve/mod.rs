@@ -1,12 +1,11 @@
 //! Serves `/healthz`, `/readyz` and `/metrics`, and the recent calls on an address of this machine. Any Pod can connect, so
 //! connections have limits.
 
+mod connections;
 mod debug;
+mod listen;
 mod liveness;
 
-use std::collections::VecDeque;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
@@ -18,37 +17,24 @@ use axum::http::StatusCode;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::connections::{CONNECTION_TIME, serve};
 use self::liveness::BEAT;
 use crate::cluster::lease::{NAME as LEASE, WriteGate};
 use crate::cluster::watch::AllProgress;
 use crate::telemetry::{CONTENT_TYPE, Scrape, one_line};
 
 pub use debug::serve_debug;
+pub use listen::{DebugAddr, listen, listen_debug};
 pub use liveness::Liveness;
 
-/// Largest number of connections. A new one ends the oldest, because the new one is most likely a probe.
-const CONNECTIONS: usize = 64;
-/// Time for a connection to send its request.
-const HEADER_TIME: Duration = Duration::from_secs(5);
-/// Lifetime of a connection, which serves one request.
-const CONNECTION_TIME: Duration = Duration::from_secs(10);
-/// Size of a connection's buffer, in bytes.
-const BUFFER: usize = 16 * 1024;
-/// Pause after the system could not accept a connection: it may have no file descriptors left.
-const REST: Duration = Duration::from_millis(100);
-
 /// Readiness of the host. A leader is ready if it may write, its caches are filled and followed, and every Plugin was
-/// reconciled once; a standby, if its caches are filled and followed, and every component is compiled.
+/// reconciled once; a standby, if its caches are filled and followed, and every component is compiled. A kind for which the API server
+/// answers with an error does not count, unless this is so for all kinds: another host would not do better.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     state: Arc<AtomicU8>,
@@ -123,7 +109,7 @@ impl Readiness {
     ///
     /// # Errors
     /// Why the host is not ready.
-    fn get(&self) -> Result<&'static str, String> {
+    fn get(&self) -> Result<String, String> {
         let (state, holds_lease) = (self.state.load(Ordering::Relaxed), self.gate.is_open());
         let response = match (state, holds_lease) {
             (STOPPING, _) => return Err("the host is stopping".to_owned()),
@@ -147,21 +133,17 @@ impl Readiness {
         }
         let stalled = self.watches.stalled();
         if stalled.is_empty() {
-            return Ok(response);
+            return Ok(response.to_owned());
         }
-        let lines = stalled
+        let lines: String = stalled
             .iter()
-            .map(|(kind, stalled)| format!("the watch of {kind} has stalled: {}\n", one_line(&stalled.to_string())));
-        Err(lines.collect())
+            .map(|(kind, stalled)| format!("the watch of {kind} has stalled: {}\n", one_line(&stalled.to_string())))
+            .collect();
+        // If the API server answers with an error for some kinds, such as one whose conversion webhook fails, it answers every host so, and
+        // an update of the host must not wait for it. The Plugins with these kinds report it.
+        let is_common = stalled.values().all(|stalled| stalled.is_answer) && !self.watches.have_all_stalled();
+        if is_common { Ok(format!("{response}\n{lines}")) } else { Err(lines) }
     }
-}
-
-/// Listens on the address of this flag.
-///
-/// # Errors
-/// If the address cannot be bound.
-pub async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| anyhow::anyhow!("{flag} {address} cannot be listened on: {error}"))
 }
 
 /// Serves `/healthz` and `/readyz` until `stop` is cancelled, by a thread and a runtime of their own.
@@ -220,16 +202,16 @@ fn note_stuck(stuck: &Mutex<Vec<String>>, found: Vec<String>) {
 }
 
 /// The response of a probe.
-fn status_of(result: Result<&'static str, String>) -> (StatusCode, String) {
+fn status_of(result: Result<String, String>) -> (StatusCode, String) {
     match result {
-        Ok(response) => (StatusCode::OK, response.to_owned()),
+        Ok(response) => (StatusCode::OK, response),
         Err(problems) => (StatusCode::SERVICE_UNAVAILABLE, problems),
     }
 }
 
 /// The response of `/healthz` with these problems.
-fn alive_or(problems: String) -> Result<&'static str, String> {
-    if problems.is_empty() { Ok("ok") } else { Err(problems) }
+fn alive_or(problems: String) -> Result<String, String> {
+    if problems.is_empty() { Ok("ok".to_owned()) } else { Err(problems) }
 }
 
 /// Serves `/metrics` until `stop` is cancelled.
@@ -243,92 +225,28 @@ pub async fn serve_metrics(listener: TcpListener, scrape: Scrape, stop: Cancella
     Ok(())
 }
 
-/// Serves connections, each for at most `lifetime`, until `stop` is cancelled.
-async fn serve(listener: TcpListener, app: Router, lifetime: Duration, stop: CancellationToken) {
-    let mut connections = Connections::default();
-    loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let serving = serve_connection(stream, app.clone(), (HEADER_TIME, lifetime));
-                connections.add(tokio::spawn(serving).abort_handle());
-            }
-            Err(error) => rest_after(&error).await,
-        }
-    }
-}
-
-/// Serves a connection: one request, then the connection is closed.
-async fn serve_connection(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    app: Router,
-    (header_time, lifetime): (Duration, Duration),
-) {
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_time)
-        .keep_alive(false)
-        .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
-    // An error of the connection is ignored: it concerns the client.
-    let _ = tokio::time::timeout(lifetime, connection).await;
-}
-
-/// Handles a failed accept: a broken connection is ignored; after any other error it pauses, so that the loop keeps no
-/// thread busy.
-async fn rest_after(error: &io::Error) {
-    let is_broken = matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset);
-    if !is_broken {
-        tracing::warn!(%error, "connection not accepted");
-        tokio::time::sleep(REST).await;
-    }
-}
-
-/// The connections that are served, the oldest first.
-#[derive(Default)]
-struct Connections(VecDeque<AbortHandle>);
-
-impl Connections {
-    fn add(&mut self, connection: AbortHandle) {
-        self.0.retain(|connection| !connection.is_finished());
-        while self.0.len() >= CONNECTIONS {
-            if let Some(oldest) = self.0.pop_front() {
-                oldest.abort();
-            }
-        }
-        self.0.push_back(connection);
-    }
-}
-
-impl Drop for Connections {
-    fn drop(&mut self) {
-        for connection in &self.0 {
-            connection.abort();
-        }
-    }
-}
-
 async fn metrics(State(scrape): State<Scrape>) -> Response {
     match scrape.text().await {
-        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text.to_string()).into_response(),
+        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
     use std::time::{Duration, Instant};
 
+    use kube::runtime::watcher;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpStream;
     use tokio::runtime::Handle;
     use windlass_core::ids::Gvk;
-    use windlass_core::progress::SILENCE_LIMIT;
+    use windlass_core::progress::{FAILING_LIMIT, SILENCE_LIMIT};
 
+    use super::connections::CONNECTIONS;
     use super::*;
+    use crate::cluster::watch::WatchProgress;
 
     #[test]
     fn host_is_not_ready_while_a_watch_has_stalled_and_names_the_kind() {
@@ -339,7 +257,7 @@ mod tests {
         gate.leader().open_until(Duration::MAX);
         assert!(readiness.get().is_err_and(|message| message.contains("Plugin")));
         readiness.ready();
-        assert_eq!(readiness.get(), Ok("ok"));
+        assert_eq!(readiness.get(), Ok("ok".to_owned()));
         watches.check(Instant::now() + SILENCE_LIMIT + Duration::from_secs(1));
         assert!(
             readiness
@@ -348,11 +266,46 @@ mod tests {
         );
         secrets.listed();
         watches.check(Instant::now());
-        assert_eq!(readiness.get(), Ok("ok"));
+        assert_eq!(readiness.get(), Ok("ok".to_owned()));
         gate.leader().close();
         assert!(readiness.get().is_err_and(|message| message.contains("the Lease windlass")));
         readiness.stopping();
         assert!(readiness.get().is_err_and(|message| message.contains("stopping")));
+    }
+
+    #[test]
+    fn host_is_ready_while_the_api_server_answers_with_an_error_for_one_kind_and_not_for_all() {
+        let watches = AllProgress::default();
+        let [broken, others] =
+            ["Broken", "Pod"].map(|kind| watches.track(&Gvk::from_api_version("my-operator.dev/v1", kind)));
+        let gate = WriteGate::default();
+        let readiness = Readiness::new(watches.clone(), gate.clone());
+        gate.leader().open_until(Duration::MAX);
+        readiness.ready();
+        let fail = |watch: &WatchProgress| {
+            let message = "conversion webhook failed".to_owned();
+            let status = kube::core::Status { code: 500, message, ..kube::core::Status::default() };
+            watch.interrupted(&watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status))));
+        };
+        let later = || Instant::now() + FAILING_LIMIT;
+        fail(&broken);
+        watches.check(later());
+        let response = readiness.get().expect("ready");
+        assert!(response.starts_with("ok\nthe watch of Broken.v1.my-operator.dev has stalled: "), "{response}");
+        assert!(response.contains("conversion webhook failed"), "{response}");
+        fail(&others);
+        watches.check(later());
+        assert!(readiness.get().is_err_and(|message| message.contains("Pod") && message.contains("Broken")));
+        others.listed();
+        others.check(later());
+        assert!(readiness.get().is_ok());
+        // A connection that fails may be the host's own.
+        broken.interrupted(&watcher::Error::NoResourceVersion);
+        broken.listed();
+        broken.check(Instant::now());
+        broken.interrupted(&watcher::Error::NoResourceVersion);
+        broken.check(later());
+        assert!(readiness.get().is_err_and(|message| message.contains("Broken")));
     }
 
     #[test]
@@ -361,14 +314,14 @@ mod tests {
         let readiness = Readiness::new(AllProgress::default(), gate.clone());
         assert!(readiness.get().is_err_and(|message| message.contains("prepared every Plugin")));
         readiness.standing_by();
-        assert_eq!(readiness.get(), Ok("ok: standing by"));
+        assert_eq!(readiness.get(), Ok("ok: standing by".to_owned()));
         readiness.leading();
         assert!(readiness.get().is_err(), "the gate of a leader is closed");
         gate.leader().open_until(Duration::MAX);
         readiness.standing_by();
         assert!(readiness.get().is_err_and(|message| message.contains("not every Plugin was tried")));
         assert!(readiness.ready());
-        assert_eq!(readiness.get(), Ok("ok"));
+        assert_eq!(readiness.get(), Ok("ok".to_owned()));
         readiness.standing_by();
         gate.leader().close();
         assert!(readiness.get().is_err_and(|message| message.contains("could not renew the Lease windlass")));
@@ -439,28 +392,5 @@ mod tests {
     async fn until(address: SocketAddr, condition: impl Fn(&str) -> bool) {
         let found = async { while !condition(&healthz(address).await) {} };
         tokio::time::timeout(Duration::from_mins(1), found).await.expect("such a response of /healthz");
-    }
-
-    #[tokio::test]
-    async fn s10_oldest_connection_is_closed_when_the_limit_is_exceeded() {
-        let mut connections = Connections::default();
-        let tasks: Vec<_> = (0..=CONNECTIONS).map(|_| tokio::spawn(std::future::pending::<()>())).collect();
-        for task in &tasks {
-            connections.add(task.abort_handle());
-        }
-        tokio::task::yield_now().await;
-        let ended: Vec<_> = (0..tasks.len()).filter(|at| tasks[*at].is_finished()).collect();
-        assert_eq!(ended, [0]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn s10_connection_that_sends_no_request_times_out() {
-        let began = tokio::time::Instant::now();
-        let (mut client, server) = tokio::io::duplex(64);
-        let serving = tokio::spawn(serve_connection(server, Router::new(), (HEADER_TIME, CONNECTION_TIME)));
-        client.write_all(b"GET /heal").await.expect("sent");
-        serving.await.expect("ended");
-        // The test's clock advances when all tasks wait.
-        assert!((HEADER_TIME..CONNECTION_TIME).contains(&began.elapsed()), "{:?}", began.elapsed());
     }
 }

@@ -58,6 +58,7 @@ impl Controller {
         }
         instruments.reconcile_errors.add(0, &self.name);
         instruments.skipped_calls.add(0, &self.plugin);
+        instruments.dropped_measurements.add(0, &self.plugin);
         instruments.blocked_deletions.add(0, &self.plugin);
     }
 
@@ -108,6 +109,13 @@ impl Controller {
     pub fn skipped_call(&self) {
         if let Some(instruments) = instruments() {
             instruments.skipped_calls.add(1, &self.plugin);
+        }
+    }
+
+    /// Counts a measurement of the plugin that was dropped.
+    pub fn dropped_measurement(&self) {
+        if let Some(instruments) = instruments() {
+            instruments.dropped_measurements.add(1, &self.plugin);
         }
     }
 

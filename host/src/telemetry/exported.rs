@@ -10,7 +10,7 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::metrics::{SdkMeterProvider, Temporality};
 use parking_lot::Mutex;
 
-/// Keeps the last export, as sorted lines `name{label=value}=number`.
+/// Keeps the last export, as sorted lines `name{label=value}=number`. The number of a histogram is its count.
 #[derive(Clone, Default)]
 pub struct Last(Arc<Mutex<Vec<String>>>);
 
@@ -24,7 +24,7 @@ impl Last {
 
     /// Exports now, and returns the lines.
     pub fn of(&self, provider: &SdkMeterProvider) -> Vec<String> {
-        // An export without a series does not happen.
+        // An export without a series does not happen, and one with the metrics of plugins has several parts.
         self.0.lock().clear();
         provider.force_flush().expect("flushed");
         self.0.lock().clone()
@@ -34,7 +34,6 @@ impl Last {
 impl PushMetricExporter for Last {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
         let mut exported = self.0.lock();
-        exported.clear();
         for metric in metrics.scope_metrics().flat_map(ScopeMetrics::metrics) {
             let mut point = |attributes: &mut dyn Iterator<Item = &KeyValue>, value: f64| {
                 let mut labels: Vec<_> = attributes.map(|pair| format!("{}={}", pair.key, pair.value)).collect();
@@ -48,6 +47,9 @@ impl PushMetricExporter for Last {
                 AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
                     gauge.data_points().for_each(|data| point(&mut data.attributes(), data.value()));
                 }
+                AggregatedMetrics::F64(MetricData::Histogram(histogram)) => histogram.data_points().for_each(|data| {
+                    point(&mut data.attributes(), f64::from(u32::try_from(data.count()).expect("few")))
+                }),
                 other => panic!("{other:?}"),
             }
         }

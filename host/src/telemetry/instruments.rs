@@ -4,14 +4,14 @@
 //! and of an observable up-down counter only those that the last observation had. To Prometheus both are gauges.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, MeterProvider};
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
-use super::gauges::Gauges;
+use super::measures::PluginMetrics;
 
 /// Label with the name of the plugin, in metrics of OTLP.
 pub(super) const PLUGIN_LABEL: &str = "windlass.plugin";
@@ -32,8 +32,8 @@ static INSTRUMENTS: OnceLock<Instruments> = OnceLock::new();
 /// the names of operators' guides for OpenTelemetry, and are exported by OTLP only.
 pub(super) struct Instruments {
     pub meter: Meter,
-    /// The gauges that plugins declare.
-    pub gauges: Gauges,
+    /// The metrics that plugins declare.
+    pub plugins: Arc<PluginMetrics>,
     pub reconcile_total: Counter<u64>,
     pub reconcile_errors: Counter<u64>,
     pub reconcile_time: Histogram<f64>,
@@ -45,6 +45,7 @@ pub(super) struct Instruments {
     pub response_size: Histogram<f64>,
     pub traps: Counter<u64>,
     pub skipped_calls: Counter<u64>,
+    pub dropped_measurements: Counter<u64>,
     pub compile_time: Histogram<f64>,
     pub blocked_deletions: Counter<u64>,
     pub watch_restarts: Counter<u64>,
@@ -60,14 +61,14 @@ pub(super) fn instruments() -> Option<&'static Instruments> {
     INSTRUMENTS.get()
 }
 
-/// Sends measurements to this provider from now on.
-pub(super) fn open(provider: &SdkMeterProvider) {
+/// Sends measurements of the host to this provider from now on, and keeps those of plugins in `plugins`.
+pub(super) fn open(provider: &SdkMeterProvider, plugins: Arc<PluginMetrics>) {
     // Telemetry starts once per process.
-    let _ = INSTRUMENTS.set(Instruments::new(provider.meter("windlass")));
+    let _ = INSTRUMENTS.set(Instruments::new(provider.meter("windlass"), plugins));
 }
 
 impl Instruments {
-    fn new(meter: Meter) -> Self {
+    fn new(meter: Meter, plugins: Arc<PluginMetrics>) -> Self {
         let counter = |name, description| meter.u64_counter(name).with_description(description).build();
         let histogram = |name, boundaries: &[f64], description| {
             meter.f64_histogram(name).with_boundaries(boundaries.to_vec()).with_description(description).build()
@@ -98,6 +99,10 @@ impl Instruments {
                 "windlass_memo_hits_total",
                 "Reconciles without a call, because nothing had changed since the last one (rule R17)",
             ),
+            dropped_measurements: counter(
+                "windlass_plugin_dropped_measurements_total",
+                "Measurements of a plugin that were dropped, because they are invalid or there is no room for another series",
+            ),
             compile_time: histogram(
                 "windlass_compile_seconds",
                 &SECONDS,
@@ -124,7 +129,7 @@ impl Instruments {
             operator_created: counter("operator.resource_created", "Children that were created"),
             operator_deleted: counter("operator.resource_deleted", "Children that were deleted"),
             meter,
-            gauges: Gauges::default(),
+            plugins,
         }
     }
 }
@@ -182,7 +187,7 @@ mod tests {
     #[test]
     fn time_since_progress_is_exported_for_the_kinds_that_are_watched_now() {
         let (last, provider) = Last::provider();
-        let watched = std::sync::Arc::new(parking_lot::Mutex::new(BTreeMap::from(
+        let watched = Arc::new(parking_lot::Mutex::new(BTreeMap::from(
             [("Pod.v1", 61), ("Secret.v1", 0)].map(|(kind, age)| (kind.to_owned(), Duration::from_secs(age))),
         )));
         let ages = watched.clone();

@@ -8,7 +8,6 @@ mod controller;
 mod decisions;
 #[cfg(test)]
 mod exported;
-mod gauges;
 mod instruments;
 mod measures;
 mod otlp;
@@ -16,12 +15,14 @@ mod scrape;
 mod trace_ids;
 mod tree;
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
+use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::Subscriber;
 use tracing_subscriber::filter::{FilterFn, Targets};
@@ -31,6 +32,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use self::decisions::DecisionLayer;
+use self::measures::{PluginMetrics, WithPlugins};
 use self::trace_ids::WithTraceIds;
 
 pub use controller::{Controller, PluginState, QueueState, observe_leader, observe_plugins, observe_queues};
@@ -108,9 +110,6 @@ impl Telemetry {
             .map_err(|error| anyhow::anyhow!("--log {:?} makes no sense: {error}", options.log))?;
         let traces = otlp::traces()?;
         let (metrics, scrape) = meter_provider(is_scraped)?;
-        if let Some(metrics) = &metrics {
-            instruments::open(metrics);
-        }
         // Each layer has its own filter: spans that no layer needs are not created.
         let otlp = traces.as_ref().map(|provider| {
             tracing_opentelemetry::layer()
@@ -167,22 +166,26 @@ impl Telemetry {
     }
 }
 
-/// Exports measurements by OTLP, if the `OTEL_*` variables set an endpoint, and collects them for Prometheus, if
+/// Exports measurements by OTLP from now on, if the `OTEL_*` variables set an endpoint, and collects them for Prometheus, if
 /// `is_scraped`. None if neither is the case.
 fn meter_provider(is_scraped: bool) -> anyhow::Result<(Option<SdkMeterProvider>, Option<Scrape>)> {
-    let (exporter, scrape) = (otlp::metrics()?, is_scraped.then(Scrape::new).transpose()?);
+    let exporter = otlp::metrics()?;
+    let plugins = Arc::new(PluginMetrics::new(exporter.as_ref().map(PushMetricExporter::temporality)));
+    let scrape = is_scraped.then(|| Scrape::new(plugins.clone())).transpose()?;
     if exporter.is_none() && scrape.is_none() {
         return Ok((None, None));
     }
     let mut builder = SdkMeterProvider::builder().with_resource(otlp::resource());
     if let Some(exporter) = exporter {
-        builder = builder.with_periodic_exporter(exporter);
+        builder = builder.with_periodic_exporter(WithPlugins { exporter, plugins: plugins.clone() });
     }
     let scrape = scrape.map(|(scrape, reader)| {
         builder = std::mem::take(&mut builder).with_reader(reader);
         scrape
     });
-    Ok((Some(builder.build()), scrape))
+    let provider = builder.build();
+    instruments::open(&provider, plugins);
+    Ok((Some(provider), scrape))
 }
 
 /// Selects the spans of reconciles, and the log lines of guests in these spans.
@@ -223,7 +226,6 @@ mod tests {
     use opentelemetry::metrics::MeterProvider as _;
     use opentelemetry_sdk::metrics::Temporality;
     use opentelemetry_sdk::metrics::data::ResourceMetrics;
-    use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 
     use super::*;
 

@@ -24,6 +24,7 @@ const GUESTS: &[(&str, &str, &str, &str)] = &[
     ("endless-definition", "Granted", "InvalidDescriptor", "xxx"),
     ("forged-export", "Compiled", "UnsupportedContract", "FORGED"),
     ("forged-kind", "Compiled", "InvalidDescriptor", "is not a valid kind"),
+    ("forged-metric", "Compiled", "InvalidDescriptor", "of the metric made_total needs a name"),
     ("invalid-definition", "Granted", "CRDRejected", "banana"),
     ("memory-from-start", "Compiled", "InvalidDescriptor", "memory"),
     ("module-import", "Compiled", "CompileFailed", "module"),

@@ -1,6 +1,8 @@
 //! Validates a plugin's descriptor. Afterwards its names are safe in paths, conditions and log lines.
 
-use crate::contract::{Descriptor, Metric, Parent, UpdateStrategy};
+use std::collections::BTreeSet;
+
+use crate::contract::{Descriptor, Metric, MetricType, Parent, UpdateStrategy};
 use crate::ids::{Gvk, is_dns_label, is_dns_subdomain};
 use crate::selector::SELECTOR_MAX;
 
@@ -12,10 +14,18 @@ const VERSION_MAX: usize = 128;
 const DESCRIPTION_MAX: usize = 1024;
 /// Maximum size of the schema of `spec.config`, in bytes; CRDs, whose schemas are similar, rarely reach this size.
 const CONFIG_SCHEMA_MAX: usize = 256 * 1024;
-/// Maximum number of metrics, and of labels per metric.
+/// Maximum number of metrics.
 const METRICS_MAX: usize = 100;
-/// Maximum length of the name of a metric or of its label, and of a unit, in bytes.
+/// Maximum length of the name of a metric, in bytes.
 const METRIC_NAME_MAX: usize = 128;
+/// Maximum number of labels of a metric, and maximum length of a label's name, in bytes.
+const LABELS_MAX: (usize, usize) = (16, 64);
+/// Maximum length of a unit, in bytes (OpenTelemetry's specification).
+const UNIT_MAX: usize = 63;
+/// Label that the host adds to each metric of a plugin.
+pub const PLUGIN_METRIC_LABEL: &str = "windlass_plugin";
+/// Labels of Prometheus' histograms and summaries.
+const FORMAT_LABELS: [&str; 2] = ["le", "quantile"];
 /// Maximum number of conditions that a rolling update waits for.
 const CONDITIONS_MAX: usize = 16;
 /// Maximum length of a condition's type, in bytes (`metav1.Condition`).
@@ -45,7 +55,7 @@ pub fn check(descriptor: &Descriptor) -> Result<(), String> {
             return Err(format!("{count} {what}, more than the limit of {limit}"));
         }
     }
-    metrics.iter().try_for_each(check_metric)?;
+    check_metrics(metrics)?;
     children.iter().try_for_each(|rule| check_update(&rule.update))?;
     let parent = match parent {
         // `DeclaredParent::of` checks a carried CRD.
@@ -76,16 +86,59 @@ fn check_update(update: &UpdateStrategy) -> Result<(), String> {
     }
 }
 
-fn check_metric(metric: &Metric) -> Result<(), String> {
-    let Metric { name, unit, description, labels, .. } = metric;
-    let is_long = |text: &String| text.len() > METRIC_NAME_MAX;
-    if labels.len() > METRICS_MAX
-        || description.len() > DESCRIPTION_MAX
-        || labels.iter().chain([name, unit]).any(is_long)
-    {
-        return Err(format!("the metric {} has too long a name, unit, description or list of labels", shown(name)));
+/// Checks the metrics: the host writes their names into Prometheus' text format as they are, and Prometheus rejects all metrics of the host
+/// if one of them is invalid.
+fn check_metrics(metrics: &[Metric]) -> Result<(), String> {
+    metrics.iter().try_for_each(check_metric)?;
+    let mut names = BTreeSet::new();
+    for Metric { name, metric_type, .. } in metrics {
+        let of_series: &[&str] = match metric_type {
+            MetricType::Counter | MetricType::Gauge => &[""],
+            MetricType::Histogram => &["", "_bucket", "_sum", "_count"],
+        };
+        if let Some(suffix) = of_series.iter().find(|suffix| !names.insert(format!("{name}{suffix}"))) {
+            return Err(format!("two metrics have series of the name {name}{suffix}"));
+        }
     }
     Ok(())
+}
+
+fn check_metric(metric: &Metric) -> Result<(), String> {
+    let Metric { name, unit, description, labels, .. } = metric;
+    let (count, length) = LABELS_MAX;
+    if !is_metric_name(name) || name.len() > METRIC_NAME_MAX {
+        let name = shown(name);
+        return Err(format!(
+            "the metric {name} needs a name of letters, digits and _, of at most {METRIC_NAME_MAX} bytes"
+        ));
+    }
+    let is_unit = unit.len() <= UNIT_MAX && unit.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_unit || description.len() > DESCRIPTION_MAX || labels.len() > count {
+        return Err(format!(
+            "the metric {name} has a unit that is not at most {UNIT_MAX} ASCII characters, a description of more than {DESCRIPTION_MAX} \
+             bytes, or more than {count} labels"
+        ));
+    }
+    for (at, label) in labels.iter().enumerate() {
+        let problem = if !is_metric_name(label) || label.len() > length {
+            format!("needs a name of letters, digits and _, of at most {length} bytes")
+        } else if FORMAT_LABELS.contains(&label.as_str()) || label.starts_with("__") || label == PLUGIN_METRIC_LABEL {
+            "has a name that is reserved for Prometheus or the host".to_owned()
+        } else if labels.iter().take(at).any(|other| other == label) {
+            "is declared twice".to_owned()
+        } else {
+            continue;
+        };
+        return Err(format!("the label {} of the metric {name} {problem}", shown(label)));
+    }
+    Ok(())
+}
+
+/// Returns true if Prometheus accepts the name for a metric and for a label. A colon, which metrics may have, is reserved for the names of
+/// recording rules.
+fn is_metric_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Returns true if the kind is valid: group, version and name as the API server accepts them in a CRD.
@@ -130,6 +183,66 @@ mod tests {
         let mut descriptor = descriptor();
         change(&mut descriptor);
         check(&descriptor).expect_err("refused")
+    }
+
+    fn metric(name: &str, labels: &[&str]) -> Metric {
+        Metric {
+            name: name.to_owned(),
+            unit: String::new(),
+            description: String::new(),
+            metric_type: MetricType::Counter,
+            labels: labels.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// The message about a descriptor with this metric; empty if it is accepted.
+    fn with_metric(metric: Metric) -> String {
+        let message = check(&Descriptor { metrics: vec![metric], ..descriptor() }).err().unwrap_or_default();
+        assert!(message.len() < 300 && !message.contains(char::is_control), "{message}");
+        message
+    }
+
+    #[test]
+    fn metrics_that_prometheus_would_reject_are_rejected() {
+        let (long, longer) = ("l".repeat(64), "l".repeat(65));
+        for label in ["zone", "_zone", "Zone9", "windlass", "le_", &long] {
+            assert_eq!(with_metric(metric("made", &[label])), "", "{label}");
+        }
+        for label in
+            ["0bad", "", "a:b", "a.b", "a-b", "a b", "é", "a\nb", "a\"b", "__name__", "__a", "le", "quantile", &longer]
+        {
+            assert!(with_metric(metric("made", &[label])).contains("the label"), "{label}");
+        }
+        for label in ["windlass_plugin", "windlass.plugin"] {
+            assert!(with_metric(metric("made", &[label])).contains("the label"), "the label of the host");
+        }
+        assert!(with_metric(metric("made", &["zone", "size", "zone"])).ends_with("is declared twice"));
+        let many: Vec<_> = (0..17).map(|at| format!("l{at}")).collect();
+        let many: Vec<_> = many.iter().map(String::as_str).collect();
+        assert_eq!(with_metric(metric("made", &many[..16])), "");
+        assert!(with_metric(metric("made", &many)).contains("more than 16 labels"));
+        for name in ["", "0bad", "a:b", "a.b", "a b", "a{b", "a\n# TYPE up gauge", &"n".repeat(129)] {
+            assert!(with_metric(metric(name, &[])).contains("the metric"), "{name}");
+        }
+        for (unit, is_accepted) in [("s", true), ("{request}/min", true), ("a b", false), ("s\n", false), ("µs", false)]
+        {
+            let message = with_metric(Metric { unit: unit.to_owned(), ..metric("made", &[]) });
+            assert_eq!(message.is_empty(), is_accepted, "{unit}");
+        }
+    }
+
+    #[test]
+    fn metrics_with_series_of_the_same_name_are_rejected() {
+        let histogram = Metric { metric_type: MetricType::Histogram, ..metric("took", &[]) };
+        let with = |other: Metric| {
+            let metrics = [vec![histogram.clone(), other.clone()], vec![other, histogram.clone()]];
+            metrics.map(|metrics| check(&Descriptor { metrics, ..descriptor() }).err().unwrap_or_default())
+        };
+        for name in ["took", "took_bucket", "took_sum", "took_count"] {
+            let message = format!("two metrics have series of the name {name}");
+            assert_eq!(with(metric(name, &[])), [message.clone(), message], "{name}");
+        }
+        assert_eq!(with(metric("took_total", &[])), ["", ""]);
     }
 
     #[test]
@@ -184,17 +297,9 @@ mod tests {
         assert_eq!(message, "1000000 bytes in its description, more than the limit of 1024");
         refused(|descriptor| descriptor.name = long());
         refused(|descriptor| descriptor.config_schema = Some(long().into_bytes()));
-        let metric = Metric {
-            name: "made".to_owned(),
-            unit: String::new(),
-            description: String::new(),
-            metric_type: MetricType::Counter,
-            labels: vec!["zone".to_owned()],
-        };
-        assert_eq!(check(&Descriptor { metrics: vec![metric.clone(); 100], ..descriptor() }), Ok(()));
-        refused(|descriptor| descriptor.metrics = vec![metric.clone(); 101]);
-        let message = refused(|descriptor| descriptor.metrics = vec![Metric { labels: vec![long()], ..metric }]);
-        assert!(message.contains("the metric \"made\""), "{message}");
+        let metrics = |count: usize| (0..count).map(|at| metric(&format!("made_{at}"), &["zone"])).collect();
+        assert_eq!(check(&Descriptor { metrics: metrics(100), ..descriptor() }), Ok(()));
+        refused(|descriptor| descriptor.metrics = metrics(101));
 
         let selector = Some(long());
         let kind = Gvk::from_api_version("v1", "Namespace");

@@ -1,4 +1,5 @@
-//! Remembers recent events: repetitions are counted or suppressed, and each plugin has a rate limit of its own.
+//! Remembers recent events: repetitions are counted or suppressed. Each plugin has a memory and a rate limit of its own, so that no
+//! plugin affects the events of another.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -13,12 +14,12 @@ use crate::ids::{PluginName, Uid};
 use crate::outcome::{Outcome, Progress};
 use crate::reason::ParentReason;
 
-/// Number of remembered events of plugins, over all parents; each takes about 80 bytes.
-const OF_PLUGINS: usize = 8192;
-/// Number of remembered events of the host. They never occur in steady state, so the ledger remembers them only to
+/// Number of remembered events that a plugin emits, over all its parents; each takes about 80 bytes.
+const OF_PLUGIN: usize = 8192;
+/// Number of remembered events of the host about a plugin's parents. They never occur in steady state, so the ledger remembers them only to
 /// count their repetitions.
 const OF_HOST: usize = 1024;
-/// Number of parents whose last outcome is remembered, because their desired state is not applied.
+/// Number of a plugin's parents whose last outcome is remembered, because their desired state is not applied.
 const FAILING: usize = 4096;
 
 /// Minimum interval between writes of an event's count, in seconds; the same as in client-go.
@@ -63,16 +64,33 @@ pub enum EventWrite {
     },
 }
 
-/// The events that were emitted, over all parents, with bounded memory.
-#[derive(Debug)]
+/// The events that were emitted, with bounded memory for each plugin.
+#[derive(Debug, Default)]
 pub struct Ledger {
     hasher: RandomState,
-    of_plugins: Memory,
+    plugins: HashMap<PluginName, PluginLedger>,
+    last_stamp: i64,
+}
+
+/// The events on the parents of one plugin.
+#[derive(Debug)]
+struct PluginLedger {
+    of_plugin: Memory,
     of_host: Memory,
     /// The parents whose desired state is not applied: reason and hash of the message.
     failing: LruCache<u64, (ParentReason, u64)>,
-    buckets: HashMap<PluginName, Bucket>,
-    last_stamp: i64,
+    bucket: Bucket,
+}
+
+impl PluginLedger {
+    fn new(now: Timestamp) -> Self {
+        Self {
+            of_plugin: Memory::new(OF_PLUGIN),
+            of_host: Memory::new(OF_HOST),
+            failing: LruCache::unbounded(),
+            bucket: Bucket::new(RATE, now),
+        }
+    }
 }
 
 /// Events that were emitted, or were dropped by the rate limit.
@@ -109,19 +127,6 @@ impl Memory {
     }
 }
 
-impl Default for Ledger {
-    fn default() -> Self {
-        Self {
-            hasher: RandomState::new(),
-            of_plugins: Memory::new(OF_PLUGINS),
-            of_host: Memory::new(OF_HOST),
-            failing: LruCache::unbounded(),
-            buckets: HashMap::new(),
-            last_stamp: 0,
-        }
-    }
-}
-
 impl Ledger {
     /// Decides whether and how to write an event, and records the event. `None`: the event is not written.
     pub fn emit(
@@ -133,12 +138,12 @@ impl Ledger {
         now: Timestamp,
     ) -> Option<EventWrite> {
         let warns = note.event_type == EventType::Warning;
-        // Without the plugin: two plugins that emit the same event on one parent count it together.
         let key = self.hasher.hash_one((parent, warns, &note.reason, &note.message));
         let seconds = now.as_second();
+        let ledger = of(&mut self.plugins, plugin, now);
         let memory = match note.source {
-            Source::Host => &mut self.of_host,
-            Source::Plugin => &mut self.of_plugins,
+            Source::Host => &mut ledger.of_host,
+            Source::Plugin => &mut ledger.of_plugin,
         };
         match memory.emitted.get_mut(&key) {
             Some(emitted) if occasion != Occasion::Changed => {
@@ -148,7 +153,7 @@ impl Ledger {
             Some(Emitted { stamp, count, written: Some(written), .. }) if seconds - *written < FORGOTTEN_AFTER => {
                 *count = count.saturating_add(1);
                 let is_due = seconds - *written >= COUNT_EVERY;
-                if !is_due || !bucket_of(&mut self.buckets, plugin, now).take(1.0, kept(warns), now) {
+                if !is_due || !ledger.bucket.take(1.0, kept(warns), now) {
                     return None;
                 }
                 *written = seconds;
@@ -157,7 +162,7 @@ impl Ledger {
             _ => {}
         }
         let is_known = occasion == Occasion::Sweep || (occasion == Occasion::Steady && memory.is_short);
-        let is_written = !is_known && bucket_of(&mut self.buckets, plugin, now).take(1.0, kept(warns), now);
+        let is_written = !is_known && ledger.bucket.take(1.0, kept(warns), now);
         self.last_stamp = nanoseconds(now).max(self.last_stamp.saturating_add(1));
         let stamp = self.last_stamp;
         // The event is recorded even if the rate limit dropped it; otherwise it would be emitted later, in steady
@@ -174,20 +179,20 @@ impl Ledger {
         plugin: &PluginName,
         parent: &Uid,
         outcome: &Outcome,
+        now: Timestamp,
         unknown: impl FnOnce() -> Before,
     ) -> Before {
-        // Several plugins may have the same parent, if its kind belongs to none of them (for example Namespaces).
-        let key = self.hasher.hash_one((plugin, parent));
+        let (key, failing) = (self.hasher.hash_one(parent), &mut of(&mut self.plugins, plugin, now).failing);
         if outcome.progress == Progress::Applied {
-            return self.failing.pop(&key).map_or_else(unknown, |(reason, _)| Before::Other(Some(reason)));
+            return failing.pop(&key).map_or_else(unknown, |(reason, _)| Before::Other(Some(reason)));
         }
-        let now = (outcome.reason, self.hasher.hash_one(&outcome.message));
-        let before = self.failing.put(key, now);
-        if self.failing.len() > FAILING {
-            self.failing.pop_lru();
+        let latest = (outcome.reason, self.hasher.hash_one(&outcome.message));
+        let before = failing.put(key, latest);
+        if failing.len() > FAILING {
+            failing.pop_lru();
         }
         match before {
-            Some(before) if before == now => Before::Same,
+            Some(before) if before == latest => Before::Same,
             Some((reason, _)) => Before::Other(Some(reason)),
             None => unknown(),
         }
@@ -195,22 +200,28 @@ impl Ledger {
 
     /// Counts an event of the plugin that was dropped because the queue of events was full.
     pub fn lost(&mut self, plugin: &PluginName, now: Timestamp) {
-        bucket_of(&mut self.buckets, plugin, now).add_dropped(1);
+        of(&mut self.plugins, plugin, now).bucket.add_dropped(1);
     }
 
     /// Returns the number of a plugin's events that were dropped since the last report; `None` if there are none, or if
     /// the last report was less than a minute ago.
     pub fn take_dropped(&mut self, plugin: &PluginName, now: Timestamp) -> Option<u64> {
-        self.buckets.get_mut(plugin)?.take_dropped(now)
+        self.plugins.get_mut(plugin)?.bucket.take_dropped(now)
+    }
+
+    /// Forgets the events of a Plugin that was deleted.
+    pub fn forget(&mut self, plugin: &PluginName) {
+        self.plugins.remove(plugin);
     }
 }
 
-fn bucket_of<'a>(buckets: &'a mut HashMap<PluginName, Bucket>, plugin: &PluginName, now: Timestamp) -> &'a mut Bucket {
-    if !buckets.contains_key(plugin) {
-        // Plugins come and go. An idle bucket can be replaced by a new one, so it is dropped.
-        buckets.retain(|_, bucket| !bucket.is_idle(now));
-    }
-    buckets.entry(plugin.clone()).or_insert_with(|| Bucket::new(RATE, now))
+/// The ledger of a plugin.
+fn of<'a>(
+    plugins: &'a mut HashMap<PluginName, PluginLedger>,
+    plugin: &PluginName,
+    now: Timestamp,
+) -> &'a mut PluginLedger {
+    plugins.entry(plugin.clone()).or_insert_with(|| PluginLedger::new(now))
 }
 
 /// Number of tokens that an event must leave for warnings.

@@ -45,9 +45,10 @@ fn event_for(status: &Json, changes: &Changes, outcome: &Outcome) -> Option<Note
 fn event_between(before: &Outcome, after: &Outcome) -> Option<Note> {
     let mut ledger = Ledger::default();
     let (plugin, uid) = (parent_ref().plugin, Uid::from("u"));
-    ledger.before(&plugin, &uid, before, || Before::Same);
-    let known =
-        ledger.before(&plugin, &uid, after, || Before::in_status(&parent_with(&status_after(before, None)), after));
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    ledger.before(&plugin, &uid, before, now, || Before::Same);
+    let known = ledger
+        .before(&plugin, &uid, after, now, || Before::in_status(&parent_with(&status_after(before, None)), after));
     let note = note(&snapshot(&[]), &Changes::default(), &known, after);
     let is_read_back = before.progress != Progress::Suspended;
     if is_read_back {
@@ -467,6 +468,31 @@ mod ledger_tests {
     }
 
     #[test]
+    fn r20_events_of_a_plugin_affect_no_event_of_another() {
+        let mut reporter = Reporter::new();
+        let (plugin, other) = (parent_ref().plugin, "other".parse().expect("a name"));
+        assert!(is_new(reporter.report("standing", Occasion::Changed)));
+        let failure = conflict("a");
+        let before = |reporter: &mut Reporter| {
+            reporter.ledger.before(&reporter.plugin, &reporter.parent, &failure, reporter.now, || Before::Other(None))
+        };
+        before(&mut reporter);
+        reporter.plugin = other;
+        let parent = reporter.parent.clone();
+        for at in 0..MANY {
+            reporter.report(&format!("standing-{at}"), Occasion::Steady);
+            reporter.parent = Uid::from(format!("u{at}").as_str());
+            before(&mut reporter);
+        }
+        (reporter.plugin, reporter.parent) = (plugin.clone(), parent);
+        assert!(is_new(reporter.report("new", Occasion::Steady)), "the flood of the other plugin does not silence it");
+        assert_eq!(reporter.report("standing", Occasion::Steady), None, "the flood displaced no event");
+        assert_eq!(before(&mut reporter), Before::Same, "the flood displaced no outcome");
+        reporter.ledger.forget(&plugin);
+        assert!(is_new(reporter.report("standing", Occasion::Steady)), "the Plugin was deleted and created again");
+    }
+
+    #[test]
     fn r20_new_event_in_the_steady_state_is_written_after_any_number_of_earlier_events() {
         let mut reporter = Reporter::new();
         for at in 0..MANY {
@@ -491,9 +517,9 @@ mod ledger_tests {
     #[test]
     fn r20_last_failure_of_a_parent_without_conditions_is_remembered() {
         let mut reporter = Reporter::new();
-        let parent = reporter.parent.clone();
+        let (parent, now) = (reporter.parent.clone(), reporter.now);
         let mut before = |outcome: &Outcome| {
-            reporter.ledger.before(&parent_ref().plugin, &parent, outcome, || Before::unknown(outcome))
+            reporter.ledger.before(&parent_ref().plugin, &parent, outcome, now, || Before::unknown(outcome))
         };
         let other = Before::Other;
         let reason = Some(ParentReason::Conflict);

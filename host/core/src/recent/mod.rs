@@ -1,4 +1,5 @@
-//! The last calls of each parent, within a memory budget for all parents: the oldest call is dropped first.
+//! The last calls of each parent, within a memory budget for all parents: the oldest call of the plugin that uses most memory is dropped
+//! first, so that a plugin with many or large calls displaces its own.
 //!
 //! The objects of a call are shared with the caches, so a call costs little while its objects are current. The budget counts them
 //! all the same, because they stay in memory after they have changed.
@@ -223,9 +224,6 @@ impl Measured {
     }
 }
 
-/// The key of a parent.
-type Key = (PluginName, ObjectKey);
-
 /// The last reconciles of all parents.
 #[derive(Debug, Default)]
 pub struct RecentCalls {
@@ -234,9 +232,16 @@ pub struct RecentCalls {
     used: usize,
     /// The number of the newest reconcile.
     number: u64,
-    parents: HashMap<Key, OfParent>,
+    plugins: HashMap<PluginName, OfPlugin>,
+}
+
+/// The last reconciles of the parents of one plugin.
+#[derive(Debug, Default)]
+struct OfPlugin {
+    used: usize,
+    parents: HashMap<ObjectKey, OfParent>,
     /// The parents by the numbers of their reconciles.
-    order: BTreeMap<u64, Key>,
+    order: BTreeMap<u64, ObjectKey>,
 }
 
 #[derive(Debug, Default)]
@@ -253,10 +258,26 @@ struct Kept {
 }
 
 impl OfParent {
-    /// Recomputes the size: an object that several calls have in common counts once.
-    fn measure(&mut self) {
+    /// Recomputes the size: an object that several calls have in common counts once. Returns the size before.
+    fn measure(&mut self) -> usize {
         let own_size: usize = self.kept.iter().map(|one| one.own_size).sum();
-        self.size = own_size + size_of_shared(self.kept.iter().flat_map(|one| one.reconciled.shared()));
+        let size = own_size + size_of_shared(self.kept.iter().flat_map(|one| one.reconciled.shared()));
+        std::mem::replace(&mut self.size, size)
+    }
+}
+
+impl OfPlugin {
+    /// Drops the oldest reconcile.
+    fn drop_oldest(&mut self) -> Option<Arc<Reconciled>> {
+        let (_, key) = self.order.pop_first()?;
+        let of_parent = self.parents.get_mut(&key)?;
+        let dropped = of_parent.kept.pop_front()?;
+        let before = of_parent.measure();
+        self.used = self.used + of_parent.size - before;
+        if of_parent.kept.is_empty() {
+            self.parents.remove(&key);
+        }
+        Some(dropped.reconciled)
     }
 }
 
@@ -272,11 +293,12 @@ impl RecentCalls {
         let mut dropped = Vec::new();
         self.number += 1;
         reconciled.number = self.number;
-        let key = (reconciled.parent.plugin.clone(), reconciled.parent.key.clone());
-        let of_parent = self.parents.entry(key.clone()).or_default();
+        let key = reconciled.parent.key.clone();
+        let of_plugin = self.plugins.entry(reconciled.parent.plugin.clone()).or_default();
+        let of_parent = of_plugin.parents.entry(key.clone()).or_default();
         if let Some(last) = of_parent.kept.pop_back_if(|last| reconciled.repeats(&last.reconciled)) {
             reconciled.repeated = last.reconciled.repeated.saturating_add(1);
-            self.order.remove(&last.reconciled.number);
+            of_plugin.order.remove(&last.reconciled.number);
             dropped.push(last.reconciled);
         }
         while of_parent.kept.len() >= OF_PARENT {
@@ -285,33 +307,29 @@ impl RecentCalls {
             let at =
                 before_last.map(|one| one.reconciled.changed_something()).position(|changed| !changed).unwrap_or(0);
             if let Some(Kept { reconciled, .. }) = of_parent.kept.remove(at) {
-                self.order.remove(&reconciled.number);
+                of_plugin.order.remove(&reconciled.number);
                 dropped.push(reconciled);
             }
         }
         of_parent.kept.push_back(Kept { reconciled: Arc::new(reconciled), own_size });
-        self.order.insert(self.number, key);
-        let before = of_parent.size;
-        of_parent.measure();
-        self.used = self.used + of_parent.size - before;
+        of_plugin.order.insert(self.number, key);
+        let before = of_parent.measure();
+        let added = of_parent.size;
+        of_plugin.used = of_plugin.used + added - before;
+        self.used = self.used + added - before;
         while self.used > self.budget {
-            let Some((_, key)) = self.order.pop_first() else { break };
-            dropped.extend(self.drop_oldest(&key));
+            let largest = self.plugins.iter_mut().max_by_key(|(_, of_plugin)| of_plugin.used);
+            let Some((name, of_plugin)) = largest else { break };
+            let before = of_plugin.used;
+            let Some(oldest) = of_plugin.drop_oldest() else { break };
+            self.used = self.used + of_plugin.used - before;
+            dropped.push(oldest);
+            if of_plugin.parents.is_empty() {
+                let name = name.clone();
+                self.plugins.remove(&name);
+            }
         }
         dropped
-    }
-
-    /// Drops the oldest reconcile of a parent.
-    fn drop_oldest(&mut self, key: &Key) -> Option<Arc<Reconciled>> {
-        let of_parent = self.parents.get_mut(key)?;
-        let dropped = of_parent.kept.pop_front()?;
-        let before = of_parent.size;
-        of_parent.measure();
-        self.used = self.used + of_parent.size - before;
-        if of_parent.kept.is_empty() {
-            self.parents.remove(key);
-        }
-        Some(dropped.reconciled)
     }
 
     /// The number of the newest reconcile; 0 if there was none.
@@ -321,12 +339,16 @@ impl RecentCalls {
 
     /// The kept reconciles after this number that match, the oldest first.
     pub fn after(&self, number: u64, matches: impl Fn(&Reconciled) -> bool) -> Vec<Arc<Reconciled>> {
-        let later = self.order.range(number.saturating_add(1)..);
-        let kept = later.filter_map(|(number, key)| {
-            let mut kept = self.parents.get(key)?.kept.iter().map(|one| &one.reconciled);
-            kept.find(|one| one.number == *number).cloned()
+        let kept = self.plugins.values().flat_map(|of_plugin| {
+            let later = of_plugin.order.range(number.saturating_add(1)..);
+            later.filter_map(|(number, key)| {
+                let mut kept = of_plugin.parents.get(key)?.kept.iter().map(|one| &one.reconciled);
+                kept.find(|one| one.number == *number).cloned()
+            })
         });
-        kept.filter(|one| matches(one)).collect()
+        let mut kept: Vec<_> = kept.filter(|one| matches(one)).collect();
+        kept.sort_unstable_by_key(|one| one.number);
+        kept
     }
 }
 

@@ -78,6 +78,25 @@ fn oldest_calls_are_dropped_when_the_budget_is_used_up() {
     assert!(recent.used <= recent.budget);
 }
 
+fn of_plugin(plugin: &str, name: &str, call: Option<Call>) -> Reconciled {
+    let mut reconciled = reconciled(name, call);
+    reconciled.parent.plugin = plugin.parse().expect("a name");
+    reconciled
+}
+
+#[test]
+fn calls_of_a_plugin_displace_its_own_calls_and_not_those_of_another() {
+    let one = whole_size(&reconciled("a", Some(call(2, 0))));
+    let mut recent = RecentCalls::new(one * 5);
+    for name in ["a", "b"] {
+        add(&mut recent, of_plugin("quiet", name, Some(call(2, 0))));
+    }
+    for at in 0..20 {
+        add(&mut recent, of_plugin("busy", &format!("p{at}"), Some(call(2, at))));
+    }
+    assert_eq!(names(&recent), ["a", "b", "p17", "p18", "p19"], "in the order of their ends");
+}
+
 #[test]
 fn parent_keeps_its_last_reconciles_and_counts_objects_once() {
     let mut recent = RecentCalls::new(1024 * 1024);
@@ -187,16 +206,22 @@ proptest! {
     #[test]
     fn memory_stays_within_the_budget(
         budget in 0usize..60_000,
-        added in prop::collection::vec((0usize..6, 0usize..12), 0..60),
+        added in prop::collection::vec((0usize..2, 0usize..4, 0usize..12), 0..60),
     ) {
         let mut recent = RecentCalls::new(budget);
-        for (at, (parent, children)) in added.into_iter().enumerate() {
-            add(&mut recent, reconciled(&format!("p{parent}"), Some(call(children, at))));
+        for (at, (plugin, parent, children)) in added.into_iter().enumerate() {
+            add(&mut recent, of_plugin(&format!("plugin-{plugin}"), &format!("p{parent}"), Some(call(children, at))));
             prop_assert!(recent.used <= budget);
-            let counted: usize = recent.parents.values().map(|of| of.kept.len()).sum();
-            prop_assert_eq!(counted, recent.order.len());
-            let sizes: usize = recent.parents.values().map(|of| of.size).sum();
-            prop_assert_eq!(sizes, recent.used);
+            let mut used = 0;
+            for of_plugin in recent.plugins.values() {
+                let counted: usize = of_plugin.parents.values().map(|of| of.kept.len()).sum();
+                prop_assert_eq!(counted, of_plugin.order.len());
+                prop_assert!(counted > 0);
+                let sizes: usize = of_plugin.parents.values().map(|of| of.size).sum();
+                prop_assert_eq!(sizes, of_plugin.used);
+                used += sizes;
+            }
+            prop_assert_eq!(used, recent.used);
         }
     }
 }

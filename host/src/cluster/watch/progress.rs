@@ -17,7 +17,8 @@ use kube::runtime::watcher;
 use parking_lot::Mutex;
 use tower::service_fn;
 use windlass_core::ids::Gvk;
-use windlass_core::progress::Progress;
+use windlass_core::outcome::bounded;
+use windlass_core::progress::{Progress, Stall};
 
 use crate::telemetry;
 
@@ -38,18 +39,20 @@ pub struct WatchProgress {
     stalled: Mutex<Option<Stalled>>,
 }
 
-/// A watch without progress, as users see it. It does not change until the watch makes progress.
+/// A watch without progress, as users see it. Its text does not change until the watch makes progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stalled {
     /// Time of the last progress.
     pub since: Timestamp,
     /// First error since then; none if the watch is silent.
     pub failure: Option<String>,
+    /// Whether the API server answers each request with an error, and would answer another host alike.
+    pub is_answer: bool,
 }
 
 impl std::fmt::Display for Stalled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { since, failure } = self;
+        let Self { since, failure, .. } = self;
         match failure {
             Some(failure) => write!(f, "no progress since {since:.0}: {failure}"),
             None => write!(f, "no progress since {since:.0}: neither an event nor a bookmark came, and no error"),
@@ -80,6 +83,11 @@ impl AllProgress {
     pub fn stalled(&self) -> BTreeMap<String, Stalled> {
         let watches = self.watches();
         watches.iter().filter_map(|watch| Some((watch.kind.clone(), watch.stalled()?))).collect()
+    }
+
+    /// Returns true if every watch has stalled.
+    pub fn have_all_stalled(&self) -> bool {
+        self.watches().iter().all(|watch| watch.is_stalled())
     }
 
     /// Time since the last progress of each kind; the longest one if a kind has several watches.
@@ -117,10 +125,17 @@ impl WatchProgress {
     pub fn check(&self, now: Instant) -> bool {
         let stall = self.progress.lock().stall(now);
         if stall.is_some() == self.is_stalled() {
+            if let (Some(stall), Some(reported)) = (stall, &mut *self.stalled.lock()) {
+                reported.is_answer = stall.is_answer;
+            }
             return false;
         }
         let kind = &self.kind;
-        let stalled = stall.map(|stall| Stalled { since: Timestamp::now() - stall.age, failure: stall.failure });
+        let stalled = stall.map(|Stall { age, failure, is_answer }| Stalled {
+            since: Timestamp::now() - age,
+            failure,
+            is_answer,
+        });
         if let Some(stalled) = &stalled {
             tracing::warn!(%kind, %stalled, "watch stalled");
         } else {
@@ -136,10 +151,18 @@ impl WatchProgress {
     pub fn interrupted(&self, error: &watcher::Error) {
         let mut progress = self.progress.lock();
         if super::refusal(error).is_some() {
-            progress.refused();
-        } else {
-            progress.failed(Instant::now(), &telemetry::one_line(&error.to_string()));
+            return progress.refused();
         }
+        // A webhook chooses the text of its error.
+        let (now, message) = (Instant::now(), bounded(telemetry::one_line(&error.to_string()).into_owned()));
+        let is_answer = match error {
+            watcher::Error::InitialListFailed(error)
+            | watcher::Error::WatchStartFailed(error)
+            | watcher::Error::WatchFailed(error) => matches!(error, kube::Error::Api(_)),
+            watcher::Error::WatchError(_) => true,
+            watcher::Error::NoResourceVersion => false,
+        };
+        if is_answer { progress.answered(now, &message) } else { progress.failed(now, &message) }
     }
 
     /// Records that a whole list was handled.
@@ -294,6 +317,25 @@ mod tests {
     }
 
     #[test]
+    fn message_of_a_failing_watch_is_bounded_and_a_change_of_its_cause_is_noticed() {
+        let all = AllProgress::default();
+        let watch = all.track(&Gvk::from_api_version("v1", "Pod"));
+        let long = "conversion webhook: \n".repeat(100_000);
+        let status = kube::core::Status { code: 500, message: long, ..kube::core::Status::default() };
+        watch.interrupted(&watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status))));
+        let later = Instant::now() + windlass_core::progress::FAILING_LIMIT;
+        assert!(watch.check(later));
+        let stall = watch.stalled().expect("stalled");
+        assert!(stall.is_answer && stall.to_string().len() < 10_000, "{} bytes", stall.to_string().len());
+        assert!(all.have_all_stalled());
+        watch.interrupted(&watcher::Error::NoResourceVersion);
+        assert!(!watch.check(later));
+        let after = watch.stalled().expect("stalled");
+        assert!(!after.is_answer, "the connection fails");
+        assert_eq!(after.to_string(), stall.to_string());
+    }
+
+    #[test]
     fn stall_and_recovery_of_a_watch_are_each_reported_once_and_the_message_is_stable() {
         let all = AllProgress::default();
         let (pods, secrets) = (Gvk::from_api_version("v1", "Pod"), Gvk::from_api_version("v1", "Secret"));
@@ -303,7 +345,7 @@ mod tests {
         let later = Instant::now() + windlass_core::progress::FAILING_LIMIT;
         assert!(!stuck.check(Instant::now()) && stuck.check(later) && !stuck.check(later));
         let stall = stuck.stalled().expect("stalled");
-        assert!(stall.to_string().contains("try later"), "{stall}");
+        assert!(stall.to_string().contains("try later") && stall.is_answer, "{stall}");
         stuck.check(later + Duration::from_mins(1));
         assert_eq!(stuck.stalled(), Some(stall.clone()));
         assert_eq!(all.stalled(), BTreeMap::from([("Pod.v1".to_owned(), stall)]));
