@@ -191,7 +191,7 @@ impl Host {
         let parents = Queue::new(settings.workers, settings.workers, busy_max());
         let shards = Shards::new(client.clone(), &settings.namespace, settings.election.timing, settings.shards);
         observe(&parents, &registry, (&shards, gate));
-        let (index, interests) = (ParentIndex::default(), Interests::default());
+        let (index, interests) = (ParentIndex::default(), Interests::new(settings.requirements_memory));
         let queues = (parents.clone(), plugin_queue.clone());
         let triggers = Triggers::new(registry.clone(), index.clone(), interests.clone(), queues, shards.clone());
         let kinds = Kinds::new(plugin_queue.clone());
