@@ -18,6 +18,7 @@ use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::managed::ManagedFields;
 use crate::names;
 use crate::packed::Json;
+use crate::selector::{KeptLabels, Labels};
 
 /// An object in a cache.
 #[derive(Debug, Clone)]
@@ -47,6 +48,9 @@ pub struct Object {
     /// Hash of the labels and annotations that are neither in `marks` nor the parent label; comparable in this process
     /// only.
     pub others_marks: u64,
+    /// The labels, so that selectors need not unpack the object; `None` if they are too large to be kept, or if no selector reads them in
+    /// this cache. [`with_labels`](Self::with_labels) returns them in either case.
+    pub labels: Option<KeptLabels>,
     /// The fields that the host owns.
     pub managed: Arc<ManagedFields>,
     /// SHA-256 of `json`.
@@ -170,8 +174,19 @@ struct OwnerReference<'a> {
     name: Cow<'a, str>,
 }
 
-/// Entries of a string map under the host's prefix, and a hash of all other entries, which are not kept.
-struct OwnMarks<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>, u64);
+/// Entries of a string map under the host's prefix, a hash of all other entries, and these other entries with their values as JSON.
+struct OwnMarks<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>, u64, Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> OwnMarks<'a> {
+    /// All entries, as labels.
+    fn labels(&self) -> Result<Labels<'a>, serde_json::Error> {
+        let others = self.2.iter().map(|(key, value)| {
+            let BorrowedStr(value) = serde_json::from_str(value.get())?;
+            Ok((key.clone(), value))
+        });
+        Ok(Labels::sorted(self.0.iter().cloned().map(Ok).chain(others).collect::<Result<_, serde_json::Error>>()?))
+    }
+}
 
 impl<'de: 'a, 'a> Deserialize<'de> for OwnMarks<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -184,16 +199,18 @@ impl<'de: 'a, 'a> Deserialize<'de> for OwnMarks<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let (mut marks, mut others) = (Vec::new(), DefaultHasher::new());
+                let (mut marks, mut others, mut hash) = (Vec::new(), Vec::new(), DefaultHasher::new());
                 while let Some(BorrowedStr(key)) = map.next_key()? {
                     if key.starts_with(names::ANNOTATION_PREFIX) {
                         let BorrowedStr(value) = map.next_value()?;
                         marks.push((key, value));
                     } else {
-                        (key, map.next_value::<&RawValue>()?.get()).hash(&mut others);
+                        let value: &RawValue = map.next_value()?;
+                        (&key, value.get()).hash(&mut hash);
+                        others.push((key, value));
                     }
                 }
-                Ok(OwnMarks(marks, others.finish()))
+                Ok(OwnMarks(marks, hash.finish(), others))
             }
         }
         deserializer.deserialize_map(Reader)
@@ -231,6 +248,7 @@ impl Object {
         let plugin = labels().filter(|(key, _)| key == names::LABEL_PLUGIN);
         let marks = plugin.chain(annotations().filter(|(key, _)| !is_label(key)));
         let strange = labels().filter(|(key, _)| !is_label(key)).chain(annotations().filter(|(key, _)| is_label(key)));
+        let kept = meta.labels.as_ref().map_or_else(|| Ok(Labels::default()), OwnMarks::labels);
         let json = trim(text, kind, &header);
         Ok(Self {
             kind: kind.clone(),
@@ -252,10 +270,19 @@ impl Object {
             labelled: labelled.map(|(_, uid)| Uid::from(&**uid)),
             checked: Checked::default(),
             marks: Marks::collect(marks.map(|(key, value)| (&**key, &**value))),
+            labels: kept.ok().and_then(|labels| labels.kept()),
             managed: Arc::new(managed),
             content: Digest::of(&json),
             json: json.into(),
         })
+    }
+
+    /// Calls `act` with the object's labels. Unpacks the object only if the labels are not kept beside it.
+    pub fn with_labels<T>(&self, act: impl FnOnce(&Labels<'_>) -> T) -> T {
+        match &self.labels {
+            Some(kept) => act(&kept.labels()),
+            None => act(&Labels::of(&self.json.bytes())),
+        }
     }
 
     /// The object as a plugin receives it.

@@ -103,14 +103,14 @@ pub enum ParentReason {
     Waiting,
     /// The plugin reports a failure.
     PluginFailed,
-    /// The plugin's call exceeded its deadline.
+    /// The plugin's call, or the selection of the objects that it requires, exceeded the deadline.
     DeadlineExceeded,
     /// The plugin exceeded its memory limit.
     MemoryLimit,
     /// The plugin trapped.
     Trapped,
-    /// A request, a response or the component exceeds a limit; or children are omitted from the request, because it
-    /// would be too large with them.
+    /// A request, a response, the component or the requirements of all parents exceed a limit; or children are omitted
+    /// from the request, because it would be too large with them.
     LimitExceeded,
     /// The response is not valid JSON, or contains an object that is not a Kubernetes object.
     MalformedResponse,

@@ -19,7 +19,7 @@ use super::connect::plain;
 use super::host_calls::{HostArgs, path_of};
 use super::parse_timeout;
 use super::recording_file::{Header, Recorder};
-use super::repeat::repeat;
+use super::repeat::{for_repetition, repeat};
 
 /// Exit code: there was no call to record.
 const NOTHING: u8 = 1;
@@ -151,7 +151,7 @@ fn record(line: &[u8], component: &Component, recorder: &mut Recorder, summary: 
         summary.other_components.insert(call.component.clone());
         return Ok(());
     }
-    let repeated = repeat(component, call)?;
+    let repeated = repeat(component, call, &for_repetition(call.limits.limits()))?;
     let of_host = std::mem::replace(&mut call.result, repeated.result);
     call.result_digest = Some(repeated.digest);
     if !of_host.differences(&call.result).is_empty() {

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use windlass_core::contract::CallReport;
-use windlass_core::recording::{Exchange, RecordedResult, digest, export_result};
+use windlass_core::contract::{CallReport, Limits};
+use windlass_core::recording::{Exchange, RecordedLimits, RecordedResult, digest, export_result};
 use windlass_sandbox::{Ambient, Component, run_here};
 
-/// Minimum deadline of a repeated call: this machine may be slower than that of the host.
+use crate::plugins::caps::{Capped, Caps};
+
+/// Minimum deadline of a repeated call, unless the cap is lower: this machine may be slower than that of the host.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The result of a repeated call.
@@ -17,13 +19,70 @@ pub struct Repeated {
     pub report: CallReport,
 }
 
+/// Limits for the repetition of a call with these limits.
+pub fn for_repetition(limits: Limits) -> Limits {
+    Limits { deadline: limits.deadline.max(DEADLINE), ..limits }
+}
+
+/// The limits of a recorded call for its repetition, and those of the recording that these caps lower.
+pub fn limits(recorded: &RecordedLimits, caps: &Caps) -> (Limits, Vec<Capped>) {
+    let (limits, capped) = caps.clamp(&recorded.limits());
+    (caps.clamp(&for_repetition(limits)).0, capped)
+}
+
 /// Calls a component with a recorded request, clock and seed.
 ///
 /// # Errors
 /// If the recorded request is not valid.
-pub fn repeat(component: &Component, exchange: &Exchange) -> anyhow::Result<Repeated> {
+pub fn repeat(component: &Component, exchange: &Exchange, limits: &Limits) -> anyhow::Result<Repeated> {
     let ambient = Ambient { seed: exchange.seed()?, now: SystemTime::from(exchange.now) };
-    let (request, limits) = (exchange.request.request()?, exchange.limits.limits(DEADLINE));
-    let (result, report) = run_here(component.reconcile(&request, &limits, ambient));
+    let request = exchange.request.request()?;
+    let (result, report) = run_here(component.reconcile(&request, limits, ambient));
     Ok(Repeated { result: export_result(&result), digest: digest(&result).to_string(), report })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugins::caps::of_flags;
+
+    fn recorded(deadline_ms: u64) -> RecordedLimits {
+        let Limits { memory, table_elements, instances, request_bytes, response_bytes, .. } = Limits::default();
+        let Limits { children, log_bytes, events, requirements, json_depth, .. } = Limits::default();
+        RecordedLimits {
+            memory,
+            table_elements,
+            instances,
+            deadline_ms,
+            request_bytes,
+            response_bytes,
+            children,
+            log_bytes,
+            events,
+            requirements,
+            json_depth,
+        }
+    }
+
+    #[test]
+    fn limits_of_a_recording_are_capped_as_the_host_caps_those_of_a_plugin() {
+        let limits = |recorded: &RecordedLimits, flags: &[&str]| {
+            let (limits, capped) = limits(recorded, &of_flags(flags).expect("flags"));
+            (limits, capped.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let hostile = RecordedLimits { memory: u64::MAX, json_depth: usize::MAX, ..recorded(u64::MAX) };
+        let (capped, said) = limits(&hostile, &[]);
+        assert_eq!((capped.memory, capped.deadline, capped.json_depth), (256 << 20, Duration::from_secs(10), 200));
+        let flags = [
+            "memory at 256Mi (--max-memory)",
+            "deadline at 10s (--max-deadline)",
+            "jsonDepth at 200 (--max-json-depth)",
+        ];
+        assert_eq!(said, flags);
+        let (raised, said) = limits(&hostile, &["--max-memory=1Gi", "--max-deadline=1m"]);
+        assert_eq!((raised.memory, raised.deadline, said.len()), (1 << 30, Duration::from_mins(1), 3));
+        assert_eq!(limits(&recorded(1000), &[]), (Limits { deadline: DEADLINE, ..Limits::default() }, Vec::new()));
+        let (short, said) = limits(&recorded(1000), &["--max-deadline=2s"]);
+        assert_eq!((short.deadline, said.len()), (Duration::from_secs(2), 0));
+    }
 }

@@ -1,5 +1,6 @@
 //! `windlass replay`: repeats recorded calls, and shows where the results differ. It needs no cluster.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use windlass_sandbox::Component;
 use super::component::{ComponentArgs, ComponentRef, LoadArgs};
 use super::output::{Format, print, write};
 use super::recording_file::{Header, read};
-use super::repeat::repeat;
+use super::repeat::{limits, repeat};
+use crate::plugins::caps::{Capped, Caps};
 use crate::telemetry::one_line;
 
 /// Exit code: a result differs.
@@ -26,7 +28,8 @@ const DIFFERENT: u8 = 1;
   windlass replay echo.calls.jsonl --with target/guests/echo-v2.wasm
   windlass replay echo.calls.jsonl -o json
 
-Each call gets the recorded request, clock and random numbers, so the same component gives the same bytes. \
+Each call gets the recorded request, clock and random numbers, so the same component gives the same bytes. It also gets the recorded \
+limits, but none above the caps: a recording may come from anywhere. \
 --kubeconfig and --context are used only for a component in `configmap/NAMESPACE/NAME`.
 
 Exit codes:
@@ -46,6 +49,8 @@ pub struct Args {
     output: Output,
     #[command(flatten)]
     options: LoadArgs,
+    #[command(flatten)]
+    caps: Caps,
 }
 
 /// Output format.
@@ -76,8 +81,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let (header, calls) = read(&args.file)?;
     let component = component(&header, args.with, args.options)?;
     let (mut replayed, mut count, mut different) = (Vec::new(), 0u64, 0u64);
+    let mut capped = BTreeSet::new();
     for call in calls {
-        let Some(one) = replay(&component, &call?)? else { continue };
+        let Some((one, lowered)) = replay(&component, &call?, &args.caps)? else { continue };
+        for limit in lowered.iter().map(ToString::to_string).filter(|limit| !capped.contains(limit)).collect::<Vec<_>>()
+        {
+            eprintln!("note: the recording has a higher limit; the call has {limit}");
+            capped.insert(limit);
+        }
         count += 1;
         different += u64::from(!one.is_equal);
         match args.output {
@@ -114,11 +125,16 @@ fn component(header: &Header, with: Option<ComponentRef>, options: LoadArgs) -> 
     Ok(component)
 }
 
-/// Repeats one call; none if the line has no call.
-fn replay(component: &Component, recorded: &RecordedCall) -> anyhow::Result<Option<Replayed>> {
+/// Repeats one call, with the limits that the caps lowered; none if the line has no call.
+fn replay(
+    component: &Component,
+    recorded: &RecordedCall,
+    caps: &Caps,
+) -> anyhow::Result<Option<(Replayed, Vec<Capped>)>> {
     let Some(call) = &recorded.call else { return Ok(None) };
     let of_call = || format!("call {} of {}", recorded.number, recorded.parent);
-    let repeated = repeat(component, call).with_context(of_call)?;
+    let (limits, capped) = limits(&call.limits, caps);
+    let repeated = repeat(component, call, &limits).with_context(of_call)?;
     let expected =
         call.result_digest.as_deref().with_context(of_call).context("no digest of the result is recorded")?;
     let is_equal = repeated.digest == expected;
@@ -126,7 +142,7 @@ fn replay(component: &Component, recorded: &RecordedCall) -> anyhow::Result<Opti
     if !is_equal && differences.is_empty() {
         differences.push(Change { subject: "response".to_owned(), change: Changed::Bytes });
     }
-    Ok(Some(Replayed {
+    let replayed = Replayed {
         number: recorded.number,
         parent: recorded.parent.clone(),
         at: recorded.at,
@@ -134,7 +150,8 @@ fn replay(component: &Component, recorded: &RecordedCall) -> anyhow::Result<Opti
         differences,
         guest_time_us: repeated.report.guest_time_us,
         recorded_guest_time_us: call.guest_time_us,
-    }))
+    };
+    Ok(Some((replayed, capped)))
 }
 
 fn text(one: &Replayed) -> String {

@@ -74,6 +74,9 @@ pub struct Args {
     /// dropped first; 0 keeps none
     #[arg(long, env = "WINDLASS_RECENT_CALLS_MEMORY", default_value = "4Mi", value_name = "BYTES", value_parser = bytes_or_none)]
     recent_calls_memory: u64,
+    /// Memory for the requirements (requests for related objects) of each Plugin's parents, in bytes
+    #[arg(long, env = "WINDLASS_REQUIREMENTS_MEMORY", default_value = "32Mi", value_name = "BYTES", value_parser = crate::plugins::caps::bytes)]
+    requirements_memory: u64,
     /// Number of parents that are reconciled at the same time. One plugin has at most half of them at a time, and at
     /// most its Plugin's spec.concurrency (default 16)
     #[arg(long, env = "WINDLASS_WORKERS", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -229,6 +232,7 @@ impl Args {
             metrics: self.metrics_addr.0.zip(scrape),
             debug_addr: self.debug_addr(),
             recent_calls_memory: self.recent_calls_memory,
+            requirements_memory: usize::try_from(self.requirements_memory).unwrap_or(usize::MAX),
             workers: usize::from(self.workers),
             caps: self.caps.clone(),
             namespace: self.namespace.clone(),

@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use parking_lot::RwLock;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
-use windlass_core::related::{Need, Needs, Select};
-use windlass_core::selector::{Labels, Selector};
+use windlass_core::object::Object;
+use windlass_core::related::{Need, Needs, Select, size_of};
+use windlass_core::selector::Selector;
 
 use super::ParentKey;
 use crate::cluster::watch::{Change, Watch};
@@ -38,8 +39,18 @@ pub struct Followed<W = Watch> {
 }
 
 struct State<W> {
-    parents: HashMap<PluginName, HashMap<ParentKey, Kept>>,
+    plugins: HashMap<PluginName, OfPlugin>,
     kinds: HashMap<Arc<Gvk>, OfKind<W>>,
+    /// Maximum memory for the requirements of each plugin, in bytes.
+    limit: usize,
+}
+
+/// The requirements of a plugin's parents.
+#[derive(Default)]
+struct OfPlugin {
+    parents: HashMap<ParentKey, Kept>,
+    /// Their memory, in bytes. Selectors that parents share count for each of them.
+    size: usize,
 }
 
 struct Kept {
@@ -49,16 +60,41 @@ struct Kept {
     last: Option<Needs>,
 }
 
+impl Kept {
+    fn size(&self) -> usize {
+        let last = self.last.as_ref().filter(|last| !Arc::ptr_eq(last, &self.interest.needs));
+        size_of(&self.interest.needs) + last.map_or(0, |last| size_of(last))
+    }
+}
+
+/// The requirements of a plugin's parents together exceed this limit, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full(pub usize);
+
 struct OfKind<W> {
     followed: Followed<W>,
     /// Parents by the name of the object that they require.
     by_name: HashMap<ObjectKey, Concerned>,
-    /// Parents by the namespace (none for cluster-scoped objects) and the label selector that they require. Equal
-    /// selectors are matched once.
-    by_labels: HashMap<Option<Arc<str>>, HashMap<Selector, Concerned>>,
+    /// Parents by the label selector that they require. Equal selectors are kept and matched once.
+    by_labels: HashMap<Place, HashMap<Selector, Concerned>>,
 }
 
 type Concerned = HashSet<ByIdentity>;
+
+/// Where a selector is found for an object, so that few selectors are compared with it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Place {
+    /// The namespace; none for cluster-scoped objects.
+    namespace: Option<Arc<str>>,
+    /// A term without which the selector does not match. None for selectors that have no such term: they are compared with every object.
+    term: Option<Box<str>>,
+}
+
+impl Place {
+    fn of(namespace: Option<&Arc<str>>, selector: &Selector) -> Self {
+        Self { namespace: namespace.cloned(), term: selector.required_term().map(Box::from) }
+    }
+}
 
 /// An interest, compared by its address.
 struct ByIdentity(Arc<Interest>);
@@ -89,17 +125,16 @@ impl<W> Clone for Followed<W> {
     }
 }
 
-impl<W> Default for Interests<W> {
-    fn default() -> Self {
-        Self(Arc::new(RwLock::new(State { parents: HashMap::new(), kinds: HashMap::new() })))
-    }
-}
-
 impl<W> Interests<W> {
+    /// No requirements yet; those of one plugin may take `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self(Arc::new(RwLock::new(State { plugins: HashMap::new(), kinds: HashMap::new(), limit })))
+    }
+
     /// The watches of these requirements, in the same order. None if they are not the parent's current requirements.
     pub fn followed(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) -> Option<Vec<Followed<W>>> {
         let state = self.0.read();
-        let known = &state.parents.get(plugin)?.get(parent)?.interest.needs;
+        let known = &state.plugins.get(plugin)?.parents.get(parent)?.interest.needs;
         if !Arc::ptr_eq(known, needs) && known != needs {
             return None;
         }
@@ -108,6 +143,9 @@ impl<W> Interests<W> {
 
     /// Replaces the requirements of a parent: from now on, a change of a required object concerns the parent. `watches`
     /// has the watch of each requirement, in the same order. Returns the watches that the index keeps, in this order.
+    ///
+    /// # Errors
+    /// If the requirements of the plugin's parents would take too much memory. Those of the parent stay as they are then.
     pub fn follow(
         &self,
         plugin: &PluginName,
@@ -115,46 +153,57 @@ impl<W> Interests<W> {
         needs: &Needs,
         watches: Vec<Arc<W>>,
         now: Instant,
-    ) -> Vec<Followed<W>> {
-        let interest = Arc::new(Interest { plugin: plugin.clone(), parent: parent.clone(), needs: needs.clone() });
+    ) -> Result<Vec<Followed<W>>, Full> {
         let mut state = self.0.write();
+        let needs = state.shared(needs);
+        let interest = Arc::new(Interest { plugin: plugin.clone(), parent: parent.clone(), needs });
+        let (known, all) = state.plugins.get(plugin).map_or((None, 0), |of| (of.parents.get(parent), of.size));
+        let kept = Kept { interest: interest.clone(), last: known.and_then(|known| known.last.clone()) };
+        let (before, after) = (known.map_or(0, Kept::size), kept.size());
+        if after > before && all - before + after > state.limit {
+            return Err(Full(state.limit));
+        }
         // Added before the old requirements are removed, so that no watch ends that is still required.
         let followed = state.add(&interest, watches, now);
-        let of_plugin = state.parents.entry(plugin.clone()).or_default();
-        match of_plugin.get_mut(parent) {
-            Some(kept) => {
-                let before = std::mem::replace(&mut kept.interest, interest);
-                state.remove(&before);
-            }
-            None => drop(of_plugin.insert(parent.clone(), Kept { interest, last: None })),
+        let of_plugin = state.plugins.entry(plugin.clone()).or_default();
+        of_plugin.size = all - before + after;
+        if let Some(before) = of_plugin.parents.insert(parent.clone(), kept) {
+            state.remove(&before.interest);
         }
-        followed
+        Ok(followed)
     }
 
     /// The requirements of the last final response for a parent, if there were any.
     pub fn last(&self, plugin: &PluginName, parent: &ParentKey) -> Option<Needs> {
-        self.0.read().parents.get(plugin)?.get(parent)?.last.clone()
+        self.0.read().plugins.get(plugin)?.parents.get(parent)?.last.clone()
     }
 
     /// Records that the response is final for which the parent was served these requirements.
     pub fn keep(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) {
         if needs.is_empty() {
             self.forget(plugin, parent);
-        } else if let Some(kept) = self.0.write().parents.get_mut(plugin).and_then(|parents| parents.get_mut(parent)) {
-            kept.last = Some(needs.clone());
+        } else if let Some(of_plugin) = self.0.write().plugins.get_mut(plugin)
+            && let Some(kept) = of_plugin.parents.get_mut(parent)
+        {
+            let before = kept.size();
+            // Equal requirements are kept once.
+            let served = &kept.interest.needs;
+            kept.last = Some(if served == needs { served.clone() } else { needs.clone() });
+            of_plugin.size = of_plugin.size - before + kept.size();
         }
     }
 
     /// Forgets a parent that is gone, or has no requirements any more.
     pub fn forget(&self, plugin: &PluginName, parent: &ParentKey) {
-        if self.0.read().parents.get(plugin).is_none_or(|parents| !parents.contains_key(parent)) {
+        if self.0.read().plugins.get(plugin).is_none_or(|of_plugin| !of_plugin.parents.contains_key(parent)) {
             return;
         }
         let mut state = self.0.write();
-        let Some(of_plugin) = state.parents.get_mut(plugin) else { return };
-        let Some(kept) = of_plugin.remove(parent) else { return };
-        if of_plugin.is_empty() {
-            state.parents.remove(plugin);
+        let Some(of_plugin) = state.plugins.get_mut(plugin) else { return };
+        let Some(kept) = of_plugin.parents.remove(parent) else { return };
+        of_plugin.size -= kept.size();
+        if of_plugin.parents.is_empty() {
+            state.plugins.remove(plugin);
         }
         state.remove(&kept.interest);
     }
@@ -162,7 +211,7 @@ impl<W> Interests<W> {
     /// Forgets the parents of a plugin that is gone.
     pub fn forget_plugin(&self, plugin: &PluginName) {
         let mut state = self.0.write();
-        for kept in state.parents.remove(plugin).into_iter().flatten().map(|(_, kept)| kept) {
+        for (_, kept) in state.plugins.remove(plugin).into_iter().flat_map(|of_plugin| of_plugin.parents) {
             state.remove(&kept.interest);
         }
     }
@@ -185,6 +234,21 @@ impl<W> Interests<W> {
 }
 
 impl<W> State<W> {
+    /// The same requirements, with the selectors that other parents have already.
+    fn shared(&self, needs: &Needs) -> Needs {
+        let known = |need: &Need| {
+            let Select::Labels(selector) = &need.select else { return None };
+            let of_kind = self.kinds.get(&need.kind)?;
+            let selectors = of_kind.by_labels.get(&Place::of(need.namespace.as_ref(), selector))?;
+            selectors.get_key_value(selector).map(|(known, _)| known.clone())
+        };
+        let share = |need: &Need| Need {
+            select: known(need).map_or_else(|| need.select.clone(), Select::Labels),
+            ..need.clone()
+        };
+        needs.iter().map(share).collect()
+    }
+
     fn add(&mut self, interest: &Arc<Interest>, watches: Vec<Arc<W>>, now: Instant) -> Vec<Followed<W>> {
         let with_watches = interest.needs.iter().zip(watches);
         with_watches
@@ -201,8 +265,8 @@ impl<W> State<W> {
                 let concerned = match &need.select {
                     Select::Name(name) => of_kind.by_name.entry(key(need, name)).or_default(),
                     Select::Labels(selector) => {
-                        let of_namespace = of_kind.by_labels.entry(need.namespace.clone()).or_default();
-                        of_namespace.entry(selector.clone()).or_default()
+                        let place = Place::of(need.namespace.as_ref(), selector);
+                        of_kind.by_labels.entry(place).or_default().entry(selector.clone()).or_default()
                     }
                 };
                 concerned.insert(ByIdentity(interest.clone()));
@@ -218,10 +282,11 @@ impl<W> State<W> {
             match &need.select {
                 Select::Name(name) => remove_from(&mut of_kind.by_name, &key(need, name), &identity),
                 Select::Labels(selector) => {
-                    if let Some(selectors) = of_kind.by_labels.get_mut(&need.namespace) {
+                    let place = Place::of(need.namespace.as_ref(), selector);
+                    if let Some(selectors) = of_kind.by_labels.get_mut(&place) {
                         remove_from(selectors, selector, &identity);
                         if selectors.is_empty() {
-                            of_kind.by_labels.remove(&need.namespace);
+                            of_kind.by_labels.remove(&place);
                         }
                     }
                 }
@@ -249,15 +314,26 @@ impl<W> OfKind<W> {
     fn concerned(&self, change: &Change) -> impl Iterator<Item = &ByIdentity> {
         let object = change.after.as_ref().or(change.before.as_ref());
         let by_name = object.and_then(|object| self.by_name.get(&object.key)).into_iter().flatten();
-        let selectors = object.and_then(|object| self.by_labels.get(&object.key.namespace));
         // An object that no longer matches concerns the parents that it matched before.
-        let states = selectors.map(|_| [&change.before, &change.after]).into_iter().flatten().flatten();
-        let states: Vec<_> = states.map(|object| object.json.bytes()).collect();
-        let labels: Vec<_> = states.iter().map(|json| Labels::of(json)).collect();
-        let matching = |(selector, _): &(&Selector, _)| labels.iter().any(|labels| selector.matches(labels));
-        let by_labels: Vec<_> =
-            selectors.into_iter().flatten().filter(matching).map(|(_, concerned)| concerned).collect();
-        by_name.chain(by_labels.into_iter().flatten())
+        let before = change.before.as_ref().filter(|before| {
+            change.after.as_ref().is_none_or(|after| before.labels.is_none() || before.labels != after.labels)
+        });
+        let by_labels: HashSet<_> =
+            before.into_iter().chain(&change.after).flat_map(|state| self.selecting(state)).collect();
+        by_name.chain(by_labels)
+    }
+
+    /// The parents with a selector that matches an object.
+    fn selecting(&self, object: &Object) -> Vec<&ByIdentity> {
+        if self.by_labels.is_empty() {
+            return Vec::new();
+        }
+        object.with_labels(|labels| {
+            let terms = labels.terms().map(|term| Some(term.into())).chain([None]);
+            let places = terms.map(|term| Place { namespace: object.key.namespace.clone(), term });
+            let selectors = places.filter_map(|place| self.by_labels.get(&place)).flatten();
+            selectors.filter(|(selector, _)| selector.matches(labels)).flat_map(|(_, concerned)| concerned).collect()
+        })
     }
 }
 
@@ -271,10 +347,15 @@ mod tests {
     use super::*;
 
     /// Interests, and watches that only count their references.
-    #[derive(Default)]
     struct Setup {
         interests: Interests<()>,
         leased: Mutex<Vec<(String, Weak<()>)>>,
+    }
+
+    impl Default for Setup {
+        fn default() -> Self {
+            Self { interests: Interests::new(usize::MAX), leased: Mutex::default() }
+        }
     }
 
     fn plugin(name: &str) -> PluginName {
@@ -316,12 +397,17 @@ mod tests {
 
         fn serve(&self, by: &str, name: &str, needs: &[Need]) -> Needs {
             let needs: Needs = needs.into();
-            if self.interests.followed(&plugin(by), &parent(name), &needs).is_none() {
+            assert_eq!(self.try_serve(by, name, &needs), Ok(()));
+            needs
+        }
+
+        fn try_serve(&self, by: &str, name: &str, needs: &Needs) -> Result<(), Full> {
+            if self.interests.followed(&plugin(by), &parent(name), needs).is_none() {
                 let leases = needs.iter().map(|need| self.lease(need)).collect();
-                let followed = self.interests.follow(&plugin(by), &parent(name), &needs, leases, Instant::now());
+                let followed = self.interests.follow(&plugin(by), &parent(name), needs, leases, Instant::now())?;
                 assert_eq!(followed.len(), needs.len());
             }
-            needs
+            Ok(())
         }
 
         /// The running watch of the kind, or a new one.
@@ -356,7 +442,7 @@ mod tests {
                 let by_labels = of_kind.by_labels.values().flat_map(HashMap::values);
                 of_kind.by_name.values().chain(by_labels).map(HashSet::len).sum::<usize>()
             });
-            by_kind.sum::<usize>() + state.parents.values().map(HashMap::len).sum::<usize>()
+            by_kind.sum::<usize>() + state.plugins.values().map(|of_plugin| of_plugin.parents.len()).sum::<usize>()
         }
 
         /// Kinds with a running watch, and the number of watches that were ever started.
@@ -443,7 +529,8 @@ mod tests {
         setup.follow("echo", "a", &[named("Secret", "shop", "db")]);
         let needs: Needs = [named("Secret", "shop", "mq")].into();
         let new = Arc::new(());
-        setup.interests.follow(&plugin("other"), &parent("b"), &needs, vec![new.clone()], Instant::now());
+        let follow = setup.interests.follow(&plugin("other"), &parent("b"), &needs, vec![new.clone()], Instant::now());
+        assert!(follow.is_ok());
         assert_eq!(setup.watched().0.len(), 0, "the old watch ends");
         let followed = setup.interests.followed(&plugin("other"), &parent("b"), &needs).expect("followed");
         assert!(followed.iter().all(|followed| Arc::ptr_eq(&followed.watch, &new)));
@@ -470,6 +557,76 @@ mod tests {
         assert_eq!(setup.concerned(None, Some(&object("Secret", "shop", "mq", "{}"))), ["echo a"]);
         let last = setup.interests.last(&plugin("echo"), &parent("a")).expect("a final response");
         assert_eq!(*last, [named("Secret", "shop", "db")]);
+    }
+
+    #[test]
+    fn related_requirements_of_one_plugin_are_bounded_and_a_parent_that_is_refused_keeps_its_own() {
+        let needs = |count: usize| -> Needs {
+            (0..count).map(|n| Need { id: n.to_string().into(), ..labelled("Secret", "shop", "tier=web") }).collect()
+        };
+        let limit = 2 * size_of(&needs(10));
+        let setup = Setup { interests: Interests::new(limit), ..Setup::default() };
+        let kept = || setup.interests.0.read().plugins.get(&plugin("echo")).map(|of_plugin| of_plugin.size);
+        for name in ["a", "b"] {
+            setup.follow("echo", name, &needs(10));
+        }
+        assert_eq!(kept(), Some(limit), "the last final requirements are those that were served, and count once");
+        assert_eq!(setup.try_serve("echo", "c", &needs(1)), Err(Full(limit)));
+        assert_eq!(setup.try_serve("echo", "b", &needs(11)), Err(Full(limit)));
+        assert_eq!(setup.interests.last(&plugin("echo"), &parent("b")), Some(needs(10)));
+        assert_eq!(setup.try_serve("other", "c", &needs(1)), Ok(()), "each plugin has its own memory");
+        let web = object("Secret", "shop", "x", r#"{"tier":"web"}"#);
+        assert_eq!(setup.concerned(None, Some(&web)), ["echo a", "echo b", "other c"]);
+        setup.interests.forget(&plugin("echo"), &parent("a"));
+        assert_eq!(setup.try_serve("echo", "c", &needs(1)), Ok(()));
+        assert_eq!(kept(), Some(size_of(&needs(10)) + size_of(&needs(1))));
+        setup.interests.keep(&plugin("echo"), &parent("c"), &Needs::default());
+        setup.interests.forget_plugin(&plugin("echo"));
+        assert_eq!(kept(), None);
+    }
+
+    #[test]
+    fn related_requirements_of_a_response_that_is_not_final_count_beside_the_last_final_ones() {
+        let setup =
+            Setup { interests: Interests::new(3 * size_of(&[labelled("Secret", "shop", "a=1")])), ..Setup::default() };
+        setup.follow("echo", "a", &[labelled("Secret", "shop", "a=1")]);
+        setup.serve("echo", "a", &[labelled("Secret", "shop", "b=1")]);
+        let two = |value: u32| ["b", "c"].map(|key| labelled("Secret", "shop", &format!("{key}={value}")));
+        assert_eq!(setup.try_serve("echo", "a", &two(1).into()), Ok(()));
+        assert!(setup.try_serve("echo", "b", &[labelled("Secret", "shop", "a=1")].into()).is_err());
+        let (parent, two) = (parent("a"), two(2).into());
+        assert_eq!(setup.try_serve("echo", "a", &two), Ok(()), "requirements of the same size replace others");
+        setup.interests.keep(&plugin("echo"), &parent, &two);
+        assert_eq!(setup.try_serve("echo", "b", &[labelled("Secret", "shop", "a=1")].into()), Ok(()));
+    }
+
+    #[test]
+    fn related_equal_selectors_of_parents_are_kept_once() {
+        let setup = Setup::default();
+        for name in ["a", "b"] {
+            setup.follow("echo", name, &[labelled("Secret", "shop", "tier=web")]);
+        }
+        let selector = |name: &str| match &setup.interests.last(&plugin("echo"), &parent(name)).expect("kept")[0].select
+        {
+            Select::Labels(selector) => selector.clone(),
+            Select::Name(_) => unreachable!("it selects by labels"),
+        };
+        assert!(selector("a").is_shared_with(&selector("b")));
+    }
+
+    #[test]
+    fn related_change_of_an_object_is_matched_without_unpacking_the_object() {
+        let setup = Setup::default();
+        setup.follow("echo", "web", &[labelled("Secret", "shop", "tier=web")]);
+        let packed = |labels: &str| {
+            let mut object = Object::clone(&object("Secret", "shop", "x", labels));
+            object.json = "unreadable".as_bytes().into();
+            Arc::new(object)
+        };
+        let (web, db) = (packed(r#"{"tier":"web"}"#), packed(r#"{"tier":"db"}"#));
+        assert_eq!(setup.concerned(Some(&web), Some(&db)), ["echo web"]);
+        assert_eq!(setup.concerned(Some(&db), Some(&web)), ["echo web"]);
+        assert!(setup.concerned(Some(&db), Some(&db)).is_empty());
     }
 
     #[test]

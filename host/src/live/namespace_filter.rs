@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::ids::ObjectKey;
 use windlass_core::object::Object;
-use windlass_core::selector::{Labels, Selector};
+use windlass_core::selector::Selector;
 
 use crate::cluster::watch::Watch;
 
@@ -33,7 +33,7 @@ impl NamespaceFilter {
     pub fn selects(&self, parent: &Object) -> Option<bool> {
         let Some(namespace) = &parent.key.namespace else { return Some(true) };
         let namespace = self.watch.store.get(&ObjectKey::new(None, namespace))?;
-        Some(self.selector.matches(&Labels::of(&namespace.json.bytes())))
+        Some(namespace.with_labels(|labels| self.selector.matches(labels)))
     }
 }
 

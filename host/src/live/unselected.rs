@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use windlass_core::ids::{GroupKind, ObjectKey, PluginName, Uid, is_object_name};
 use windlass_core::mark::MarkKey;
 use windlass_core::object::Object;
-use windlass_core::selector::{Labels, Selector};
+use windlass_core::selector::Selector;
 
 use crate::cluster::watch::{Store, Watch, WatchId};
 
@@ -165,7 +165,7 @@ impl Unselected {
     }
 
     fn selects(&self, object: &Object) -> bool {
-        self.selector.as_ref().is_some_and(|selector| selector.matches(&Labels::of(&object.json.bytes())))
+        self.selector.as_ref().is_some_and(|selector| object.with_labels(|labels| selector.matches(labels)))
     }
 
     /// Whether the parent of a child may be a former one: the child belongs to the plugin, and is not being deleted.

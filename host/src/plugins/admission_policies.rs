@@ -21,6 +21,9 @@ const ANNOTATIONS: [&str; 3] = [ANNOTATION_APPLIED, ANNOTATION_MARK, ANNOTATION_
 /// labels from the objects they work for. Cluster admins have it.
 const VERB: &str = "mark";
 
+/// Whether a request is for one of the groups of Pods and of the workloads that create them.
+const IN_WORKLOADS: &str = "request.resource.group in ['', 'apps', 'batch']";
+
 /// The policies with their bindings, for a host in this namespace.
 pub fn objects(namespace: &str) -> Vec<Value> {
     [marks(namespace), host_namespace(namespace)].into_iter().flatten().collect()
@@ -50,13 +53,20 @@ fn marks(namespace: &str) -> [Value; 2] {
         ("annotations", metadata("object", "annotations")),
         ("oldAnnotations", old("annotations")),
         // Templates from which the control plane's controllers create objects. In other groups, `template` may mean
-        // anything.
+        // anything. The spec of a ResourceClaimTemplate is a template as well.
         (
             "templates",
-            "!(request.resource.group in ['', 'apps', 'batch']) ? [] : [object.?template, object.?spec.?template, \
-             object.?spec.?jobTemplate, object.?spec.?jobTemplate.?spec.?template].filter(template, template.hasValue())\
-             .map(template, template.value()) + object.?spec.?volumeClaimTemplates.orValue([])"
-                .to_owned(),
+            format!(
+                "({IN_WORKLOADS} ? [object.?template, object.?spec.?template, object.?spec.?jobTemplate, \
+                 object.?spec.?jobTemplate.?spec.?template] : request.resource.group == 'resource.k8s.io' ? [object.?spec] : [])\
+                 .filter(template, template.hasValue()).map(template, template.value()) + \
+                 ({IN_WORKLOADS} ? object.?spec.?volumeClaimTemplates.orValue([]) : [])"
+            ),
+        ),
+        // A Pod, and the templates of Pods: their ephemeral volumes have templates in turn.
+        (
+            "volumes",
+            format!("{IN_WORKLOADS} ? (variables.templates + [object]).map(pod, pod.?spec.?volumes.orValue([])) : []"),
         ),
     ];
     let hint =
@@ -74,7 +84,11 @@ fn marks(namespace: &str) -> [Value; 2] {
             ),
         ),
         (
-            format!("variables.templates.all(template, {}) || {may_mark}", unmarked("template")),
+            format!(
+                "variables.templates.all(template, {}) && variables.volumes.all(volumes, volumes.all(volume, {})) || {may_mark}",
+                unmarked("template"),
+                unmarked("volume.?ephemeral.?volumeClaimTemplate"),
+            ),
             format!("a template must not have the labels and annotations that mark children of Plugins. {hint}"),
         ),
         (

@@ -21,7 +21,7 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_core::ids::PluginName;
+use windlass_core::ids::{ObjectKey, PluginName};
 use windlass_core::outcome::Requeue;
 
 use self::state::{End, State};
@@ -33,6 +33,25 @@ pub use state::{Busy, Job, Trigger};
 /// Number of runs without waiting after which a worker yields its thread. tokio would force it to yield later, in the
 /// middle of a run.
 const IN_A_ROW: u32 = 32;
+
+/// A key of a queue.
+pub trait Key: Clone + Eq + Hash {
+    /// The tenant that the key belongs to. If a group has keys of several tenants, the runs of one tenant never take all its places.
+    fn tenant(&self) -> Option<Arc<str>>;
+}
+
+impl Key for ObjectKey {
+    /// The namespace: tenants share clusters by namespaces.
+    fn tenant(&self) -> Option<Arc<str>> {
+        self.namespace.clone()
+    }
+}
+
+impl Key for PluginName {
+    fn tenant(&self) -> Option<Arc<str>> {
+        None
+    }
+}
 
 /// The work on a key.
 pub trait Run<G, K>: Send + Sync {
@@ -84,7 +103,7 @@ struct OthersThan<'a, G, K> {
 impl<G, K> Others for OthersThan<'_, G, K>
 where
     G: Clone + Eq + Hash + Send + Sync,
-    K: Clone + Eq + Hash + Send + Sync,
+    K: Key + Send + Sync,
 {
     fn let_others_go_on(&self) {
         self.queue.change(|inner| inner.state.step_aside(self.job));
@@ -97,10 +116,10 @@ impl<G, K> Clone for Queue<G, K> {
     }
 }
 
-impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
+impl<G: Clone + Eq + Hash, K: Key> Queue<G, K> {
     /// An empty queue for this many workers. At most `concurrency` keys of a group run at once, unless
     /// [`set_concurrency`](Self::set_concurrency) sets another number for the group. A group never has more workers
-    /// than it leaves idle.
+    /// than it leaves idle, and keeps its last place for a tenant without a running key.
     pub fn new(workers: usize, concurrency: usize, busy_max: Busy) -> Self {
         let inner = Inner::new(State::new(workers, concurrency, busy_max, Instant::now()));
         Self(Arc::new(Shared { inner: Mutex::new(inner), changed: Notify::new() }))
@@ -216,7 +235,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
 impl<G, K> Queue<G, K>
 where
     G: Clone + Debug + Eq + Hash + Send + Sync,
-    K: Clone + Debug + Eq + Hash + Send + Sync,
+    K: Key + Debug + Send + Sync,
 {
     /// Runs one key after the other until `stop` is cancelled. A run in progress continues to its end.
     pub async fn work(&self, stop: &CancellationToken, work: &impl Run<G, K>) {
@@ -269,6 +288,12 @@ mod tests {
     use futures::poll;
 
     use super::*;
+
+    impl Key for u32 {
+        fn tenant(&self) -> Option<Arc<str>> {
+            Some((self / 10_000).to_string().into())
+        }
+    }
 
     const RESYNC: Duration = Duration::from_mins(10);
 

@@ -3,6 +3,7 @@
 use std::hash::Hash;
 use std::time::Instant;
 
+use super::Key;
 use super::Queue;
 use super::state::State;
 
@@ -16,7 +17,7 @@ pub(super) struct Inner<G, K> {
     alarm: Option<Instant>,
 }
 
-impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Inner<G, K> {
+impl<G: Clone + Eq + Hash, K: Key> Inner<G, K> {
     pub fn new(state: State<G, K>) -> Self {
         Self { state, woken: false, alarm: None }
     }
@@ -48,12 +49,12 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Inner<G, K> {
 }
 
 /// A waiting worker that keeps the timer for all.
-pub(super) struct TimeKeeper<'a, G: Clone + Eq + Hash, K: Clone + Eq + Hash> {
+pub(super) struct TimeKeeper<'a, G: Clone + Eq + Hash, K: Key> {
     queue: &'a Queue<G, K>,
     due: Instant,
 }
 
-impl<'a, G: Clone + Eq + Hash, K: Clone + Eq + Hash> TimeKeeper<'a, G, K> {
+impl<'a, G: Clone + Eq + Hash, K: Key> TimeKeeper<'a, G, K> {
     pub fn new(queue: &'a Queue<G, K>, due: Instant) -> Self {
         Self { queue, due }
     }
@@ -73,7 +74,7 @@ impl<'a, G: Clone + Eq + Hash, K: Clone + Eq + Hash> TimeKeeper<'a, G, K> {
     }
 }
 
-impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Drop for TimeKeeper<'_, G, K> {
+impl<G: Clone + Eq + Hash, K: Key> Drop for TimeKeeper<'_, G, K> {
     /// Runs if the wait was cancelled: another worker must keep the timer.
     fn drop(&mut self) {
         self.disarm();

@@ -4,10 +4,11 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use futures::{FutureExt, poll};
 use tracing::Instrument;
-use windlass_core::contract::{CallFailure, CallReport, Phase, PluginResult, Response};
+use windlass_core::contract::{CallFailure, CallReport, Limits, Phase, PluginResult, Response};
 use windlass_core::digest::Digest;
 use windlass_core::outcome::Problem;
 use windlass_core::quarantine::{Admission, QuarantineChange};
@@ -48,7 +49,7 @@ impl Caller {
         Self { quarantine_changed, slots: tokio::sync::Semaphore::new(calls_at_once()), seeds }
     }
 
-    /// Calls the plugin with a snapshot, whose hash is `hash`.
+    /// Calls the plugin with a snapshot, whose hash is `hash`; the call may take as long as `deadline`.
     ///
     /// # Errors
     /// If the component is in quarantine, the call fails, or the plugin returns a failure.
@@ -56,7 +57,7 @@ impl Caller {
         &self,
         live: &Arc<Live>,
         snapshot: &Snapshot,
-        (phase, turn): (Phase, &Turn<'_>),
+        (phase, turn, deadline): (Phase, &Turn<'_>, Duration),
         hash: &Digest,
         journal: &mut Journal,
     ) -> Result<CallResult, Problem> {
@@ -80,7 +81,8 @@ impl Caller {
         } else {
             // Only now, because this unpacks the objects.
             let request = snapshot.request(phase);
-            let call = live.component.reconcile(&request, &live.limits, ambient).instrument(span.clone());
+            let limits = Limits { deadline, ..live.limits.clone() };
+            let call = live.component.reconcile(&request, &limits, ambient).instrument(span.clone());
             // A panic in the host's part of the call ends this call, and not the worker.
             let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
             let called = match poll!(call.as_mut()) {

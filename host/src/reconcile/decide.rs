@@ -1,7 +1,7 @@
 //! Gets the plugin's response for a parent and carries it out, unless nothing has changed since the last response.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use windlass_core::contract::Phase;
 use windlass_core::digest::Digest;
@@ -17,6 +17,7 @@ use super::Reconciler;
 use super::call::CallResult;
 use super::ending::{Attempt, Ending, Report};
 use super::journal::Journal;
+use super::selection::Selected;
 use crate::live::Live;
 use crate::live::steady::Inputs;
 use crate::queue::{Trigger, Turn};
@@ -32,8 +33,8 @@ impl Reconciler {
         journal: &mut Journal,
     ) -> Ending {
         let is_sweep = trigger == Trigger::Sweep;
-        let (rounds, related) = self.related.begin(live, &snapshot.parent_ref).await;
-        snapshot.related = related;
+        let (rounds, Selected { objects, took }) = self.related.begin(live, &snapshot.parent_ref).await;
+        snapshot.related = objects;
         snapshot.fit(live.limits.request_bytes);
         let key = snapshot.parent.key.clone();
         snapshot.namespace_terminating = phase == Phase::Finalize
@@ -49,7 +50,7 @@ impl Reconciler {
             return Ending::Unchanged(None, requeue);
         }
         let (result, call_hash) =
-            match self.response(live, &mut snapshot, (phase, turn), (rounds, call_hash), journal).await {
+            match self.response(live, &mut snapshot, (phase, turn), (rounds, call_hash, took), journal).await {
                 Ok(result) => result,
                 Err(problem) => return no_response(snapshot, is_sweep, &problem),
             };
@@ -81,20 +82,22 @@ impl Reconciler {
         live: &Arc<Live>,
         snapshot: &mut Snapshot,
         (phase, turn): (Phase, &Turn<'_>),
-        (mut rounds, mut call_hash): (Rounds, Digest),
+        (mut rounds, mut call_hash, mut selection): (Rounds, Digest, Duration),
         journal: &mut Journal,
     ) -> Result<(CallResult, Digest), Problem> {
         let parent = snapshot.parent_ref.clone();
         self.related.review_parent(live, &parent).await.map_err(Problem::Reads)?;
         let result = loop {
-            let result = self.caller.call(live, snapshot, (phase, turn), &call_hash, journal).await?;
+            // The selection of related objects is work that the plugin causes, like its call.
+            let deadline = live.limits.deadline.saturating_sub(selection);
+            let result = self.caller.call(live, snapshot, (phase, turn, deadline), &call_hash, journal).await?;
             let required =
                 live.reads.grants.resolve(&result.response.requirements, &parent.key, live.limits.requirements);
             match rounds.answered(required.map_err(|refusal| Problem::Reads(refusal.into()))?) {
                 Next::Final => break result,
                 Next::Again => {
                     let served = self.related.serve(live, &parent, rounds.served()).await;
-                    snapshot.related = served.map_err(Problem::Reads)?;
+                    Selected { objects: snapshot.related, took: selection } = served.map_err(Problem::Reads)?;
                     snapshot.fit(live.limits.request_bytes);
                     call_hash = snapshot.hash(&live.call_inputs, phase);
                 }
@@ -149,8 +152,6 @@ fn is_observed(snapshot: &Snapshot) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use windlass_core::ids::Gvk;
 
     use super::*;

@@ -18,6 +18,7 @@ mod own_writes_first;
 pub mod related;
 pub mod report;
 pub mod rng_seed;
+mod selection;
 mod spans;
 pub mod triggers;
 mod unshown;

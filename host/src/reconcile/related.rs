@@ -9,18 +9,17 @@ use jiff::Timestamp;
 use kube::core::ApiResource;
 use windlass_core::budget::Cost;
 use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::object::Object;
 use windlass_core::outcome::{Rejection, WriteProblem};
 use windlass_core::parent::ParentRef;
 use windlass_core::related::{Denied, Need, Needs, ReadProblem, Refusal, Rounds, Select};
-use windlass_core::snapshot::Served;
 use windlass_sandbox::registry::Registry;
 
+use super::selection::{Bounds, Selected, select};
 use crate::cluster::access_review::{
     Ask, FINALIZER_VERB, FINALIZERS, PARENT_VERB, Question, ReviewError, ReviewResult, Reviews,
 };
-use crate::cluster::watch::{Health, Watch, Watches};
-use crate::live::interests::{Followed, Interests};
+use crate::cluster::watch::{Health, Store, Watches};
+use crate::live::interests::{Followed, Full, Interests};
 use crate::live::{CrdOwner, Live, ParentKey};
 
 /// How long a reconcile waits for a related cache to be filled. The time counts from the first requirement of the kind,
@@ -47,14 +46,14 @@ impl Related {
     ///
     /// If some of them are no longer granted or cannot be read, the reconcile begins without any, because the parent
     /// may no longer require them. If it does, [`serve`](Self::serve) returns the problem.
-    pub async fn begin(&self, live: &Live, parent: &ParentRef) -> (Rounds, Vec<Served>) {
-        let nothing = || (Rounds::starting_with(Needs::default()), Vec::new());
+    pub(super) async fn begin(&self, live: &Live, parent: &ParentRef) -> (Rounds, Selected) {
+        let nothing = || (Rounds::starting_with(Needs::default()), Selected::default());
         let Some(last) = self.interests.last(&live.name, &parent.key) else { return nothing() };
         if !last.iter().all(|need| live.reads.grants.permit(need, &parent.key)) {
             return nothing();
         }
         match self.serve(live, parent, &last).await {
-            Ok(served) => (Rounds::starting_with(last), served),
+            Ok(selected) => (Rounds::starting_with(last), selected),
             Err(problem) => {
                 tracing::debug!(plugin = %live.name, object = %parent, %problem, "what was required before is not served");
                 nothing()
@@ -66,9 +65,9 @@ impl Related {
     ///
     /// # Errors
     /// If an object may not or cannot be read; then no object is served.
-    pub async fn serve(&self, live: &Live, parent: &ParentRef, needs: &Needs) -> Result<Vec<Served>, ReadProblem> {
+    pub(super) async fn serve(&self, live: &Live, parent: &ParentRef, needs: &Needs) -> Result<Selected, ReadProblem> {
         if needs.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Selected::default());
         }
         self.review(live, needs).await?;
         // The watches are followed before the objects are read: a change in between is an event.
@@ -81,13 +80,9 @@ impl Related {
         for (need, followed) in needs.iter().zip(&followed) {
             filled(need, followed).await?;
         }
-        let mut served = Vec::with_capacity(needs.len());
-        for (need, followed) in needs.iter().zip(&followed) {
-            served.push(found(need, &followed.watch));
-            // A label selector reads the labels of a whole namespace, and other tasks have work on this thread.
-            tokio::task::yield_now().await;
-        }
-        Ok(served)
+        let stores: Vec<&Store> = followed.iter().map(|followed| &*followed.watch.store).collect();
+        let bounds = Bounds { deadline: live.limits.deadline, bytes: live.limits.request_bytes };
+        select(needs, &stores, bounds, Instant::now).await
     }
 
     /// Checks that the Plugin's ServiceAccount may read a parent whose CRD the Plugin did not install: in all
@@ -175,7 +170,8 @@ impl Related {
     fn follow(&self, live: &Live, parent: &ParentKey, needs: &Needs) -> Result<Vec<Followed>, ReadProblem> {
         let lease = |need: &Need| Ok(self.watches.lease(&need.kind, resource_of(live, need)?, None));
         let leases = needs.iter().map(lease).collect::<Result<Vec<_>, ReadProblem>>()?;
-        Ok(self.interests.follow(&live.name, parent, needs, leases, Instant::now()))
+        let followed = self.interests.follow(&live.name, parent, needs, leases, Instant::now());
+        followed.map_err(|Full(limit)| ReadProblem::Full { limit })
     }
 
     /// Forgets a parent that is gone.
@@ -260,21 +256,4 @@ async fn filled(need: &Need, followed: &Followed) -> Result<(), ReadProblem> {
         }
         (Ok(()), None) => Ok(()),
     }
-}
-
-/// The objects in the cache that a requirement selects.
-fn found(need: &Need, watch: &Watch) -> Served {
-    let objects: Vec<Arc<Object>> = match &need.select {
-        Select::Name(name) => {
-            let key = ParentKey { namespace: need.namespace.clone(), name: name.clone() };
-            watch.store.get(&key).into_iter().collect()
-        }
-        Select::Labels(_) => {
-            let mut objects = watch.store.in_namespace(need.namespace.as_deref());
-            // Outside the cache's lock, because this reads labels.
-            objects.retain(|object| need.selects(object));
-            objects
-        }
-    };
-    Served::new(need.id.clone(), objects)
 }

@@ -324,7 +324,7 @@ mod tests {
         let triggers = Triggers::new(
             Publisher::new().registry(),
             index,
-            Interests::default(),
+            Interests::new(usize::MAX),
             (parents.clone(), PluginQueue::new(1, 1, Busy { of_all: 1, of_group: 1 })),
             shards,
         );

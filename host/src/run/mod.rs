@@ -41,7 +41,7 @@ use crate::live::interests::Interests;
 use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
 use crate::plugins::rbac::RNG_KEY_SECRET;
 use crate::plugins::{Dependencies, Kinds, Plugins};
-use crate::queue::{Busy, PluginQueue, Queue, Run, Trigger};
+use crate::queue::{Busy, Key, PluginQueue, Queue, Run, Trigger};
 use crate::recent::Recent;
 use crate::reconcile::Reconciler;
 use crate::reconcile::apply::Applier;
@@ -191,7 +191,7 @@ impl Host {
         let parents = Queue::new(settings.workers, settings.workers, busy_max());
         let shards = Shards::new(client.clone(), &settings.namespace, settings.election.timing, settings.shards);
         observe(&parents, &registry, (&shards, gate));
-        let (index, interests) = (ParentIndex::default(), Interests::default());
+        let (index, interests) = (ParentIndex::default(), Interests::new(settings.requirements_memory));
         let queues = (parents.clone(), plugin_queue.clone());
         let triggers = Triggers::new(registry.clone(), index.clone(), interests.clone(), queues, shards.clone());
         let kinds = Kinds::new(plugin_queue.clone());
@@ -341,7 +341,7 @@ fn work_on<G, K>(
     stop: &CancellationToken,
 ) where
     G: Clone + Debug + Eq + Hash + Send + Sync + 'static,
-    K: Clone + Debug + Eq + Hash + Send + Sync + 'static,
+    K: Key + Debug + Send + Sync + 'static,
 {
     let work = Arc::new(work);
     for _ in 0..workers {

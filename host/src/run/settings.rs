@@ -25,6 +25,8 @@ pub struct Settings {
     pub debug_addr: Option<DebugAddr>,
     /// Memory for recent calls, in bytes; 0 keeps none.
     pub recent_calls_memory: u64,
+    /// Memory for the requirements of each Plugin's parents, in bytes.
+    pub requirements_memory: usize,
     /// Number of parents that are reconciled at once.
     pub workers: usize,
     /// Upper bound of each limit of a Plugin.

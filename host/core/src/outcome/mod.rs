@@ -117,6 +117,9 @@ impl From<&Problem> for Outcome {
                     ReadProblem::Limited { wait } => Requeue::Backoff(*wait),
                     problem if problem.reason() == ParentReason::ApiError => UNAVAILABLE,
                     ReadProblem::Refused(_)
+                    | ReadProblem::Full { .. }
+                    | ReadProblem::TooLarge { .. }
+                    | ReadProblem::Slow { .. }
                     | ReadProblem::Denied(_)
                     | ReadProblem::NotWatched { .. }
                     | ReadProblem::NotFilled { .. }

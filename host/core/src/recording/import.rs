@@ -87,13 +87,13 @@ impl Exchange {
 }
 
 impl RecordedLimits {
-    /// The limits, with at least this deadline: the machine may be slower than the one of the host.
-    pub fn limits(&self, deadline: Duration) -> Limits {
+    /// The limits.
+    pub fn limits(&self) -> Limits {
         Limits {
             memory: self.memory,
             table_elements: self.table_elements,
             instances: self.instances,
-            deadline: Duration::from_millis(self.deadline_ms).max(deadline),
+            deadline: Duration::from_millis(self.deadline_ms),
             request_bytes: self.request_bytes,
             response_bytes: self.response_bytes,
             children: self.children,

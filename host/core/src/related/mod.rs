@@ -13,13 +13,20 @@ use crate::ids::{Gvk, ObjectKey, is_dns_label, is_object_name};
 use crate::object::Object;
 use crate::reason::ParentReason;
 use crate::reserved::HostNamespace;
-use crate::selector::{Labels, SELECTOR_MAX, Selector};
+use crate::selector::{SELECTOR_MAX, Selector};
 
 /// Maximum number of calls in one reconcile while the plugin's requirements still change.
 pub const MAX_ROUNDS: usize = 5;
 
 /// Maximum length of a requirement's ID, in characters.
 const ID_MAX: usize = 63;
+
+/// Memory that the host needs for a requirement besides its texts, at most, in bytes: the requirement, and its entries in the indexes.
+const BESIDE_TEXTS: usize = 512;
+
+/// Maximum memory for the requirements of one parent, in bytes (see [`size_of`]). It suffices for the default number of requirements,
+/// whatever they select, and for twice as many of usual names and selectors.
+pub const PARENT_BYTES_MAX: usize = 192 * 1024;
 
 /// The related objects that a plugin may read, resolved against the kinds that the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,6 +82,15 @@ pub enum Refusal {
         count: usize,
         /// The limit.
         limit: usize,
+    },
+    /// The requirements are too large together.
+    #[error(
+        "the requirements in the response take {size} bytes of memory, more than the limit of {PARENT_BYTES_MAX} for one parent; \
+         require fewer objects, or use shorter label selectors"
+    )]
+    TooLarge {
+        /// Their memory in the host, in bytes.
+        size: usize,
     },
     /// An ID is empty or too long.
     #[error("the id {id:?} of requirement {index} is not 1 to {ID_MAX} characters long")]
@@ -209,6 +225,34 @@ pub enum ReadProblem {
         /// Since when the watch has stalled, and why.
         message: String,
     },
+    /// The requirements of all parents of the plugin together are too large.
+    #[error(
+        "the requirements of the plugin's parents take more than {limit} bytes of memory, so the objects that this parent requires are \
+         not read; require fewer objects or use shorter label selectors, or raise --requirements-memory of the host (docs/limits.md)"
+    )]
+    Full {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The selected objects are larger than a request may be.
+    #[error(
+        "the objects that the plugin requires are larger than {limit} bytes, the limit of a request; require fewer or smaller objects, \
+         or raise spec.limits.requestBytes"
+    )]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// The comparison of label selectors with objects took too long.
+    #[error(
+        "comparing the plugin's label selectors with the objects in their namespaces took longer than {} ms, the deadline of a call; \
+         require fewer label selectors, or raise spec.limits.deadline",
+        .deadline.as_millis()
+    )]
+    Slow {
+        /// The deadline of a call.
+        deadline: Duration,
+    },
     /// The plugin's rate limit for access reviews is used up.
     #[error(
         "the plugin asked to read more different objects than its rate of access reviews allows (docs/limits.md); the \
@@ -246,8 +290,14 @@ impl ReadProblem {
             | Self::Denied(_)
             | Self::NotWatched { code: 401 | 403, .. } => ParentReason::ReadForbidden,
             Self::Refused(
-                Refusal::TooMany { .. } | Refusal::Id { .. } | Refusal::Duplicate { .. } | Refusal::Malformed { .. },
+                Refusal::TooMany { .. }
+                | Refusal::TooLarge { .. }
+                | Refusal::Id { .. }
+                | Refusal::Duplicate { .. }
+                | Refusal::Malformed { .. },
             ) => ParentReason::ResponseRejected,
+            Self::Full { .. } | Self::TooLarge { .. } => ParentReason::LimitExceeded,
+            Self::Slow { .. } => ParentReason::DeadlineExceeded,
             Self::NotWatched { .. } | Self::NotFilled { .. } | Self::Stalled { .. } | Self::NotReviewed { .. } => {
                 ParentReason::ApiError
             }
@@ -320,7 +370,11 @@ impl ReadGrants {
                 select: Select::of(select).map_err(|problem| grant.malformed(id, problem))?,
             })
         });
-        resolved.collect()
+        let needs: Vec<_> = resolved.collect::<Result<_, _>>()?;
+        match size_of(&needs) {
+            size if size > PARENT_BYTES_MAX => Err(Refusal::TooLarge { size }),
+            _ => Ok(needs),
+        }
     }
 
     /// Returns the namespace to read in, or why reading there is not allowed.
@@ -399,9 +453,22 @@ impl Need {
             && *object.kind == *self.kind
             && match &self.select {
                 Select::Name(name) => *name == object.key.name,
-                Select::Labels(selector) => selector.matches(&Labels::of(&object.json.bytes())),
+                Select::Labels(selector) => object.with_labels(|labels| selector.matches(labels)),
             }
     }
+}
+
+/// Memory that the host needs to keep these requirements, at most, in bytes.
+pub fn size_of(needs: &[Need]) -> usize {
+    let texts = |need: &Need| {
+        let select = match &need.select {
+            Select::Name(name) => name.len(),
+            // An index contains the required term.
+            Select::Labels(selector) => selector.size() + selector.required_term().map_or(0, str::len),
+        };
+        need.id.len() + need.namespace.as_ref().map_or(0, |namespace| namespace.len()) + select
+    };
+    needs.iter().map(|need| BESIDE_TEXTS + texts(need)).sum()
 }
 
 /// The calls of one reconcile: the requirements whose objects the next call is served, and the number of calls so far.

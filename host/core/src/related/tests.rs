@@ -291,3 +291,42 @@ fn related_denial_names_the_user_the_verb_and_the_object() {
     let refused = |code| ReadProblem::NotWatched { kind: kind("v1", "Secret"), code, message: String::new() }.reason();
     assert_eq!((refused(403), refused(404)), (ParentReason::ReadForbidden, ParentReason::ApiError));
 }
+
+#[test]
+fn related_requirements_of_one_parent_have_a_size_limit() {
+    let grants = grants();
+    let resolve = |count: usize, selector: &str| {
+        let of = |n: usize| requirement(&format!("{n:0>63}"), "ConfigMap", None, labelled(selector));
+        grants.resolve(&(0..count).map(of).collect::<Vec<_>>(), &namespaced_parent(), 256)
+    };
+    let keys: Vec<_> = ('a'..='z').flat_map(|one| ('a'..='z').map(move |two| format!("!{one}{two}"))).collect();
+    let longest = keys.join(",").get(..SELECTOR_MAX - 1).expect("long").to_owned();
+    assert!(resolve(64, &longest).is_ok(), "the default number of the longest selectors");
+    assert!(resolve(256, "app=web").is_ok());
+    let refusal = resolve(150, &longest).expect_err("refused");
+    assert!(matches!(refusal, Refusal::TooLarge { size } if size > PARENT_BYTES_MAX), "{refusal:?}");
+    let problem = ReadProblem::from(refusal);
+    assert_eq!(problem.reason(), ParentReason::ResponseRejected);
+    assert!(problem.to_string().contains("more than the limit of 196608 for one parent"), "{problem}");
+}
+
+#[test]
+fn related_objects_are_selected_without_unpacking_them() {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop", "uid": "u",
+        "resourceVersion": "1", "labels": {"tier": "web", "windlass.dev/plugin": "echo"}}});
+    let packed = Object { json: "unreadable".as_bytes().into(), ..Object::clone(&object(&map)) };
+    let needs = |selector: &str| {
+        let requirement = requirement("a", "ConfigMap", None, labelled(selector));
+        resolve_for(&namespaced_parent(), &[requirement]).expect("granted").remove(0)
+    };
+    assert!(needs("tier=web").selects(&packed) && needs("windlass.dev/plugin=echo").selects(&packed));
+    assert!(!needs("tier!=web").selects(&packed));
+    let many: serde_json::Map<_, _> = (0..1000).map(|n| (format!("label-{n}"), json!("x"))).collect();
+    let mut map = map;
+    map["metadata"]["labels"] = many.into();
+    let large = object(&map);
+    assert!(
+        large.labels.is_none() && needs("label-7=x").selects(&large),
+        "labels that are too large to be kept are read"
+    );
+}

@@ -1,37 +1,39 @@
 //! Label selectors in kubectl's syntax, parsed and matched as `k8s.io/apimachinery/pkg/labels` does (`labels.Parse`).
 
-use std::borrow::Cow;
+mod labels;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
-
+pub use self::labels::{KeptLabels, Labels};
 use crate::ids::is_dns_subdomain;
 
 /// Maximum length of a plugin's label selector, in bytes: it is part of a URL, or is matched with every changed object.
 pub const SELECTOR_MAX: usize = 1024;
 
-/// A label selector: all of its terms must match. Clones share the terms.
+/// A label selector: all of its terms must match. Clones share its text.
+///
+/// Only the canonical text is kept, because the parsed terms take up to twenty times its memory, and a parent may keep hundreds of
+/// selectors. Terms are separated by commas and sorted; the values of a set are sorted and unique.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Selector(Arc<[Term]>);
+pub struct Selector(Arc<str>);
 
 /// One requirement on a label.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Term {
-    key: Box<str>,
-    test: Test,
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Term<'a> {
+    key: &'a str,
+    test: Test<'a>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Test {
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Test<'a> {
     Exists,
     Absent,
-    /// `=`, `==` and `in`: the label exists and has one of the values, which are sorted and unique.
-    In(Box<[Box<str>]>),
+    /// `=`, `==` and `in`: the label exists and has one of the values.
+    In(Vec<&'a str>),
     /// `!=` and `notin`: the label does not exist, or has none of the values.
-    NotIn(Box<[Box<str>]>),
+    NotIn(Vec<&'a str>),
     Greater(i64),
     Less(i64),
 }
@@ -48,21 +50,80 @@ pub struct InvalidSelector {
 impl Selector {
     /// Returns true if the selector matches an object with these labels.
     pub fn matches(&self, labels: &Labels<'_>) -> bool {
-        self.0.iter().all(|term| term.matches(labels.get(&term.key)))
+        terms(&self.0).all(|term| term_matches(term, labels))
+    }
+
+    /// A term of the selector that requires one value of a label, if there is one. An object that the selector matches has this
+    /// [term](Labels::terms).
+    pub fn required_term(&self) -> Option<&str> {
+        terms(&self.0).find(|term| term.contains(" in (") && !term.contains(','))
+    }
+
+    /// Returns true if both selectors have their text in the same memory.
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Length of the text, in bytes.
+    pub fn size(&self) -> usize {
+        self.0.len()
     }
 }
 
-impl Term {
-    fn matches(&self, value: Option<&str>) -> bool {
-        let is_one_of = |values: &[Box<str>]| value.is_some_and(|value| values.iter().any(|one| **one == *value));
-        let number = || value.and_then(|value| value.parse::<i64>().ok());
-        match &self.test {
-            Test::Exists => value.is_some(),
-            Test::Absent => value.is_none(),
-            Test::In(values) => is_one_of(values),
-            Test::NotIn(values) => !is_one_of(values),
-            Test::Greater(bound) => number().is_some_and(|number| number > *bound),
-            Test::Less(bound) => number().is_some_and(|number| number < *bound),
+/// The terms of a canonical text.
+fn terms(mut rest: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        // A comma within parentheses separates values.
+        let end = match rest.find([',', '(']) {
+            Some(at) if rest.get(at..).is_some_and(|from| from.starts_with('(')) => rest.find(')').map(|end| end + 1),
+            end => end,
+        };
+        let (term, after) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = after.strip_prefix(',').unwrap_or(after);
+        Some(term)
+    })
+}
+
+/// Whether labels match a term of a canonical text.
+fn term_matches(term: &str, labels: &Labels<'_>) -> bool {
+    if let Some(key) = term.strip_prefix('!') {
+        return labels.get(key).is_none();
+    }
+    let Some(end) = term.find([' ', '>', '<']) else { return labels.get(term).is_some() };
+    let (key, test) = term.split_at(end);
+    let value = labels.get(key);
+    let is_one_of = |values: &str| {
+        let values = values.strip_suffix(')').unwrap_or(values);
+        value.is_some_and(|value| values.split(',').any(|one| one == value))
+    };
+    let compares = |bound: &str, compare: fn(&i64, &i64) -> bool| {
+        let number = |text: &str| text.parse::<i64>().ok();
+        value.and_then(number).zip(number(bound)).is_some_and(|(value, bound)| compare(&value, &bound))
+    };
+    if let Some(values) = test.strip_prefix(" in (") {
+        is_one_of(values)
+    } else if let Some(values) = test.strip_prefix(" notin (") {
+        !is_one_of(values)
+    } else if let Some(bound) = test.strip_prefix('>') {
+        compares(bound, i64::gt)
+    } else {
+        test.strip_prefix('<').is_some_and(|bound| compares(bound, i64::lt))
+    }
+}
+
+impl fmt::Display for Term<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, test } = self;
+        match test {
+            Test::Exists => f.write_str(key),
+            Test::Absent => write!(f, "!{key}"),
+            Test::In(values) => write!(f, "{key} in ({})", values.join(",")),
+            Test::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
+            Test::Greater(bound) => write!(f, "{key}>{bound}"),
+            Test::Less(bound) => write!(f, "{key}<{bound}"),
         }
     }
 }
@@ -70,20 +131,7 @@ impl Term {
 /// The canonical form: equal selectors have the same text, however they were written.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, Term { key, test }) in self.0.iter().enumerate() {
-            if at > 0 {
-                f.write_str(",")?;
-            }
-            match test {
-                Test::Exists => f.write_str(key),
-                Test::Absent => write!(f, "!{key}"),
-                Test::In(values) => write!(f, "{key} in ({})", values.join(",")),
-                Test::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
-                Test::Greater(bound) => write!(f, "{key}>{bound}"),
-                Test::Less(bound) => write!(f, "{key}<{bound}"),
-            }?;
-        }
-        Ok(())
+        f.write_str(&self.0)
     }
 }
 
@@ -94,7 +142,8 @@ impl FromStr for Selector {
         let mut terms = Parser { text, at: 0 }.terms()?;
         terms.sort();
         terms.dedup();
-        Ok(Self(terms.into()))
+        let terms: Vec<_> = terms.iter().map(ToString::to_string).collect();
+        Ok(Self(terms.join(",").into()))
     }
 }
 
@@ -126,7 +175,7 @@ impl fmt::Display for Token<'_> {
 const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "<", ">", "(", ")", ","];
 
 impl<'a> Parser<'a> {
-    fn terms(&mut self) -> Result<Vec<Term>, InvalidSelector> {
+    fn terms(&mut self) -> Result<Vec<Term<'a>>, InvalidSelector> {
         let mut terms = Vec::new();
         if self.peek() == Token::End {
             return Ok(terms);
@@ -141,13 +190,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn term(&mut self) -> Result<Term, InvalidSelector> {
+    fn term(&mut self) -> Result<Term<'a>, InvalidSelector> {
         let absent = self.peek() == Token::Sign("!");
         if absent {
             self.take();
         }
-        let key: Box<str> = match self.peek() {
-            Token::Word(key) if is_label_key(key) => key.into(),
+        let key = match self.peek() {
+            Token::Word(key) if is_label_key(key) => key,
             Token::Word(key) => return Err(self.error(format!("{key:?} is no label key"))),
             found => return Err(self.unexpected(found, "a label key")),
         };
@@ -156,8 +205,8 @@ impl<'a> Parser<'a> {
             Token::End | Token::Sign(",") if absent => Test::Absent,
             found if absent => return Err(self.unexpected(found, "',' or the end")),
             Token::End | Token::Sign(",") => Test::Exists,
-            Token::Sign("=" | "==") => Test::In([self.operand()?].into()),
-            Token::Sign("!=") => Test::NotIn([self.operand()?].into()),
+            Token::Sign("=" | "==") => Test::In(vec![self.operand()?]),
+            Token::Sign("!=") => Test::NotIn(vec![self.operand()?]),
             Token::Sign(">") => Test::Greater(self.number()?),
             Token::Sign("<") => Test::Less(self.number()?),
             Token::Word("in") => Test::In(self.set()?),
@@ -168,7 +217,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The value after an operator; a missing value is the empty value.
-    fn operand(&mut self) -> Result<Box<str>, InvalidSelector> {
+    fn operand(&mut self) -> Result<&'a str, InvalidSelector> {
         self.take();
         self.value(&[Token::End, Token::Sign(",")])
     }
@@ -179,7 +228,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `(a,b)`, sorted; a missing value is the empty value.
-    fn set(&mut self) -> Result<Box<[Box<str>]>, InvalidSelector> {
+    fn set(&mut self) -> Result<Vec<&'a str>, InvalidSelector> {
         self.take();
         match self.peek() {
             Token::Sign("(") => self.take(),
@@ -197,18 +246,18 @@ impl<'a> Parser<'a> {
         self.take();
         values.sort();
         values.dedup();
-        Ok(values.into())
+        Ok(values)
     }
 
     /// A label value, or the empty value before one of these tokens.
-    fn value(&mut self, before: &[Token<'_>]) -> Result<Box<str>, InvalidSelector> {
+    fn value(&mut self, before: &[Token<'_>]) -> Result<&'a str, InvalidSelector> {
         match self.peek() {
             Token::Word(value) if is_label_value(value) => {
                 self.take();
-                Ok(value.into())
+                Ok(value)
             }
             Token::Word(value) => Err(self.error(format!("{value:?} is no label value"))),
-            token if before.contains(&token) => Ok(Box::default()),
+            token if before.contains(&token) => Ok(""),
             found => Err(self.unexpected(found, "a label value")),
         }
     }
@@ -265,60 +314,6 @@ fn is_label_value(text: &str) -> bool {
         && edge(bytes.first())
         && edge(bytes.last())
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
-}
-
-/// The labels of one object, parsed from its JSON; nothing else is kept.
-#[derive(Debug, Default)]
-pub struct Labels<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
-
-impl<'a> Labels<'a> {
-    /// Parses the labels in an object's JSON; empty if the object has none, or if the JSON is invalid.
-    pub fn of(json: &'a [u8]) -> Self {
-        serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels).unwrap_or_default()
-    }
-
-    /// The value of a label.
-    pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(own, _)| own == key).map(|(_, value)| &**value)
-    }
-}
-
-#[derive(Deserialize)]
-struct Labelled<'a> {
-    #[serde(borrow)]
-    metadata: LabelledMetadata<'a>,
-}
-
-#[derive(Deserialize)]
-struct LabelledMetadata<'a> {
-    #[serde(borrow, default)]
-    labels: Option<Labels<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Labels<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of strings")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut labels = Vec::with_capacity(map.size_hint().unwrap_or_default());
-                while let Some((Text(key), Text(value))) = map.next_entry()? {
-                    labels.push((key, value));
-                }
-                Ok(Labels(labels))
-            }
-        }
-        deserializer.deserialize_map(Entries)
-    }
 }
 
 #[cfg(test)]
@@ -440,12 +435,29 @@ mod tests {
     }
 
     #[test]
-    fn related_missing_or_malformed_labels_are_read_as_none() {
-        for json in ["{}", r#"{"metadata":{}}"#, r#"{"metadata":{"labels":null}}"#, r#"{"metadata":{"labels":7}}"#, "x"]
-        {
-            assert!(Labels::of(json.as_bytes()).get("a").is_none(), "{json}");
+    fn related_selector_keeps_no_more_than_its_text() {
+        let keys: Vec<_> = ('a'..='z').flat_map(|one| ('a'..='m').map(move |two| format!("!{one}{two}"))).collect();
+        let text = keys.join(",");
+        assert!(text.len() > SELECTOR_MAX);
+        assert_eq!(text.parse::<Selector>().expect("a selector").size(), text.len());
+    }
+
+    #[test]
+    fn related_object_that_a_selector_matches_has_its_required_term() {
+        let required = |text: &str| text.parse::<Selector>().expect(text).required_term().map(str::to_owned);
+        for (selector, term) in [
+            ("tier=web", Some("tier in (web)")),
+            ("a,b in (x,y),c=,d=1", Some("c in ()")),
+            ("in in (x)", Some("in in (x)")),
+            ("a in (x,y)", None),
+            ("a!=x", None),
+            ("a notin (x)", None),
+            ("a,!b,c>1", None),
+            ("", None),
+        ] {
+            assert_eq!(required(selector).as_deref(), term, "{selector}");
         }
-        let escaped = br#"{"metadata":{"labels":{"a":"\u0062"}}}"#;
-        assert_eq!(Labels::of(escaped).get("a"), Some("b"));
+        let labels = Labels::of(br#"{"metadata":{"labels":{"tier":"web","c":""}}}"#);
+        assert_eq!(labels.terms().collect::<Vec<_>>(), ["c in ()", "tier in (web)"]);
     }
 }

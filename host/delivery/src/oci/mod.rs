@@ -5,6 +5,7 @@ mod credentials;
 #[cfg(test)]
 mod fuzz;
 pub(crate) mod manifest;
+mod reach;
 mod reference;
 mod registry;
 mod spool;

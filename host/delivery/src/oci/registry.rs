@@ -1,6 +1,7 @@
 //! A client of a registry's HTTP API (OCI distribution specification 1.1): manifests, blobs, and the tokens for them.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -9,7 +10,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LINK, LOCATION, RETRY_AF
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_auth::ChallengeRef;
 use parking_lot::Mutex;
-use reqwest::{Client, Request, Response, Url, redirect};
+use reqwest::{Client, ClientBuilder, Request, Response, Url, redirect};
 use rustls::ClientConfig;
 use rustls::crypto::ring;
 use rustls_platform_verifier::BuilderVerifierExt as _;
@@ -20,6 +21,7 @@ use windlass_core::retry_after;
 
 use super::credentials::Credentials;
 use super::manifest::{INDEX, MANIFEST};
+use super::reach::Reach;
 use super::reference::{Reference, Version};
 use super::spool::Spool;
 
@@ -77,11 +79,11 @@ pub enum RegistryError {
 #[derive(Default)]
 pub struct Http(Mutex<Option<Clients>>);
 
+/// Follow no redirects: [`Registry`] does, after it has checked where they lead.
 #[derive(Clone)]
 struct Clients {
     registries: Client,
-    /// Follows no redirects: its requests contain secrets for one server.
-    tokens: Client,
+    tls: ClientConfig,
 }
 
 impl Http {
@@ -99,17 +101,22 @@ impl Http {
 impl Clients {
     fn new() -> anyhow::Result<Self> {
         let tls = tls()?;
-        let client = |redirects| {
-            Client::builder()
-                .tls_backend_preconfigured(tls.clone())
-                .connect_timeout(CONNECT)
-                .timeout(WHOLE)
-                .redirect(redirects)
-                .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
-                .build()
-        };
-        Ok(Self { registries: client(redirects())?, tokens: client(redirect::Policy::none())? })
+        Ok(Self { registries: builder(&tls).build()?, tls })
     }
+
+    /// A client that connects to a server of this name at these addresses only, whatever its name resolves to later.
+    fn pinned(&self, name: &str, addresses: &[SocketAddr]) -> reqwest::Result<Client> {
+        builder(&self.tls).resolve_to_addrs(name, addresses).build()
+    }
+}
+
+fn builder(tls: &ClientConfig) -> ClientBuilder {
+    Client::builder()
+        .tls_backend_preconfigured(tls.clone())
+        .connect_timeout(CONNECT)
+        .timeout(WHOLE)
+        .redirect(redirect::Policy::none())
+        .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
 }
 
 fn tls() -> anyhow::Result<ClientConfig> {
@@ -120,19 +127,6 @@ fn tls() -> anyhow::Result<ClientConfig> {
     Ok(tls)
 }
 
-fn redirects() -> redirect::Policy {
-    redirect::Policy::custom(|attempt| {
-        let before = attempt.previous();
-        if before.len() > MAX_REDIRECTS {
-            return attempt.error("too many redirections");
-        }
-        if before.last().is_some_and(|before| before.scheme() == "https") && attempt.url().scheme() != "https" {
-            return attempt.error("it redirects to a place without TLS");
-        }
-        attempt.follow()
-    })
-}
-
 /// One repository of a registry, accessed with one set of credentials.
 pub struct Registry {
     http: Clients,
@@ -141,6 +135,8 @@ pub struct Registry {
     reference: Reference,
     credentials: Option<Credentials>,
     authorization: Mutex<Option<HeaderValue>>,
+    /// The network of the registry's server, from which its last response came.
+    reach: Mutex<Reach>,
 }
 
 impl Registry {
@@ -159,7 +155,14 @@ impl Registry {
         let scheme = if is_plain { "http" } else { "https" };
         let root = Url::parse(&format!("{scheme}://{}", reference.server()));
         let root = root.map_err(|error| RegistryError::Invalid(format!("{}: {error}", reference.registry)))?;
-        Ok(Self { http: http.clients()?, root, reference, credentials, authorization: Mutex::default() })
+        Ok(Self {
+            http: http.clients()?,
+            root,
+            reference,
+            credentials,
+            authorization: Mutex::default(),
+            reach: Mutex::new(Reach::Public),
+        })
     }
 
     /// The reference of the artifact.
@@ -350,16 +353,56 @@ impl Registry {
     }
 
     async fn send_once(&self, mut request: Request) -> Result<Response, RegistryError> {
-        // An upload may go to another origin, which must not get the credentials of this registry.
-        if request.url().origin() == self.root.origin()
-            && let Some(authorization) = self.authorization.lock().clone()
-        {
-            request.headers_mut().insert(AUTHORIZATION, authorization);
+        for _ in 0..=MAX_REDIRECTS {
+            // An upload or a redirect may go to another origin, which must not get the credentials of this registry.
+            if request.url().origin() == self.root.origin()
+                && let Some(authorization) = self.authorization.lock().clone()
+            {
+                request.headers_mut().insert(AUTHORIZATION, authorization);
+            }
+            let again = request.try_clone();
+            let response = self.execute(request).await?;
+            match again.and_then(|again| redirected(again, &response)) {
+                Some(next) => request = next?,
+                None => return Ok(response),
+            }
         }
+        Err(RegistryError::Unavailable { message: "too many redirections".to_owned(), wait: None })
+    }
+
+    /// Sends a request to the registry, or to another server that the registry names, if it may lead there.
+    async fn execute(&self, request: Request) -> Result<Response, RegistryError> {
+        let is_registry = request.url().host_str() == self.root.host_str();
+        let client = if is_registry { self.http.registries.clone() } else { self.client_for(request.url()).await? };
         let is_fetched = request.body().is_none();
-        let response = self.http.registries.execute(request);
+        let response = client.execute(request);
         let response = if is_fetched { unless_silent(response).await? } else { response.await };
-        response.map_err(unavailable)
+        let response = response.map_err(unavailable)?;
+        if let (true, Some(address)) = (is_registry, response.remote_addr()) {
+            *self.reach.lock() = Reach::of(address.ip());
+        }
+        Ok(response)
+    }
+
+    /// A client for a server that the registry names: a token server, or one that it redirects to.
+    async fn client_for(&self, url: &Url) -> Result<Client, RegistryError> {
+        let named = url.host_str().zip(url.port_or_known_default());
+        let (name, port) = named.ok_or_else(|| RegistryError::Invalid(bounded(format!("it refers to {url}"))))?;
+        let addresses: Vec<SocketAddr> = match name.trim_matches(['[', ']']).parse::<IpAddr>() {
+            Ok(address) => vec![(address, port).into()],
+            // Where names are known to a proxy only, the proxy decides.
+            Err(_) => {
+                let found = tokio::time::timeout(CONNECT, tokio::net::lookup_host((name, port))).await;
+                found.ok().and_then(Result::ok).map(Iterator::collect).unwrap_or_default()
+            }
+        };
+        let registry = *self.reach.lock();
+        let addresses = registry.permitted(&addresses).map_err(|server| {
+            RegistryError::Invalid(bounded(format!(
+                "it refers to the server {name}, which has {server}, while the registry has {registry}: the host sends no request there"
+            )))
+        })?;
+        self.http.pinned(name, &addresses).map_err(unavailable)
     }
 
     /// The authorization for the registry's challenges (RFC 9110, section 11).
@@ -412,13 +455,41 @@ impl Registry {
             }
             request
         };
-        let response = unless_silent(self.http.tokens.execute(request)).await?.map_err(unavailable)?;
+        // A redirect is not followed: the request may contain secrets for this server.
+        let response = unless_silent(self.execute(request)).await??;
         let response = read(checked(response, "token for that").await?, MAX_TALK).await?;
         let response: Token =
             serde_json::from_slice(&response).map_err(|_| invalid("its response is no token".to_owned()))?;
         let token = response.token.filter(|token| !token.is_empty()).or(response.access_token).unwrap_or_default();
         bearer(&token).ok_or_else(|| invalid("its response is no token".to_owned()))
     }
+}
+
+/// The request that follows a redirect, without the authorization for the server before; `None` if the response is no redirect.
+fn redirected(mut request: Request, response: &Response) -> Option<Result<Request, RegistryError>> {
+    let status = response.status();
+    let location = header(response.headers(), LOCATION.as_str()).filter(|_| status.is_redirection())?;
+    let changes_method = match status {
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => false,
+        StatusCode::SEE_OTHER => true,
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => request.method() == Method::POST,
+        _ => return None,
+    };
+    let unusable = |problem: String| Some(Err(RegistryError::Invalid(bounded(format!("its redirection: {problem}")))));
+    let place = match response.url().join(location) {
+        Ok(place) => place,
+        Err(error) => return unusable(format!("{location:?}: {error}")),
+    };
+    if response.url().scheme() == "https" && place.scheme() != "https" {
+        return unusable(format!("{place} is without TLS"));
+    }
+    if changes_method && request.method() != Method::HEAD {
+        *request.method_mut() = Method::GET;
+        *request.body_mut() = None;
+    }
+    request.headers_mut().remove(AUTHORIZATION);
+    *request.url_mut() = place;
+    Some(Ok(request))
 }
 
 #[derive(Deserialize)]

@@ -156,6 +156,81 @@ async fn credentials_are_not_sent_to_another_server_after_a_redirect_or_challeng
 }
 
 #[tokio::test]
+async fn registry_cannot_lead_the_host_to_a_server_in_a_network_that_is_not_its_own() {
+    let server = Server::start().await;
+    let registry = server.registry(None);
+    let (blob, begin) = (Digest::of(b"component"), "POST /v2/echo/blobs/uploads/");
+    let path = format!("GET /v2/echo/blobs/{blob}");
+    for internal in ["169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]", "168.63.129.16"] {
+        let refers = |error: &RegistryError| {
+            let message = error.to_string();
+            assert!(
+                message.contains(&format!(
+                    "it refers to the server {}",
+                    internal.replace("169.254.169.254]", "a9fe:a9fe]")
+                )),
+                "{message}"
+            );
+            assert!(
+                message.contains("a link-local address, while the registry has an address of this machine"),
+                "{message}"
+            );
+        };
+        let challenge = format!("Bearer realm=\"http://{internal}/token\"");
+        server.set_response(&path, (401, vec![("www-authenticate", challenge)], Vec::new()));
+        refers(&registry.blob(blob, 100).await.expect_err("a token server"));
+        for status in [301, 302, 303, 307, 308] {
+            server.set_response(&path, (status, vec![("location", format!("http://{internal}/blob"))], Vec::new()));
+            refers(&registry.blob(blob, 100).await.expect_err("a redirect"));
+        }
+        server.set_response(begin, (202, vec![("location", format!("http://{internal}/upload"))], Vec::new()));
+        refers(&registry.put_blob(b"x".to_vec()).await.expect_err("a place for uploads"));
+    }
+    // A redirect of another server leads no further than the registry itself.
+    let other = Server::start().await;
+    let step = format!("http://localhost:{}/step", other.address.port());
+    server.set_response(&path, (307, vec![("location", step)], Vec::new()));
+    other.set_response("GET /step", (307, vec![("location", "http://169.254.169.254/blob".to_owned())], Vec::new()));
+    let error = registry.blob(blob, 100).await.expect_err("two redirects");
+    assert!(error.to_string().contains("it refers to the server 169.254.169.254"), "{error}");
+    assert_eq!(other.requests().len(), 1);
+    // Nor does a list of referrers, which is read from the registry alone.
+    let kind = ("content-type", manifest::INDEX.to_owned());
+    let link = ("link", "<http://169.254.169.254/more>; rel=\"next\"".to_owned());
+    let list = json!({"mediaType": manifest::INDEX, "manifests": []}).to_string().into_bytes();
+    server.set_response(&format!("GET /v2/echo/referrers/{ARTIFACT}"), (200, vec![kind, link], list));
+    let mut pages = 0;
+    registry.referrers(artifact(), |_| pages += 1).await.expect("one page");
+    assert_eq!(pages, 1);
+}
+
+#[tokio::test]
+async fn redirects_to_other_servers_are_followed_a_few_times_without_the_credentials() {
+    let (server, other) = (Server::start().await, Server::start().await);
+    let (blob, registry) = (Digest::of(b"component"), server.registry(Some(ann())));
+    let path = format!("GET /v2/echo/blobs/{blob}");
+    server.set_response(&path, (401, vec![("www-authenticate", "Basic realm=\"r\"".to_owned())], Vec::new()));
+    let place =
+        |address: SocketAddr, path: &str| vec![("location", format!("http://localhost:{}{path}", address.port()))];
+    server.set_response(&format!("{path} {}", basic()), (307, vec![("location", "/moved".to_owned())], Vec::new()));
+    server.set_response(&format!("GET /moved {}", basic()), (302, place(other.address, "/blob"), Vec::new()));
+    other.set_response("GET /blob", (200, Vec::new(), b"component".to_vec()));
+    assert_eq!(registry.blob(blob, 100).await.expect("the blob"), b"component");
+    assert_eq!(other.requests(), [("GET /blob".to_owned(), String::new())]);
+    other.set_response("GET /blob", (307, place(other.address, "/blob"), Vec::new()));
+    let error = registry.blob(blob, 100).await.expect_err("a loop");
+    assert!(error.to_string().contains("too many redirections"), "{error}");
+    // A redirect of an upload without its method is followed without its body.
+    let begin = "POST /v2/echo/blobs/uploads/";
+    server.set_response(begin, (303, place(other.address, "/begun"), Vec::new()));
+    other.set_response("GET /begun", (200, place(other.address, "/upload"), Vec::new()));
+    other.set_response("PUT /upload", (201, Vec::new(), Vec::new()));
+    registry.put_blob(b"x".to_vec()).await.expect("uploaded");
+    let error = registry.blob(Digest::of(b"gone"), 100).await.expect_err("no such blob");
+    assert!(matches!(error, RegistryError::NotFound(_)), "{error}");
+}
+
+#[tokio::test]
 async fn content_that_is_too_large_or_has_another_digest_is_rejected() {
     let server = Server::start().await;
     let blob = server.blob(&[7; 1000]);

@@ -24,6 +24,9 @@ use crate::run::{Settings, run};
 /// Number of parents that are reconciled at once, as for `windlass run`.
 const WORKERS: usize = 32;
 
+/// Memory for the requirements of the plugin's parents, in bytes, as for `windlass run`.
+const REQUIREMENTS_MEMORY: usize = 32 << 20;
+
 /// How the host takes part in the leader election: two hosts must not develop in one namespace.
 pub fn election() -> Election {
     Election { while_held: WhileHeld::Exit, timing: Timing::default() }
@@ -261,6 +264,7 @@ impl<'a> Session<'a> {
             // The command prints what `windlass explain` would.
             debug_addr: None,
             recent_calls_memory: 0,
+            requirements_memory: REQUIREMENTS_MEMORY,
             workers: WORKERS,
             caps: Caps::without_flags()?,
             namespace: self.args.namespace.clone(),

@@ -28,6 +28,7 @@ use super::Args;
 use crate::cluster::discovery::{Discovery, is_missing};
 use crate::cluster::secret_key::{SecretKey, SecretKeyError};
 use crate::live::Reads;
+use crate::plugins::caps::Caps;
 use crate::plugins::rbac::MARK_KEY_SECRET;
 use crate::plugins::{Settings, config_of, resolve_grants, resolve_reads, status_shape};
 
@@ -104,6 +105,9 @@ impl Scope {
         let reads = reads.map_err(|problem| anyhow::anyhow!(problem.message))?;
         let limits = installed.as_ref().map(|plugin| plugin.spec.limits.resolve()).transpose();
         let limits: Option<Limits> = limits.map_err(|problem| anyhow::anyhow!("Plugin {plugin}: {problem}"))?;
+        // As in the host: whoever may change a Plugin decides neither about the host nor about this machine.
+        let caps = Caps::without_flags()?;
+        let limits = limits.map(|limits| caps.clamp(&limits).0);
         let mark_key = if is_namespaced { None } else { mark_key(&client, &args.host_namespace).await? };
         let namespace = match (&args.namespace, is_namespaced && !args.all_namespaces) {
             (_, false) => None,

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use windlass_core::ids::{Gvk, ObjectKey};
 use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
-use windlass_core::selector::{Labels, Selector};
+use windlass_core::selector::Selector;
 
 use self::raw::Raw;
 use super::in_time;
@@ -58,7 +58,7 @@ impl Filter {
     }
 
     fn selects(&self, object: &Object) -> bool {
-        self.selector.matches(&Labels::of(&object.json.bytes()))
+        object.with_labels(|labels| self.selector.matches(labels))
     }
 
     fn keeps(&self, object: &Object) -> bool {

@@ -1,11 +1,13 @@
 //! A group of keys: its lanes of ready keys, and which of them runs next.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 use slab::Slab;
 
+use super::super::Key;
 use super::Job;
 use super::entry::{Entry, Phase, Timers, set_due};
 use crate::telemetry::QueueState;
@@ -30,6 +32,10 @@ pub(super) struct Group<G> {
     /// Number of running keys that have stepped aside.
     pub aside: usize,
     pub concurrency: usize,
+    /// The tenants that have keys in the group.
+    pub tenants: HashMap<Option<Arc<str>>, Tenant>,
+    /// Number of tenants that have ready keys and none that runs.
+    pub tenants_without_place: usize,
     /// Number of times that a key became ready, and that one was queued again because its run failed.
     pub adds: u64,
     pub retries: u64,
@@ -37,6 +43,14 @@ pub(super) struct Group<G> {
     pub in_turn: bool,
     /// Whether the group and its settings are removed when the last key has ended.
     pub forgotten: bool,
+}
+
+/// The keys of one tenant in a group.
+#[derive(Debug, Default)]
+pub(super) struct Tenant {
+    pub keys: usize,
+    pub ready: usize,
+    pub running: usize,
 }
 
 impl<G> Group<G> {
@@ -50,25 +64,58 @@ impl<G> Group<G> {
     pub fn wants_turn(&self) -> bool {
         self.running < self.concurrency && !(self.urgent.is_empty() && self.patient.is_empty())
     }
+
+    /// Whether a ready key may run while this many workers are idle: a group never has more workers than it leaves idle, and its last
+    /// place is only for a tenant without a running key. So if the runs of one tenant do not end, other tenants still find a place.
+    pub fn has_place(&self, idle: usize) -> bool {
+        self.running < idle && (self.tenants_without_place > 0 || !self.is_for_others(idle))
+    }
+
+    /// Whether the next place is the last one, and there is another tenant to keep it for.
+    fn is_for_others(&self, idle: usize) -> bool {
+        self.tenants.len() > 1 && self.running + 1 >= self.concurrency.min(idle.saturating_sub(1))
+    }
+
+    /// Changes the numbers of a tenant's keys.
+    pub fn count(&mut self, tenant: Option<Arc<str>>, change: impl FnOnce(&mut Tenant)) {
+        let lacks_place = |tenant: &Tenant| usize::from(tenant.ready > 0 && tenant.running == 0);
+        let counted = self.tenants.entry(tenant.clone()).or_default();
+        let before = lacks_place(counted);
+        change(counted);
+        self.tenants_without_place = self.tenants_without_place - before + lacks_place(counted);
+        if counted.keys == 0 {
+            self.tenants.remove(&tenant);
+        }
+    }
 }
 
-/// Takes the next key of a group; `now` is in nanoseconds.
-pub(super) fn take<G: Clone, K: Clone>(
+/// Takes the next key of a group that has a place while this many workers are idle; `now` is in nanoseconds.
+pub(super) fn take<G: Clone, K: Key>(
     group: &mut Group<G>,
-    (of, now): (usize, u64),
+    (of, idle, now): (usize, usize, u64),
     entries: &mut Slab<Entry<K>>,
     timers: &mut Timers,
 ) -> Option<Job<G, K>> {
-    loop {
+    let is_for_others = group.is_for_others(idle);
+    let mut left = Vec::new();
+    let taken = loop {
         let patient_first = group.urgent.is_empty() || group.urgent_in_row >= AGEING - 1;
         let patient = if patient_first { group.patient.pop_front() } else { None };
         let (place, urgent) = match patient {
             Some(place) => (place, false),
-            None => (group.urgent.pop_front()?, true),
+            None => match group.urgent.pop_front() {
+                Some(place) => (place, true),
+                None => break None,
+            },
         };
         let Some(entry) = entries.get_mut(place).filter(|entry| entry.group == of) else { continue };
         let Phase::Ready(trigger) = entry.phase else { continue };
         if trigger.is_urgent() != urgent {
+            continue;
+        }
+        let tenant = entry.key.tenant();
+        if is_for_others && group.tenants.get(&tenant).is_some_and(|tenant| tenant.running > 0) {
+            left.push((place, urgent));
             continue;
         }
         entry.phase = Phase::Running { again: None, forget: false };
@@ -77,6 +124,13 @@ pub(super) fn take<G: Clone, K: Clone>(
         set_due(timers, place, entry, None);
         group.urgent_in_row = if urgent { group.urgent_in_row.saturating_add(1) } else { 0 };
         group.running += 1;
-        return Some(Job { group: group.name.clone(), key: entry.key.clone(), trigger, waited, place });
+        group.count(tenant, |tenant| {
+            (tenant.ready, tenant.running) = (tenant.ready.saturating_sub(1), tenant.running + 1)
+        });
+        break Some(Job { group: group.name.clone(), key: entry.key.clone(), trigger, waited, place });
+    };
+    for (place, urgent) in left.into_iter().rev() {
+        if urgent { &mut group.urgent } else { &mut group.patient }.push_front(place);
     }
+    taken
 }

@@ -19,6 +19,7 @@ use windlass_core::outcome::Requeue;
 use self::entry::{Entry, Phase, Timers, set_due};
 use self::group::{Group, take};
 pub use self::trigger::Trigger;
+use super::Key;
 use super::times::{DELAY_MAX, backoff_of_unavailable, moment};
 use crate::telemetry::QueueState;
 
@@ -81,7 +82,7 @@ pub struct Busy {
     pub of_group: usize,
 }
 
-impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
+impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
     pub(super) fn new(workers: usize, concurrency: usize, busy_max: Busy, origin: Instant) -> Self {
         Self {
             names: HashMap::new(),
@@ -181,6 +182,10 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         self.unavailable -= usize::from(entry.is_unavailable);
         set_due(&mut self.timers, place, &mut entry, None);
         let Some(group) = self.groups.get_mut(entry.group) else { return };
+        let ready = usize::from(matches!(entry.phase, Phase::Ready(_)));
+        group.count(entry.key.tenant(), |tenant| {
+            (tenant.keys, tenant.ready) = (tenant.keys.saturating_sub(1), tenant.ready.saturating_sub(ready));
+        });
         if let Ok(found) = group.keys.find_entry(self.hasher.hash_one(&entry.key), |known| *known == place) {
             found.remove();
         }
@@ -216,14 +221,14 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         for _ in 0..self.turn.len() {
             let Some(place) = self.turn.pop_front() else { break };
             let Some(group) = self.groups.get_mut(place) else { continue };
-            if group.running >= idle {
+            if !group.has_place(idle) {
                 self.turn.push_back(place);
                 continue;
             }
             group.in_turn = false;
             let may_run = group.running < group.concurrency;
             let now = nanoseconds(self.origin, now);
-            let job = if may_run { take(group, (place, now), &mut self.entries, &mut self.timers) } else { None };
+            let job = if may_run { take(group, (place, idle, now), &mut self.entries, &mut self.timers) } else { None };
             self.take_turn(place);
             if job.is_some() {
                 self.running += 1;
@@ -246,7 +251,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     /// Whether another worker would find a key that no busy worker will take soon.
     pub(super) fn wants_worker(&self) -> bool {
         let idle = self.idle();
-        let wants = |group: &Group<G>| group.running < idle && group.running - group.aside < self.busy_max.of_group;
+        let wants = |group: &Group<G>| group.has_place(idle) && group.running - group.aside < self.busy_max.of_group;
         self.busy() < self.busy_max.of_all && self.turn.iter().any(|place| self.groups.get(*place).is_some_and(wants))
     }
 
@@ -301,6 +306,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         if let Some(group) = self.groups.get_mut(place) {
             group.running = group.running.saturating_sub(1);
             group.aside -= usize::from(aside);
+            group.count(job.key.tenant(), |tenant| tenant.running = tenant.running.saturating_sub(1));
         }
         entry.phase = Phase::Idle;
         if forget || (requeue == Requeue::Gone && again.is_none()) {
@@ -367,9 +373,10 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         // A key that becomes urgent was ready before.
         let is_new = entry.phase == Phase::Idle;
         entry.phase = Phase::Ready(trigger);
-        let group = entry.group;
+        let (group, tenant) = (entry.group, entry.key.tenant());
         if let Some(group) = self.groups.get_mut(group) {
             group.adds += u64::from(is_new);
+            group.count(tenant, |tenant| tenant.ready += usize::from(is_new));
             if trigger.is_urgent() { &mut group.urgent } else { &mut group.patient }.push_back(place);
         }
         self.take_turn(group);
@@ -408,6 +415,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             urgent_in_row: 0,
             running: 0,
             aside: 0,
+            tenants: hashbrown::HashMap::new(),
+            tenants_without_place: 0,
             concurrency: self.concurrency,
             adds: 0,
             retries: 0,
@@ -443,6 +452,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         };
         let place = entries.insert(entry);
         if let Some(group) = groups.get_mut(of) {
+            group.count(key.tenant(), |tenant| tenant.keys += 1);
             group.keys.insert_unique(hash, place, |place| name_of(entries, *place).unwrap_or_default());
         }
         place

@@ -465,3 +465,89 @@ fn waiting_keys_that_no_worker_takes_are_noticed() {
     queue.pass(Duration::from_secs(2));
     assert_eq!(queue.state.stalled(queue.now), Some(2), "a timer did not wake a worker");
 }
+
+/// A key of a tenant, as the queue's tests number them.
+fn of_tenant(tenant: u32, key: u32) -> u32 {
+    tenant * 10_000 + key
+}
+
+#[test]
+fn tenant_whose_runs_do_not_end_leaves_a_place_to_the_other_tenants_of_its_group() {
+    let mut queue = Harness::new();
+    let (hanging, other, third) = (1, 2, 3);
+    for key in 0..100 {
+        queue.add("a", of_tenant(hanging, key), Trigger::Changed);
+    }
+    queue.add("a", of_tenant(other, 0), Trigger::Resync);
+    let mut running: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
+    let hang = |running: &[Job<&str, u32>]| running.iter().filter(|job| job.key / 10_000 == hanging).count();
+    assert_eq!((running.len(), hang(&running)), (15, 14), "the last place is for a tenant that has none");
+    for (tenant, key) in [(other, 1), (third, 0), (third, 1), (other, 2)] {
+        queue.add("a", of_tenant(tenant, key), Trigger::Event);
+    }
+    let mut ran = Vec::new();
+    while let Some(at) = running.iter().position(|job| job.key / 10_000 != hanging) {
+        let job = running.remove(at);
+        ran.push(job.key);
+        queue.done(&job, Requeue::WhenChanged);
+        running.extend(std::iter::from_fn(|| queue.next()));
+        assert!(!queue.state.wants_worker(), "no worker is woken in vain");
+    }
+    let keys = [(other, 0), (other, 1), (third, 0), (third, 1), (other, 2)].map(|(tenant, key)| of_tenant(tenant, key));
+    assert_eq!(ran, keys, "in the order in which they came");
+    assert_eq!((queue.key(), hang(&running)), (None, 15));
+    let job = running.pop().expect("running");
+    queue.done(&job, Requeue::WhenChanged);
+    assert_eq!(queue.key(), Some(of_tenant(hanging, 15)), "the keys of the tenant have kept their order");
+}
+
+#[test]
+fn tenant_that_is_alone_in_its_group_takes_all_its_places() {
+    let mut queue = Harness::new();
+    for key in 0..100 {
+        queue.add("a", key, Trigger::Event);
+    }
+    assert_eq!(std::iter::from_fn(|| queue.next()).count(), 16);
+    // A tenant whose last key was removed leaves nothing.
+    let mut queue = Harness::new();
+    queue.add("a", of_tenant(1, 0), Trigger::Event);
+    queue.forget("a", of_tenant(1, 0));
+    let gone = of_tenant(2, 0);
+    queue.add("a", gone, Trigger::Event);
+    let job = queue.next().expect("ready");
+    queue.done(&job, Requeue::Gone);
+    for key in 0..100 {
+        queue.add("a", key, Trigger::Event);
+    }
+    assert_eq!(std::iter::from_fn(|| queue.next()).count(), 16);
+}
+
+#[test]
+fn group_with_one_place_runs_the_keys_of_all_its_tenants() {
+    let mut queue = Harness::new();
+    queue.state.set_concurrency(&"a", 1);
+    for tenant in [1, 2, 1] {
+        queue.add("a", of_tenant(tenant, tenant), Trigger::Event);
+    }
+    for tenant in [1, 2] {
+        let job = queue.next().expect("ready");
+        assert_eq!((job.key, queue.next()), (of_tenant(tenant, tenant), None));
+        queue.done(&job, Requeue::WhenChanged);
+    }
+}
+
+#[test]
+fn last_place_of_a_group_is_kept_for_others_also_while_other_groups_are_busy() {
+    let mut queue = Harness::new();
+    for group in ["a", "b", "c", "d", "e"] {
+        queue.state.set_concurrency(&group, 64);
+        for key in 0..100 {
+            queue.add(group, of_tenant(1, key), Trigger::Event);
+        }
+        queue.add(group, of_tenant(2, 0), Trigger::Sweep);
+    }
+    let running: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
+    for group in ["a", "b", "c", "d", "e"] {
+        assert!(running.iter().any(|job| job.group == group && job.key == of_tenant(2, 0)), "{group}");
+    }
+}

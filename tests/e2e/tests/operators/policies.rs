@@ -62,6 +62,103 @@ fn s02_tenant_cannot_set_ownership_marks_of_children_or_use_the_hosts_field_mana
     send(ns, tenant, &[], &config_map("own", &others)).expect("an object without marks is allowed");
 }
 
+/// Each kind whose controller copies the metadata of a template into the objects that it creates, with the place of the template's
+/// metadata.
+fn templates() -> Vec<(Value, &'static str)> {
+    let object = |api_version: &str, kind: &str, body: Value| {
+        let mut object = json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": "copied" } });
+        let fields = body.as_object().expect("an object").clone();
+        object.as_object_mut().expect("an object").extend(fields);
+        object
+    };
+    let claim = json!({ "metadata": {}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } } });
+    let pod = json!({
+        "containers": [{ "name": "a", "image": "a" }], "restartPolicy": "Never",
+        "volumes": [{ "name": "plain", "emptyDir": {} }, { "name": "own", "ephemeral": { "volumeClaimTemplate": claim.clone() } }],
+    });
+    let template = |restart_policy: &str| {
+        let mut template = json!({ "metadata": { "labels": { "app": "copied" } }, "spec": pod.clone() });
+        template["spec"]["restartPolicy"] = json!(restart_policy);
+        template
+    };
+    let selector = json!({ "matchLabels": { "app": "copied" } });
+    let workload = json!({ "spec": { "selector": selector, "template": template("Always") } });
+    let stateful = json!({ "spec": {
+        "selector": selector, "serviceName": "copied", "template": template("Always"),
+        "volumeClaimTemplates": [{ "metadata": { "name": "data" }, "spec": claim["spec"] }] } });
+    let job = json!({ "metadata": {}, "spec": { "template": template("Never") } });
+    let controller = json!({ "spec": { "selector": { "app": "copied" }, "template": template("Always") } });
+    let device = json!({ "spec": { "metadata": {}, "spec": { "devices": {} } } });
+    let (in_pod, in_job) = ("/spec/template", "/spec/jobTemplate/spec/template");
+    let ephemeral = "/spec/volumes/1/ephemeral/volumeClaimTemplate";
+    let of_volume = [
+        "/spec/template/spec/volumes/1/ephemeral/volumeClaimTemplate",
+        "/spec/jobTemplate/spec/template/spec/volumes/1/ephemeral/volumeClaimTemplate",
+    ];
+    let mut all = vec![
+        (object("v1", "Pod", json!({ "spec": pod })), ephemeral),
+        (object("v1", "PodTemplate", json!({ "template": template("Always") })), "/template"),
+        (
+            object("v1", "PodTemplate", json!({ "template": template("Always") })),
+            "/template/spec/volumes/1/ephemeral/volumeClaimTemplate",
+        ),
+        (object("apps/v1", "StatefulSet", stateful.clone()), "/spec/volumeClaimTemplates/0"),
+        (
+            object("batch/v1", "CronJob", json!({ "spec": { "schedule": "@daily", "jobTemplate": job } })),
+            "/spec/jobTemplate",
+        ),
+        (object("resource.k8s.io/v1", "ResourceClaimTemplate", device), "/spec"),
+    ];
+    for (object, place) in [
+        (object("v1", "ReplicationController", controller), 0),
+        (object("apps/v1", "Deployment", workload.clone()), 0),
+        (object("apps/v1", "ReplicaSet", workload.clone()), 0),
+        (object("apps/v1", "DaemonSet", workload), 0),
+        (object("apps/v1", "StatefulSet", stateful), 0),
+        (object("batch/v1", "Job", json!({ "spec": job["spec"] })), 0),
+        (object("batch/v1", "CronJob", json!({ "spec": { "schedule": "@daily", "jobTemplate": job } })), 1),
+    ] {
+        all.push((object.clone(), [in_pod, in_job][place]));
+        all.push((object, of_volume[place]));
+    }
+    all
+}
+
+#[test]
+fn s02_no_template_that_a_controller_copies_can_carry_the_marks_of_children() {
+    let env = &stage().env;
+    let ns = &env.namespace("forged-templates");
+    let tenant = &tenant(ns);
+    let dry_run = ["--dry-run=server", "--validate=false"];
+    // The role `edit` does not contain these.
+    ns.kubectl(&[
+        "create",
+        "role",
+        "templates",
+        "--verb=create",
+        "--resource=resourceclaimtemplates.resource.k8s.io,podtemplates",
+    ]);
+    let user = format!("--serviceaccount={}:tenant", ns.name());
+    ns.kubectl(&["create", "rolebinding", "templates", "--role=templates", &user]);
+    wait("the policy", TIMEOUT, || {
+        let forged = config_map("first", &json!({ "labels": { "windlass.dev/plugin": "echo" } }));
+        send(ns, tenant, &dry_run, &forged).is_err().then_some(())
+    });
+    // Pods need it.
+    env.wait_object("serviceaccounts", ns.name(), "default", |_| true);
+    for (object, place) in templates() {
+        let kind = text(&object, "/kind").to_owned();
+        send(ns, tenant, &dry_run, &object).unwrap_or_else(|error| panic!("{kind} {place} without marks: {error}"));
+        for (field, key) in [("labels", "windlass.dev/parent-uid"), ("annotations", "windlass.dev/mark")] {
+            let mut marked = object.clone();
+            marked.pointer_mut(place).expect(place)["metadata"][field][key] = json!("forged");
+            let error = send(ns, tenant, &dry_run, &marked).expect_err(&format!("{kind} {place}"));
+            assert!(error.contains("template must not have"), "{kind} {place}: {error}");
+        }
+    }
+}
+
 #[test]
 fn s02_tenant_may_change_a_child_but_not_its_ownership_marks_which_controllers_may_copy() {
     let env = &stage().env;

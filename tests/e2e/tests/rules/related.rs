@@ -56,6 +56,25 @@ fn related_objects_by_labels_are_exactly_those_that_match() {
 }
 
 #[test]
+fn related_objects_that_are_larger_than_a_request_are_not_served_until_the_plugin_requires_fewer() {
+    let ns = puppets("too-large");
+    let mut large = config_map("large", "1");
+    large["data"]["padding"] = "x".repeat(900_000).into();
+    apply_input(&ns, large, &json!({ "role": "input" }));
+    let requirement = |id: usize| json!({ "id": format!("in-{id}"), "apiVersion": "v1", "kind": "ConfigMap", "labels": "role=input" });
+    let script =
+        |count: usize| json!({ "requirements": (0..count).map(requirement).collect::<Vec<_>>(), "status": "reflect" });
+    let puppet = ns.puppet("web");
+    // One object, that many times.
+    puppet.play(&script(8));
+    puppet.wait_reason("LimitExceeded");
+    let ready = condition(&puppet.get().expect("the parent"), "Ready").message;
+    assert!(ready.contains("larger than 4194304 bytes") && ready.contains("raise spec.limits.requestBytes"), "{ready}");
+    puppet.apply(&script(2));
+    puppet.wait(|puppet| saw(puppet, "in-1")["values"] == json!(["1"]));
+}
+
+#[test]
 fn related_objects_cost_one_call_per_reconcile_and_none_when_unrelated_objects_change() {
     let ns = puppets("one-call");
     apply_input(&ns, config_map("input", "1"), &Value::Null);

@@ -15,6 +15,7 @@ use windlass_core::names::ANNOTATION_RETAINED_FOR;
 use windlass_core::object::{Object, OwnerKey};
 use windlass_core::packed::Packer;
 use windlass_core::parent::ParentRef;
+use windlass_core::selector::KeptLabels;
 
 /// A change of one object in the cache.
 #[derive(Debug, Clone)]
@@ -66,6 +67,7 @@ struct Inner {
     /// Objects of a list that is not complete yet, and the time at which it began.
     pending_list: Option<(HashSet<ByKey>, Instant)>,
     namespaces: Interner<str>,
+    labels: Interner<str>,
     managed: Interner<ManagedFields>,
 }
 
@@ -122,6 +124,7 @@ impl Store {
             last_list_began: None,
             pending_list: None,
             namespaces: Interner::default(),
+            labels: Interner::default(),
             managed: Interner::default(),
         };
         Self { inner: RwLock::new(inner), packer: Mutex::default() }
@@ -315,6 +318,11 @@ impl Inner {
             Some(known) => object.key = known.0.key.clone(),
             None => object.key.namespace = object.key.namespace.map(|namespace| self.namespaces.share(&namespace)),
         }
+        object.labels = match self.index {
+            Index::Uid => object.labels.map(|KeptLabels(labels)| KeptLabels(self.labels.share(&labels))),
+            // Children are found by their owner. No selector reads their labels in this cache.
+            Index::Owner => None,
+        };
         object.managed = self.managed.share(&object.managed);
         Arc::new(object)
     }

@@ -1,0 +1,137 @@
+//! The labels of one object: read from its JSON, or kept beside it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+/// Maximum size of labels that are kept beside an object, in bytes. Labels that are larger are read from the object each time.
+const KEPT_MAX: usize = 4096;
+
+/// The labels of one object, sorted by key.
+#[derive(Debug, Default)]
+pub struct Labels<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Labels<'a> {
+    /// Parses the labels in an object's JSON; empty if the object has none, or if the JSON is invalid.
+    pub fn of(json: &'a [u8]) -> Self {
+        serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels).unwrap_or_default()
+    }
+
+    /// The value of a label.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let at = self.0.binary_search_by(|(own, _)| (**own).cmp(key)).ok()?;
+        self.0.get(at).map(|(_, value)| &**value)
+    }
+
+    /// For each label, the term of a selector that requires its value (see [`Selector::required_term`](super::Selector::required_term)).
+    pub fn terms(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(key, value)| format!("{key} in ({value})"))
+    }
+
+    /// The labels as they are kept; `None` if they are too large, or contain a NUL, which no label of Kubernetes does.
+    pub(crate) fn kept(&self) -> Option<KeptLabels> {
+        let size: usize = self.0.iter().map(|(key, value)| key.len() + value.len() + 2).sum();
+        let texts = || self.0.iter().flat_map(|(key, value)| [&**key, &**value]);
+        if size > KEPT_MAX || texts().any(|text| text.contains('\0')) {
+            return None;
+        }
+        let mut kept = String::with_capacity(size);
+        texts().for_each(|text| kept.extend([text, "\0"]));
+        Some(KeptLabels(kept.into()))
+    }
+}
+
+/// Labels in a single allocation, which objects with equal labels can share: keys, sorted, and values in turn, each terminated by NUL.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeptLabels(pub Arc<str>);
+
+impl KeptLabels {
+    /// The labels.
+    pub fn labels(&self) -> Labels<'_> {
+        let mut parts = self.0.split('\0');
+        let pairs = std::iter::from_fn(|| Some((parts.next()?.into(), parts.next()?.into())));
+        Labels(pairs.collect())
+    }
+}
+
+#[derive(Deserialize)]
+struct Labelled<'a> {
+    #[serde(borrow)]
+    metadata: LabelledMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+struct LabelledMetadata<'a> {
+    #[serde(borrow, default)]
+    labels: Option<Labels<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Labels<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of strings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut labels = Vec::with_capacity(map.size_hint().unwrap_or_default());
+                while let Some((Text(key), Text(value))) = map.next_entry()? {
+                    labels.push((key, value));
+                }
+                Ok(Labels::sorted(labels))
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+impl<'a> Labels<'a> {
+    /// Labels in any order. Of two labels with the same key, the first one counts.
+    pub(crate) fn sorted(mut labels: Vec<(Cow<'a, str>, Cow<'a, str>)>) -> Self {
+        labels.sort_by(|(one, _), (other, _)| one.cmp(other));
+        labels.dedup_by(|(later, _), (first, _)| later == first);
+        Self(labels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn related_missing_or_malformed_labels_are_read_as_none() {
+        for json in ["{}", r#"{"metadata":{}}"#, r#"{"metadata":{"labels":null}}"#, r#"{"metadata":{"labels":7}}"#, "x"]
+        {
+            assert!(Labels::of(json.as_bytes()).get("a").is_none(), "{json}");
+        }
+        let escaped = br#"{"metadata":{"labels":{"a":"\u0062"}}}"#;
+        assert_eq!(Labels::of(escaped).get("a"), Some("b"));
+    }
+
+    #[test]
+    fn related_kept_labels_are_those_of_the_object() {
+        for text in
+            [r#"{"tier":"web","app":"x","empty":""}"#, r#"{"a":"1","b":"2","a":"3"}"#, r#"{"b":"\u0061"}"#, "{}"]
+        {
+            let json = format!(r#"{{"metadata":{{"labels":{text}}}}}"#);
+            let labels = Labels::of(json.as_bytes());
+            let kept = labels.kept().expect("small");
+            for key in ["tier", "app", "empty", "a", "b", ""] {
+                assert_eq!(kept.labels().get(key), labels.get(key), "{text} {key}");
+            }
+        }
+        let many: Vec<_> = (0..KEPT_MAX).map(|n| (Cow::from(n.to_string()), Cow::from("x"))).collect();
+        assert_eq!(Labels::sorted(many).kept(), None);
+        assert_eq!(Labels::sorted(vec![("a".into(), "b\0c".into())]).kept(), None);
+    }
+}
