@@ -23,6 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
+use windlass_core::line::json as escaped;
 use windlass_core::masking::{KEY_LENGTH, Masker};
 use windlass_core::recent::Reconciled;
 use windlass_core::recording::{RecordedCall, export, export_all, learn};
@@ -106,12 +107,12 @@ async fn only_local(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// The recent calls of the parents of one name, the newest first.
+/// The recent calls of the parents of one name, the newest first, for readers.
 async fn calls(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
     if wanted.name.is_none() {
         return (StatusCode::BAD_REQUEST, "name a parent (name=…)\n").into_response();
     }
-    let (mut masker, permit) = match begin(&shared) {
+    let (mut masker, permit) = match begin(&shared, Masker::with_markers) {
         Ok(begun) => begun,
         Err(refused) => return *refused,
     };
@@ -119,7 +120,7 @@ async fn calls(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Re
         let found = shared.recent.after(0, |one| wanted.includes(one));
         let calls = export_all(found.iter().rev().map(|one| &**one), &mut masker).map_err(|error| error.to_string())?;
         let text = serde_json::to_string(&Calls { is_on: shared.recent.is_on(), calls });
-        let body = body_of(text.map_err(|error| error.to_string())?, permit);
+        let body = body_of(escaped(&text.map_err(|error| error.to_string())?).into_owned(), permit);
         Ok(([(header::CONTENT_TYPE, "application/json")], body))
     })
     .await
@@ -155,7 +156,7 @@ struct Calls {
 
 /// The recent calls as lines of JSON, the oldest first, and then each new one. A value has the same placeholder in all of them.
 async fn follow(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Response {
-    let (mut masker, permit) = match begin(&shared) {
+    let (mut masker, permit) = match begin(&shared, Masker::new) {
         Ok(begun) => begun,
         Err(refused) => return *refused,
     };
@@ -175,14 +176,17 @@ async fn follow(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> R
 }
 
 /// A masker with a key of its own, if not too many requests are served.
-fn begin(shared: &Shared) -> Result<(Masker, OwnedSemaphorePermit), Box<Response>> {
+fn begin(
+    shared: &Shared,
+    masker: fn([u8; KEY_LENGTH]) -> Masker,
+) -> Result<(Masker, OwnedSemaphorePermit), Box<Response>> {
     let refused = |status: StatusCode, message: &'static str| Box::new((status, message).into_response());
     let busy = |_| refused(StatusCode::TOO_MANY_REQUESTS, "other requests are being served; try again\n");
     let permit = shared.permits.clone().try_acquire_owned().map_err(busy)?;
     let mut key = [0; KEY_LENGTH];
     let unavailable = |_| refused(StatusCode::INTERNAL_SERVER_ERROR, "the system gives no random numbers\n");
     SystemRandom::new().fill(&mut key).map_err(unavailable)?;
-    Ok((Masker::new(key), permit))
+    Ok((masker(key), permit))
 }
 
 /// The lines of a stream.
@@ -221,7 +225,7 @@ impl Lines {
     fn line_of(mut self, one: &Reconciled) -> (String, Option<Self>) {
         let line = export(one, &mut self.masker).map_err(|error| error.to_string());
         match line.and_then(|call| serde_json::to_string(&call).map_err(|error| error.to_string())) {
-            Ok(line) => (line + "\n", Some(self)),
+            Ok(line) => (format!("{}\n", escaped(&line)), Some(self)),
             Err(error) => (format!("{}\n", json!({"error": error})), None),
         }
     }
