@@ -226,6 +226,20 @@ fn written_value_is_read_back_equal_and_controls_no_terminal() {
 }
 
 #[test]
+fn any_text_is_refused_or_has_a_value_that_survives_writing() {
+    let mut runner = TestRunner::new(Config { cases: 3000, failure_persistence: None, ..Config::default() });
+    let documents_of = (text(), text(), any::<bool>())
+        .prop_map(|(a, b, nested)| if nested { format!("a:\n  - {a}\n  - ? {b}\n") } else { a + &b });
+    let result = runner.run(&documents_of, |text| {
+        for value in documents(&text).unwrap_or_default() {
+            prop_assert_eq!(only(&document(&value)).ok(), Some(value), "{:?}", text);
+        }
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
 fn ordinary_objects_are_written_in_block_style_with_quotes_where_a_parser_needs_them() {
     let object = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {}},
