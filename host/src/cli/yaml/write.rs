@@ -15,7 +15,7 @@ pub fn document(value: &Value) -> String {
     let written = (!has_odd_name(value)).then(|| serde_saphyr::to_string_with_options(&Yaml(value), options).ok());
     // JSON is YAML, with all strings in double quotes.
     let text = written.flatten().unwrap_or_else(|| format!("{value:#}"));
-    escaped(text.trim_end()) + "\n"
+    escaped(text.trim_end_matches('\n')) + "\n"
 }
 
 /// Whether a field has a name that the writer, which has one style for names, would not write so that it is read back.
