@@ -34,7 +34,7 @@ impl Template {
     }
 
     /// The name of their resource, as the SDKs derive it: `webapps`.
-    fn plural(&self) -> String {
+    pub fn plural(&self) -> String {
         let singular = self.kind().to_lowercase();
         let ends_with = |ends: &[&str]| ends.iter().any(|end| singular.ends_with(end));
         match singular.strip_suffix('y') {

@@ -1,14 +1,70 @@
-//! Escapes foreign text, so that it stays on one line of a log or of a condition's message.
+//! Escapes text of others, so that it can neither add lines nor control the terminal on which it is shown.
+//!
+//! Text of others is everything that the host did not write itself: names and messages of components, registries, recordings, the
+//! API server and its webhooks. Three kinds of characters are escaped:
+//!
+//! - control characters (C0, DEL, C1): a terminal obeys them, and newlines would forge lines of the host's log;
+//! - line and paragraph separators, which some viewers show as newlines;
+//! - characters that are not seen: those that change the direction of the text after them, so that it is read in another order than
+//!   it has, and those without a glyph, so that two different texts look the same.
+//!
+//! The joiners U+200C and U+200D are not escaped: several scripts and emoji need them.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
-/// Escapes control characters, so that text from a guest stays on one line: a guest must not be able to write lines of
-/// its own, such as forged audit lines, into the host's log.
+/// Whether a character is escaped: see the module.
+pub fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'
+                | '\u{200e}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// Escapes a text that must stay on one line: a guest must not be able to write lines of its own, such as forged audit lines,
+/// into the host's log.
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
+    escape(text, is_unprintable)
+}
+
+/// Escapes a text whose newlines are the host's own: everything that [`one_line`] escapes, except newlines and tabs.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    escape(text, |c| is_unprintable(c) && !matches!(c, '\n' | '\t'))
+}
+
+/// Escapes a JSON document, whose value stays the same: such characters can only be in its strings, where `\uXXXX` stands for each.
+pub fn json(document: &str) -> Cow<'_, str> {
+    let is_escaped = |c: char| is_unprintable(c) && c != '\n';
+    if !document.contains(is_escaped) {
+        return Cow::Borrowed(document);
+    }
+    let mut escaped = String::with_capacity(document.len());
+    for c in document.chars() {
+        if is_escaped(c) {
+            // Writing to a String cannot fail.
+            let _ = c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(escaped, "\\u{unit:04x}"));
+        } else {
+            escaped.push(c);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
         return Cow::Borrowed(text);
     }
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let escaped = |c: char| if is_escaped(c) { c.escape_default().to_string() } else { c.to_string() };
     Cow::Owned(text.chars().map(escaped).collect())
 }
 
@@ -23,5 +79,32 @@ mod tests {
             one_line("bad\n2026 INFO windlass::audit: write\x1b[0m"),
             r"bad\n2026 INFO windlass::audit: write\u{1b}[0m"
         );
+    }
+
+    #[test]
+    fn characters_that_are_not_seen_are_escaped_and_those_that_scripts_need_are_not() {
+        for unseen in "\0\u{7}\r\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{200e}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}".chars() {
+            let text = format!("a{unseen}b");
+            assert_eq!(one_line(&text), format!("a{}b", unseen.escape_default()));
+            assert_eq!(printable(&text), format!("a{}b", unseen.escape_default()));
+        }
+        for seen in ["naïve", "العربية", "עברית", "می\u{200c}خواهم", "👩\u{200d}🚀", "日本語", "→ … ✓"]
+        {
+            assert_eq!((&*one_line(seen), &*printable(seen)), (seen, seen));
+        }
+    }
+
+    #[test]
+    fn escaped_json_has_the_same_value() {
+        let value = serde_json::json!({"a\u{202e}": ["\u{9b}2J\n\u{7f}", "\u{e0041}", "plain"]});
+        let text = serde_json::to_string_pretty(&value).expect("JSON");
+        let escaped = json(&text);
+        assert!(!escaped.contains(|c| is_unprintable(c) && c != '\n'), "{escaped:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).expect("JSON"), value);
+    }
+
+    #[test]
+    fn lines_of_a_printable_text_stay() {
+        assert_eq!(printable("a\n\tb\x1b[2J"), "a\n\tb\\u{1b}[2J");
     }
 }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use wasmtime::{Error, FrameInfo, Trap, WasmBacktrace};
 use windlass_core::contract::{CallFailure, Level, Limits, Note};
+use windlass_core::line::{is_unprintable, one_line};
 
 use crate::limiter::Limiter;
 use crate::wasi::Exit;
@@ -105,11 +106,11 @@ pub(crate) fn stack_of(error: &Error, failure: &CallFailure) -> Option<Note> {
     Some(Note::Log { level: Level::Error, message: "stack of the trap".to_owned(), fields })
 }
 
-/// Truncates a text and replaces control characters. Guests choose function names and some messages, which appear in
+/// Truncates a text and replaces characters that are not printed. Guests choose function names and some messages, which appear in
 /// conditions and log lines, where each must stay on one line.
 pub(crate) fn cut(text: &str) -> String {
     let more = if text.chars().nth(TEXT).is_some() { "…" } else { "" };
-    let plain = text.chars().take(TEXT).map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c });
+    let plain = text.chars().take(TEXT).map(|c| if is_unprintable(c) { char::REPLACEMENT_CHARACTER } else { c });
     plain.chain(more.chars()).collect()
 }
 
@@ -123,14 +124,10 @@ pub(crate) fn explained(failure: CallFailure, last_error: Option<&str>) -> CallF
     }
 }
 
-/// Like [`cut`], but more readable: escapes control characters, and characters that change the direction of text.
+/// Like [`cut`], but more readable: escapes characters that are not printed.
 fn escaped(text: &str) -> String {
-    let is_plain = |c: char| !c.is_control() && !matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let plain: String = text
-        .chars()
-        .take(TEXT)
-        .map(|c| if is_plain(c) { c.to_string() } else { c.escape_default().to_string() })
-        .collect();
+    let (end, _) = text.char_indices().nth(TEXT).unwrap_or((text.len(), ' '));
+    let plain = one_line(text.get(..end).unwrap_or_default());
     // A character may have become several by escaping.
     let is_cut = text.chars().nth(TEXT).is_some() || plain.chars().nth(TEXT).is_some();
     let more = if is_cut { "…" } else { "" };

@@ -36,7 +36,7 @@ pub struct Args {
 /// Builds the component, and loads it once: a component that the host rejects is no result.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let project = Project::find(&args.folder)?;
-    eprintln!("building {} ({})", project.name, project.language);
+    err!("building {} ({})", project.name, project.language);
     let bytes = windlass_build::build(&project, &Tools::default())
         .with_context(|| format!("project {} was not built", args.folder.display()))?;
     let component = args.cache.load(&bytes).context("the host cannot load the component")?;
@@ -44,6 +44,6 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let output = output.unwrap_or_else(|| project.folder.join(FOLDER).join(&project.name).with_extension("wasm"));
     fs::write(&output, &bytes).with_context(|| format!("cannot write {}", output.display()))?;
     let (descriptor, size) = (component.descriptor(), bytes.len().div_ceil(1024));
-    println!("{}: {} {}, {size} KiB, {}", output.display(), descriptor.name, descriptor.version, component.digest());
+    out!("{}: {} {}, {size} KiB, {}", output.display(), descriptor.name, descriptor.version, component.digest());
     Ok(ExitCode::SUCCESS)
 }

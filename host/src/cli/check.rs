@@ -23,8 +23,8 @@ use serde_json::Value;
 use windlass_core::lease::Step;
 use windlass_core::schema;
 
-use super::INPUT_REJECTED;
 use super::install::CRD;
+use super::{INPUT_REJECTED, yaml};
 use crate::cluster::lease::{Election, Instance, NAME as LEASE, preview};
 use crate::cluster::secret_key::SecretKey;
 use crate::cluster::{access_review, in_time};
@@ -88,13 +88,13 @@ pub async fn main(setup: Setup) -> ExitCode {
             Finding::Problem(_) => "PROBLEM",
             Finding::Skipped => "skipped",
         };
-        println!("{state:8} {what:13} {finding}");
+        out!("{state:8} {what:13} {finding}");
     }
     let problems = findings.iter().filter(|(_, finding)| matches!(finding, Finding::Problem(_))).count();
     if problems == 0 {
         return ExitCode::SUCCESS;
     }
-    eprintln!("error: {problems} of {} checks found a problem", findings.len());
+    err!("error: {problems} of {} checks found a problem", findings.len());
     ExitCode::from(INPUT_REJECTED)
 }
 
@@ -253,7 +253,7 @@ pub async fn crd(client: &Client) -> Result<String, String> {
 }
 
 fn own_crd() -> anyhow::Result<CustomResourceDefinition> {
-    Ok(serde_saphyr::from_str(&windlass_api::crds_yaml()?)?)
+    Ok(serde_json::from_value(yaml::only(&windlass_api::crds_yaml()?)?)?)
 }
 
 /// Reviews every permission of the roles that `windlass generate rbac` prints.

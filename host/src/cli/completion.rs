@@ -1,12 +1,11 @@
 //! `windlass completion`: prints shell completions of commands and flags.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};
 
-use super::output::failed;
+use super::output::write;
 
 /// Flags of `windlass completion`.
 #[derive(Debug, clap::Args)]
@@ -25,7 +24,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     // Generated into memory first: `generate` panics if standard output is closed.
     let mut script = Vec::new();
     generate(args.shell, &mut offered(), "windlass", &mut script);
-    io::stdout().write_all(&script).map_err(failed)?;
+    write(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
 

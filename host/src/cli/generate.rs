@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 
-use super::output::{Format, print_all};
+use super::output::{Format, print_all, write};
 use crate::plugins::{admission_policies, rbac};
 
 /// What to generate.
@@ -34,7 +34,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     match args.what {
         What::Rbac => print_all(&rbac::host_objects(&args.namespace), Format::Yaml)?,
         What::AdmissionPolicies => print_all(&admission_policies::objects(&args.namespace), Format::Yaml)?,
-        What::CliReference => print!("{}", cli_reference()),
+        What::CliReference => write(&cli_reference())?,
     }
     Ok(ExitCode::SUCCESS)
 }

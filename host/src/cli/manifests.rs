@@ -6,6 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
+use super::yaml;
+
 /// The file name that stands for standard input.
 const STANDARD_INPUT: &str = "-";
 
@@ -40,7 +42,11 @@ pub fn config(file: Option<&Path>) -> anyhow::Result<Option<Arc<[u8]>>> {
 /// # Errors
 /// If the file cannot be read, or is not valid YAML.
 pub fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
-    Ok(parsed(file)?.into_iter().flat_map(items).collect())
+    let mut objects = Vec::new();
+    for document in parsed(file)? {
+        objects.extend(items(document).with_context(|| format!("file {}", file.display()))?);
+    }
+    Ok(objects)
 }
 
 /// The YAML documents of a file, without empty ones.
@@ -50,21 +56,35 @@ fn parsed(file: &Path) -> anyhow::Result<Vec<Value>> {
     } else {
         std::fs::read_to_string(file).with_context(|| format!("file {}", file.display()))?
     };
-    let mut documents: Vec<Value> =
-        serde_saphyr::from_multiple(&text).with_context(|| format!("{} is not valid YAML", file.display()))?;
+    let mut documents = yaml::documents(&text).with_context(|| format!("{} is not valid YAML", file.display()))?;
     documents.retain(|document| !document.is_null());
     Ok(documents)
 }
 
-/// The items of a `List`, the elements of an array, or the document itself.
-fn items(document: Value) -> Vec<Value> {
-    let is_list = document.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
-    match document {
-        Value::Array(items) => items,
-        document => match document.get("items").and_then(Value::as_array).filter(|_| is_list) {
-            Some(items) => items.clone(),
-            None => vec![document],
-        },
+/// The items of a list, the elements of an array, or the document itself. The items of a list of one kind, such as a `PodList`, need
+/// not repeat it.
+fn items(document: Value) -> anyhow::Result<Vec<Value>> {
+    let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, list) = (text("apiVersion"), text("kind"));
+    match (document, list.strip_suffix("List")) {
+        (Value::Array(items), _) => Ok(items),
+        (Value::Object(mut fields), Some(kind)) if fields.get("items").is_some_and(Value::is_array) => {
+            let Some(Value::Array(mut items)) = fields.remove("items") else { return Ok(Vec::new()) };
+            for item in &mut items {
+                let Some(fields) = item.as_object_mut() else { bail!("an item of a {list} is not an object: {item}") };
+                let has = |name: &str| fields.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+                if has("kind") && has("apiVersion") {
+                    continue;
+                }
+                if kind.is_empty() {
+                    bail!("an item of a {list} has no kind or no apiVersion: {item}");
+                }
+                fields.insert("apiVersion".to_owned(), api_version.clone().into());
+                fields.insert("kind".to_owned(), kind.into());
+            }
+            Ok(items)
+        }
+        (document, _) => Ok(vec![document]),
     }
 }
 
@@ -80,12 +100,32 @@ mod tests {
         let file = folder.path().join("objects");
         for text in [
             r#"[{"kind": "A"}, {"kind": "B"}]"#,
-            r#"{"kind": "List", "items": [{"kind": "A"}, {"kind": "B"}]}"#,
+            r#"{"kind": "A"}{"kind": "B"}"#,
             "kind: A\n---\nkind: B\n---\n",
             "- kind: A\n- kind: B\n",
         ] {
             std::fs::write(&file, text).expect("written");
             assert_eq!(documents(&file).expect("documents"), [json!({"kind": "A"}), json!({"kind": "B"})], "{text}");
+        }
+    }
+
+    #[test]
+    fn items_of_a_list_have_its_kind_unless_they_have_their_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("objects");
+        let read = |text: &str| {
+            std::fs::write(&file, text).expect("written");
+            documents(&file)
+        };
+        let (pod, own) = (json!({"apiVersion": "v1", "kind": "Pod"}), json!({"apiVersion": "g/v1", "kind": "A"}));
+        assert_eq!(
+            read("{apiVersion: v1, kind: PodList, items: [{}, {apiVersion: g/v1, kind: A}]}").expect("documents"),
+            [pod, own.clone()]
+        );
+        assert_eq!(read("{kind: List, items: [{apiVersion: g/v1, kind: A}]}").expect("documents"), [own]);
+        for text in ["{apiVersion: v1, kind: List, items: [{metadata: {name: a}}]}", "{kind: PodList, items: [a]}"] {
+            let error = format!("{:#}", read(text).expect_err("an item without a kind"));
+            assert!(error.contains("objects: an item of a"), "{error}");
         }
     }
 

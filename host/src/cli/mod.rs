@@ -1,5 +1,8 @@
 //! The subcommands and their flags.
 
+#[macro_use]
+mod output;
+
 mod applied;
 mod build;
 mod check;
@@ -14,12 +17,12 @@ mod election;
 mod explain;
 mod generate;
 mod host_calls;
+mod host_lease;
 mod inspect;
 mod install;
 mod manifests;
 mod new;
 mod offline;
-mod output;
 mod push;
 mod pushed;
 mod record;
@@ -32,6 +35,7 @@ mod run;
 mod secrets;
 mod test;
 mod uninstall;
+mod yaml;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -148,7 +152,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // The reader of the output has what it needs.
             if !error.is::<output::Closed>() {
-                eprintln!("error: {error:#}");
+                err!("error: {error:#}");
             }
             ExitCode::from(COMMAND_FAILED)
         }

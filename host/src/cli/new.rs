@@ -55,9 +55,15 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let template = Template { language, name: args.name.clone(), group: args.group.clone() };
     let folder = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     for file in template.write(&folder)? {
-        println!("{}", folder.join(file).display());
+        out!("{}", folder.join(file).display());
     }
-    eprintln!(
+    err!(
+        "note: the plural of {} is a guess: {}. It is a part of the CRD's name, which cannot change once the CRD is installed; the \
+         definition of the kind can set another one now",
+        template.kind(),
+        template.plural()
+    );
+    err!(
         "created plugin {} for the kind {} ({language}); next: {}",
         args.name,
         template.kind(),

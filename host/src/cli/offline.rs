@@ -123,10 +123,15 @@ impl Offline {
     ///
     /// # Errors
     /// If it is not a stored Kubernetes object.
-    pub fn parent(&self, mut parent: Value) -> anyhow::Result<Object> {
+    pub fn parent(&self, parent: Value) -> anyhow::Result<Object> {
+        Ok(Object::from_api(&self.kind, &self.completed(parent).to_string())?)
+    }
+
+    /// A parent with the metadata that the API server would have set.
+    pub fn completed(&self, mut parent: Value) -> Value {
         let namespace = if self.is_namespaced() { Some("default") } else { None };
         complete(&mut parent, "00000000-0000-0000-0000-000000000000", namespace);
-        Ok(Object::from_api(&self.kind, &parent.to_string())?)
+        parent
     }
 
     /// How children refer to a parent.
@@ -272,6 +277,9 @@ pub fn related_object(at: usize, mut object: Value) -> anyhow::Result<Arc<Object
     Ok(Arc::new(Object::from_api(&kind, &object.to_string()).context("a related object")?))
 }
 
+/// When an object was created that does not say so: the time of the SDKs' test harnesses.
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
 fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
     let Some(meta) =
         object.as_object_mut().and_then(|object| object.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
@@ -281,6 +289,7 @@ fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
     meta.entry("uid").or_insert_with(|| uid.into());
     meta.entry("resourceVersion").or_insert_with(|| "1".into());
     meta.entry("generation").or_insert_with(|| 1.into());
+    meta.entry("creationTimestamp").or_insert_with(|| CREATED.into());
     if let Some(namespace) = namespace {
         meta.entry("namespace").or_insert_with(|| namespace.into());
     }
@@ -307,4 +316,24 @@ pub fn requirement(requirement: &Requirement) -> Value {
         }]);
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_have_the_metadata_that_the_api_server_sets() {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
+        let meta = |object: Value| {
+            let object = related_object(7, object).expect("an object");
+            serde_json::from_slice::<Value>(&object.json.bytes()).expect("JSON")["metadata"].clone()
+        };
+        let expected = json!({"name": "n", "uid": "00000000-0000-0000-0001-000000000007", "resourceVersion": "1", "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z"});
+        assert_eq!(meta(node.clone()), expected);
+        let mut stored = node;
+        stored["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z");
+        assert_eq!(meta(stored)["creationTimestamp"], "2020-01-01T00:00:00Z");
+    }
 }

@@ -1,8 +1,37 @@
-//! Prints objects: YAML for people and kubectl, JSON for machines.
+//! Prints everything that the commands print: lines and texts for people, objects as YAML for people and kubectl, JSON for
+//! machines.
+//!
+//! What is printed may contain text of components, registries, recordings or the cluster, so nothing leaves this module with
+//! characters that control a terminal. `host/tests/tidy` checks that no other module writes to standard output or standard error,
+//! apart from a few whose reasons it lists.
 
+use std::fmt;
 use std::io::{self, Write as _};
 
 use serde_json::Value;
+use windlass_core::line::{json, one_line, printable};
+
+use super::yaml;
+
+/// Prints one line to standard output; the arguments are those of `println!`. Newlines in them are escaped.
+macro_rules! out {
+    ($($arg:tt)*) => { $crate::cli::output::line(format_args!($($arg)*)) };
+}
+
+/// Prints one line to standard error; the arguments are those of `eprintln!`. Newlines in them are escaped.
+macro_rules! err {
+    ($($arg:tt)*) => { $crate::cli::output::error_line(format_args!($($arg)*)) };
+}
+
+/// See `out!`. Without a reader, the work goes on.
+pub fn line(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout(), "{}", one_line(&text.to_string()));
+}
+
+/// See `err!`. Without a reader, the work goes on.
+pub fn error_line(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{}", one_line(&text.to_string()));
+}
 
 /// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -32,12 +61,13 @@ pub fn failed(error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::BrokenPipe { Closed.into() } else { error.into() }
 }
 
-/// Writes text to standard output. `print!` would panic if standard output is closed.
+/// Writes text to standard output, whose lines are the caller's: newlines stay. `print!` would panic if standard output is
+/// closed.
 ///
 /// # Errors
 /// If standard output cannot be written.
 pub fn write(text: &str) -> anyhow::Result<()> {
-    io::stdout().write_all(text.as_bytes()).map_err(failed)
+    io::stdout().write_all(printable(text).as_bytes()).map_err(failed)
 }
 
 /// Prints one value.
@@ -53,15 +83,13 @@ pub fn print(value: &Value, format: Format) -> anyhow::Result<()> {
 /// # Errors
 /// As for [`print()`].
 pub fn print_all(values: &[Value], format: Format) -> anyhow::Result<()> {
+    let as_json = |value: &Value| Ok(format!("{}\n", json(&serde_json::to_string_pretty(value)?)));
     let text = match (format, values) {
-        (Format::Json, [one]) => format!("{}\n", serde_json::to_string_pretty(one)?),
-        (Format::Json, all) => format!("{}\n", serde_json::to_string_pretty(&list_of(all))?),
-        (Format::Yaml, all) => {
-            let documents: Result<Vec<_>, _> = all.iter().map(serde_saphyr::to_string).collect();
-            documents?.iter().map(|document| ensure_newline(document)).collect::<Vec<_>>().join("---\n")
-        }
+        (Format::Json, [one]) => as_json(one),
+        (Format::Json, all) => as_json(&list_of(all)),
+        (Format::Yaml, all) => Ok(all.iter().map(yaml::document).collect::<Vec<_>>().join("---\n")),
     };
-    write(&text)
+    write(&text.map_err(|error: serde_json::Error| error)?)
 }
 
 /// Prints values as a `List`, also a single one.
@@ -74,8 +102,4 @@ pub fn print_list(values: &[Value], format: Format) -> anyhow::Result<()> {
 
 fn list_of(values: &[Value]) -> Value {
     serde_json::json!({"apiVersion": "v1", "kind": "List", "items": values})
-}
-
-fn ensure_newline(text: &str) -> String {
-    format!("{}\n", text.trim_end())
 }

@@ -168,25 +168,25 @@ impl Summary {
     fn print(&self, digest: &str, file: &Path) {
         let Self { calls, parents, other_results, other_components, omitted } = self;
         if *calls > 0 {
-            eprintln!("{calls} calls of {} parents with component {digest} in {}", parents.len(), file.display());
+            err!("{calls} calls of {} parents with component {digest} in {}", parents.len(), file.display());
         }
         if *other_results > 0 {
-            eprintln!(
+            err!(
                 "note: the host got other results in {other_results} calls (hostResult in the file): they depend on random \
                  numbers, whose seed is not recorded, or on the value of a Secret, or they hit a limit of the host that was \
                  not hit here, such as the deadline"
             );
         }
         for other in other_components {
-            eprintln!("note: calls of component {other} were left out: to record them, name it with --component");
+            err!("note: calls of component {other} were left out: to record them, name it with --component");
         }
         if *omitted > 0 {
-            eprintln!(
+            err!(
                 "note: {omitted} calls were left out, because they were too large for the host's --recent-calls-memory"
             );
         }
         if *calls == 0 {
-            eprintln!(
+            err!(
                 "error: no call was recorded; change a parent while the command runs, or let it run for longer (--for)"
             );
         }

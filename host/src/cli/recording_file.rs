@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use windlass_core::line::json;
 use windlass_core::recording::{FORMAT, RecordedCall};
 
 use super::output::failed;
@@ -106,9 +107,8 @@ fn create(file: &Path) -> anyhow::Result<Box<dyn Write>> {
 }
 
 fn write_line(out: &mut impl Write, line: &impl Serialize) -> anyhow::Result<()> {
-    let mut text = serde_json::to_vec(line)?;
-    text.push(b'\n');
-    out.write_all(&text).and_then(|()| out.flush()).map_err(failed)
+    let text = serde_json::to_string(line)?;
+    writeln!(out, "{}", json(&text)).and_then(|()| out.flush()).map_err(failed)
 }
 
 /// Reads a recording.

@@ -81,9 +81,9 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             written.preview();
             return Ok(ExitCode::SUCCESS);
         }
-        match written.delete(&client, args.delete_children, args.timeout, |line| println!("{line}")).await {
+        match written.delete(&client, args.delete_children, args.timeout, |line| out!("{line}")).await {
             Err(error) if error.is::<NotGone>() => {
-                eprintln!("error: {error:#}. Run the same command again to go on");
+                err!("error: {error:#}. Run the same command again to go on");
                 Ok(ExitCode::from(TIMED_OUT))
             }
             deleted => deleted.map(|()| ExitCode::SUCCESS),
@@ -117,12 +117,12 @@ impl Written {
     /// Prints what [`delete`](Self::delete) would do.
     fn preview(&self) {
         if self.plugin.is_some() {
-            println!("would delete Plugin {}", self.name);
+            out!("would delete Plugin {}", self.name);
         }
         for leftover in &self.leftovers {
             match &leftover.kept {
-                None => println!("would delete {}", leftover.what()),
-                Some(why) => println!("would leave {}: {why}", leftover.what()),
+                None => out!("would delete {}", leftover.what()),
+                Some(why) => out!("would leave {}: {why}", leftover.what()),
             }
         }
     }
@@ -180,9 +180,9 @@ fn print_children(args: &Args, plugin: &Plugin) {
     let Some(parents) = status.parent_kind else { return };
     let children = status.child_kinds.unwrap_or_default().join(", ");
     if args.delete_children || plugin.spec.deletion_policy == DeletionPolicy::Delete {
-        eprintln!("note: the plugin's children ({children}) are deleted; their parents ({parents}) and the CRD stay");
+        err!("note: the plugin's children ({children}) are deleted; their parents ({parents}) and the CRD stay");
     } else {
-        eprintln!(
+        err!(
             "note: the plugin's children ({children}) stay as they are, with their parents ({parents}) and the CRD; \
              --delete-children deletes them"
         );
@@ -263,7 +263,7 @@ pub async fn follow(
         let plugin = plugin.context("the Plugin could not be watched")?;
         let Some(line) = missing(plugin.as_ref())? else { return Ok(()) };
         if last.as_ref() != Some(&line) {
-            eprintln!("waiting: {line}");
+            err!("waiting: {line}");
             last = Some(line);
         }
     }

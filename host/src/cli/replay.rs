@@ -102,7 +102,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         Output::Json => {
             print(&json!({"component": digest, "different": different, "calls": replayed}), Format::Json)?;
         }
-        Output::Text if different > 0 => eprintln!("error: {different} results differ with component {digest}"),
+        Output::Text if different > 0 => err!("error: {different} results differ with component {digest}"),
         Output::Text => write(&format!("all results are equal: {count} calls of component {digest}\n"))?,
     }
     Ok(if different > 0 { ExitCode::from(DIFFERENT) } else { ExitCode::SUCCESS })
@@ -157,8 +157,9 @@ fn replay(
 fn text(one: &Replayed) -> String {
     let Replayed { number, parent, guest_time_us, recorded_guest_time_us, .. } = one;
     let comparison = if one.is_equal { "equal" } else { "DIFFERENT" };
-    let mut text =
-        format!("call {number} of {parent}: {comparison} ({guest_time_us} µs, recorded {recorded_guest_time_us} µs)\n");
+    let title =
+        format!("call {number} of {parent}: {comparison} ({guest_time_us} µs, recorded {recorded_guest_time_us} µs)");
+    let mut text = format!("{}\n", one_line(&title));
     for change in &one.differences {
         for line in super::explain::lines_of(change) {
             text.push_str("  ");

@@ -197,7 +197,7 @@ impl Args {
         telemetry.close();
         match result {
             Err(error) if error.is::<NotHolder>() => {
-                eprintln!("error: {error:#}");
+                err!("error: {error:#}");
                 Ok(ExitCode::from(NOT_HOLDER))
             }
             result => result.map(|()| ExitCode::SUCCESS),

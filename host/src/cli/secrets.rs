@@ -11,16 +11,25 @@ const VALUES: [&str; 2] = ["data", "stringData"];
 /// The annotation in which client-side apply keeps a copy of the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Masks the values of an object, if it is a Secret.
-pub fn mask(object: &mut Value) {
-    if is_secret(object) {
-        for field in VALUES {
-            if let Some(values) = object.get_mut(field) {
-                mask_values(values);
-            }
-        }
-        mask_copy(object);
+/// Masks the values of an object, if it is a Secret; returns whether it is one. Values of `stringData` are shown in `data`, where the API
+/// server would store them: it refuses a mask in `data`, and would take one in `stringData` for the value.
+pub fn mask(object: &mut Value) -> bool {
+    if !is_secret(object) {
+        return false;
     }
+    for field in VALUES {
+        if let Some(values) = object.get_mut(field) {
+            mask_values(values);
+        }
+    }
+    mask_copy(object);
+    let Some(fields) = object.as_object_mut() else { return true };
+    match (fields.remove("stringData"), fields.get_mut("data")) {
+        (Some(Value::Object(more)), Some(Value::Object(data))) => data.extend(more),
+        (Some(more), None) => drop(fields.insert("data".to_owned(), more)),
+        (Some(_), Some(_)) | (None, _) => {}
+    }
+    true
 }
 
 /// Masks the values of two states of an object, if it is a Secret, so that a change of a value is visible, as kubectl
@@ -28,7 +37,10 @@ pub fn mask(object: &mut Value) {
 pub fn mask_pair(before: Option<&mut Value>, after: Option<&mut Value>) {
     let (before, after) = match (before, after) {
         (Some(before), Some(after)) => (before, after),
-        (Some(alone), None) | (None, Some(alone)) => return mask(alone),
+        (Some(alone), None) | (None, Some(alone)) => {
+            mask(alone);
+            return;
+        }
         (None, None) => return,
     };
     if !is_secret(before) && !is_secret(after) {
@@ -97,10 +109,14 @@ mod tests {
         masked["metadata"] = json!({"annotations": {LAST_APPLIED: "{\"data\":{\"password\":\"aHVudGVy\"}}"}});
         mask(&mut masked);
         assert!(!masked.to_string().contains("aHVudGVy") && !masked.to_string().contains("hunter"), "{masked}");
-        assert_eq!((&masked["data"]["password"], &masked["type"]), (&json!("***"), &json!("Opaque")));
+        assert_eq!((&masked["data"], &masked["type"]), (&json!({"password": "***", "token": "***"}), &json!("Opaque")));
+        assert_eq!(masked.get("stringData"), None, "kubectl would write a mask in stringData as the value");
+        let mut only_text = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"token": "hunter"}});
+        assert!(mask(&mut only_text));
+        assert_eq!(only_text, json!({"apiVersion": "v1", "kind": "Secret", "data": {"token": "***"}}));
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}});
         let mut same = map.clone();
-        mask(&mut same);
+        assert!(!mask(&mut same));
         assert_eq!(same, map);
     }
 

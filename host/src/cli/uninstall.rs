@@ -64,7 +64,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let installed = installed(&client, args).await?;
         let plugins = plugins(&client).await?;
         if !plugins.is_empty() && !args.delete_plugins && args.deletion.dry_run.is_none() {
-            eprintln!(
+            err!(
                 "error: there are Plugins ({}), and nothing was deleted: only a running host removes their finalizers from their parents. \
                  Delete them first (windlass remove NAME), or set --delete-plugins",
                 names(&plugins)
@@ -84,7 +84,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             anyhow::Ok(())
         };
         let Ok(ended) = tokio::time::timeout(args.timeout, work).await else {
-            eprintln!(
+            err!(
                 "error: not everything was gone within {} s. Is the host running (kubectl -n {} get pods)? Run the same \
                  command again to go on",
                 args.timeout.as_secs(),
@@ -127,7 +127,7 @@ impl Installed {
                 await_condition(pods.clone(), &name, is_deleted(&uid)).await.with_context(|| format!("Pod {name}"))?;
             }
         }
-        println!("deleted {}", describe(object));
+        out!("deleted {}", describe(object));
         Ok(())
     }
 }
@@ -168,7 +168,7 @@ async fn installed(client: &Client, args: &Args) -> anyhow::Result<Vec<Installed
         );
     }
     for (what, why) in others {
-        eprintln!("note: {what} is kept, because {why}");
+        err!("note: {what} is kept, because {why}");
     }
     if found.is_empty() {
         bail!("`windlass install` wrote nothing that exists in namespace {}", args.namespace);
@@ -222,7 +222,7 @@ async fn end_plugins(client: &Client, plugins: &[Plugin]) -> anyhow::Result<()> 
                 .map(|now| format!("{name}: {}", why_not_gone(now))))
         };
         follow(&api, &name, missing).await?;
-        println!("deleted Plugin {name}");
+        out!("deleted Plugin {name}");
     }
     let created = self::plugins(client).await?;
     if !created.is_empty() {
@@ -237,13 +237,13 @@ async fn end_plugins(client: &Client, plugins: &[Plugin]) -> anyhow::Result<()> 
 fn preview(args: &Args, plugins: &[Plugin], installed: &[Installed]) {
     for plugin in plugins {
         if args.delete_plugins {
-            println!("would delete Plugin {}", plugin.name_any());
+            out!("would delete Plugin {}", plugin.name_any());
         } else {
-            println!("would stop at Plugin {}: delete it first, or set --delete-plugins", plugin.name_any());
+            out!("would stop at Plugin {}: delete it first, or set --delete-plugins", plugin.name_any());
         }
     }
     for object in installed {
-        println!("would delete {}", describe(&object.target.1));
+        out!("would delete {}", describe(&object.target.1));
     }
 }
 
@@ -251,16 +251,16 @@ fn preview(args: &Args, plugins: &[Plugin], installed: &[Installed]) {
 async fn say_left(client: &Client, args: &Args) -> anyhow::Result<()> {
     let namespace = &args.namespace;
     if !args.delete_crd {
-        eprintln!("note: CustomResourceDefinition {CRD} stays; to delete it: kubectl delete crd {CRD}");
+        err!("note: CustomResourceDefinition {CRD} stays; to delete it: kubectl delete crd {CRD}");
     }
     let labelled = ListParams::default().labels(&format!("{AGGREGATE_LABEL}=true"));
     let roles = Api::<ClusterRole>::all(client.clone()).list_metadata(&labelled).await.map_err(plain)?;
     let roles = roles.items.iter().map(PartialObjectMeta::name_any);
     let roles: Vec<_> = roles.filter(|name| name != "windlass-host").collect();
     if !roles.is_empty() {
-        eprintln!("note: roles of plugins stay ({}); to delete them: windlass remove NAME", roles.join(", "));
+        err!("note: roles of plugins stay ({}); to delete them: windlass remove NAME", roles.join(", "));
     }
-    eprintln!(
+    err!(
         "note: Namespace {namespace} stays, with the Secrets of the hosts, which a later installation uses again, and with what \
          users created in it; to delete it: kubectl delete namespace {namespace}"
     );

@@ -55,7 +55,7 @@ use self::shared::LastReconcile;
 use self::status::Standing;
 use crate::live::Live;
 use crate::queue::{Job, Trigger};
-pub use crd::{narrowings as crd_narrowings, shape_of as status_shape};
+pub use crd::{narrowings as crd_narrowings, sanitized as sanitized_crd, shape_of as status_shape};
 pub use grants::{resolve as resolve_grants, resolve_reads};
 pub use kinds::Kinds;
 pub use resource::config_of;
@@ -135,7 +135,7 @@ impl Plugins {
         let known = self.known.lock();
         let last = known.get(&job.key)?.last.as_ref()?;
         let rest = last.next.checked_duration_since(Instant::now())?;
-        let unprompted = job.trigger == Trigger::Resync && last.generation == object.generation;
+        let unprompted = job.trigger.is_time() && last.generation == object.generation;
         unprompted.then(|| (last.findings.clone(), rest))
     }
 

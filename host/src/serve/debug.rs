@@ -24,6 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass_core::line::json as escaped;
 use windlass_core::masking::{KEY_LENGTH, Masker};
 use windlass_core::recent::Reconciled;
 use windlass_core::recording::{RecordedCall, export, export_all, learn};
@@ -126,7 +127,7 @@ async fn only_local(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// The recent calls of the parents of one name, the newest first.
+/// The recent calls of the parents of one name, the newest first, for readers.
 async fn calls(
     State(shared): State<Shared>,
     Extension(end): Extension<ConnectionEnd>,
@@ -139,7 +140,7 @@ async fn calls(
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let turn = Turn::begin(permit, end);
-    let mut masker = match new_masker() {
+    let mut masker = match with_new_key(Masker::with_markers) {
         Ok(masker) => masker,
         Err(refused) => return refused.into_response(),
     };
@@ -147,7 +148,7 @@ async fn calls(
         let found = shared.recent.after(0, |one| wanted.includes(one));
         let calls = export_all(found.iter().rev().map(|one| &**one), &mut masker).map_err(|error| error.to_string())?;
         let text = serde_json::to_string(&Calls { is_on: shared.recent.is_on(), calls });
-        let body = body_of(text.map_err(|error| error.to_string())?, turn);
+        let body = body_of(escaped(&text.map_err(|error| error.to_string())?).into_owned(), turn);
         Ok(([(header::CONTENT_TYPE, "application/json")], body))
     })
     .await
@@ -207,7 +208,7 @@ async fn follow(
     Extension(end): Extension<ConnectionEnd>,
     Query(wanted): Query<Wanted>,
 ) -> Response {
-    let mut masker = match new_masker() {
+    let mut masker = match with_new_key(Masker::new) {
         Ok(masker) => masker,
         Err(refused) => return refused.into_response(),
     };
@@ -228,11 +229,11 @@ async fn follow(
 }
 
 /// A masker with a key of its own.
-fn new_masker() -> Result<Masker, (StatusCode, &'static str)> {
+fn with_new_key(masker: fn([u8; KEY_LENGTH]) -> Masker) -> Result<Masker, (StatusCode, &'static str)> {
     let mut key = [0; KEY_LENGTH];
     let unavailable = |_| (StatusCode::INTERNAL_SERVER_ERROR, "the system gives no random numbers\n");
     SystemRandom::new().fill(&mut key).map_err(unavailable)?;
-    Ok(Masker::new(key))
+    Ok(masker(key))
 }
 
 /// The lines of a stream.
@@ -271,7 +272,7 @@ impl Lines {
     fn line_of(mut self, one: &Reconciled) -> (String, Option<Self>) {
         let line = export(one, &mut self.masker).map_err(|error| error.to_string());
         match line.and_then(|call| serde_json::to_string(&call).map_err(|error| error.to_string())) {
-            Ok(line) => (line + "\n", Some(self)),
+            Ok(line) => (format!("{}\n", escaped(&line)), Some(self)),
             Err(error) => (format!("{}\n", json!({"error": error})), None),
         }
     }

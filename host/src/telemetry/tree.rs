@@ -14,6 +14,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
+use windlass_core::line::one_line;
 
 /// Collects the spans below each root, and writes them when the root ends.
 pub(super) struct TreeLayer<W>(W);
@@ -126,8 +127,7 @@ where
 }
 
 fn draw(branch: &Branch, head: &str, indent: &str, text: &mut String) {
-    // A guest's text may contain control characters, which must not move the reader's cursor.
-    let _ = writeln!(text, "{head}{}", branch.line.replace(char::is_control, "\u{fffd}"));
+    let _ = writeln!(text, "{head}{}", one_line(&branch.line));
     for (at, below) in branch.below.iter().enumerate() {
         let (corner, more) = if at + 1 == branch.below.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         draw(below, &format!("{indent}{corner}"), &format!("{indent}{more}"), text);

@@ -74,6 +74,35 @@ fn only_the_listed_modules_name_the_kubernetes_client() {
     }
 }
 
+/// The files of the host that write to standard output or standard error themselves, and why each may.
+const WRITERS: [(&str, &str); 6] = [
+    ("cli/dev/terminal.rs", "escapes everything but its own colours"),
+    ("cli/diff/report.rs", "escapes every line, and colours it"),
+    ("cli/output.rs", "escapes everything"),
+    ("cli/recording_file.rs", "writes JSON whose strings are escaped"),
+    ("telemetry/mod.rs", "gives the trees, which escape their lines, their output"),
+    ("telemetry/trace_ids.rs", "escapes every line of the log"),
+];
+
+/// Text of components, registries, recordings and the cluster must not control a terminal.
+#[test]
+fn only_modules_that_escape_what_they_print_write_to_the_terminal() {
+    let src = host().join("src");
+    let writes = |path: &PathBuf| {
+        let code = code(path);
+        ["println!", "print!", "eprintln!", "eprint!", "dbg!", "stdout()", "stderr()", "io::stdout", "io::stderr"]
+            .iter()
+            .any(|word| code.contains(word))
+    };
+    let found: Vec<_> = sources(&src)
+        .into_iter()
+        .filter(writes)
+        .map(|path| path.strip_prefix(&src).expect("below src").to_string_lossy().into_owned())
+        .collect();
+    let listed = WRITERS.map(|(file, _)| file);
+    assert_eq!(found, listed, "print with out!, err! or cli/output.rs");
+}
+
 /// The graph of the modules of one crate, without its tests.
 fn graph_of(folder: &str) -> Graph {
     let src = host().join(folder);

@@ -12,6 +12,7 @@ use crate::conditions;
 use crate::contract::{Event, EventType};
 use crate::ids::Gvk;
 use crate::json::{Map, Value};
+use crate::line::one_line;
 use crate::names::{event_action as action, event_reason, parent_condition};
 use crate::object::Object;
 use crate::observed_status::observed;
@@ -439,11 +440,12 @@ fn is_reason(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Truncates a message to [`NOTE_MAX`] bytes, at a character boundary.
+/// Makes a message one line, and truncates it to [`NOTE_MAX`] bytes, at a character boundary.
 fn cut(message: &str) -> String {
     const MORE: &str = "…";
+    let message = one_line(message);
     if message.len() <= NOTE_MAX {
-        return message.to_owned();
+        return message.into_owned();
     }
     let end = message.floor_char_boundary(NOTE_MAX - MORE.len());
     format!("{}{MORE}", message.get(..end).unwrap_or_default())

@@ -7,6 +7,7 @@ use super::*;
 use crate::contract::{CallFailure, Failure};
 use crate::fixtures::{created, parent_ref, parent_with, pod, snapshot, status_after, validate};
 use crate::ids::{Gvk, ObjectKey, Uid};
+use crate::line::is_unprintable;
 use crate::outcome::{Problem, SuspendedBy, WriteProblem};
 
 fn child(kind: &str, name: &str) -> ChildId {
@@ -301,13 +302,14 @@ fn kinds_get_their_english_plural() {
 proptest! {
     #[test]
     fn r20_events_stay_within_the_limits_of_kubernetes(
-        reason in ".{0,200}", message in ".{0,1200}", names in 0..200_usize
+        reason in ".{0,200}", message in "(?s:.{0,1200})", names in 0..200_usize
     ) {
         let event = Event { event_type: EventType::Normal, reason, message: message.clone() };
         let note = Note::of_plugin(&event);
         prop_assert!(is_reason(&note.reason));
         prop_assert!(note.message.len() <= NOTE_MAX);
-        prop_assert!(message.starts_with(note.message.trim_end_matches('…')));
+        prop_assert!(one_line(&message).starts_with(note.message.trim_end_matches('…')));
+        prop_assert!(!note.message.contains(is_unprintable), "{:?}", note.message);
         let long: Vec<_> = (0..names).map(|at| child(&format!("Kind{at}"), &"n".repeat(253))).collect();
         let changes = Changes { created: long, ..Changes::default() };
         let outcome = Outcome::from(&Problem::Plugin(Failure::Failed(message)));

@@ -32,14 +32,15 @@ impl Finder {
         Some(Self { automaton, texts: by_beginning.into_values().collect() })
     }
 
-    /// Replaces the texts in another text; with `cut`, also the beginning of one of these texts before `…`.
-    pub fn replace_all(&self, text: &str, cut: Option<&BTreeMap<String, String>>) -> String {
+    /// Replaces the texts in another text; with `cut`, also the beginning of one of these texts before `…`. `part` is the part of a
+    /// replacement that stands for a beginning of this length.
+    pub fn replace_all(&self, text: &str, cut: Option<&BTreeMap<String, String>>, part: Part) -> String {
         let mut masked = String::with_capacity(text.len());
         let mut rest = text;
         loop {
             let found = self.automaton.find(rest);
             let next = found.map_or(rest.len()..rest.len(), |found| found.range());
-            if let Some((cut, replacement)) = cut.and_then(|texts| first_cut(texts, rest, &next)) {
+            if let Some((cut, replacement)) = cut.and_then(|texts| first_cut(texts, rest, &next, part)) {
                 masked.push_str(rest.get(..cut.start).unwrap_or_default());
                 masked.push_str(replacement);
                 rest = rest.get(cut.end..).unwrap_or_default();
@@ -53,7 +54,7 @@ impl Finder {
             match matching.max_by_key(|(length, ..)| *length) {
                 Some((length, text, replacement)) => {
                     let is_whole = length == text.len();
-                    masked.push_str(first(replacement, if is_whole { replacement.len() } else { length }));
+                    masked.push_str(part(replacement, if is_whole { replacement.len() } else { length }));
                     rest = after.get(length..).unwrap_or_default();
                 }
                 None => return "?".repeat(text.len()),
@@ -70,6 +71,7 @@ fn first_cut<'a>(
     texts: &'a BTreeMap<String, String>,
     text: &str,
     next: &Range<usize>,
+    part_of: Part,
 ) -> Option<(Range<usize>, &'a str)> {
     let mut ends = text.match_indices(CUT).map(|(end, _)| end).take_while(|end| *end < next.start + PATTERN_MAX);
     ends.find_map(|end| {
@@ -83,7 +85,7 @@ fn first_cut<'a>(
         starts.find_map(|start| {
             let part = text.get(start..end)?;
             let (whole, masked) = texts.range::<str, _>((Bound::Included(part), Bound::Unbounded)).next()?;
-            whole.starts_with(part).then(|| (start..end, first(masked, part.len())))
+            whole.starts_with(part).then(|| (start..end, part_of(masked, part.len())))
         })
     })
 }
@@ -93,8 +95,16 @@ pub(super) fn beginning(text: &str) -> &str {
     first(text, text.floor_char_boundary(PATTERN_MAX))
 }
 
+/// The part of a replacement that stands for a beginning of this length.
+pub(super) type Part = for<'a> fn(&'a str, usize) -> &'a str;
+
+/// The whole text.
+pub(super) fn whole(text: &str, _: usize) -> &str {
+    text
+}
+
 /// The first bytes of a text; the whole text if it has fewer, or other characters.
-fn first(text: &str, length: usize) -> &str {
+pub(super) fn first(text: &str, length: usize) -> &str {
     text.get(..length).unwrap_or(text)
 }
 

@@ -3,20 +3,25 @@
 //! A [`Masker`] first [learns](Masker::learn) the values of the Secrets in all documents of a call, and then masks each
 //! document. The values of a Secret's `data` and `stringData` are always replaced. Elsewhere, each occurrence of a value of at
 //! least [`VALUE_MIN`] bytes is replaced, with or without the white space around it: plain, in base64, or escaped as in JSON or in
-//! a message of the host. Equal values get equal placeholders of the same length and alphabet, so a plugin that compares, decodes
-//! or validates a value does the same with its placeholder.
+//! a message of the host. Equal values get equal replacements.
+//!
+//! In a recording, a replacement is a placeholder of the same length and alphabet, so a plugin that compares, decodes or validates a
+//! value does the same with its placeholder. For readers, it is a [marker](Masker::with_markers): a value may be an ordinary word that
+//! is a part of names, and a placeholder within a name would look like another name.
 
 mod finder;
 mod placeholder;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use base64::Engine as _;
 use base64::alphabet::{STANDARD as ALPHABET, URL_SAFE as URL_ALPHABET};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use self::finder::{Finder, beginning};
+use self::finder::{Finder, beginning, first, whole};
+use self::placeholder::marker;
 use crate::digest::Digest;
 use crate::json::{self, Map, Value};
 use crate::line::one_line;
@@ -84,6 +89,8 @@ pub struct TooManyValues;
 /// Replaces the values of the Secrets that it has seen.
 pub struct Masker {
     key: Key,
+    /// Whether replacements are markers for readers.
+    marks: bool,
     /// Words that are public, for example the kinds and names of the objects.
     public: BTreeSet<String>,
     /// Texts to replace, each with its replacement of the same length.
@@ -105,6 +112,7 @@ impl Masker {
         let public = FIELDS.map(str::to_owned).into();
         Self {
             key: Key::new(key),
+            marks: false,
             public,
             texts: BTreeMap::new(),
             size: 0,
@@ -113,6 +121,11 @@ impl Masker {
             #[cfg(test)]
             builds: 0,
         }
+    }
+
+    /// A masker whose replacements are for readers, as in `‹secret 3fa9›`; a plugin that is called with them may fail.
+    pub fn with_markers(key: [u8; KEY_LENGTH]) -> Self {
+        Self { marks: true, ..Self::new(key) }
     }
 
     /// A seed of random numbers for the call of this hash. It reveals neither the key nor the seed of the original call.
@@ -162,26 +175,35 @@ impl Masker {
 
     /// Adds the forms in which a value may occur in a text.
     fn add(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
+        if self.marks {
+            return self.add_marked(value);
+        }
         let masked = self.key.placeholder(value);
         let (Ok(text), Ok(masked)) = (str::from_utf8(value), str::from_utf8(&masked)) else {
             return self.add_encoded(value, &masked);
         };
-        let forms: [fn(&str) -> String; 5] =
-            [str::to_owned, escaped, escaped_as_in_go, escaped_as_in_python, |text| one_line(text).into_owned()];
-        // A value is often used without the newline at its end, or without all white space around it.
-        let (start, end) = (text.len() - text.trim_start().len(), text.trim_end().len());
-        for range in [0..text.len(), 0..end, start..end] {
+        for range in ranges(text) {
             let (Some(text), Some(masked)) = (text.get(range.clone()), masked.get(range)) else { continue };
             self.add_encoded(text.as_bytes(), masked.as_bytes())?;
-            forms.iter().try_for_each(|form| self.add_text(form(text), form(masked)))?;
+            FORMS.iter().try_for_each(|form| self.add_text(form(text), form(masked)))?;
         }
-        let trimmed = text.trim_end();
-        if trimmed.contains('\n') {
-            for line in trimmed.lines().map(str::trim).filter(|line| line.len() >= LINE_MIN) {
-                self.add_text(line.to_owned(), self.placeholder(line))?;
+        lines(text).try_for_each(|line| self.add_text(line.to_owned(), self.placeholder(line)))
+    }
+
+    /// As [`add`](Self::add), with the same marker for all forms of a value.
+    fn add_marked(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
+        let marker = marker(&self.key, value);
+        let Ok(text) = str::from_utf8(value) else {
+            return [BASE64.encode(value), BASE64_URL.encode(value)]
+                .into_iter()
+                .try_for_each(|text| self.add_text(text, marker.clone()));
+        };
+        for text in ranges(text).into_iter().filter_map(|range| text.get(range)) {
+            for form in [BASE64.encode(text), BASE64_URL.encode(text)].into_iter().chain(FORMS.map(|form| form(text))) {
+                self.add_text(form, marker.clone())?;
             }
         }
-        Ok(())
+        lines(text).try_for_each(|line| self.add_text(line.to_owned(), marker.clone()))
     }
 
     fn add_encoded(&mut self, value: &[u8], masked: &[u8]) -> Result<(), TooManyValues> {
@@ -238,6 +260,7 @@ impl Masker {
         for (name, value) in data {
             let value = match value {
                 Value::String(text) => match is_encoded.then(|| decoded(&text)).flatten() {
+                    Some(bytes) if self.marks => Value::from(marker(&self.key, &bytes)),
                     Some(bytes) => Value::from(padded(BASE64.encode(self.key.placeholder(&bytes)))),
                     None => Value::from(self.placeholder(&text)),
                 },
@@ -248,8 +271,11 @@ impl Masker {
         masked
     }
 
-    /// The placeholder of a text.
+    /// The replacement of a text.
     fn placeholder(&self, text: &str) -> String {
+        if self.marks {
+            return marker(&self.key, text.as_bytes());
+        }
         String::from_utf8_lossy(&self.key.placeholder(text.as_bytes())).into_owned()
     }
 
@@ -276,8 +302,25 @@ impl Masker {
         }
         // An automaton that cannot be built (of more than four billion states) must not let a value pass.
         let Some(finder) = &self.finder else { return "?".repeat(text.len()) };
-        finder.replace_all(text, may_be_cut.then_some(&self.texts))
+        finder.replace_all(text, may_be_cut.then_some(&self.texts), if self.marks { whole } else { first })
     }
+}
+
+/// The forms in which a value may occur in a text, apart from base64.
+const FORMS: [fn(&str) -> String; 5] =
+    [str::to_owned, escaped, escaped_as_in_go, escaped_as_in_python, |text| one_line(text).into_owned()];
+
+/// The parts of a value that are often used alone: without the newline at its end, or without all white space around it.
+fn ranges(text: &str) -> [Range<usize>; 3] {
+    let (start, end) = (text.len() - text.trim_start().len(), text.trim_end().len());
+    [0..text.len(), 0..end, start..end]
+}
+
+/// The lines of a value that are replaced on their own.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let trimmed = text.trim_end();
+    let several = trimmed.contains('\n').then(|| trimmed.lines().map(str::trim));
+    several.into_iter().flatten().filter(|line| line.len() >= LINE_MIN)
 }
 
 /// Whether an object is a Secret.

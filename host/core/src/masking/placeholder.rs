@@ -45,6 +45,13 @@ impl Key {
     }
 }
 
+/// The marker of a value, for readers: no name has its characters. Markers of equal values are equal, and those of two values differ
+/// nearly always.
+pub(super) fn marker(key: &Key, value: &[u8]) -> String {
+    let [a, b, c, ..] = key.derive(b"m", value);
+    format!("‹secret {a:02x}{b:02x}{c:02x}›")
+}
+
 fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     // RFC 2104 allows keys of any length, so this cannot fail.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; 32] };

@@ -52,6 +52,32 @@ fn value_is_replaced_in_its_secret_and_wherever_it_occurs() {
 }
 
 #[test]
+fn reader_sees_a_marker_that_is_no_part_of_a_name() {
+    let given = secret(&[b"rabbitmq".to_vec(), b"hunter2-Password\nanother line of it".to_vec(), b"abc".to_vec()]);
+    let mut masker = Masker::with_markers([7; KEY_LENGTH]);
+    masker.learn(&value(&given)).expect("few values");
+    let message = masker.mask_message("Role windlass-plugin-rabbitmq-cluster is missing");
+    let (before, after) = message.split_once("‹secret ").expect("a marker");
+    assert_eq!(before, "Role windlass-plugin-");
+    let (tag, after) = after.split_once('›').expect("the end of the marker");
+    assert_eq!((tag.len(), after), (6, "-cluster is missing"));
+    let shown = masked(
+        &mut masker,
+        &json!({"a": "rabbitmq", "b": encoded(b"rabbitmq"), "c": "another line of it", "secret": given}),
+    );
+    assert_eq!(
+        (&shown["a"], &shown["b"]),
+        (&json!(format!("‹secret {tag}›")), &json!(format!("‹secret {tag}›="))),
+        "equal values stay equal"
+    );
+    assert_eq!(shown["secret"]["data"]["k0"], shown["a"]);
+    assert!(shown["c"].as_str().is_some_and(|text| text.starts_with("‹secret ") && text != shown["a"]), "{shown}");
+    let cut = masker.mask_message("login as hunter2-Pass\u{2026} (trap)");
+    assert!(cut.starts_with("login as ‹secret ") && cut.ends_with("›\u{2026} (trap)"), "{cut}");
+    assert!(!shown.to_string().contains(&encoded(b"abc")), "a short value is replaced in its Secret");
+}
+
+#[test]
 fn placeholder_has_the_alphabet_of_its_value() {
     let key = Key::new([1; KEY_LENGTH]);
     let text = String::from_utf8(key.placeholder("aZ9-\u{e4}\u{6f22}".as_bytes())).expect("text");

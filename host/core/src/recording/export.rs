@@ -51,6 +51,7 @@ pub fn learn(reconciled: &Reconciled, masker: &mut Masker) -> Result<(), TooMany
 /// # Errors
 /// If there are too many values.
 pub fn export(reconciled: &Reconciled, masker: &mut Masker) -> Result<RecordedCall, TooManyValues> {
+    masker.allow(reconciled.parent.plugin.as_str());
     let parent = id(&ChildId { kind: reconciled.parent.kind.clone(), key: reconciled.parent.key.clone() });
     // First, because messages may quote values of the call's Secrets.
     let call = reconciled.call.as_ref().map(|call| exchange(call, masker)).transpose()?;

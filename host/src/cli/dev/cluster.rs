@@ -3,10 +3,9 @@
 use std::fmt::Debug;
 use std::net::IpAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -22,6 +21,7 @@ use super::terminal::{Terminal, Tone};
 use super::{FIELD_MANAGER, READY_TIMEOUT};
 use crate::cli::check;
 use crate::cli::connect::{Destination, plain};
+use crate::cli::host_lease::holder_of;
 use crate::cli::install::{CRD, Installation, check_accounts, check_name};
 use crate::cluster::lease::{Instance, NAME as LEASE, NotHolder};
 
@@ -78,7 +78,9 @@ pub async fn check_free(client: &Client, namespace: &str, cache_dir: &Path) -> a
     if let Some(other) = installation.elsewhere("") {
         bail!(
             "Windlass is installed in namespace {other} of this cluster, and its host would run the plugin as well; nothing was \
-             written. Use another cluster, or build the component and deliver it to that host with `windlass push`"
+             written (its ClusterRoleBinding windlass exists). Use another cluster; or build the component and deliver it to that host \
+             with `windlass push`; or uninstall Windlass in the way it was installed, for example with `windlass uninstall --namespace \
+             {other}`"
         );
     }
     let leases = Api::<Lease>::all(client.clone());
@@ -110,15 +112,6 @@ pub async fn check_free(client: &Client, namespace: &str, cache_dir: &Path) -> a
     Ok(())
 }
 
-/// The holder of a Lease at this time, and the time until the Lease expires; none if it is free.
-fn holder_of(lease: &Lease, now: Timestamp) -> Option<(&str, Duration)> {
-    let spec = lease.spec.as_ref()?;
-    let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
-    let duration = SignedDuration::from_secs(spec.lease_duration_seconds.unwrap_or_default().into());
-    let left = duration.saturating_sub(now.duration_since(spec.renew_time.as_ref()?.0));
-    Some((holder, Duration::try_from(left).ok().filter(|left| !left.is_zero())?))
-}
-
 /// Whether `windlass dev` created an object.
 pub fn is_of_dev(meta: &ObjectMeta) -> bool {
     meta.labels.iter().flatten().any(|(name, value)| name == MADE_BY && value == FIELD_MANAGER)
@@ -139,7 +132,7 @@ where
         if found.metadata.deletion_timestamp.is_none() {
             return Ok(Some(found.metadata));
         }
-        eprintln!("waiting: {what} is being deleted");
+        err!("waiting: {what} is being deleted");
         wait_until_gone(api, name, &found.metadata.uid.unwrap_or_default(), what).await?;
     }
 }
@@ -237,19 +230,5 @@ mod tests {
             assert!(refused.contains("nothing was written") && refused.contains("--context "), "{refused}");
             assert!(check_chosen(&remote, true).is_ok());
         }
-    }
-
-    #[test]
-    fn lease_is_held_until_it_expires_or_is_released() {
-        let lease = |holder: &str| -> Lease {
-            let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"});
-            serde_json::from_value(json!({"metadata": {"name": "windlass"}, "spec": spec})).expect("a Lease")
-        };
-        let at = |time: &str| time.parse::<Timestamp>().expect("a time");
-        let (held, released) = (lease("node-1"), lease(""));
-        assert_eq!(holder_of(&held, at("2026-01-01T00:00:14Z")), Some(("node-1", Duration::from_secs(1))));
-        assert_eq!(holder_of(&held, at("2026-01-01T00:00:15Z")), None);
-        assert_eq!(holder_of(&held, at("2026-01-01T00:00:16Z")), None);
-        assert_eq!(holder_of(&released, at("2026-01-01T00:00:01Z")), None);
     }
 }

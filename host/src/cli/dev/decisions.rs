@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::reason::ParentReason;
 
 use super::terminal::Tone;
-use crate::telemetry::{Cause, Decision, Failure, Happening, LogLine, Write};
+use crate::telemetry::{Cause, Decision, Failure, Happening, LogLine, Write, one_line};
 
 /// The text about something that happened; none if a plugin's author need not know it.
 pub fn text_of(happening: &Happening) -> Option<(Tone, String)> {
@@ -73,7 +73,12 @@ fn causes_of(decision: &Decision, at: &str) -> String {
         causes.insert(0, "new component".to_owned());
     }
     if causes.is_empty() {
-        causes.push(if decision.trigger == "resync" { "resync" } else { "again" }.to_owned());
+        let cause = match &*decision.trigger {
+            "resync" => "resync",
+            "retry" => "again after a failure",
+            _ => "again",
+        };
+        causes.push(cause.to_owned());
     }
     causes.join(", ")
 }
@@ -107,7 +112,7 @@ fn text_of_write(Write { verb, object, code }: &Write, namespace: &str) -> Strin
 fn text_of_failure(Failure { reason, message }: &Failure) -> String {
     let advice = reason.parse::<ParentReason>().map_or("the host tries again", advice);
     let reason = if reason.is_empty() { "the status was not written" } else { reason };
-    format!("failed ({reason}): {message}; {advice}")
+    format!("failed ({reason}): {}; {advice}", one_line(message))
 }
 
 /// What the author of a plugin can do about a failed reconcile.
@@ -173,7 +178,7 @@ fn text_of_line(line: &LogLine) -> Option<(Tone, String)> {
             for (name, value) in &line.fields {
                 let _ = write!(text, " {name}={value}");
             }
-            Some((Tone::Bad, text))
+            Some((Tone::Bad, one_line(&text).into_owned()))
         }
     }
 }
@@ -240,6 +245,8 @@ mod tests {
             of("sweep", Vec::new()).contains(": new component → plugin called 2 times in 0.0 ms → nothing to change")
         );
         assert!(of("resync", Vec::new()).contains(": resync → "));
+        assert!(of("retry", Vec::new()).contains(": again after a failure → "));
+        assert!(of("pause", Vec::new()).contains(": again → "));
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     terminal.flush();
     let Err(error) = result else { return Ok(ExitCode::SUCCESS) };
     let Some(conflict) = error.downcast_ref::<NotHolder>() else { return Err(error) };
-    eprintln!("error: {}", text_of(conflict));
+    err!("error: {}", text_of(conflict));
     Ok(ExitCode::from(NOT_HOLDER))
 }
 

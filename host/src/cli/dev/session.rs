@@ -228,7 +228,7 @@ impl<'a> Session<'a> {
     async fn follow(&mut self, sources: &mut Sources) -> anyhow::Result<Option<Changes>> {
         let Some(Delivered { built, at }) = &self.delivered else { return Ok(None) };
         let (name, digest) = (&built.name, built.component.digest().to_string());
-        let push = Push { name, digest: &digest, at };
+        let push = Push { name, digest: &digest, at, namespace: &self.args.namespace };
         let progress = tokio::select! {
             progress = wait(&self.clients.user, push, READY_TIMEOUT) => progress?,
             changes = sources.changed() => return changes.map(Some),
@@ -240,6 +240,10 @@ impl<'a> Session<'a> {
                 bail!("Plugin {name} is not Ready with this component: {message}")
             }
             Progress::Gone => bail!("Plugin {name} was deleted; save a source file to create it again"),
+            Progress::Unseen => {
+                let why = push.unseen(&self.clients.user).await;
+                bail!("Plugin {name} is not Ready after {} s: {why}", READY_TIMEOUT.as_secs())
+            }
             Progress::Waiting(missing) => {
                 bail!("Plugin {name} is not Ready after {} s: {}", READY_TIMEOUT.as_secs(), missing.join("; "))
             }

@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal as _, Write};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
+use windlass_core::line::printable;
+
 use crate::cli::run::LINGER;
 
 /// How a line is shown on a terminal.
@@ -70,7 +72,7 @@ impl Terminal {
     /// Prints a text with the time; further lines of the text are indented. Returns at once.
     pub fn print(&self, tone: Tone, text: &str) {
         let time = jiff::Timestamp::now().strftime("%H:%M:%SZ").to_string();
-        let text = text.trim_end().replace('\n', "\n          ");
+        let text = printable(text.trim_end()).replace('\n', "\n          ");
         let line = match tone {
             Tone::Good | Tone::Bad if self.is_coloured => format!("{time} {}{text}\x1b[0m\n", tone.code()),
             Tone::Good | Tone::Bad | Tone::Plain => format!("{time} {text}\n"),

@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use anstream::AutoStream;
 use windlass_core::guard::DeletionGuard;
+use windlass_core::line::one_line;
 
 use super::super::output::failed;
 use super::Args;
@@ -65,7 +66,7 @@ impl Report {
 
     /// Prints a note.
     pub fn note(note: &str) {
-        eprintln!("note: {note}");
+        err!("note: {note}");
     }
 
     /// Prints a preview.
@@ -82,13 +83,13 @@ impl Report {
             Self::note(&format!("{parent}: {note}"));
         }
         for error in errors {
-            eprintln!("error: {parent}: {error}");
+            err!("error: {parent}: {error}");
         }
         for pair in objects {
             let is_blocked = forecast.blocked.is_some() && self.is_deletion(&pair);
             self.totals.blocked += usize::from(is_blocked);
             let title = title(&parent, &pair, is_blocked);
-            if let Some(texts) = Texts::of(pair, self.shows_secrets, self.shows_status)? {
+            if let Some(texts) = Texts::of(pair, self.shows_secrets, self.shows_status) {
                 self.totals.differing += 1;
                 self.show(&title, &texts)?;
             }
@@ -109,7 +110,7 @@ impl Report {
             return external.add(texts);
         }
         let mut out = AutoStream::new(std::io::stdout(), self.color);
-        write!(out, "# {title}\n{}", texts.unified()).map_err(failed)
+        write!(out, "# {}\n{}", one_line(title), texts.unified()).map_err(failed)
     }
 
     /// Runs the external program, if there is one, and prints the summary.
@@ -130,7 +131,7 @@ impl Report {
                 totals.deletions, totals.children
             ));
         }
-        eprintln!("{}", totals.summary());
+        err!("{}", totals.summary());
         // The external program may ignore differences, for example of white space.
         let differences = if is_external && has_found != Some(true) { 0 } else { totals.differing };
         Ok(End { differences, errors: totals.errors })

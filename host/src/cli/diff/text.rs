@@ -3,9 +3,11 @@
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 use similar::TextDiff;
+use windlass_core::line::printable;
 use windlass_core::names::ANNOTATION_APPLIED;
 
 use super::super::secrets::mask_pair;
+use super::super::yaml;
 use super::preview::{Pair, Verb};
 
 /// Fields of the metadata that the API server changes by itself.
@@ -30,10 +32,7 @@ pub struct Texts {
 
 impl Texts {
     /// The texts of a pair, without noise, and with masked Secrets unless `shows_secrets`. None if they are equal.
-    ///
-    /// # Errors
-    /// If an object cannot be written as YAML.
-    pub fn of(pair: Pair, shows_secrets: bool, shows_status: bool) -> anyhow::Result<Option<Self>> {
+    pub fn of(pair: Pair, shows_secrets: bool, shows_status: bool) -> Option<Self> {
         let Pair { verb, id, mut before, mut after } = pair;
         let keeps_status = verb == Verb::Parent && shows_status;
         if let Some(before) = &mut before {
@@ -44,17 +43,17 @@ impl Texts {
             quieten(after, false, keeps_status);
         }
         if before == after {
-            return Ok(None);
+            return None;
         }
         if !shows_secrets {
             mask_pair(before.as_mut(), after.as_mut());
         }
-        let yaml = |object: Option<Value>| object.map(|object| yaml(&object)).transpose();
+        let yaml = |object: Option<Value>| object.as_ref().map(yaml::document);
         let parts =
             [&*id.kind.group, &*id.kind.version, &*id.kind.kind, id.key.namespace.as_deref().unwrap_or_default()];
         let parts = parts.into_iter().chain([&*id.key.name]).filter(|part| !part.is_empty());
         let name = parts.collect::<Vec<_>>().join(".");
-        Ok(Some(Self { name, before: yaml(before)?, after: yaml(after)? }))
+        Some(Self { name, before: yaml(before), after: yaml(after) })
     }
 
     /// The unified diff, with colours.
@@ -69,7 +68,7 @@ impl Texts {
         let unified = diff.unified_diff().context_radius(CONTEXT).header(&old, &new).to_string();
         let styled = unified.lines().enumerate().map(|(at, line)| {
             let style = style_of(line, at < 2);
-            format!("{style}{line}{style:#}\n")
+            format!("{style}{}{style:#}\n", printable(line))
         });
         styled.collect()
     }
@@ -110,17 +109,6 @@ fn quieten(object: &mut Value, keeps_uid: bool, keeps_status: bool) {
     }
 }
 
-/// The YAML of an object, without characters that would control a terminal.
-fn yaml(object: &Value) -> anyhow::Result<String> {
-    let text = serde_saphyr::to_string(object)?;
-    let is_harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
-    if text.chars().all(is_harmless) {
-        return Ok(format!("{}\n", text.trim_end()));
-    }
-    let escaped = |c: char| if is_harmless(c) { c.to_string() } else { c.escape_default().to_string() };
-    Ok(format!("{}\n", text.trim_end().chars().map(escaped).collect::<String>()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -152,7 +140,7 @@ mod tests {
 
     /// The diff without colours.
     fn shown(pair: Pair) -> Option<String> {
-        let texts = Texts::of(pair, false, false).expect("YAML")?;
+        let texts = Texts::of(pair, false, false)?;
         Some(anstream::adapter::strip_str(&texts.unified()).to_string())
     }
 
@@ -199,7 +187,7 @@ mod tests {
     fn status_is_shown_only_for_the_parent_and_on_request() {
         let of = |verb, shows_status| {
             let pair = pair(verb, Some(object("1", "a")), Some(object("2", "a")));
-            Texts::of(pair, false, shows_status).expect("YAML").is_some()
+            Texts::of(pair, false, shows_status).is_some()
         };
         assert!(of(Verb::Parent, true) && !of(Verb::Parent, false) && !of(Verb::Update, true));
     }
@@ -211,14 +199,14 @@ mod tests {
         assert!(shown.contains("*** (before)") && shown.contains("*** (after)"), "{shown}");
         assert!(!shown.contains("b2xk") && !shown.contains("bmV3"), "{shown}");
         let open = Texts::of(pair(Verb::Update, Some(secret("b2xk")), Some(secret("bmV3"))), true, false);
-        let open = open.expect("YAML").map(|texts| texts.unified()).unwrap_or_default();
+        let open = open.map(|texts| texts.unified()).unwrap_or_default();
         assert!(open.contains("b2xk") && open.contains("bmV3"), "{open}");
     }
 
     #[test]
     fn values_cannot_control_the_terminal() {
-        let odd = object("1", "a\u{1b}[2Jb\u{9b}c");
+        let odd = object("1", "a\u{1b}[2Jb\u{9b}c\u{202e}d");
         let shown = shown(pair(Verb::Create, None, Some(odd))).unwrap_or_default();
-        assert!(!shown.contains(['\u{1b}', '\u{9b}']), "{shown:?}");
+        assert!(shown.ends_with("+  image: \"a\\e[2Jb\\x9Bc\\u202ed\"\n"), "{shown:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! `windlass explain`: tells what the host did with a parent, and why: the last calls, what changed between them, what the plugin
 //! returned, and what was written or not.
 
+mod resource;
 mod text;
 
 use std::process::ExitCode;
@@ -30,7 +31,7 @@ const UNKNOWN: u8 = 1;
 The newest reconcile comes first. The host keeps five of each parent in memory, those that changed something longer than those \
 that did not, as far as `windlass run --recent-calls-memory` allows. A reconcile that had no new inputs makes no call, and is not \
 kept. Inputs are compared with those of the call below it. Values of \
-Secrets are replaced by placeholders: two placeholders differ if the values differ.
+Secrets are replaced by markers, as in ‹secret 3fa91c›: two markers differ if the values differ.
 
 Exit codes:
   0  the reconciles were printed
@@ -38,7 +39,7 @@ Exit codes:
   2  wrong usage
   3  the command failed; the message says why")]
 pub struct Args {
-    /// Kind of the parent, as kubectl accepts it: kind or plural, with or without the API group
+    /// Kind of the parent, as kubectl accepts it: kind, singular, plural or short name, with or without the API group
     #[arg(value_name = "KIND")]
     kind: String,
     /// Name of the parent
@@ -89,18 +90,14 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let (namespace, name) = namespace_and_name(&args.name, args.namespace.as_deref())?;
     let parent =
         format!("{} {}{name}", args.kind, namespace.map_or_else(String::new, |namespace| format!("{namespace}/")));
-    let query = [("kind", Some(args.kind.as_str())), ("namespace", namespace), ("name", Some(name))];
-    let path = path_of("/calls", &query);
-    let responses = super::block_on(args.host.get(&args.cluster, &path))?;
-    let (mut calls, mut is_on) = (Vec::new(), false);
-    for response in responses {
-        let found: Calls =
-            serde_json::from_slice(&response).context("the host sent no calls: is it of another version?")?;
-        calls.extend(found.calls);
-        is_on |= found.is_on;
+    let (mut calls, is_on) = super::block_on(ask(args, &args.kind, (namespace, name)))?;
+    if calls.is_empty()
+        && let Some(kind) = super::block_on(resource::find(&args.cluster, &args.kind))?
+    {
+        (calls, _) = super::block_on(ask(args, &kind, (namespace, name)))?;
     }
     if calls.is_empty() {
-        eprintln!("error: {}", unknown(&parent, is_on, args, (namespace, name)));
+        err!("error: {}", unknown(&parent, is_on, args, (namespace, name)));
         return Ok(ExitCode::from(UNKNOWN));
     }
     check_one(&calls, &parent)?;
@@ -112,6 +109,23 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         Output::Json => print(&json!(explained), Format::Json)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The calls of all hosts for the parents of a name, and whether any host keeps calls.
+async fn ask(
+    args: &Args,
+    kind: &str,
+    (namespace, name): (Option<&str>, &str),
+) -> anyhow::Result<(Vec<RecordedCall>, bool)> {
+    let path = path_of("/calls", &[("kind", Some(kind)), ("namespace", namespace), ("name", Some(name))]);
+    let (mut calls, mut is_on) = (Vec::new(), false);
+    for response in args.host.get(&args.cluster, &path).await? {
+        let found: Calls =
+            serde_json::from_slice(&response).context("the host sent no calls: is it of another version?")?;
+        calls.extend(found.calls);
+        is_on |= found.is_on;
+    }
+    Ok((calls, is_on))
 }
 
 /// The namespace and the name of the parent.

@@ -19,7 +19,7 @@ const LABEL: usize = 11;
 pub(super) fn text(explained: &[Explained]) -> String {
     let mut text = String::new();
     if let Some(Explained { reconcile, .. }) = explained.first() {
-        let _ = writeln!(text, "{} {}", reconcile.parent.api_version, reconcile.parent);
+        let _ = writeln!(text, "{}", one_line(&format!("{} {}", reconcile.parent.api_version, reconcile.parent)));
     }
     for one in explained {
         text.push('\n');
@@ -31,7 +31,7 @@ pub(super) fn text(explained: &[Explained]) -> String {
 fn of_one(Explained { changes, reconcile }: &Explained) -> String {
     let RecordedCall { at, plugin, duration_us, repeated, trigger, trace_id, decision, .. } = reconcile;
     // Several plugins may have an object of a built-in kind as a parent.
-    let mut lines = vec![format!("{at:.0}  Plugin {plugin}  {}", headline(decision))];
+    let mut lines = vec![one_line(&format!("{at:.0}  Plugin {plugin}  {}", headline(decision))).into_owned()];
     let mut add = |label: &str, text: &str| {
         let label = if label.is_empty() { String::new() } else { format!("{label}:") };
         lines.push(format!("  {label:LABEL$} {}", one_line(text)));
@@ -72,7 +72,7 @@ fn of_one(Explained { changes, reconcile }: &Explained) -> String {
 
 fn headline(decision: &RecordedDecision) -> String {
     match (decision.progress.as_deref(), decision.outcome.as_str()) {
-        (Some("applied"), outcome) => format!("{outcome}: {}", one_line(&decision.message)),
+        (Some("applied"), outcome) => format!("{outcome}: {}", decision.message),
         (Some(progress), outcome) => format!("{outcome} ({progress})"),
         (None, "CalledAgain") => "the plugin required other objects, and was called again with them".to_owned(),
         (None, "unchanged") => "nothing to do: the response is that of the call before".to_owned(),
@@ -88,6 +88,8 @@ fn headline(decision: &RecordedDecision) -> String {
 fn reason_of(trigger: &str) -> &str {
     match trigger {
         "resync" => "the resync interval, or the time that the plugin asked for, has passed",
+        "pause" => "a time that the host waited for has passed",
+        "retry" => "the backoff after the failure before has passed",
         "sweep" => "all parents of the plugin were reconciled, for example with a new component",
         "event" => "one of its objects changed, or a time that the host waited for has passed",
         "changed" => "the parent is new, or its spec changed",
@@ -272,6 +274,25 @@ mod tests {
               problem:    The plugin's call failed: trap: boom
         "#]]
         .assert_eq(&text(&[newest, oldest]));
+    }
+
+    #[test]
+    fn host_adds_no_line_by_any_text() {
+        let odd = "a\nb\u{1b}[2J\u{202e}\u{2028}";
+        let mut one = reconcile(
+            &json!({"failed": odd}),
+            &json!({"outcome": odd, "message": odd, "progress": odd, "next": odd,
+            "status": odd, "failed": [{"object": {"apiVersion": "v1", "kind": odd, "name": odd}, "message": odd}]}),
+        );
+        one.plugin = odd.to_owned();
+        one.parent.name = odd.to_owned();
+        one.trigger = odd.to_owned();
+        one.trace_id = Some(odd.to_owned());
+        let shown = text(&[Explained { changes: None, reconcile: one }]);
+        assert!(!shown.contains(['\u{1b}', '\u{202e}', '\u{2028}']), "{shown:?}");
+        let is_known =
+            |line: &&str| line.is_empty() || ["my-", "2026", "  "].iter().any(|begin| line.starts_with(begin));
+        assert!(shown.lines().all(|line| is_known(&line)), "{shown}");
     }
 
     #[test]

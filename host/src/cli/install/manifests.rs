@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use windlass_api::Plugin;
 use windlass_core::declared_parent::text;
 
+use super::super::yaml;
 use crate::plugins::{admission_policies, rbac};
 
 /// Name of the Deployment, and of its container.
@@ -55,7 +56,7 @@ pub fn objects(namespace: &str, image: &str, replicas: u16) -> anyhow::Result<Ve
 }
 
 fn parse(manifest: &str) -> anyhow::Result<Value> {
-    serde_saphyr::from_str(manifest).context("a manifest in this command is not valid YAML; please report this")
+    yaml::only(manifest).context("a manifest in this command is not valid YAML; please report this")
 }
 
 /// Sets a field that the manifest has.

@@ -173,7 +173,7 @@ async fn validate(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Re
         }
     }
     if !has_namespace && args.write.dry_run.is_some() {
-        eprintln!("note: Namespace {} does not exist, so objects in it were not validated", args.namespace);
+        err!("note: Namespace {} does not exist, so objects in it were not validated", args.namespace);
     }
     Ok(())
 }
@@ -183,7 +183,7 @@ async fn write(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Resul
     for object in objects {
         let target = target(client, object).await?;
         apply(&target, params(args, false)).await.map_err(with_hint)?;
-        println!("applied {}", describe(&target.1));
+        out!("applied {}", describe(&target.1));
         if text(object, "/kind") == "CustomResourceDefinition" {
             let api = Api::<CustomResourceDefinition>::all(client.clone());
             let established = await_condition(api, CRD, is_crd_established());
@@ -207,7 +207,7 @@ async fn delete_budget(client: &Client, args: &Args) -> anyhow::Result<()> {
     let Some(found) = found.filter(|found| reason_to_keep(&found.metadata, false).is_none()) else { return Ok(()) };
     let deletion = delete(&api, DEPLOYMENT, found.uid(), DeleteParams::default()).await;
     if deletion.with_context(|| format!("{what} was not deleted"))? == Deletion::Accepted {
-        println!("deleted {what}");
+        out!("deleted {what}");
     }
     Ok(())
 }
@@ -236,14 +236,14 @@ async fn wait(client: &Client, args: &Args, image: &str) -> anyhow::Result<ExitC
                 Err(error) => format!("the Deployment could not be watched: {:#}", anyhow::Error::from(error)),
             };
             if missing != last {
-                eprintln!("waiting: {missing}");
+                err!("waiting: {missing}");
                 last = missing;
             }
         }
         bail!("the watch of Deployment {namespace}/{DEPLOYMENT} ended")
     };
     let Ok(ended) = tokio::time::timeout(args.write.timeout, watching).await else {
-        eprintln!(
+        err!(
             "error: Deployment {namespace}/{DEPLOYMENT} was not available within {} s: {last}{}. Everything is written; \
              see: kubectl -n {namespace} describe pods -l app.kubernetes.io/name=windlass",
             args.write.timeout.as_secs(),
@@ -252,7 +252,7 @@ async fn wait(client: &Client, args: &Args, image: &str) -> anyhow::Result<ExitC
         return Ok(ExitCode::from(TIMED_OUT));
     };
     ended?;
-    println!("Windlass {} is installed in namespace {namespace}", env!("CARGO_PKG_VERSION"));
+    out!("Windlass {} is installed in namespace {namespace}", env!("CARGO_PKG_VERSION"));
     Ok(ExitCode::SUCCESS)
 }
 

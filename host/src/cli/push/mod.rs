@@ -149,7 +149,7 @@ impl<'a> Delivery<'a> {
             };
             let (roles, notes) = granted.objects(&client, &status).await?;
             for note in notes {
-                eprintln!("{note}");
+                err!("{note}");
             }
             objects.extend(roles);
         }
@@ -188,12 +188,14 @@ impl<'a> Delivery<'a> {
             self.push_artifact(reference).await?;
         }
         write(&client, &plugin, &at, existing_uid, maps).await?;
-        println!("pushed {} ({} bytes) as Plugin {name}", pushed.digest, bytes.len());
+        out!("pushed {} ({} bytes) as Plugin {name}", pushed.digest, bytes.len());
         if args.write.no_wait {
             return Ok(ExitCode::SUCCESS);
         }
         let digest = pushed.digest.to_string();
-        let code = follow(&client, Push { name, digest: &digest, at: &at }, args.write.timeout).await?;
+        let code =
+            follow(&client, Push { name, digest: &digest, at: &at, namespace: &args.namespace }, args.write.timeout)
+                .await?;
         if code == ExitCode::SUCCESS {
             remove_old_parts(&client, args, name, pushed).await?;
         }
@@ -219,7 +221,7 @@ impl<'a> Delivery<'a> {
         let registry =
             Registry::new(&Http::default(), reference.clone(), credentials, plain_http).with_context(context)?;
         let manifest = oci::push(&registry, new).await.with_context(context)?;
-        println!("pushed {} ({} bytes) to {}", component.digest(), bytes.len(), reference.at(manifest));
+        out!("pushed {} ({} bytes) to {}", component.digest(), bytes.len(), reference.at(manifest));
         Ok(())
     }
 }
@@ -278,25 +280,30 @@ async fn follow(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow::R
     let Push { name, digest, .. } = push;
     match wait(client, push, timeout).await? {
         Progress::Ready => {
-            println!("Plugin {name}: Ready with {digest}");
+            out!("Plugin {name}: Ready with {digest}");
             if let Some(note) = progress::failing(client, name).await? {
-                eprintln!("{note}");
+                err!("{note}");
             }
             Ok(ExitCode::SUCCESS)
         }
         Progress::Rejected(message) => {
-            eprintln!("error: Plugin {name} is not Ready with {digest}: {message}");
+            err!("error: Plugin {name} is not Ready with {digest}: {message}");
             Ok(ExitCode::from(INPUT_REJECTED))
         }
         Progress::BlockedBySetting(message) => {
-            eprintln!("error: {message}");
+            err!("error: {message}");
             Ok(ExitCode::from(BLOCKED_BY_SETTING))
         }
         Progress::Gone => bail!("Plugin {name} was deleted"),
+        Progress::Unseen => {
+            let why = push.unseen(client).await;
+            err!("error: Plugin {name} was not Ready with {digest} within {} s: {why}", timeout.as_secs());
+            Ok(ExitCode::from(TIMED_OUT))
+        }
         Progress::Waiting(missing) => {
-            eprintln!("error: Plugin {name} was not Ready with {digest} within {} s:", timeout.as_secs());
+            err!("error: Plugin {name} was not Ready with {digest} within {} s:", timeout.as_secs());
             for line in missing {
-                eprintln!("  {line}");
+                err!("  {line}");
             }
             Ok(ExitCode::from(TIMED_OUT))
         }
@@ -343,7 +350,7 @@ fn print_objects(objects: &[Value], output: Output) -> anyhow::Result<()> {
             for object in objects {
                 let kind = text(object, "/kind").to_lowercase();
                 let group = text(object, "/apiVersion").split_once('/').map(|(group, _)| format!(".{group}"));
-                println!("{kind}{}/{}", group.unwrap_or_default(), text(object, "/metadata/name"));
+                out!("{kind}{}/{}", group.unwrap_or_default(), text(object, "/metadata/name"));
             }
             return Ok(());
         }
@@ -365,7 +372,7 @@ async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushe
         let uid = part.uid;
         let Some(part) = part.name.filter(|part| !pushed.parts.contains(part)) else { continue };
         if let Some(reason) = kept {
-            eprintln!(
+            err!(
                 "note: ConfigMap {}/{part} is labelled as an old part of Plugin {name} and was left: {reason}",
                 args.namespace
             );

@@ -3,22 +3,30 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use futures::StreamExt as _;
+use futures::future::OptionFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
+use tokio::time::sleep;
 use windlass_api::{Plugin, PluginStatus};
 use windlass_core::ids::PluginName;
 use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition};
 use windlass_core::reason::PluginReason;
 
 use super::super::connect::plain;
+use super::super::host_lease::why_idle;
+
+/// How long the host may take until the command says that it has not acted.
+const MOMENT: Duration = Duration::from_secs(5);
 
 /// State of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// The component is live, works, and every parent was reconciled with it.
     Ready,
+    /// The host has not acted on the push.
+    Unseen,
     /// The push is not finished: one line for each missing step.
     Waiting(Vec<String>),
     /// The host will not continue by itself: the reason.
@@ -39,12 +47,14 @@ pub struct Push<'a> {
     /// Value of the annotation `windlass.dev/pushed-at`: a status from before the host saw this value is about an
     /// earlier push.
     pub at: &'a str,
+    /// Namespace of the host.
+    pub namespace: &'a str,
 }
 
 impl Push<'_> {
     /// The state of the push, by the current state of the Plugin.
     pub fn judge(self, plugin: &Plugin) -> Progress {
-        let Self { name, digest, at } = self;
+        let Self { name, digest, at, .. } = self;
         let status = plugin.status.clone().unwrap_or_default();
         if let Some(message) = self.blocked_by_setting(plugin, &status) {
             return Progress::BlockedBySetting(message);
@@ -53,10 +63,7 @@ impl Push<'_> {
         // Both are RFC 3339 times with equally many digits, so they compare as text. If the host has handled a later
         // push by another user, it has seen this one, too.
         if status.last_handled_push.as_deref().is_none_or(|handled| handled < at) {
-            return Progress::Waiting(vec![format!(
-                "the host has not acted on this push of Plugin {name} yet; if this lasts, see whether it runs (`windlass run`, or \
-                 its Pod) and how its log ends"
-            )]);
+            return Progress::Unseen;
         }
         let is_ready = is_true(&status, condition::READY);
         if is_live && is_ready && plugin.spec.suspend {
@@ -128,31 +135,43 @@ fn is_true(status: &PluginStatus, kind: &str) -> bool {
     find(status, kind).is_some()
 }
 
-/// Watches the Plugin until the push has an outcome, or until the timeout; then the last missing steps are returned.
+/// Watches the Plugin until the push has an outcome, or until the timeout; then the last state is returned.
 /// Prints each change of the missing steps to standard error.
 pub async fn wait(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow::Result<Progress> {
-    let mut last = Progress::Waiting(Vec::new());
-    let watching = async {
-        let mut plugins = std::pin::pin!(watch_object(Api::<Plugin>::all(client.clone()), push.name.as_str()));
-        while let Some(plugin) = plugins.next().await {
-            let plugin = plugin.context("the Plugin could not be watched")?;
-            let now = plugin.map_or(Progress::Gone, |plugin| push.judge(&plugin));
-            let Progress::Waiting(missing) = &now else {
-                last = now;
-                return Ok(());
-            };
-            if now != last {
-                for line in missing {
-                    eprintln!("waiting: {line}");
+    // Nearly every push is seen after a moment.
+    let mut moment = Some(Box::pin(sleep(MOMENT)));
+    let mut plugins = std::pin::pin!(watch_object(Api::<Plugin>::all(client.clone()), push.name.as_str()));
+    let mut end = std::pin::pin!(sleep(timeout));
+    let mut last = Progress::Unseen;
+    loop {
+        tokio::select! {
+            () = &mut end => return Ok(last),
+            () = OptionFuture::from(moment.as_mut()).map(drop), if moment.is_some() => {
+                moment = None;
+                if last == Progress::Unseen {
+                    err!("waiting: {}", push.unseen(client).await);
+                }
+            }
+            plugin = plugins.next() => {
+                let plugin = plugin.with_context(|| format!("the watch of Plugin {} ended", push.name))?;
+                let plugin = plugin.context("the Plugin could not be watched")?;
+                let now = plugin.map_or(Progress::Gone, |plugin| push.judge(&plugin));
+                match &now {
+                    Progress::Waiting(missing) if now != last => missing.iter().for_each(|line| err!("waiting: {line}")),
+                    Progress::Waiting(_) | Progress::Unseen => {}
+                    Progress::Ready | Progress::Rejected(_) | Progress::BlockedBySetting(_) | Progress::Gone => return Ok(now),
                 }
                 last = now;
             }
         }
-        anyhow::bail!("the watch of Plugin {} ended", push.name)
-    };
-    match tokio::time::timeout(timeout, watching).await {
-        Ok(result) => result.map(|()| last),
-        Err(_) => Ok(last),
+    }
+}
+
+impl Push<'_> {
+    /// That the host has not acted, and why that may be so.
+    pub async fn unseen(self, client: &Client) -> String {
+        let why = why_idle(client, self.namespace).await;
+        format!("the host has not acted on this push of Plugin {} yet: {why}", self.name)
     }
 }
 
@@ -189,7 +208,8 @@ mod tests {
         let Value::Object(more) = spec else { panic!("{spec}") };
         plugin["spec"].as_object_mut().expect("an object").extend(more);
         let name = "echo".parse().expect("a name");
-        Push { name: &name, digest: NEW, at: AT }.judge(&serde_json::from_value(plugin).expect("a Plugin"))
+        Push { name: &name, digest: NEW, at: AT, namespace: "n" }
+            .judge(&serde_json::from_value(plugin).expect("a Plugin"))
     }
 
     fn conditions(all: &[(&str, &str, &str, &str)]) -> Value {
@@ -221,7 +241,7 @@ mod tests {
         {
             let mut status = live(&ready);
             status[field] = value.into();
-            assert!(matches!(of(&status), Progress::Waiting(_)), "{field}");
+            assert!(matches!(of(&status), Progress::Waiting(_) | Progress::Unseen), "{field}");
         }
         // Deletions that are blocked two seconds after the component went live.
         let blocked = conditions(&[
@@ -236,11 +256,7 @@ mod tests {
         let stalled = conditions(&[("Stalled", "True", "NotAComponent", "no wasm")]);
         let mut status =
             json!({"candidateDigest": NEW, "conditions": stalled, "lastHandledPush": "2026-11-23T04:00:00.000Z"});
-        let Progress::Waiting(missing) = of(&status) else { panic!("{status}") };
-        assert!(
-            missing[0].contains("has not acted on this push") && missing[0].contains("windlass run"),
-            "{missing:?}"
-        );
+        assert_eq!(of(&status), Progress::Unseen);
         status["lastHandledPush"] = AT.into();
         assert_eq!(of(&status), Progress::Rejected("no wasm (NotAComponent)".to_owned()));
         status["candidateDigest"] = OLD.into();
@@ -281,6 +297,6 @@ mod tests {
         }
         // A component that is newer than the one that was rolled back from goes live.
         let other = json!({"activeDigest": OLD, "rolledBackFrom": OLD});
-        assert!(matches!(judge(&rollback, json!({}), &other), Progress::Waiting(_)));
+        assert!(matches!(judge(&rollback, json!({}), &other), Progress::Unseen));
     }
 }

@@ -163,7 +163,7 @@ pub async fn check_schema(
     let found = match api.get_opt(crd).await {
         Ok(found) => found,
         Err(kube::Error::Api(status)) if status.code == 403 => {
-            eprintln!("note: CustomResourceDefinition {crd} was not compared with the component's: {}", status.message);
+            err!("note: CustomResourceDefinition {crd} was not compared with the component's: {}", status.message);
             return Ok(());
         }
         Err(error) => return Err(plain(error)).with_context(|| format!("CustomResourceDefinition {crd}")),
@@ -174,7 +174,7 @@ pub async fn check_schema(
     match (narrowings.is_empty(), allowed) {
         (true, _) => Ok(()),
         (false, true) => {
-            eprintln!("note: CustomResourceDefinition {crd} will narrow the installed schema:{list}");
+            err!("note: CustomResourceDefinition {crd} will narrow the installed schema:{list}");
             Ok(())
         }
         (false, false) => bail!(

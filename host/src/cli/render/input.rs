@@ -60,9 +60,7 @@ impl Input {
         let is_orphan = |child: &&Value| !parents.iter().any(|parent| is_controlled_by(child, &parent.object));
         let orphans = self.children.iter().filter(is_orphan).count();
         if orphans > 0 {
-            eprintln!(
-                "note: {orphans} of the existing children name none of the parents as their controller; left out"
-            );
+            err!("note: {orphans} of the existing children name none of the parents as their controller; left out");
         }
     }
 }

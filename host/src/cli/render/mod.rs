@@ -1,7 +1,7 @@
 //! `windlass render`: prints a component's responses for parents from files. It needs no cluster, and runs the same code
 //! as the host.
 
-mod input;
+pub mod input;
 mod status;
 
 use std::path::PathBuf;
@@ -25,13 +25,12 @@ use super::manifests::check_standard_input;
 use super::offline::{NoResponse, Offline, event, existing_child, requirement};
 use super::output::{Format, print, print_all, print_list};
 use super::{INPUT_REJECTED, INVALID_PARENT, secrets};
-use crate::telemetry::one_line;
 
 /// Flags of `windlass render`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   windlass render echo.wasm -f echo.yaml
-  windlass render echo.wasm -f echo.yaml | kubectl diff -f -
+  windlass render echo.wasm -f echo.yaml --show-secrets | kubectl diff -f -
   kubectl get echo demo -o yaml | windlass render echo.wasm -f - -o full
   windlass render echo.wasm -f echo.yaml --children pods.yaml
   kubectl get secrets,nodes -A -o yaml | windlass render echo.wasm -f echo.yaml --related -
@@ -40,7 +39,8 @@ use crate::telemetry::one_line;
 
 Each parent gets the defaults of the CRD that the component carries, and must match its schema; CEL rules are not \
 evaluated. The status is printed as the API server would store it. The plugin's log is written to standard error. \
-Values of Secrets are printed as ***, which kubectl does not accept: with --show-secrets, it gets the values. \
+Values of Secrets are printed as ***, which kubectl refuses: with --show-secrets, it gets the values, and `kubectl diff` \
+masks them itself. \
 With several parents, the children are printed in the order of the parents, and -o json or full prints a List whose \
 items name their parent; if one parent fails, the others are printed. \
 --kubeconfig and --context are used only for a component in `configmap/NAMESPACE/NAME`. To compare with the objects \
@@ -110,7 +110,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let input = Input::read(args, beside, parents.len() > 1)?;
     offline.check_config(input.config.as_deref())?;
     if !args.no_validate && offline.schema().is_some_and(schema::has_rules) {
-        eprintln!("note: the CRD has CEL rules, which are not evaluated here");
+        err!("note: the CRD has CEL rules, which are not evaluated here");
     }
     if input.has_several {
         input.report_orphans(&parents);
@@ -142,11 +142,10 @@ fn render_one(args: &Args, offline: &Offline, input: &Input, given: Given) -> an
         schema::fill_in(schema, &mut object);
         let problems = schema::problems(schema, &object);
         if !problems.is_empty() {
-            eprintln!("error: {whose} does not fit the schema of the component's CRD:");
+            err!("error: {whose} does not fit the schema of the component's CRD:");
             for problem in &problems {
-                eprintln!("  {}", one_line(problem));
+                err!("  {problem}");
             }
-            let problems: Vec<_> = problems.iter().map(|problem| one_line(problem)).collect();
             let failure = if input.has_several { failed("schema", &problems.join("; ")) } else { Value::Null };
             let failure = if failure.is_null() { failure } else { named(failure, &object) };
             return Ok(Rendered { response: failure, code: INVALID_PARENT });
@@ -162,7 +161,7 @@ fn render_one(args: &Args, offline: &Offline, input: &Input, given: Given) -> an
     let failure = response.pointer("/failure/message").and_then(Value::as_str);
     let code = if failure.is_some() { INPUT_REJECTED } else { 0 };
     if let Some(message) = failure.filter(|_| args.output == Output::Yaml || input.has_several) {
-        eprintln!("error: {whose}: {}", one_line(message));
+        err!("error: {whose}: {message}");
     }
     let response = if input.has_several { named(response, &object) } else { response };
     Ok(Rendered { response, code })
@@ -214,19 +213,26 @@ fn render(
         Ok(desired) => desired,
         Err(refusal) => return Ok(failed("refused", &refusal.to_string())),
     };
+    let mut has_masks = false;
     let bodies = desired.children.iter().map(|child| {
         let mut body: Value = serde_json::from_str(&CoreValue::Object(child.body.clone()).to_string())?;
-        if !args.show_secrets {
-            secrets::mask(&mut body);
-        }
+        has_masks |= !args.show_secrets && secrets::mask(&mut body);
         Ok(body)
     });
+    let bodies = bodies.collect::<anyhow::Result<Vec<_>>>()?;
+    if has_masks {
+        err!(
+            "note: {}values of Secrets are printed as ***, which kubectl refuses; for `kubectl diff`, which masks them itself, and for \
+             `kubectl apply`, add --show-secrets",
+            parent_name.map(|parent| format!("{parent}: ")).unwrap_or_default()
+        );
+    }
     let status = match &response.status {
         Some(status) => serde_json::from_slice(status)?,
         None => Value::Null,
     };
     let mut rendered = json!({
-        "children": bodies.collect::<anyhow::Result<Vec<_>>>()?,
+        "children": bodies,
         "status": status,
         "events": response.events.iter().map(event).collect::<Vec<_>>(),
         "requeueMs": response.requeue,
@@ -270,10 +276,10 @@ fn print_logs(report: &CallReport, parent: Option<&str>) {
                 line.extend([" ", name, "=", value]);
             }
             let level = format!("{level:?}").to_lowercase();
-            eprintln!("{of_parent}plugin {level}: {}", one_line(&line));
+            err!("{of_parent}plugin {level}: {line}");
         }
     }
     if report.notes_dropped > 0 {
-        eprintln!("note: {of_parent}the plugin's log exceeds the limit ({} entries dropped)", report.notes_dropped);
+        err!("note: {of_parent}the plugin's log exceeds the limit ({} entries dropped)", report.notes_dropped);
     }
 }

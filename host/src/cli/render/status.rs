@@ -4,13 +4,12 @@ use serde_json::Value;
 use windlass_core::names::parent_condition;
 use windlass_core::schema::structural as schema;
 
-use crate::telemetry::one_line;
 
 /// The plugin's part of the status, as the cluster would store it: fields that the CRD does not have are pruned, and
 /// the host's own fields are dropped. For a kind whose CRD the component does not carry, the host writes no status.
 pub fn keep_status(schema: Option<&Value>, is_own_kind: bool, status: &mut Value) {
     if !is_own_kind {
-        eprintln!("note: the plugin's status is dropped: the kind is not the plugin's own");
+        err!("note: the plugin's status is dropped: the kind is not the plugin's own");
         *status = Value::Null;
         return;
     }
@@ -24,7 +23,7 @@ pub fn keep_status(schema: Option<&Value>, is_own_kind: bool, status: &mut Value
     let Some(schema) = schema else { return };
     let Some(schema) = schema.pointer("/properties/status") else {
         if schema.get("x-kubernetes-preserve-unknown-fields") != Some(&Value::Bool(true)) {
-            eprintln!("note: the plugin's status is dropped: the component's CRD has none");
+            err!("note: the plugin's status is dropped: the component's CRD has none");
             *status = Value::Null;
         }
         return;
@@ -32,7 +31,7 @@ pub fn keep_status(schema: Option<&Value>, is_own_kind: bool, status: &mut Value
     let before = status.clone();
     schema::prune(schema, status);
     if *status != before {
-        eprintln!("note: the component's CRD drops fields of the plugin's status; it is printed without them");
+        err!("note: the component's CRD drops fields of the plugin's status; it is printed without them");
     }
     // The host completes the conditions, so they match the schema.
     let mut judged = status.clone();
@@ -40,7 +39,7 @@ pub fn keep_status(schema: Option<&Value>, is_own_kind: bool, status: &mut Value
         judged.remove("conditions");
     }
     for problem in schema::problems_at(schema, &judged, "status") {
-        eprintln!("note: the API server would refuse the plugin's status: {}", one_line(&problem));
+        err!("note: the API server would refuse the plugin's status: {problem}");
     }
 }
 

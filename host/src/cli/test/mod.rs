@@ -21,16 +21,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::bail;
+use serde_json::Value;
+
 use self::cases::Case;
 use self::checks::check;
-use self::generate::ParentKind;
+use self::generate::{Examples, ParentKind};
 use self::junit::{Outcome, Suite, TestResult};
 use self::plugin::Tested;
-use self::property::CheckResult;
+use self::properties::Runs;
+use self::property::{Check, CheckResult};
 use super::component::ComponentArgs;
 use super::manifests;
 use super::offline::Offline;
 use super::output::write;
+use super::render::input::{Given, read_parents, title};
 use crate::telemetry::one_line;
 
 /// Exit code: a test failed.
@@ -46,6 +51,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
   windlass test build/greeting.wasm --cases cases
   windlass test build/greeting.wasm --conformance
   windlass test build/greeting.wasm --runs 1000 --seed 7
+  windlass test build/backup.wasm --parent samples/backup.yaml --except edit-like-new
   windlass test build/greeting.wasm -o junit > report.xml
 
 Golden cases: NAME.yaml has `description`, `parent` and optionally `children`, `related` (by requirement), `config`, \
@@ -102,6 +108,13 @@ pub struct Args {
     /// Seed of the generated parents; default: another one in each run of the command, which is printed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// A parent that the plugin accepts, such as a sample: a YAML or JSON file; may be repeated. It is tested as it is, and its texts
+    /// are used for the same fields of most generated parents. For a plugin that accepts only some texts, such as a cron expression
+    #[arg(long, value_name = "FILE")]
+    parent: Vec<PathBuf>,
+    /// Properties that are not checked, for example edit-like-new if the plugin keeps a value on purpose
+    #[arg(long, value_name = "PROPERTY", value_delimiter = ',', value_parser = Check::parse)]
+    except: Vec<Check>,
     /// Folder for failing cases; created if needed
     #[arg(long, value_name = "DIR", default_value = "failing-cases")]
     save: PathBuf,
@@ -135,7 +148,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         offline.check_config(config.as_deref())?;
     }
     let tested = Tested::new(&offline, config.clone());
-    let kind = tested.kind();
+    let mut kind = tested.kind();
+    kind.examples = Examples::new(examples(&offline, &kind, &args.parent)?);
     let mut results = Vec::new();
     for (name, case) in
         args.cases.iter().map(|folder| cases::read(folder)).collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten()
@@ -149,7 +163,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let runs = args.runs.unwrap_or(if has_cases { 0 } else { 100 });
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
     if runs > 0 {
-        results.extend(properties::results(&tested, &kind, (runs, seed), &args.save)?);
+        let runs = Runs { number: runs, seed, except: &args.except };
+        results.extend(properties::results(&tested, &kind, runs, &args.save)?);
     }
     let descriptor = offline.descriptor();
     let output = match args.output {
@@ -159,8 +174,32 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     write(&output)?;
     let failed = results.iter().filter(|result| matches!(result.outcome, Outcome::Failed { .. })).count();
     let seed = if runs > 0 { format!(", {runs} parents from seed {seed}") } else { String::new() };
-    eprintln!("{} {}: {} tests, {failed} failed{seed}", descriptor.name, descriptor.version, results.len());
+    err!("{} {}: {} tests, {failed} failed{seed}", descriptor.name, descriptor.version, results.len());
     Ok(if failed > 0 { ExitCode::from(TEST_FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// The parents in these files, as the API server would store them.
+fn examples(offline: &Offline, kind: &ParentKind, files: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (given, _) = read_parents(files, offline.kind())?;
+    given
+        .into_iter()
+        .map(|Given { file, mut object }| {
+            kind.fill_in(&mut object);
+            let problems = kind.problems(&object);
+            if !problems.is_empty() {
+                bail!(
+                    "{} in {} does not fit the schema of the CRD: {}",
+                    title(&object),
+                    file.display(),
+                    problems.join("; ")
+                );
+            }
+            Ok(offline.completed(object))
+        })
+        .collect()
 }
 
 fn run_case(

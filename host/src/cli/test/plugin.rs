@@ -19,7 +19,7 @@ use windlass_core::status;
 use windlass_sandbox::{Ambient, run_here};
 
 use super::call::{CallResult, Input, Plugin, Seed, Stock};
-use super::generate::ParentKind;
+use super::generate::{Examples, ParentKind};
 use super::reply::{Child, Reply};
 use super::world::{healthy_status, timestamp};
 use crate::cli::offline::{NoResponse, Offline, gvk_of};
@@ -53,6 +53,7 @@ impl<'a> Tested<'a> {
             schema: self.offline.schema().cloned(),
             labels,
             namespaced: self.offline.is_namespaced(),
+            examples: Examples::default(),
         }
     }
 

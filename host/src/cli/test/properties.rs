@@ -14,38 +14,50 @@ use super::property::{Check, CheckResult, Scenario};
 use super::shrink;
 use crate::telemetry::one_line;
 
-/// Checks the properties with this number of parents, generated from this seed. Failing cases are written into a folder.
+/// How often the properties are checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Runs<'a> {
+    /// Number of parents: first the examples, then generated ones.
+    pub number: u32,
+    /// Seed of the generated parents.
+    pub seed: u64,
+    /// Properties that are not checked.
+    pub except: &'a [Check],
+}
+
+/// Checks the properties. Failing cases are written into a folder.
 ///
 /// # Errors
 /// If no parent is found that the schema accepts, or a failing case cannot be written.
 pub fn results(
     plugin: &impl Plugin,
     kind: &ParentKind,
-    (runs, seed): (u32, u64),
+    runs: Runs<'_>,
     folder: &Path,
 ) -> anyhow::Result<Vec<TestResult>> {
+    let seed = runs.seed;
     let result = |(check, tally): (Check, Tally)| {
         let (outcome, detail) = match (tally.failing, tally.passed) {
             (Some(failing), _) => {
-                let (file, text) = (save(folder, &failing)?, serde_saphyr::to_string(&failing)?);
+                let (file, text) = (save(folder, &failing)?, failing.yaml());
                 let how = format!("(saved as {}; generated with --seed {seed})", file.display());
                 let case = format!("{}\n{how}\n", text.trim_end());
                 (Outcome::Failed { reason: one_line(&failing.description).to_string(), case }, String::new())
             }
+            (None, _) if runs.except.contains(&check) => (Outcome::Skipped, "left out by --except".to_owned()),
             (None, 0) => (Outcome::Skipped, "no generated parent applies".to_owned()),
             (None, passed) => (Outcome::Passed, format!("{} ({passed} cases)", check.description())),
         };
         Ok(TestResult { suite: Suite::Properties, name: check.name().to_owned(), detail, outcome })
     };
-    properties(plugin, kind, runs, seed)?.into_iter().map(result).collect()
+    properties(plugin, kind, runs)?.into_iter().map(result).collect()
 }
 
 /// Writes a failing case to a file, and returns its path.
 fn save(folder: &Path, scenario: &Scenario) -> anyhow::Result<PathBuf> {
     let file = folder.join(scenario.check.name()).with_extension("yaml");
-    let text = serde_saphyr::to_string(scenario)?;
     std::fs::create_dir_all(folder).with_context(|| format!("folder {}", folder.display()))?;
-    std::fs::write(&file, text).with_context(|| file.display().to_string())?;
+    std::fs::write(&file, scenario.yaml()).with_context(|| file.display().to_string())?;
     Ok(file)
 }
 
@@ -63,25 +75,25 @@ pub struct Tally {
 ///
 /// # Errors
 /// If no parent is found that the schema accepts.
-pub fn properties(
-    plugin: &impl Plugin,
-    kind: &ParentKind,
-    runs: u32,
-    seed: u64,
-) -> anyhow::Result<BTreeMap<Check, Tally>> {
+pub fn properties(plugin: &impl Plugin, kind: &ParentKind, runs: Runs<'_>) -> anyhow::Result<BTreeMap<Check, Tally>> {
+    let Runs { number, seed, except } = runs;
     let mut tallies: BTreeMap<Check, Tally> = Check::ALL.iter().map(|check| (*check, Tally::default())).collect();
     let mut invalid = None;
     let mut accepted = 0;
-    for run in 0..runs {
+    let mut examples = kind.examples.parents().iter();
+    for run in 0..number {
         let mut generator = Generator::new(kind, seed.wrapping_add(u64::from(run)));
         let fields = match run % 4 {
             0 => Fields::Required,
             1 => Fields::All,
             _ => Fields::Some,
         };
-        let parent = generator
-            .parent(fields)
-            .with_context(|| format!("no parent of kind {} was found that the CRD's schema accepts", kind.kind))?;
+        let parent = match examples.next() {
+            Some(example) => example.clone(),
+            None => generator
+                .parent(fields)
+                .with_context(|| format!("no parent of kind {} was found that the CRD's schema accepts", kind.kind))?,
+        };
         let journey = Journey::of(plugin, kind, &parent);
         accepted += u32::from(journey.is_accepted);
         if journey.invalid.is_some() {
@@ -89,7 +101,7 @@ pub fn properties(
         }
         for scenario in scenarios(plugin, kind, &mut generator, &parent, &journey) {
             let tally = tallies.entry(scenario.check).or_default();
-            if tally.failing.is_some() {
+            if tally.failing.is_some() || except.contains(&scenario.check) {
                 continue;
             }
             let result = match Journey::result_of(&journey, scenario.check) {
@@ -105,9 +117,12 @@ pub fn properties(
     }
     let tally = tallies.entry(Check::SomeAccepted).or_default();
     tally.passed = accepted;
-    if accepted == 0 {
+    if accepted == 0 && !except.contains(&Check::SomeAccepted) {
         tally.failing = invalid.map(|parent| Scenario {
-            description: format!("the plugin accepts none of {runs} generated parents"),
+            description: format!(
+                "the plugin accepts none of {number} generated parents; if it needs texts that the schema does not describe, name a \
+                 parent that it accepts with --parent"
+            ),
             check: Check::SomeAccepted,
             parent,
             edited: None,

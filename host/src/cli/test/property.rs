@@ -1,8 +1,10 @@
 //! The properties that every plugin's responses must have.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use strum::VariantArray as _;
+
+use crate::cli::yaml;
 
 /// Rounds within which a plugin must converge, and finish its clean-up.
 pub const ROUNDS: usize = 12;
@@ -65,6 +67,16 @@ impl Check {
         self.into()
     }
 
+    /// Parses a name.
+    ///
+    /// # Errors
+    /// If no property has this name; the text is for users.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        let all = || Self::ALL.iter().map(|check| check.name()).collect::<Vec<_>>().join(", ");
+        let found = Self::ALL.iter().copied().find(|check| check.name() == name);
+        found.ok_or_else(|| format!("the properties are {}", all()))
+    }
+
     /// One sentence for users.
     pub fn description(self) -> &'static str {
         match self {
@@ -100,6 +112,13 @@ pub struct Scenario {
     /// The same parent after an edit (`edit-like-new`), or with the field that is missing (`optional-fields`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited: Option<Value>,
+}
+
+impl Scenario {
+    /// The case as YAML.
+    pub fn yaml(&self) -> String {
+        yaml::document(&json!(self))
+    }
 }
 
 /// The result of a check.

@@ -6,11 +6,13 @@ use windlass_core::ids::Gvk;
 use windlass_core::related::{Need, Select};
 
 use super::call::{CallResult, Input, Plugin, Stock};
+use super::generate::Examples;
 use super::generate::tests::kind;
 use super::plugin::plausible;
-use super::properties::properties;
+use super::properties::{Runs, properties};
 use super::property::{Check, CheckResult, Scenario};
 use super::reply::{Child, Reply};
+use crate::cli::yaml;
 
 /// A plugin whose response a function computes. It has a ConfigMap for each replica.
 struct Native<F> {
@@ -80,7 +82,7 @@ fn config_map(name: &str, data: &Value) -> Child {
 #[track_caller]
 fn failing(finalizes: bool, call: impl Fn(&Call<'_>, &mut Reply) -> Option<CallResult>) -> Vec<Scenario> {
     let plugin = Native { call, finalizes };
-    let tallies = properties(&plugin, &kind(), 12, 1).expect("parents");
+    let tallies = properties(&plugin, &kind(), runs(12)).expect("parents");
     assert!(
         tallies.values().map(|tally| tally.passed).sum::<u32>() > 0
             || tallies.values().any(|tally| tally.failing.is_some())
@@ -91,15 +93,20 @@ fn failing(finalizes: bool, call: impl Fn(&Call<'_>, &mut Reply) -> Option<CallR
 #[track_caller]
 fn assert_found(check: Check, finalizes: bool, call: impl Fn(&Call<'_>, &mut Reply) -> Option<CallResult>) -> Scenario {
     let plugin = Native { call, finalizes };
-    let tallies = properties(&plugin, &kind(), 12, 1).expect("parents");
+    let tallies = properties(&plugin, &kind(), runs(12)).expect("parents");
     let found: Vec<_> = tallies.into_values().filter_map(|tally| tally.failing).collect();
     let names: Vec<_> = found.iter().map(|failing| (failing.check, &failing.description)).collect();
     let failing = found.iter().find(|failing| failing.check == check).unwrap_or_else(|| panic!("{check:?}: {names:?}"));
     // The saved case fails in the same way.
-    let text = serde_saphyr::to_string(failing).expect("YAML");
-    let read: Scenario = serde_saphyr::from_str(&text).expect("a case");
+    let text = failing.yaml();
+    let read: Scenario = serde_json::from_value(yaml::only(&text).expect("YAML")).expect("a case");
     assert_eq!(super::check(&plugin, &kind(), &read), CheckResult::Failed(failing.description.clone()), "{text}");
     failing.clone()
+}
+
+/// So many parents from the same seed, with all properties.
+fn runs(number: u32) -> Runs<'static> {
+    Runs { number, seed: 1, except: &[] }
 }
 
 #[test]
@@ -150,7 +157,7 @@ fn response_that_depends_on_the_call_is_found() {
         },
         finalizes: false,
     };
-    let tallies = properties(&plugin, &kind(), 4, 1).expect("parents");
+    let tallies = properties(&plugin, &kind(), runs(4)).expect("parents");
     assert!(tallies.get(&Check::Repeatable).is_some_and(|tally| tally.failing.is_some()));
 }
 
@@ -215,15 +222,20 @@ fn dependence_on_the_resource_version_is_found() {
     assert!(found.description.contains("data.version"), "{}", found.description);
 }
 
+/// Keeps all children after a scale-down.
+fn keep(call: &Call<'_>, reply: &mut Reply) {
+    for name in call.names() {
+        let name = name.trim_matches('"');
+        if !reply.children.iter().any(|child| child.body["metadata"]["name"] == name) {
+            reply.children.push(config_map(name, &json!({})));
+        }
+    }
+}
+
 #[test]
 fn children_kept_after_a_scale_down_are_found() {
     let found = assert_found(Check::EditLikeNew, false, |call, reply| {
-        for name in call.names() {
-            let name = name.trim_matches('"');
-            if !reply.children.iter().any(|child| child.body["metadata"]["name"] == name) {
-                reply.children.push(config_map(name, &json!({})));
-            }
-        }
+        keep(call, reply);
         None
     });
     let replicas = |parent: &Value| parent["spec"]["replicas"].as_u64();
@@ -248,7 +260,7 @@ fn endless_growing_and_trapping_clean_up_is_found() {
     };
     assert_found(Check::NoTrap, true, trap);
     let plugin = Native { call: trap, finalizes: true };
-    let tallies = properties(&plugin, &kind(), 4, 1).expect("parents");
+    let tallies = properties(&plugin, &kind(), runs(4)).expect("parents");
     assert_eq!(tallies.get(&Check::Finalizes).map(|tally| tally.passed), Some(0), "no call finalized a parent");
 }
 
@@ -274,4 +286,44 @@ fn trap_on_a_rejected_parent_is_found() {
         (!call.spec()["replicas"].is_u64()).then(|| CallResult::Trap("not a number".to_owned()))
     });
     assert_ne!(kind().problems(&found.parent), [""; 0]);
+}
+
+#[test]
+fn examples_make_generated_parents_acceptable_to_a_plugin_that_accepts_only_some_texts() {
+    let accepts_one = |call: &Call<'_>, _: &mut Reply| {
+        let is_accepted = call.spec()["image"] == json!("@hourly");
+        (!is_accepted).then(|| CallResult::Invalid("spec.image: not a schedule".to_owned()))
+    };
+    let plugin = Native { call: accepts_one, finalizes: false };
+    let passed = |kind| {
+        let tallies = properties(&plugin, &kind, runs(12)).expect("parents");
+        let of = |check| tallies.get(&check).map_or(0, |tally| tally.passed);
+        (of(Check::SomeAccepted), of(Check::Converges), of(Check::EditLikeNew))
+    };
+    assert_eq!(passed(kind()).0, 0, "the schema does not describe the texts");
+    let example = json!({"apiVersion": "example.com/v1", "kind": "Thing",
+        "metadata": {"name": "a", "namespace": "default", "uid": "u"}, "spec": {"image": "@hourly", "replicas": 1}});
+    let mut with_example = kind();
+    with_example.examples = Examples::new(vec![example]);
+    let (accepted, converges, edited) = passed(with_example);
+    assert!(accepted > 6 && converges > 6 && edited > 0, "{accepted}, {converges}, {edited}");
+}
+
+#[test]
+fn excepted_property_is_not_checked() {
+    let plugin = Native {
+        call: |call: &Call<'_>, reply: &mut Reply| {
+            keep(call, reply);
+            None
+        },
+        finalizes: false,
+    };
+    let fails = |except: &[Check]| {
+        let tallies = properties(&plugin, &kind(), Runs { except, ..runs(12) }).expect("parents");
+        tallies.get(&Check::EditLikeNew).is_some_and(|tally| tally.failing.is_some())
+    };
+    assert!(fails(&[]));
+    assert!(!fails(&[Check::EditLikeNew]));
+    assert_eq!(Check::parse("edit-like-new"), Ok(Check::EditLikeNew));
+    assert!(Check::parse("edit").is_err_and(|error| error.contains("no-trap, valid-parents")));
 }

@@ -74,9 +74,9 @@ pub(super) async fn resolve(
 
 const LABEL_AT: &str = "/metadata/labels/windlass.dev~1plugin";
 
-/// A carried CRD in the form that is installed: without conversion, with no metadata but the host's, and with the
-/// host's status fields in every schema.
-fn installable(carried: &CarriedCrd, plugin: &PluginName) -> Value {
+/// A carried CRD without what a component may not choose: conversion, and all metadata but the name; with the host's status fields in
+/// every schema. A user may install it: it belongs to no Plugin.
+pub fn sanitized(carried: &CarriedCrd) -> Value {
     let mut spec = carried.json().get("spec").cloned().unwrap_or_default();
     if let Some(spec) = spec.as_object_mut() {
         // A conversion webhook that the component chooses would see and change every object of the kind.
@@ -85,17 +85,23 @@ fn installable(carried: &CarriedCrd, plugin: &PluginName) -> Value {
     for version in spec.pointer_mut("/versions").and_then(Value::as_array_mut).into_iter().flatten() {
         add_status_fields(version);
     }
-    let hash = Digest::of(spec.to_string().as_bytes()).hex();
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": carried.name(),
-            "labels": {LABEL_PLUGIN: plugin.as_str()},
-            "annotations": {ANNOTATION_APPLIED: format!("1:{hash}")},
-        },
+        "metadata": {"name": carried.name()},
         "spec": spec,
     })
+}
+
+/// A carried CRD in the form that the host installs: [`sanitized`], with the host's metadata.
+fn installable(carried: &CarriedCrd, plugin: &PluginName) -> Value {
+    let mut crd = sanitized(carried);
+    let hash = crd.get("spec").map(|spec| Digest::of(spec.to_string().as_bytes()).hex()).unwrap_or_default();
+    if let Some(meta) = crd.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.insert("labels".to_owned(), json!({LABEL_PLUGIN: plugin.as_str()}));
+        meta.insert("annotations".to_owned(), json!({ANNOTATION_APPLIED: format!("1:{hash}")}));
+    }
+    crd
 }
 
 /// Adds the host's status fields to a version's schema, where they are missing.

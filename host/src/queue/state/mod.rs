@@ -349,7 +349,12 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
             Requeue::WhenChanged | Requeue::Gone => None,
         };
         if let Some(delay) = delay {
-            self.add_place_at(job.place, Trigger::Resync, now + delay.min(DELAY_MAX));
+            let trigger = match requeue {
+                Requeue::Backoff(_) | Requeue::Unavailable(_) => Trigger::Retry,
+                Requeue::Pause(_) | Requeue::After(_) => Trigger::Pause,
+                Requeue::Settled(_) | Requeue::WhenChanged | Requeue::Gone => Trigger::Resync,
+            };
+            self.add_place_at(job.place, trigger, now + delay.min(DELAY_MAX));
         }
         if let Some(trigger) = again {
             self.add_place(job.place, trigger, now);

@@ -208,6 +208,26 @@ fn r13_converged_key_runs_again_after_the_plugins_requeue_time_or_the_resync() {
 }
 
 #[test]
+fn failure_and_pause_are_not_called_a_resync() {
+    let second = Duration::from_secs(1);
+    for (requeue, trigger) in [
+        (Requeue::Backoff(second), Trigger::Retry),
+        (Requeue::Unavailable(second), Trigger::Retry),
+        (Requeue::Pause(second), Trigger::Pause),
+        (Requeue::After(second), Trigger::Pause),
+        (Requeue::Settled(Some(second)), Trigger::Resync),
+        (Requeue::Settled(None), Trigger::Resync),
+    ] {
+        let mut queue = Harness::new();
+        queue.add("a", 1, Trigger::Event);
+        let job = queue.next().expect("ready");
+        queue.done(&job, requeue);
+        queue.pass(Duration::from_secs(10_000));
+        assert_eq!(queue.next().map(|job| job.trigger), Some(trigger), "{requeue:?}");
+    }
+}
+
+#[test]
 fn r13_keys_with_the_same_pause_come_back_spread_out_and_never_early() {
     let mut queue = Harness::new();
     let pause = Duration::from_mins(1);

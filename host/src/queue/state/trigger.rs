@@ -3,8 +3,12 @@
 /// Why a key runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trigger {
-    /// The resync interval has passed: not urgent.
+    /// The resync interval, or the time that the plugin asked for, has passed: not urgent.
     Resync,
+    /// A time has passed for which the last run put off its work: not urgent.
+    Pause,
+    /// The backoff after a failure has passed: not urgent.
+    Retry,
     /// All keys of the group run: after a first list, or or at the beginning of a rollout. Not urgent, but resets the
     /// count of failures.
     Sweep,
@@ -19,10 +23,17 @@ impl Trigger {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Resync => "resync",
+            Self::Pause => "pause",
+            Self::Retry => "retry",
             Self::Sweep => "sweep",
             Self::Event => "event",
             Self::Changed => "changed",
         }
+    }
+
+    /// Whether only a time has passed.
+    pub fn is_time(self) -> bool {
+        matches!(self, Self::Resync | Self::Pause | Self::Retry)
     }
 
     /// Whether the key runs before keys that are not urgent.

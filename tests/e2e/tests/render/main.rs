@@ -4,6 +4,7 @@
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
 
 mod diff;
+mod yaml;
 
 use std::path::Path;
 use std::process::Stdio;

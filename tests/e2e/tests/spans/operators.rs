@@ -17,8 +17,8 @@ fn creating(traced: &Traced, parent: &Value) -> Vec<Span> {
     });
     // After the host wrote a finalizer, either the parent's event or the host's own requeue comes first.
     let triggers = spans.iter_mut().filter_map(|span| span.attributes.get_mut("windlass.trigger"));
-    for trigger in triggers.filter(|trigger| **trigger == "event" || **trigger == "resync") {
-        *trigger = "event or resync".into();
+    for trigger in triggers.filter(|trigger| **trigger == "event" || **trigger == "pause") {
+        *trigger = "event or pause".into();
     }
     let one = |name: &str| spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no {name}"));
     assert_eq!(one("plugin.call").parent_span_id, one("reconcile").span_id);
@@ -147,7 +147,7 @@ fn first_reconcile_of_each_shipped_operator_is_exported_as_one_whole_trace() {
             windlass.parent.name="shop"
             windlass.parent.uid=<uid>
             windlass.plugin="myapp"
-            windlass.trigger="event or resync"
+            windlass.trigger="event or pause"
           - observe
               windlass.children=0
           - plugin.call

@@ -22,6 +22,7 @@ use super::plugin::Tested;
 use super::property::{Check, CheckResult, Scenario};
 use super::world::World;
 use crate::cli::offline::Offline;
+use crate::cli::yaml;
 use crate::telemetry::one_line;
 
 /// What must hold for every parent. The other properties are about what a plugin is for.
@@ -66,7 +67,7 @@ pub fn results(offline: &Offline, kind: &ParentKind, config: Option<&Config>) ->
     }
     if (&*offline.kind().group, &*offline.kind().kind) == PROBE {
         for (name, request, response) in windlass_conformance::probe() {
-            let parsed = |text| serde_saphyr::from_str::<Value>(text).with_context(|| format!("the case {name}"));
+            let parsed = |text| yaml::only(text).with_context(|| format!("the case {name}"));
             let golden = Golden::new(parsed(request)?).with_context(|| format!("the case {name}"))?;
             let problem =
                 golden.expecting(parsed(response)?).problem(offline, true).map(|problem| (problem, String::new()));
@@ -136,8 +137,8 @@ fn varied(
                 result => result,
             };
             let CheckResult::Failed(reason) = result else { return None };
-            let case = serde_saphyr::to_string(&Scenario { description: reason.clone(), ..scenario });
-            Some((format!("{}: {reason}", one.name()), case.unwrap_or_default()))
+            let case = Scenario { description: reason.clone(), ..scenario }.yaml();
+            Some((format!("{}: {reason}", one.name()), case))
         })
     });
     result(name, &variation.description, problem)
@@ -184,7 +185,7 @@ mod tests {
         }
         let mut requests = HashSet::new();
         for (name, request, response) in windlass_conformance::probe() {
-            let parsed = |text| serde_saphyr::from_str::<Value>(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let parsed = |text| yaml::only(text).unwrap_or_else(|error| panic!("{name}: {error:#}"));
             let (mut request, response) = (parsed(request), parsed(response));
             assert!(response.is_object(), "{name} has no response");
             Golden::new(request.clone()).unwrap_or_else(|error| panic!("{name}: {error:#}"));

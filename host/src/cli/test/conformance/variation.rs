@@ -5,8 +5,9 @@ use serde_json::{Map, Number, Value, json};
 use windlass_core::contract::Descriptor;
 use windlass_core::schema::structural as schema;
 
-use crate::cli::test::generate::{Fields, Generator, ParentKind, is_content};
+use crate::cli::test::generate::{Examples, Fields, Generator, ParentKind, is_content};
 use crate::cli::test::world::healthy_status;
+use crate::cli::yaml;
 
 /// A case; each item of `strings` and of `numbers` gives one parent.
 #[derive(Debug, Default, Deserialize)]
@@ -91,7 +92,7 @@ impl Variation {
     /// # Errors
     /// If the text is not a case.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
-        Ok(serde_saphyr::from_str(text)?)
+        Ok(serde_json::from_value(yaml::only(text)?)?)
     }
 
     /// Whether the base of its parents has all optional fields.
@@ -155,6 +156,7 @@ pub fn generated(schema: &Value) -> Value {
         schema: Some(properties),
         labels: Map::new(),
         namespaced: false,
+        examples: Examples::default(),
     };
     let holder = Generator::new(&kind, 1).parent(Fields::All);
     holder.and_then(|holder| holder.get("config").cloned()).unwrap_or_else(|| json!({}))

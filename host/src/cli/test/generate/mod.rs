@@ -1,9 +1,14 @@
 //! Generates parents that the schema of a CRD accepts, edits of them, and parents that the schema rejects.
 
+mod examples;
+
 use serde_json::{Map, Number, Value, json};
 use windlass_core::schema::structural as schema;
 
+use self::examples::Field;
 use super::pattern;
+
+pub use self::examples::Examples;
 
 /// Tries to generate a value that meets all constraints, such as `oneOf`.
 const TRIES: usize = 30;
@@ -52,6 +57,8 @@ pub struct ParentKind {
     pub labels: Map<String, Value>,
     /// Whether parents have a namespace.
     pub namespaced: bool,
+    /// Parents that the plugin accepts.
+    pub examples: Examples,
 }
 
 impl ParentKind {
@@ -84,12 +91,14 @@ pub struct Generator<'a> {
     kind: &'a ParentKind,
     rng: fastrand::Rng,
     fields: Fields,
+    /// The field whose value is generated.
+    field: Field,
 }
 
 impl<'a> Generator<'a> {
     /// A generator; equal seeds give equal parents.
     pub fn new(kind: &'a ParentKind, seed: u64) -> Self {
-        Self { kind, rng: fastrand::Rng::with_seed(seed), fields: Fields::Some }
+        Self { kind, rng: fastrand::Rng::with_seed(seed), fields: Fields::Some, field: Field::default() }
     }
 
     /// A parent that the schema accepts, with its defaults filled in; `None` if none was found.
@@ -251,7 +260,9 @@ impl<'a> Generator<'a> {
                 },
             };
             if is_used {
+                self.field.enter(name);
                 fields.insert(name.clone(), self.value(property, depth + 1));
+                self.field.leave();
             }
         }
         if is_true(schema, "x-kubernetes-embedded-resource") {
@@ -265,7 +276,9 @@ impl<'a> Generator<'a> {
                 let keys = ["cpu", "memory", "app", "config.yaml", "key", "storage"];
                 let key = self.one_of(&keys).copied().unwrap_or("key");
                 let key = if fields.contains_key(key) { format!("{key}-{at}") } else { key.to_owned() };
+                self.field.enter(&key);
                 let value = self.value(rest, depth + 1);
+                self.field.leave();
                 fields.insert(key, value);
             }
         } else if is_true(schema, "x-kubernetes-preserve-unknown-fields") && self.fields != Fields::Required {
@@ -306,7 +319,9 @@ impl<'a> Generator<'a> {
         let is_set = schema.get("x-kubernetes-list-type") == Some(&json!("set"));
         let mut items: Vec<Value> = Vec::new();
         for _ in 0..self.rng.usize(least..=most) {
+            self.field.enter_item();
             let item = self.value(of_items, depth + 1);
+            self.field.leave();
             let is_same = |other: &Value| {
                 (is_set && *other == item)
                     || (!keys.is_empty() && keys.iter().all(|key| other.get(*key) == item.get(*key)))
@@ -370,6 +385,13 @@ impl<'a> Generator<'a> {
             let length = text.chars().count() as u64;
             (least..=most).contains(&length) && regex.as_ref().is_none_or(|regex| regex.is_match(text))
         };
+        let examples = self.kind.examples.texts(&self.field);
+        if !examples.is_empty()
+            && self.rng.u8(..) < 224
+            && let Some(text) = self.one_of(examples).filter(|text| fits(text))
+        {
+            return text.clone();
+        }
         if let Some(text) = format.and_then(|format| self.of_format(format)).filter(|text| fits(text)) {
             return text;
         }

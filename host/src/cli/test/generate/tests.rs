@@ -43,6 +43,7 @@ pub fn kind() -> ParentKind {
         schema: Some(schema),
         labels: Map::new(),
         namespaced: true,
+        examples: Examples::default(),
     }
 }
 

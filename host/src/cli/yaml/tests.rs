@@ -1,0 +1,266 @@
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value, json};
+use windlass_core::line::is_unprintable;
+
+use super::{document, documents, only};
+
+fn read(text: &str) -> Value {
+    only(text).unwrap_or_else(|error| panic!("{text:?}: {error:#}"))
+}
+
+#[test]
+fn plain_scalars_have_the_values_that_kubectl_reads() {
+    for (text, value) in [
+        ("0644", json!(420)),
+        ("012", json!(10)),
+        ("08", json!(8)),
+        ("0o17", json!(15)),
+        ("0x1F", json!(31)),
+        ("0b101", json!(5)),
+        ("-0b101", json!(-5)),
+        ("1_000", json!(1000)),
+        ("+1", json!(1)),
+        ("-0", json!(0)),
+        ("1e3", json!(1000)),
+        ("1e+3", json!(1000)),
+        ("1E-1", json!(0.1)),
+        ("1.", json!(1)),
+        (".5", json!(0.5)),
+        ("+.5", json!(0.5)),
+        ("1.0", json!(1)),
+        ("1.50", json!(1.5)),
+        ("18446744073709551615", json!(1.844_674_407_370_955_2e19)),
+        ("12345678901234567890123", json!(1.234_567_890_123_456_8e22)),
+        ("9223372036854775807", json!(i64::MAX)),
+        ("-9223372036854775808", json!(i64::MIN)),
+        ("yes", json!(true)),
+        ("On", json!(true)),
+        ("y", json!(true)),
+        ("n", json!(false)),
+        ("off", json!(false)),
+        ("TRUE", json!(true)),
+        ("tRUE", json!("tRUE")),
+        ("~", json!(null)),
+        ("Null", json!(null)),
+        ("nULL", json!("nULL")),
+        ("1:30", json!("1:30")),
+        ("190:20:30", json!("190:20:30")),
+        ("2024-01-01", json!("2024-01-01")),
+        ("2001-12-14t21:59:43.10-05:00", json!("2001-12-14t21:59:43.10-05:00")),
+        ("0x", json!("0x")),
+        ("0o8", json!("0o8")),
+        ("1e", json!("1e")),
+        ("e3", json!("e3")),
+        ("1.2.3", json!("1.2.3")),
+        (".", json!(".")),
+        ("+", json!("+")),
+        ("=", json!("=")),
+        ("1Gi", json!("1Gi")),
+        ("infinity", json!("infinity")),
+        ("NaN", json!("NaN")),
+        ("\"0644\"", json!("0644")),
+        ("'yes'", json!("yes")),
+        ("|\n  0644", json!("0644\n")),
+        ("0b-101", json!(-5)),
+        ("0b12", json!("0b12")),
+        ("1e999", json!("1e999")),
+        ("99999999999999999999", json!(1e20)),
+        ("0xFFFFFFFFFFFFFFFFFF", json!("0xFFFFFFFFFFFFFFFFFF")),
+        ("1e21", json!(1e21)),
+        ("-0.0", json!(0)),
+        ("1_0.5", json!(10.5)),
+        ("0x1p-2", json!("0x1p-2")),
+        ("_1", json!("_1")),
+        ("! 12", json!("12")),
+        ("!!float 1", json!(1)),
+        ("!!timestamp 2024-01-01", json!("2024-01-01")),
+        ("!!str 0644", json!("0644")),
+        ("!!int \"012\"", json!(10)),
+        ("!!binary aGk=", json!("hi")),
+        ("!secret 0644", json!("0644")),
+    ] {
+        assert_eq!(read(&format!("a: {text}\n")), json!({"a": value}), "{text}");
+    }
+}
+
+#[test]
+fn value_that_json_does_not_have_is_an_error_with_its_place() {
+    for (text, words) in [
+        ("a: .inf", "line 1, column 4: .inf is a number that JSON does not have"),
+        ("a: -.INF", "-.INF is a number"),
+        ("a: .nan", ".nan is a number"),
+        ("a: !!int x", "\"x\" cannot be read as !!int"),
+        ("b: 1\n~: 1", "line 2, column 1: null cannot be the name of a field"),
+        ("1.5: 1", "1.5 cannot be the name"),
+        ("[a]: 1", "cannot be the name"),
+        ("a: 1\n\"a\": 2", "line 2, column 1: the key \"a\" is there twice"),
+        ("a: &x [*x]", "an alias within its own value"),
+        ("a: *x", "line 1, column 4"),
+        ("<<: 1", "merges mappings only"),
+        ("a: [", "line"),
+    ] {
+        let error = format!("{:#}", only(text).expect_err(text));
+        assert!(error.contains(words), "{text}: {error}");
+    }
+}
+
+#[test]
+fn keys_aliases_and_merges_are_those_of_kubectl() {
+    assert_eq!(read("{1: a, 0x10: b, on: c, \"2\": d}"), json!({"1": "a", "16": "b", "true": "c", "2": "d"}));
+    assert_eq!(read("a: &x {b: 1, c: 2}\nd: *x\ne: {<<: *x, c: 3}"), {
+        json!({"a": {"b": 1, "c": 2}, "d": {"b": 1, "c": 2}, "e": {"b": 1, "c": 3}})
+    });
+    let merged = "x: &x {a: 1}\ny: &y {a: 2, b: 2}\nz: {<<: [*x, *y]}";
+    assert_eq!(read(merged)["z"], json!({"a": 1, "b": 2}), "the first mapping comes first");
+}
+
+#[test]
+fn documents_follow_each_other_in_yaml_and_in_json() {
+    for text in ["a: 1\n---\nb: 2\n", "{\"a\": 1}{\"b\": 2}", "{\"a\": 1}\n{\"b\": 2.0}\n", "{a: 1}\n---\n{\"b\": 2}\n"]
+    {
+        assert_eq!(documents(text).expect(text), [json!({"a": 1}), json!({"b": 2})], "{text}");
+    }
+    assert_eq!(documents("").expect("nothing"), [] as [Value; 0]);
+    assert!(only("a: 1\n---\nb: 2").is_err());
+}
+
+#[test]
+fn few_lines_cannot_stand_for_billions_of_values() {
+    let mut text = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for at in 1..10 {
+        let before = vec![format!("*a{}", at - 1); 10].join(",");
+        writeln!(text, "a{at}: &a{at} [{before}]").expect("a String");
+    }
+    assert!(format!("{:#}", only(&text).expect_err("too many")).contains("aliases stand for more than"));
+}
+
+/// A text that is likely to be read differently by some parser.
+fn text() -> impl Strategy<Value = String> {
+    let parts = prop::sample::select(vec![
+        " ",
+        "  ",
+        "\t",
+        "\n",
+        "\n\n",
+        "\r",
+        "\r\n",
+        "#",
+        ": ",
+        ":",
+        "- ",
+        "---",
+        "...",
+        "'",
+        "\"",
+        "\\",
+        "{",
+        "[",
+        "&a",
+        "*a",
+        "!",
+        "|",
+        ">",
+        "%",
+        "@",
+        "`",
+        "?",
+        ",",
+        "=",
+        "<<",
+        "~",
+        "null",
+        "yes",
+        "n",
+        "0",
+        "0644",
+        "1e3",
+        "0x1",
+        "1_0",
+        ".inf",
+        "2024-01-01",
+        "1:30",
+        "é",
+        "\u{7f}",
+        "\u{85}",
+        "\u{9b}",
+        "\u{a0}",
+        "\u{1b}[2J",
+        "\0",
+        "\u{2028}",
+        "\u{202e}",
+        "\u{feff}",
+        "\u{fffe}",
+        "\u{e0041}",
+        "😀",
+        "word",
+        "a long line of words that a writer could fold into several lines",
+    ]);
+    prop::collection::vec(parts, 0..8).prop_map(|parts| parts.concat())
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let number = prop_oneof![any::<i64>().prop_map(Value::from), (-1e6..1e6_f64).prop_map(|of| json!(of + 0.5))];
+    let leaf = prop_oneof![3 => text().prop_map(Value::from), 1 => Just(Value::Null), 1 => any::<bool>().prop_map(Value::from), 1 => number];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(text(), inner, 0..4).prop_map(|fields| json!(fields)),
+        ]
+    })
+}
+
+#[test]
+fn written_value_is_read_back_equal_and_controls_no_terminal() {
+    let mut runner = TestRunner::new(Config { cases: 3000, failure_persistence: None, ..Config::default() });
+    let result = runner.run(&value(), |value| {
+        let text = document(&value);
+        let read = only(&text).map_err(|error| TestCaseError::fail(format!("{error:#}\n{text:?}")))?;
+        prop_assert_eq!(&read, &value, "{:?}", text);
+        prop_assert!(!text.contains(|c| is_unprintable(c) && c != '\n'), "{:?}", text);
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn any_text_is_refused_or_has_a_value_that_survives_writing() {
+    let mut runner = TestRunner::new(Config { cases: 3000, failure_persistence: None, ..Config::default() });
+    let documents_of = (text(), text(), any::<bool>())
+        .prop_map(|(a, b, nested)| if nested { format!("a:\n  - {a}\n  - ? {b}\n") } else { a + &b });
+    let result = runner.run(&documents_of, |text| {
+        for value in documents(&text).unwrap_or_default() {
+            prop_assert_eq!(only(&document(&value)).ok(), Some(value), "{:?}", text);
+        }
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn ordinary_objects_are_written_in_block_style_with_quotes_where_a_parser_needs_them() {
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {}},
+        "data": {"script": "set -e\necho a\n", "mode": "0644", "flag": "yes", "words": "a b", "list": ["x", {"y": 1}]},
+    });
+    expect_test::expect![[r#"
+        apiVersion: v1
+        data:
+          flag: "yes"
+          list:
+          - x
+          - "y": 1
+          mode: "0644"
+          script: |
+            set -e
+            echo a
+          words: a b
+        kind: ConfigMap
+        metadata:
+          labels: {}
+          name: a
+    "#]]
+    .assert_eq(&document(&object));
+}
