@@ -86,7 +86,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         let Some((one, lowered)) = replay(&component, &call?, &args.caps)? else { continue };
         for limit in lowered.iter().map(ToString::to_string).filter(|limit| !capped.contains(limit)).collect::<Vec<_>>()
         {
-            eprintln!("note: the recording has a higher limit; the call has {limit}");
+            err!("note: the recording has a higher limit; the call has {limit}");
             capped.insert(limit);
         }
         count += 1;
