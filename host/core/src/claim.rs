@@ -60,6 +60,17 @@ pub fn claim(found: &Object, snapshot: &Snapshot, adopts: bool, inherits: impl F
     }
 }
 
+/// Names the owner of an object that is not this parent's child, for messages: its controller, and the Plugin whose label it has.
+pub fn owner_of(found: &Object) -> Option<String> {
+    let controller = found.controller_kind_and_name().map(|(kind, name)| format!("{} {name}", kind.kind));
+    match (controller, found.plugin()) {
+        (Some(controller), Some(plugin)) => Some(format!("{controller} of Plugin {plugin}")),
+        (Some(controller), None) => Some(controller),
+        (None, Some(plugin)) => Some(format!("Plugin {plugin}")),
+        (None, None) => None,
+    }
+}
+
 /// Returns true if an object may be adopted for a desired child. A child is shown to the plugin, and a plugin may see a
 /// ServiceAccount's token only if it may have such children.
 pub fn may_be_adopted(found: &Object, child: &DesiredChild) -> bool {
@@ -128,6 +139,19 @@ mod tests {
     }
 
     const RETAINED: &str = "echo/Echo.my-operator.dev/default/hello";
+
+    #[test]
+    fn r05_owner_of_an_object_is_named_by_its_controller_and_plugin() {
+        let of = |change: &dyn Fn(&mut serde_json::Value)| owner_of(&object(&found(change)));
+        assert_eq!(of(&|_| {}).as_deref(), Some("Echo hello of Plugin echo"));
+        assert_eq!(of(&|meta| meta["labels"] = json!({})).as_deref(), Some("Echo hello"));
+        assert_eq!(of(&|meta| meta["ownerReferences"] = json!([])).as_deref(), Some("Plugin echo"));
+        let nobodys = |meta: &mut serde_json::Value| {
+            meta["labels"] = json!({});
+            meta["ownerReferences"] = json!([]);
+        };
+        assert_eq!(of(&nobodys), None);
+    }
 
     #[test]
     fn r03_unknown_object_with_all_marks_of_a_child_proves_that_the_cache_is_behind() {

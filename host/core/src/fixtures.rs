@@ -100,6 +100,14 @@ pub fn validate(children: &[Value]) -> Result<Desired, ResponseRejection> {
     validate_with(children, &UpdateStrategy::Apply)
 }
 
+/// Like [`validate_with`], for a plugin that may have Secrets only.
+pub fn validate_secrets(children: &[Value], update: &UpdateStrategy) -> Result<Desired, ResponseRejection> {
+    let kind = Arc::new(Gvk::from_api_version("v1", "Secret"));
+    let grant = Grant { kind, namespaced: true, update: update.clone(), namespaces: None, tokens: false };
+    let grants = Grants::new(HostNamespace::new("windlass-system"), [grant]);
+    desired::validate(&response(children), &parent_ref(), &grants, &Limits::default())
+}
+
 pub fn validate_with(children: &[Value], update: &UpdateStrategy) -> Result<Desired, ResponseRejection> {
     desired::validate(&response(children), &parent_ref(), &grants_with(update), &Limits::default())
 }

@@ -56,7 +56,7 @@ pub struct Circumstances {
 /// Decides the next step for a parent.
 pub fn next_step(parent: &Object, plugin: &PluginName, circumstances: Circumstances) -> NextStep {
     let Circumstances { finalizes, suspended, selected } = circumstances;
-    let has_finalizer = parent.finalizers.iter().any(|name| is_finalizer_of(plugin, name));
+    let has_finalizer = has_finalizer(parent, plugin);
     let suspended = suspended || parent.marks.is_true(names::ANNOTATION_SUSPEND);
     let is_leaving = parent.deleting || !selected;
     let skips_cleanup = is_leaving && parent.marks.is_true(names::ANNOTATION_SKIP_FINALIZE);
@@ -99,6 +99,11 @@ pub fn is_in_terminating_namespace(parent: &Object, problems: &[(ChildId, WriteP
 pub fn finalizers_with(parent: &Object, plugin: &PluginName, wanted: bool) -> Vec<String> {
     let others = parent.finalizers.iter().filter(|name| !is_finalizer_of(plugin, name)).map(ToString::to_string);
     others.chain(wanted.then(|| finalizer_of(plugin))).collect()
+}
+
+/// Returns true if a parent has the finalizer of the plugin.
+pub fn has_finalizer(parent: &Object, plugin: &PluginName) -> bool {
+    parent.finalizers.iter().any(|name| is_finalizer_of(plugin, name))
 }
 
 #[cfg(test)]

@@ -158,6 +158,8 @@ pub enum ParentReason {
     NamespaceTerminating,
     /// The parent is being deleted, and the plugin has not finished its cleanup.
     Finalizing,
+    /// The plugin's finalizer is removed from a parent that is being deleted, and other finalizers keep it.
+    FinalizerRemoved,
     /// The plugin requires objects that it was not granted, or that its ServiceAccount has no permission to read.
     ReadForbidden,
     /// The plugin caused more writes or access reviews than its rate limit allows; the parent waits.

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::account::{Account, AskOwn};
-use super::in_time;
+use super::{in_time, plain};
 
 /// Verbs that a plugin's ServiceAccount needs on child kinds. `get` distinguishes a child that lost its labels from a
 /// foreign object of the same name.
@@ -91,10 +91,7 @@ pub fn by_api_server(client: Client) -> Ask {
         let review = review(&question);
         Box::pin(async move {
             // All callers with the same question wait for this response.
-            let reviewed = in_time(api.create(&PostParams::default(), &review)).await.map_err(|error| match error {
-                kube::Error::Api(status) => status.message.clone(),
-                other => other.to_string(),
-            })?;
+            let reviewed = in_time(api.create(&PostParams::default(), &review)).await.map_err(|error| plain(&error))?;
             let status = reviewed.status.ok_or("the API server's response has no status")?;
             let why = [status.reason, status.evaluation_error].into_iter().flatten().filter(|why| !why.is_empty());
             Ok(ReviewResult { allowed: status.allowed, why: why.collect::<Vec<_>>().join("; ") })
@@ -108,7 +105,7 @@ pub fn own_user(client: Client) -> AskOwn {
         let api: Api<SelfSubjectReview> = Api::all(client.clone());
         Box::pin(async move {
             let response = in_time(api.create(&PostParams::default(), &SelfSubjectReview::default())).await;
-            let review = response.map_err(|error| error.to_string())?;
+            let review = response.map_err(|error| plain(&error))?;
             let user = review.status.and_then(|status| status.user_info?.username);
             user.ok_or_else(|| "it gives no name".to_owned())
         })

@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use super::account::HOST;
-use super::in_time;
+use super::{in_time, plain};
 
 /// Length of a key in bytes, as for HMAC-SHA-256.
 pub const LENGTH: usize = 32;
@@ -40,7 +40,7 @@ pub enum SecretKeyError {
         /// The host's namespace.
         namespace: String,
         /// Why.
-        error: kube::Error,
+        error: String,
     },
     /// The Secret exists, and holds no key.
     #[error("Secret {name} in namespace {namespace} holds no {FIELD:?} of {LENGTH} bytes")]
@@ -71,7 +71,7 @@ impl SecretKey {
     /// # Errors
     /// If the Secret cannot be read, or holds no key.
     pub async fn read(&self) -> Result<Option<[u8; LENGTH]>, SecretKeyError> {
-        let found = in_time(self.secrets.get_opt(self.name)).await.map_err(|error| self.failed("get", error))?;
+        let found = in_time(self.secrets.get_opt(self.name)).await.map_err(|error| self.failed("get", &error))?;
         found.map(|secret| self.key_in(secret)).transpose()
     }
 
@@ -93,9 +93,9 @@ impl SecretKey {
             // Another host created the key first; both use that key.
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 let secret = in_time(self.secrets.get(self.name)).await;
-                self.key_in(secret.map_err(|error| self.failed("get", error))?)
+                self.key_in(secret.map_err(|error| self.failed("get", &error))?)
             }
-            Err(error) => Err(self.failed("create", error)),
+            Err(error) => Err(self.failed("create", &error)),
         }
     }
 
@@ -113,8 +113,8 @@ impl SecretKey {
         key.ok_or_else(|| SecretKeyError::Malformed { name: self.name, namespace: self.namespace.clone() })
     }
 
-    fn failed(&self, verb: &'static str, error: kube::Error) -> SecretKeyError {
-        SecretKeyError::Api { verb, name: self.name, namespace: self.namespace.clone(), error }
+    fn failed(&self, verb: &'static str, error: &kube::Error) -> SecretKeyError {
+        SecretKeyError::Api { verb, name: self.name, namespace: self.namespace.clone(), error: plain(error) }
     }
 }
 

@@ -20,7 +20,8 @@ pub(super) const FORGOTTEN: Duration = Duration::from_mins(10);
 pub enum Wait {
     /// Nothing: the caches show all writes.
     Over,
-    /// These objects must be read, because it is unknown whether a write to them was executed.
+    /// These objects must be read, because it is unknown whether a write to them was executed, or because the cache still shows them
+    /// some time after the API server responded that they are gone.
     ForLookups(Vec<Subject>),
     /// A watch. The cache is checked again after this time.
     ForWatch(Duration),
@@ -91,9 +92,11 @@ impl OwnWrites {
             self.0 = None;
             return Wait::Over;
         }
-        let unknown = pending.writes.iter().filter_map(|(write, _)| match write {
+        let unknown = pending.writes.iter().filter_map(|(write, at)| match write {
             Written::Unknown(subject) => Some(subject.clone()),
-            Written::Parent { .. } | Written::Child { .. } | Written::Gone { .. } => None,
+            // Whether an object is gone is known from a response alone, which may come from a webhook.
+            write if now.saturating_duration_since(*at) >= LOOK_AGAIN => absent(write),
+            Written::Parent { .. } | Written::Past { .. } | Written::Child { .. } | Written::Gone { .. } => None,
         });
         let unknown: Vec<_> = unknown.collect();
         if !unknown.is_empty() {
@@ -106,11 +109,15 @@ impl OwnWrites {
         }
     }
 
-    /// Records that an object was read after a write that may have been executed. `fact` is the state that the cache
-    /// must show now; none if the parent need not wait for it.
+    /// Records that an object was read, because a write to it may have been executed or the cache still shows it after its deletion.
+    /// `fact` is the state that the cache must show now; none if the parent need not wait for it.
     pub fn looked_up(&mut self, subject: &Subject, fact: Option<Written>, now: Instant) {
         if let Some(pending) = &mut self.0 {
-            pending.writes.retain(|(write, _)| !matches!(write, Written::Unknown(of) if of == subject));
+            let is_of = |write: &Written| match write {
+                Written::Unknown(of) => of == subject,
+                write => absent(write).as_ref() == Some(subject),
+            };
+            pending.writes.retain(|(write, _)| !is_of(write));
             pending.writes.extend(fact.map(|fact| (fact, now)));
         }
     }
@@ -132,15 +139,28 @@ fn is_seen(caches: &impl Caches, parent: &ObjectKey, write: &Written, at: Instan
         // A parent that the watch does not show is gone or has left the label selector: the watch never shows its
         // versions.
         Written::Parent { resource_version } => store.has_seen(*resource_version, at) || store.get(parent).is_none(),
+        Written::Past { uid, resource_version } => {
+            store.was_listed_since(at)
+                || store.get(parent).is_none_or(|found| found.uid != *uid || found.resource_version > *resource_version)
+        }
         Written::Child { resource_version, .. } => store.has_seen(*resource_version, at),
         Written::Gone { child, uid } => store.get(&child.key).is_none_or(|found| found.uid != *uid || found.deleting),
+    }
+}
+
+/// The object of a write after which the object, or a version of it, is not there any more.
+fn absent(write: &Written) -> Option<Subject> {
+    match write {
+        Written::Past { .. } => Some(Subject::Parent),
+        Written::Gone { child, .. } => Some(Subject::Child(child.clone())),
+        Written::Parent { .. } | Written::Child { .. } | Written::Unknown(_) => None,
     }
 }
 
 /// The cache that shows a write: of the parents, or of a child kind; none if the kind is no longer watched.
 fn cache_of<'a>(caches: &'a impl Caches, write: &Written) -> Option<&'a Store> {
     match write {
-        Written::Parent { .. } | Written::Unknown(Subject::Parent) => Some(caches.of_parents()),
+        Written::Parent { .. } | Written::Past { .. } | Written::Unknown(Subject::Parent) => Some(caches.of_parents()),
         Written::Child { kind, .. } => caches.of_children(kind),
         Written::Gone { child, .. } | Written::Unknown(Subject::Child(child)) => caches.of_children(&child.kind),
     }
@@ -151,7 +171,9 @@ fn kinds_behind(caches: &impl Caches, writes: &[(Written, Instant)]) -> Vec<Stri
     let mut kinds: Vec<_> = writes
         .iter()
         .map(|(write, _)| match write {
-            Written::Parent { .. } | Written::Unknown(Subject::Parent) => caches.parent_kind().kind.to_string(),
+            Written::Parent { .. } | Written::Past { .. } | Written::Unknown(Subject::Parent) => {
+                caches.parent_kind().kind.to_string()
+            }
             Written::Child { kind, .. } => kind.kind.to_string(),
             Written::Gone { child, .. } | Written::Unknown(Subject::Child(child)) => child.kind.kind.to_string(),
         })
@@ -343,6 +365,66 @@ mod tests {
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
         fixture.secrets.remove(&object("Secret", "a", 4));
         assert_eq!(fixture.wait(), Wait::Over);
+    }
+
+    #[test]
+    fn r03_parent_is_not_reconciled_before_the_cache_shows_the_removal_of_its_finalizer() {
+        for kept_by_another_finalizer in [true, false] {
+            let mut fixture = Fixture::new();
+            let shown = fixture.parents.get(&web()).expect("the parent");
+            fixture.add(vec![Written::past(&shown)]);
+            // A later version of another parent proves nothing: the removal of the last finalizer has no version of its own.
+            fixture.parents.upsert(object("ConfigMap", "another", 9));
+            assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
+            if kept_by_another_finalizer {
+                fixture.parents.upsert(object("ConfigMap", "web", 10));
+            } else {
+                fixture.parents.remove(&object("ConfigMap", "web", 10));
+            }
+            assert_eq!(fixture.wait(), Wait::Over);
+        }
+    }
+
+    #[test]
+    fn r03_parent_that_is_gone_is_awaited_beyond_its_later_versions_up_to_a_namesake() {
+        let mut fixture = Fixture::new();
+        let shown = fixture.parents.get(&web()).expect("the parent");
+        fixture.add(vec![Written::gone(&shown)]);
+        fixture.parents.upsert(object("ConfigMap", "web", 2));
+        assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
+        let namesake = r#"{"metadata":{"name":"web","namespace":"n","uid":"another","resourceVersion":"3"}}"#;
+        fixture.parents.upsert(Object::from_api(&kind("ConfigMap"), namesake).expect("an object"));
+        assert_eq!(fixture.wait(), Wait::Over);
+    }
+
+    #[test]
+    fn r03_object_that_the_cache_still_shows_after_its_deletion_is_read() {
+        let secret = Subject::Child(id("Secret", "a"));
+        for (subject, still_there) in [(Subject::Parent, 1), (secret.clone(), 3)] {
+            let mut fixture = Fixture::new();
+            fixture.secrets.upsert(object("Secret", "a", 3));
+            let gone = || match &subject {
+                Subject::Parent => Written::gone(&object("ConfigMap", "web", 1)),
+                Subject::Child(child) => Written::Gone { child: child.clone(), uid: Uid::from("uid-of-a") },
+            };
+            let is_there = || match &subject {
+                Subject::Parent => Written::Parent { resource_version: still_there },
+                Subject::Child(_) => child("Secret", still_there),
+            };
+            fixture.add(vec![gone()]);
+            fixture.now += LOOK_AGAIN;
+            assert_eq!(fixture.wait(), Wait::ForLookups(vec![subject.clone()]));
+            fixture.writes.looked_up(&subject, Some(gone()), fixture.now);
+            assert_eq!(
+                fixture.wait(),
+                Wait::ForWatch(LOOK_AGAIN),
+                "the read says that it is gone: the watch is behind"
+            );
+            fixture.now += LOOK_AGAIN;
+            assert_eq!(fixture.wait(), Wait::ForLookups(vec![subject.clone()]));
+            fixture.writes.looked_up(&subject, Some(is_there()), fixture.now);
+            assert_eq!(fixture.wait(), Wait::Over, "{subject:?} was never deleted");
+        }
     }
 
     #[test]

@@ -14,14 +14,17 @@ use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER};
 use windlass_core::next_step::{finalizer_of, finalizers_with};
 use windlass_core::object::Object;
 use windlass_core::order::install_rank;
+use windlass_core::outcome::WriteProblem;
 use windlass_core::plan::Delete;
 use windlass_core::reason::PluginReason;
 
-use super::leftovers::{Leftovers, plain};
+use super::leftovers::Leftovers;
 use super::problem::{Problem, Step};
 use crate::cluster::account::{Account, AccountError};
+use crate::cluster::plain;
 use crate::cluster::writer::audit::about;
 use crate::cluster::writer::request::{self, Built, To};
+use crate::cluster::writer::response::{is_gone, problem_of};
 use crate::cluster::writer::send;
 
 /// Number of concurrent writes.
@@ -51,10 +54,10 @@ pub(super) async fn set_awaited(
         Problem::new(Step::Granted, PluginReason::ApiError, message)
     };
     let request = request::finalizers(resource, object, &finalizers);
-    match send(client, request.map_err(|problem| unwritten(&format!("{problem:?}")))?).await {
+    match send(client, request.map_err(|problem| unwritten(&problem.to_string()))?).await {
         Ok(_) => Ok(()),
         // The Plugin is gone already.
-        Err(kube::Error::Api(status)) if status.code == 404 && !wanted => Ok(()),
+        Err(error) if !wanted && is_gone(&error, resource, &object.key.name, Some(&object.uid)) => Ok(()),
         Err(error) => Err(unwritten(&plain(&error))),
     }
 }
@@ -95,10 +98,10 @@ impl Deletion<'_> {
     async fn prune(&self, kind: &Arc<Gvk>, parents: &Gvk, account: &Account) -> Result<(), Problem> {
         let Some(resource) = self.resource(kind).await? else { return Ok(()) };
         let children = self.leftovers.children(kind, &resource, parents).await.map_err(|why| failed(&why))?;
+        let resource = &resource;
         let deletes = children.into_iter().map(|child| {
-            let request =
-                request::delete(To { resource: &resource, account: Some(account) }, &Delete::of(&child), None);
-            async move { self.write("delete", &child, request).await }
+            let request = request::delete(To { resource, account: Some(account) }, &Delete::of(&child), None);
+            async move { self.write("delete", (&child, resource), request).await }
         });
         all(deletes).await
     }
@@ -109,10 +112,10 @@ impl Deletion<'_> {
         let ours = finalizer_of(self.leftovers.name);
         let held = self.leftovers.all(parents, &resource).await.map_err(|why| failed(&why))?.into_iter();
         let held = held.filter(|parent| parent.finalizers.iter().any(|finalizer| **finalizer == *ours));
+        let resource = &resource;
         let releases = held.map(|parent| {
-            let request =
-                request::finalizers(&resource, &parent, &finalizers_with(&parent, self.leftovers.name, false));
-            async move { self.write("patch", &parent, request).await }
+            let request = request::finalizers(resource, &parent, &finalizers_with(&parent, self.leftovers.name, false));
+            async move { self.write("patch", (&parent, resource), request).await }
         });
         all(releases).await
     }
@@ -122,20 +125,19 @@ impl Deletion<'_> {
     }
 
     /// Sends a write; an object that is gone is a success.
-    async fn write(&self, verb: &'static str, object: &Object, request: Built) -> Result<(), Problem> {
+    async fn write(
+        &self,
+        verb: &'static str,
+        (object, resource): (&Object, &ApiResource),
+        request: Built,
+    ) -> Result<(), Problem> {
         let what = format!("{} {}", object.kind.kind, object.key);
-        let request = request.map_err(|problem| failed(&format!("{what}: {problem:?}")))?;
-        let result = send(self.leftovers.client, about(request, self.leftovers.name, None, &what)).await;
-        let code = match &result {
-            Ok(_) => 200,
-            Err(kube::Error::Api(status)) => status.code,
-            Err(_) => 0,
-        };
-        match result {
+        let request = request.map_err(|problem| failed(&format!("{what}: {problem}")))?;
+        match send(self.leftovers.client, about(request, self.leftovers.name, None, &what)).await {
             Ok(_) => Ok(()),
-            Err(_) if code == 404 => Ok(()),
+            Err(error) if is_gone(&error, resource, &object.key.name, Some(&object.uid)) => Ok(()),
             // For a delete: another object has the name, so the child is gone. A conflict on a finalizer is retried.
-            Err(_) if code == 409 && verb == "delete" => Ok(()),
+            Err(error) if verb == "delete" && problem_of(&error) == WriteProblem::Outdated => Ok(()),
             Err(error) => Err(failed(&format!("{verb} {what}: {}", plain(&error)))),
         }
     }

@@ -17,6 +17,7 @@ use windlass_core::reserved::HostNamespace;
 
 use super::problem::{Problem, Step};
 use crate::cluster::discovery::{Discovery, is_missing};
+use crate::cluster::plain;
 use crate::live::Reads;
 
 /// Kinds of a plugin with their API resources.
@@ -114,6 +115,6 @@ fn missing(kind: &Gvk, purpose: &str, error: &kube::Error) -> Problem {
         let message = format!("the cluster does not serve {kind}, which the component requests {purpose}");
         Problem::new(Step::Granted, PluginReason::ChildKindMissing, message)
     } else {
-        Problem::new(Step::Granted, PluginReason::ApiError, format!("{kind} could not be looked up: {error}"))
+        Problem::new(Step::Granted, PluginReason::ApiError, format!("{kind} could not be looked up: {}", plain(&error)))
     }
 }

@@ -13,7 +13,7 @@ use windlass_core::object::Object;
 
 use super::mark_key::MarkKeys;
 use crate::cluster::discovery::Discovery;
-use crate::cluster::in_time;
+use crate::cluster::{in_time, plain};
 
 /// Number of objects in one page of a list.
 const PAGE: u32 = 500;
@@ -49,7 +49,7 @@ impl Leftovers<'_> {
     pub(super) async fn resource(&self, kind: &Gvk) -> Result<Option<ApiResource>, String> {
         match self.discovery.find_any_version(kind).await {
             Ok(found) => Ok(found.map(|(resource, _)| resource)),
-            Err(error) => Err(format!("{kind} could not be looked up: {error}")),
+            Err(error) => Err(format!("{kind} could not be looked up: {}", plain(&error))),
         }
     }
 
@@ -85,7 +85,7 @@ impl Leftovers<'_> {
             }
             Ok(Some(_)) => Ok(Marks::None),
             Ok(None) => Ok(Marks::Unknown),
-            Err(error) => Err(format!("{parents} could not be looked up: {error}")),
+            Err(error) => Err(format!("{parents} could not be looked up: {}", plain(&error))),
         }
     }
 
@@ -143,12 +143,4 @@ fn is_child(object: &Object, parents: &Gvk, marks: Marks<'_>) -> bool {
         Marks::Made(key) => key.holds(object),
     };
     is_owned && !object.deleting && is_of_parent && is_marked
-}
-
-/// The message of the API server.
-pub(super) fn plain(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    }
 }

@@ -17,6 +17,7 @@ use super::parent_kind::ParentKind;
 use super::problem::{Problem, Step};
 use super::shared::Plugins;
 use crate::cluster::discovery::{Discovery, is_missing};
+use crate::cluster::plain;
 use crate::live::CrdOwner;
 
 /// Finds the parent kind. If the component carries its CRD and `spec.installCRD` is set, installs the CRD first; an existing
@@ -66,7 +67,11 @@ async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> 
             let message = format!("the cluster does not serve {kind}, which the component reconciles");
             Problem::new(Step::Granted, PluginReason::ParentKindMissing, message)
         } else {
-            Problem::new(Step::Granted, PluginReason::ApiError, format!("{kind} could not be looked up: {error}"))
+            Problem::new(
+                Step::Granted,
+                PluginReason::ApiError,
+                format!("{kind} could not be looked up: {}", plain(&error)),
+            )
         }
     })?;
     Ok(ParentKind {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use http::Request;
 use kube::Client;
+use kube::core::ApiResource;
 use tracing::Instrument;
-use windlass_core::claim::{Claim, claim, marks, may_be_adopted};
+use windlass_core::claim::{Claim, claim, marks, may_be_adopted, owner_of};
 use windlass_core::desired::DesiredChild;
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, ObjectKey};
@@ -23,10 +24,19 @@ use super::waves::send_wave;
 use crate::cluster::in_time;
 use crate::cluster::writer::audit::about;
 use crate::cluster::writer::request::{self, Force, To};
-use crate::cluster::writer::response::{Ack, already_exists, conflict_of, does_not_fit, not_found, problem_of};
+use crate::cluster::writer::response::{Ack, already_exists, conflict_of, does_not_fit, is_gone, problem_of};
 use crate::cluster::writer::{Subject, Written, send};
 use crate::live::Live;
 use crate::telemetry::TRACE;
+
+/// The result of setting or removing a finalizer: what the cache must show before the parent's next plan.
+#[derive(Debug)]
+pub enum FinalizerWrite {
+    /// The finalizer was set or removed.
+    Done(Written),
+    /// The parent is gone.
+    Gone(Written),
+}
 
 /// Sends writes to the API server.
 #[derive(Clone)]
@@ -78,23 +88,20 @@ impl Applier {
         applied
     }
 
-    /// Sets (`wanted`) or removes the finalizer of a parent. None if the parent is gone; its event follows.
+    /// Sets (`wanted`) or removes the finalizer of a parent.
     ///
     /// # Errors
     /// If the API server rejects the write, or does not respond; [`WriteProblem::Outdated`] if the parent has changed.
-    pub async fn set_finalizer(&self, live: &Live, parent: &Object, wanted: bool) -> Result<Option<Written>, Failed> {
+    pub async fn set_finalizer(&self, live: &Live, parent: &Object, wanted: bool) -> Result<FinalizerWrite, Failed> {
         let id = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
         let finalizers = finalizers_with(parent, &live.name, wanted);
         let request = request::finalizers(&live.parents.resource, parent, &finalizers)?;
-        match self.send(live, "patch", &id, request).await {
-            Ok(ack) => Ok(Some(ack.parent())),
-            Err(error) if not_found(&error) => Ok(None),
-            Err(error) => Err(Failed::of(&error, Subject::Parent)),
-        }
+        let sent = self.send(live, "patch", &id, request).await;
+        finalizer_write(sent, &live.parents.resource, parent, wanted)
     }
 
-    /// Reads an object after a write that may have been executed. Returns the state that the cache must show now; none
-    /// if the parent need not wait for it.
+    /// Reads an object after a write that may have been executed, or whose result the cache does not show. Returns the state that the
+    /// cache must show now; none if the parent need not wait for it.
     ///
     /// # Errors
     /// If the read fails.
@@ -107,7 +114,10 @@ impl Applier {
         match of {
             Subject::Parent => {
                 let found = live.parents.read(parent).await.map_err(|error| problem_of(&error))?;
-                Ok(found.map(|found| Written::Parent { resource_version: found.resource_version }))
+                Ok(match found {
+                    Some(found) => Some(Written::Parent { resource_version: found.resource_version }),
+                    None => live.parents.store.get(parent).map(|cached| Written::gone(&cached)),
+                })
             }
             Subject::Child(child) => Ok(match self.metadata(live, child).await? {
                 // An object without the label is in no cache.
@@ -125,13 +135,14 @@ impl Applier {
 
     /// The metadata of the object that has a child's name.
     async fn metadata(&self, live: &Live, child: &ChildId) -> Result<Option<Object>, WriteProblem> {
-        let request = request::get(to(live, &child.kind)?, child)?;
+        let to = to(live, &child.kind)?;
+        let request = request::get(to, child)?;
         match in_time(self.client.request_text(request)).await {
             Ok(text) => Object::from_api(&child.kind, &text).map(Some).map_err(|error| WriteProblem::Unavailable {
                 message: format!("its metadata cannot be read: {error}"),
                 retry_after: None,
             }),
-            Err(error) if not_found(&error) => Ok(None),
+            Err(error) if is_gone(&error, to.resource, &child.key.name, None) => Ok(None),
             Err(error) => Err(problem_of(&error)),
         }
     }
@@ -179,7 +190,7 @@ impl Applier {
             {
                 Err(WriteProblem::Outdated.into())
             }
-            Claim::Foreign => Err(WriteProblem::Taken.into()),
+            Claim::Foreign => Err(WriteProblem::Taken { owner: owner_of(&found) }.into()),
         }
     }
 
@@ -199,18 +210,25 @@ impl Applier {
 
     async fn change(&self, live: &Live, child: &DesiredChild, target: &Target) -> WriteResult {
         let failed = |error: &kube::Error| Failed::of(error, Subject::Child(id(child)));
+        let mut resource_version = target.resource_version;
+        if let Some(CreateEntry::MustGo { index, removal }) = target.create_entry {
+            let request = request::migrate(to(live, &child.kind)?, child, resource_version, index, removal)?;
+            let sent = self.send(live, "patch", &id(child), request).await.map_err(|error| {
+                // Another write moved the host's entry in managedFields.
+                if does_not_fit(&error) { WriteProblem::Outdated.into() } else { failed(&error) }
+            })?;
+            resource_version = sent.resource_version();
+        }
+        if !target.leftover_data.is_empty() {
+            let version = (&target.uid, resource_version);
+            let request = request::remove_data(to(live, &child.kind)?, child, version, &target.leftover_data)?;
+            let sent = self.send(live, "patch", &id(child), request).await.map_err(|error| failed(&error))?;
+            resource_version = sent.resource_version();
+        }
         let force = match target.create_entry {
             // The fields in the way are the host's own.
-            Some(CreateEntry::Harmless) => Force::Of { resource_version: target.resource_version },
-            Some(CreateEntry::MustGo { index, removal }) => {
-                let request = request::migrate(to(live, &child.kind)?, child, target.resource_version, index, removal)?;
-                self.send(live, "patch", &id(child), request).await.map_err(|error| {
-                    // Another write moved the host's entry in managedFields.
-                    if does_not_fit(&error) { WriteProblem::Outdated.into() } else { failed(&error) }
-                })?;
-                Force::No
-            }
-            None => Force::No,
+            Some(CreateEntry::Harmless) => Force::Of { resource_version },
+            Some(CreateEntry::MustGo { .. }) | None => Force::No,
         };
         let apply = async |force, effect| {
             let sent = self
@@ -218,18 +236,20 @@ impl Applier {
                 .await;
             Ok::<_, WriteProblem>(sent.map(|ack| (effect, Some(ack.child(&child.kind)))))
         };
-        let mut first = apply(force, Effect::Updated).await?;
+        // Another manager may have removed a field, which is no conflict.
+        let expected = if target.restores { Effect::Restored } else { Effect::Updated };
+        let mut first = apply(force, expected).await?;
         if first.as_ref().is_err_and(|error| matches!(force, Force::Of { .. }) && is_outdated(error)) {
             // A status update raised the version, or another manager took a field: without force, the response says
             // which.
-            first = apply(Force::No, Effect::Updated).await?;
+            first = apply(Force::No, expected).await?;
         }
         let error = match first {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
         let effect = match conflict_of(&error) {
-            Some(conflict) if conflict.only_ours => Effect::Updated,
+            Some(conflict) if conflict.only_ours => expected,
             // Another manager changed fields of the child in place: restore them.
             Some(conflict) if conflict.only_drift => Effect::Restored,
             Some(_) if child.force_ownership => Effect::TakenOver,
@@ -250,7 +270,7 @@ impl Applier {
                 Ok((Effect::Nothing, None))
             }
             Ok((_, written)) => Ok((Effect::Restored, written)),
-            Err(Failed { problem: WriteProblem::Rejected { code: 400 | 422, message, .. }, .. }) => {
+            Err(Failed { problem: WriteProblem::Rejected { code: 400 | 422 | 500, message, .. }, .. }) => {
                 self.kept_values.keep(&target.uid, &child.applied, values);
                 tracing::warn!(plugin = %live.name, object = %id(child), message, "live values differ from what is desired, and cannot be changed");
                 Ok((Effect::Nothing, None))
@@ -267,15 +287,17 @@ impl Applier {
         effect: Effect,
     ) -> Result<Done, (ChildId, Failed)> {
         let child = delete.child.clone();
-        let request = match to(live, &child.kind)
-            .and_then(|to| request::delete(to, &delete, version_to_delete(snapshot, &delete)))
-        {
-            Ok(request) => request,
+        let built = to(live, &child.kind).and_then(|to| {
+            let request = request::delete(to, &delete, version_to_delete(snapshot, &delete))?;
+            Ok((to, request))
+        });
+        let (to, request) = match built {
+            Ok(built) => built,
             Err(problem) => return Err((child, problem.into())),
         };
         match self.send(live, "delete", &child, request).await {
             Ok(ack) => Ok(Done { effect, child, expires: false, written: Some(ack.deleted(delete)) }),
-            Err(error) if not_found(&error) => {
+            Err(error) if is_gone(&error, to.resource, &child.key.name, Some(&delete.uid)) => {
                 let written = Written::Gone { child: delete.child, uid: delete.uid };
                 Ok(Done { effect: Effect::Nothing, child, expires: false, written: Some(written) })
             }
@@ -307,6 +329,29 @@ impl Applier {
     }
 }
 
+/// The result of a write of a parent's finalizers.
+fn finalizer_write(
+    response: Result<Ack, kube::Error>,
+    resource: &ApiResource,
+    parent: &Object,
+    wanted: bool,
+) -> Result<FinalizerWrite, Failed> {
+    match response {
+        Ok(ack) if wanted => Ok(FinalizerWrite::Done(ack.parent())),
+        // If it was the last finalizer of a parent that is being deleted, the response has the version from before the write.
+        Ok(_) => Ok(FinalizerWrite::Done(Written::past(parent))),
+        Err(error) if is_gone(&error, resource, &parent.key.name, Some(&parent.uid)) => {
+            Ok(FinalizerWrite::Gone(Written::gone(parent)))
+        }
+        Err(error) => {
+            let failed = Failed::of(&error, Subject::Parent);
+            let is_outdated = failed.problem == WriteProblem::Outdated;
+            let awaited = is_outdated.then(|| Box::new(Written::past(parent))).or(failed.awaited);
+            Err(Failed { problem: failed.problem, awaited })
+        }
+    }
+}
+
 /// The resource of a child kind, and the account that writes the children.
 fn to<'a>(live: &'a Live, kind: &Gvk) -> Result<To<'a>, WriteProblem> {
     let unwatched = || WriteProblem::Unavailable { message: format!("{kind} is not watched"), retry_after: None };
@@ -333,4 +378,44 @@ fn rank_of(write: &Write) -> u8 {
         Write::Replace(delete) => &delete.child.kind,
     };
     install_rank(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r03_every_write_of_a_finalizer_is_awaited_and_a_removal_beyond_the_version_in_its_response() {
+        let gvk = kube::core::GroupVersionKind::gvk("my-operator.dev", "v1", "Echo");
+        let echoes = ApiResource::from_gvk_with_plural(&gvk, "echoes");
+        let kind = Arc::new(Gvk::from_api_version("my-operator.dev/v1", "Echo"));
+        let text = r#"{"metadata":{"name":"web","uid":"1","resourceVersion":"5"}}"#;
+        let web = Object::from_api(&kind, text).expect("an object");
+        let result = |response: &str, wanted| {
+            let response = serde_json::from_str::<Ack>(response).map_err(kube::Error::SerdeError);
+            match finalizer_write(response, &echoes, &web, wanted) {
+                Ok(FinalizerWrite::Done(written) | FinalizerWrite::Gone(written)) => Some(written),
+                Err(failed) => failed.awaited.map(|awaited| *awaited),
+            }
+        };
+        let failed = |status: &str| {
+            let error = kube::Error::Api(Box::new(serde_json::from_str(status).expect("a status")));
+            match finalizer_write(Err(error), &echoes, &web, false) {
+                Ok(FinalizerWrite::Done(written) | FinalizerWrite::Gone(written)) => Some(written),
+                Err(failed) => failed.awaited.map(|awaited| *awaited),
+            }
+        };
+        assert_eq!(
+            result(r#"{"metadata":{"resourceVersion":"6"}}"#, true),
+            Some(Written::Parent { resource_version: 6 })
+        );
+        // The API server deletes the object, and responds with the version that it had.
+        assert_eq!(result(r#"{"metadata":{"resourceVersion":"5"}}"#, false), Some(Written::past(&web)));
+        let gone = r#"{"code":404,"reason":"NotFound","message":"no","details":{"name":"web","kind":"echoes"}}"#;
+        assert_eq!(failed(gone), Some(Written::gone(&web)));
+        let changed = r#"{"code":409,"reason":"Conflict","message":"the object has been modified"}"#;
+        assert_eq!(failed(changed), Some(Written::past(&web)), "the cache shows a version that exists no more");
+        assert_eq!(failed(r#"{"code":500,"message":"timeout"}"#), Some(Written::Unknown(Subject::Parent)));
+        assert_eq!(failed(r#"{"code":403,"message":"no"}"#), None, "nothing was written");
+    }
 }

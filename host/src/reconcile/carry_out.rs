@@ -20,6 +20,7 @@ use windlass_core::snapshot::Snapshot;
 use super::applied::Applied;
 use super::ending::Attempt;
 use super::{Reconciler, id_of_parent, spans};
+use crate::cluster::plain;
 use crate::live::Live;
 use crate::live::component_state::Consequences;
 use crate::live::record::Record;
@@ -67,11 +68,15 @@ impl Reconciler {
             values.filter(|values| !self.applier.is_kept_by_server(current, child, *values))
         };
         let mut plan = spans::planned(|| planned(live, snapshot, &desired, differing));
-        if self.shards.are_used() && guard::deletes(&plan) {
+        // A parent whose plugin cleans up was read before the call.
+        if self.shards.are_used() && phase == Phase::Sync && guard::deletes(&plan) {
             match is_current(live, snapshot).await {
                 Ok(true) => {}
                 Ok(false) => return Attempt { silent: true, ..Attempt::from(&Problem::PutOff) },
-                Err(error) => return Attempt::from(&Problem::Writes(vec![(id_of_parent(snapshot), unread(&error))])),
+                Err(error) => {
+                    let unread = unread(&error, "before its children are deleted");
+                    return Attempt::from(&Problem::Writes(vec![(id_of_parent(snapshot), unread)]));
+                }
             }
         }
         let blocked = self.guard(live, snapshot, (phase, is_selected), &mut plan);
@@ -166,15 +171,15 @@ impl Reconciler {
 
 /// Whether the cache shows the parent as the API server does. Another host may just have handed it over, and have blocked
 /// deletions in its status. If not, the watch shows the change, and the parent is reconciled again.
-async fn is_current(live: &Live, snapshot: &Snapshot) -> kube::Result<bool> {
+pub(super) async fn is_current(live: &Live, snapshot: &Snapshot) -> kube::Result<bool> {
     let parent = &snapshot.parent;
     let now = live.parents.read(&parent.key).await?;
     Ok(now.is_some_and(|now| now.uid == parent.uid && now.resource_version <= parent.resource_version))
 }
 
-/// Why children are not deleted: the parent could not be read before.
-fn unread(error: &kube::Error) -> WriteProblem {
-    let message = format!("it cannot be read, and is read before its children are deleted: {error}");
+/// Why a reconcile goes no further: the parent could not be read, as is due before this.
+pub(super) fn unread(error: &kube::Error, before: &str) -> WriteProblem {
+    let message = format!("it cannot be read, and is read {before}: {}", plain(error));
     WriteProblem::Unavailable { message, retry_after: None }
 }
 

@@ -8,16 +8,17 @@ use windlass_core::digest::Digest;
 use windlass_core::events::FinalizerEnd;
 use windlass_core::next_step::is_in_terminating_namespace;
 use windlass_core::observed_status::observed;
-use windlass_core::outcome::{NAMESPACE_PATIENCE, Problem, Progress};
+use windlass_core::outcome::{NAMESPACE_PATIENCE, Problem, Progress, Requeue};
 use windlass_core::plan::Plan;
 use windlass_core::related::{Next, ReadProblem, Rounds};
 use windlass_core::snapshot::Snapshot;
 
-use super::Reconciler;
 use super::call::CallResult;
+use super::carry_out::{is_current, unread};
 use super::ending::{Attempt, Ending, Report};
 use super::journal::Journal;
 use super::selection::Selected;
+use super::{CACHE_LAG, Reconciler, id_of_parent};
 use crate::live::Live;
 use crate::live::steady::Inputs;
 use crate::queue::{Trigger, Turn};
@@ -49,6 +50,11 @@ impl Reconciler {
         if let Some(requeue) = unchanged {
             return Ending::Unchanged(None, requeue);
         }
+        if phase == Phase::Finalize
+            && let Err(ending) = as_the_api_server_has_it(live, &snapshot).await
+        {
+            return ending;
+        }
         let (result, call_hash) =
             match self.response(live, &mut snapshot, (phase, turn), (rounds, call_hash, took), journal).await {
                 Ok(result) => result,
@@ -66,12 +72,12 @@ impl Reconciler {
         }
         let attempt = self.validate_and_carry_out(live, &snapshot, (phase, compares), result.response).await;
         if let Some(end) = finalizer_end(live, &snapshot, phase, &attempt) {
-            let Attempt { applied, events, .. } = attempt;
+            let Attempt { part, applied, events, .. } = attempt;
             journal.note_writes(&applied);
             if !applied.written.is_empty() {
                 live.records.with(&key, |record| record.own_writes().add(applied.written, Instant::now()));
             }
-            return self.remove_finalizer(live, snapshot, end, events).await;
+            return self.end_clean_up(live, snapshot, (end, events), part.as_ref()).await;
         }
         Ending::Report(Box::new(Report { is_sweep, inputs, ..Report::new(snapshot, attempt) }))
     }
@@ -106,6 +112,19 @@ impl Reconciler {
         };
         self.related.keep(&live.name, &parent.key, rounds.served());
         Ok((result, call_hash))
+    }
+}
+
+/// Reads a parent before its plugin cleans up. A clean-up must not be repeated, and this host may not know of it: another host may have
+/// ended it while this one stood by or had other parents, and a watch may be behind without a gap.
+async fn as_the_api_server_has_it(live: &Live, snapshot: &Snapshot) -> Result<(), Ending> {
+    match is_current(live, snapshot).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Ending::waits("waiting_for_watch", Requeue::Pause(CACHE_LAG))),
+        Err(error) => {
+            let unread = unread(&error, "before the plugin cleans up");
+            Err(Ending::problem(snapshot.clone(), &Problem::Writes(vec![(id_of_parent(snapshot), unread)])))
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use windlass_core::reason::ParentReason;
 use windlass_core::snapshot::Snapshot;
 
 use super::applied::Applied;
-use crate::cluster::writer::Written;
+use super::apply::FinalizerWrite;
 use crate::live::steady::Inputs;
 
 /// How one reconcile ended.
@@ -68,8 +68,7 @@ pub(super) enum NothingToDo {
 /// A finalizer that was set or removed.
 pub(super) struct FinalizerChanged {
     pub snapshot: Snapshot,
-    /// The write; none if the parent is gone.
-    pub written: Option<Written>,
+    pub write: FinalizerWrite,
     /// Why it was removed, and the plugin's last events. None if it was set.
     pub removed: Option<(FinalizerEnd, Vec<Event>)>,
 }

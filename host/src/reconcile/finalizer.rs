@@ -7,12 +7,15 @@ use tracing::Instrument;
 use windlass_core::contract::Event;
 use windlass_core::events::FinalizerEnd;
 use windlass_core::ids::ObjectKey;
+use windlass_core::json::Map;
 use windlass_core::names::ANNOTATION_SKIP_FINALIZE;
-use windlass_core::next_step::{NextStep, finalizer_of};
-use windlass_core::outcome::{Problem, UNAVAILABLE, WriteProblem};
+use windlass_core::next_step::{NextStep, finalizer_of, finalizers_with, has_finalizer};
+use windlass_core::object::Object;
+use windlass_core::outcome::{Outcome, Problem, UNAVAILABLE, WriteProblem};
 use windlass_core::snapshot::Snapshot;
 
 use super::applied::Failed;
+use super::apply::FinalizerWrite;
 use super::ending::{Ending, FinalizerChanged};
 use super::observe::around;
 use super::{Reconciler, id_of_parent};
@@ -54,8 +57,38 @@ impl Reconciler {
     /// Removes the finalizer, because the plugin does not finalize (any more), or a user set the annotation to skip it.
     pub(super) async fn skip_finalizer(&self, live: &Live, snapshot: Snapshot) -> Ending {
         let is_asked = snapshot.parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
-        let end = if is_asked { FinalizerEnd::Skipped } else { FinalizerEnd::CleanedUp };
-        self.remove_finalizer(live, snapshot, end, Vec::new()).await
+        if is_asked {
+            return self.end_clean_up(live, snapshot, (FinalizerEnd::Skipped, Vec::new()), None).await;
+        }
+        self.remove_finalizer(live, snapshot, FinalizerEnd::CleanedUp, Vec::new()).await
+    }
+
+    /// Removes the finalizer of a parent for which there will be no further call. If the parent stays, because it has other finalizers or
+    /// is only deselected, its last status is written before. A parent that is about to be gone needs none.
+    pub(super) async fn end_clean_up(
+        &self,
+        live: &Live,
+        mut snapshot: Snapshot,
+        (end, last_events): (FinalizerEnd, Vec<Event>),
+        part: Option<&Map>,
+    ) -> Ending {
+        let others = finalizers_with(&snapshot.parent, &live.name, false);
+        let last = if !snapshot.parent.deleting {
+            // Without a clean-up, its children are deleted next, which is reported then.
+            (end == FinalizerEnd::CleanedUp).then(|| Problem::Released(live.name.clone()))
+        } else if others.is_empty() {
+            None
+        } else {
+            Some(Problem::FinalizerRemoved { end: end.clone(), others })
+        };
+        if let Some(last) = last {
+            let reported = self.report(live, &snapshot, part, &mut Outcome::from(&last)).await;
+            if let Some(written) = reported.written {
+                live.records.with(&snapshot.parent.key, |record| record.own_writes().add([written], Instant::now()));
+                snapshot.parent = unchanged_but_for_status(live, snapshot.parent).await;
+            }
+        }
+        self.remove_finalizer(live, snapshot, end, last_events).await
     }
 
     /// Removes the finalizer. An event says why, after the plugin's last events.
@@ -76,26 +109,60 @@ impl Reconciler {
         snapshot: Snapshot,
         removed: Option<(FinalizerEnd, Vec<Event>)>,
     ) -> Ending {
-        let parent = &snapshot.parent;
-        let admitted = self.breaker.lock().admit(parent, &parent.kind, &parent.key, Instant::now());
+        let admitted = {
+            let parent = &snapshot.parent;
+            self.breaker.lock().admit(parent, &parent.kind, &parent.key, Instant::now())
+        };
         if let Err(wait) = admitted {
             // Another manager undoes the write each time.
             let thrashing = Problem::Thrashing(vec![(id_of_parent(&snapshot), wait)]);
             return Ending::problem(snapshot, &thrashing);
         }
-        let set = self.applier.set_finalizer(live, parent, removed.is_none());
+        let set = self.write_finalizer(live, &snapshot.parent, removed.is_none());
         match set.instrument(tracing::debug_span!(target: TRACE, "apply")).await {
-            Ok(written) => Ending::FinalizerChanged(Box::new(FinalizerChanged { snapshot, written, removed })),
-            // The parent has changed, and the cache will show the change.
-            Err(Failed { problem: WriteProblem::Outdated, .. }) => Ending::waits("finalizer_outdated", UNAVAILABLE),
+            Ok(write) => Ending::FinalizerChanged(Box::new(FinalizerChanged { snapshot, write, removed })),
             Err(Failed { problem, awaited }) => {
                 if let Some(awaited) = awaited {
                     let now = Instant::now();
-                    live.records.with(&parent.key, |record| record.own_writes().add([*awaited], now));
+                    live.records.with(&snapshot.parent.key, |record| record.own_writes().add([*awaited], now));
+                }
+                if problem == WriteProblem::Outdated {
+                    // The parent has changed, and the cache will show the change.
+                    return Ending::waits("finalizer_outdated", UNAVAILABLE);
                 }
                 of_write(snapshot, problem)
             }
         }
+    }
+}
+
+impl Reconciler {
+    /// Writes the finalizers. If a parent that is being deleted has changed since the plugin has cleaned up, its finalizer is removed from
+    /// the newer version: another call would clean up again.
+    async fn write_finalizer(&self, live: &Live, parent: &Arc<Object>, wanted: bool) -> Result<FinalizerWrite, Failed> {
+        let mut parent = parent.clone();
+        for _ in 1..ATTEMPTS {
+            let failed = match self.applier.set_finalizer(live, &parent, wanted).await {
+                Err(failed) if failed.problem == WriteProblem::Outdated && !wanted && parent.deleting => failed,
+                result => return result,
+            };
+            match live.parents.read(&parent.key).await {
+                Ok(Some(now)) if now.uid == parent.uid && has_finalizer(&now, &live.name) => parent = Arc::new(now),
+                _ => return Err(failed),
+            }
+        }
+        self.applier.set_finalizer(live, &parent, wanted).await
+    }
+}
+
+/// How often the removal of a finalizer is tried at once.
+const ATTEMPTS: usize = 4;
+
+/// A parent after a write of its status: as the API server has it, unless it cannot be read or is another one.
+async fn unchanged_but_for_status(live: &Live, parent: Arc<Object>) -> Arc<Object> {
+    match live.parents.read(&parent.key).await {
+        Ok(Some(now)) if (&now.uid, now.deleting) == (&parent.uid, parent.deleting) => Arc::new(now),
+        _ => parent,
     }
 }
 

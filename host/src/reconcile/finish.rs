@@ -14,10 +14,11 @@ use windlass_core::recent::{Decision, StatusResult};
 use windlass_core::snapshot::Snapshot;
 
 use super::applied::Applied;
+use super::apply::FinalizerWrite;
 use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest};
 use super::journal::Journal;
 use super::report::{Happened, Reported};
-use super::{CACHE_LAG, Reconciler, id_of_parent};
+use super::{Reconciler, id_of_parent};
 use crate::live::unselected::GOOD_FOR;
 use crate::live::{Live, StatusWriter};
 use crate::queue::Trigger;
@@ -87,7 +88,7 @@ impl Reconciler {
     }
 
     fn finish_finalizer(&self, live: &Live, changed: FinalizerChanged, journal: &mut Journal) -> Requeue {
-        let FinalizerChanged { snapshot, written, removed } = changed;
+        let FinalizerChanged { snapshot, write, removed } = changed;
         let (outcome, noted) = match &removed {
             None => ("finalizer_added", "finalizer_added"),
             Some((FinalizerEnd::CleanedUp, _)) => ("finalizer_removed", "finalizer_removed"),
@@ -96,17 +97,22 @@ impl Reconciler {
         };
         set_span_outcome(outcome);
         journal.end(noted, "");
-        if written.is_none() {
-            // The parent is gone, as the cache will show.
-            return Requeue::Pause(CACHE_LAG);
-        }
-        if let Some((end, last_events)) = removed.filter(|_| snapshot.parent.deleting) {
+        let (written, is_gone) = match write {
+            FinalizerWrite::Done(written) => (written, false),
+            FinalizerWrite::Gone(written) => (written, true),
+        };
+        let was_removed = removed.is_some();
+        if let Some((end, last_events)) = removed.filter(|_| snapshot.parent.deleting && !is_gone) {
             if let FinalizerEnd::NamespaceTerminating(parent) = &end {
                 tracing::warn!(plugin = %live.name, %parent, "finalizer removed: the namespace is being deleted");
             }
             self.reporter.emit_finalized(live, &snapshot, &last_events, &end);
         }
-        live.records.with(&snapshot.parent.key, |record| record.own_writes().add(written, Instant::now()));
+        if was_removed {
+            // Nothing is left to do for the parent.
+            live.records.note_unsteady(&snapshot.parent.key, None);
+        }
+        live.records.with(&snapshot.parent.key, |record| record.own_writes().add([written], Instant::now()));
         Requeue::Pause(Duration::ZERO)
     }
 
@@ -146,10 +152,13 @@ impl Reconciler {
             live.records.note_result(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
         }
         journal.report(&snapshot.parent_ref, || decision(&outcome, &applied, &reported));
+        let is_gone = reported.is_gone();
         let is_reported = !silent && reported.failed.is_none() && reported.again.is_none();
         let written: Vec<_> = applied.written.into_iter().chain(reported.written).collect();
         let requeue = match reported.failed {
             None => reported.again.map_or(outcome.requeue, Requeue::After),
+            // Its event usually ends the retries; they cover an event that was missed.
+            Some(_) if is_gone => BACKOFF,
             Some(problem) => status_not_written(&snapshot, problem),
         };
         live.records.with(key, |record| {
@@ -184,12 +193,18 @@ impl Reconciler {
     }
 
     /// Writes the parent's status. If the API server rejects the plugin's part, the status is written without it, and reports that.
-    async fn report(&self, live: &Live, snapshot: &Snapshot, part: Option<&Map>, outcome: &mut Outcome) -> Reported {
+    pub(super) async fn report(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        part: Option<&Map>,
+        outcome: &mut Outcome,
+    ) -> Reported {
         let span = tracing::debug_span!(target: TRACE, "report", windlass.status_written = Empty);
         let mut reported =
             self.reporter.report(live, snapshot, part, outcome, &self.breaker).instrument(span.clone()).await;
-        if let (Some(_), Some(WriteProblem::Rejected { code, message, .. })) = (part, &reported.failed)
-            && *code != 404
+        if let (Some(_), Some(WriteProblem::Rejected { message, .. })) = (part, &reported.failed)
+            && !reported.is_gone()
         {
             if outcome.progress == Progress::Applied {
                 *outcome = Outcome::from(&Problem::StatusRejected(message.clone()));
@@ -274,7 +289,7 @@ fn failure(live: &Live, snapshot: &Snapshot, outcome: &Outcome, reported: &Repor
         live.status_writer == StatusWriter::Account
             && matches!(
                 problem,
-                WriteProblem::FieldConflict { .. } | WriteProblem::Rejected { code: 400..=403 | 422, .. }
+                WriteProblem::FieldConflict { .. } | WriteProblem::Rejected { code: 400..=403 | 409 | 422 | 500, .. }
             )
     });
     let refused = Outcome::from(&Problem::Writes(vec![(id_of_parent(snapshot), refused?.clone())]));
@@ -283,10 +298,6 @@ fn failure(live: &Live, snapshot: &Snapshot, outcome: &Outcome, reported: &Repor
 
 /// When to try again to write a status. It is always tried again, because nothing else may ever happen to the parent.
 fn status_not_written(snapshot: &Snapshot, problem: WriteProblem) -> Requeue {
-    if matches!(problem, WriteProblem::Rejected { code: 404, .. }) {
-        // The parent is gone. Its event usually ends the retries; they cover an event that was missed.
-        return BACKOFF;
-    }
     let failed = Outcome::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
     tracing::warn!(target: FAILURE, object = %snapshot.parent_ref, message = failed.message, "status was not written");
     failed.requeue

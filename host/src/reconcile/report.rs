@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kube::Client;
+use kube::core::ApiResource;
 use parking_lot::Mutex;
 use windlass_core::breaker::{Breaker, PACE, StatusPass};
 use windlass_core::contract::Event;
 use windlass_core::events::{Before, Changes, FinalizerEnd, Note, Occasion, note};
 use windlass_core::json::Map;
+use windlass_core::object::Object;
 use windlass_core::outcome::{Outcome, Problem, WriteProblem};
 use windlass_core::parent::ParentRef;
 use windlass_core::plan::ChildId;
@@ -18,7 +20,7 @@ use windlass_core::status;
 
 use crate::cluster::events::Recorder;
 use crate::cluster::writer::audit::about;
-use crate::cluster::writer::response::{Ack, conflict_of, problem_of, unknown};
+use crate::cluster::writer::response::{Ack, conflict_of, is_gone, problem_of, unknown};
 use crate::cluster::writer::{Subject, Written, request, send};
 use crate::live::Live;
 
@@ -142,16 +144,30 @@ impl Reporter {
         };
         let object = format!("{}/status", snapshot.parent_ref);
         let response = send(&self.client, about(request, &live.name, Some(live.digest()), &object)).await;
-        let (written, failed) = result_of(response);
+        let (written, failed) = result_of(response, &live.parents.resource, parent);
         Reported { written, failed, ..reported }
+    }
+}
+
+impl Reported {
+    /// Whether the parent is gone, so that there is no status to write.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.written, Some(Written::Past { .. }))
     }
 }
 
 /// The write that the cache must show before the parent's next plan, and why the status was not written. Every failure
 /// is retried.
-fn result_of(response: Result<Ack, kube::Error>) -> (Option<Written>, Option<WriteProblem>) {
+fn result_of(
+    response: Result<Ack, kube::Error>,
+    resource: &ApiResource,
+    parent: &Object,
+) -> (Option<Written>, Option<WriteProblem>) {
     match response {
         Ok(ack) => (Some(ack.parent()), None),
+        Err(error) if is_gone(&error, resource, &parent.key.name, Some(&parent.uid)) => {
+            (Some(Written::gone(parent)), Some(problem_of(&error)))
+        }
         Err(error) => {
             // Only an apply without force can meet a conflict.
             let conflict = conflict_of(&error).map(|of| WriteProblem::FieldConflict { conflicts: of.causes });
@@ -166,6 +182,12 @@ mod tests {
 
     #[test]
     fn r12_failed_write_of_a_status_is_recorded_whatever_the_api_server_responded() {
+        let gvk = kube::core::GroupVersionKind::gvk("my-operator.dev", "v1", "Echo");
+        let echoes = ApiResource::from_gvk_with_plural(&gvk, "echoes");
+        let kind = windlass_core::ids::Gvk::from_api_version("my-operator.dev/v1", "Echo").into();
+        let text = r#"{"metadata":{"name":"web","uid":"1","resourceVersion":"5"}}"#;
+        let web = Object::from_api(&kind, text).expect("an object");
+        let result_of = |response| result_of(response, &echoes, &web);
         for code in [400, 403, 404, 409, 422, 429, 500, 503, 504] {
             let status = kube::core::Status { code, ..kube::core::Status::default() };
             let (written, failed) = result_of(Err(kube::Error::Api(Box::new(status))));
@@ -175,6 +197,13 @@ mod tests {
         let (written, failed) = result_of(Err(kube::Error::Service("the connection was cut".into())));
         assert_eq!(written, Some(Written::Unknown(Subject::Parent)), "the API server may have carried out the write");
         assert!(failed.is_some());
+        let gone = r#"{"code":404,"reason":"NotFound","message":"no","details":{"name":"web","kind":"echoes"}}"#;
+        let gone = kube::Error::Api(Box::new(serde_json::from_str(gone).expect("a status")));
+        assert_eq!(
+            result_of(Err(gone)).0,
+            Some(Written::gone(&web)),
+            "no plan before the cache shows that the parent is gone"
+        );
         let ack = serde_json::from_str(r#"{"metadata":{"resourceVersion":"7"}}"#).expect("metadata");
         assert_eq!(result_of(Ok(ack)), (Some(Written::Parent { resource_version: 7 }), None));
     }

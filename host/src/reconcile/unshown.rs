@@ -16,6 +16,7 @@ use super::carry_out::How;
 use super::ending::{Ending, NothingToDo};
 use super::observe::around;
 use super::{Reconciler, leave};
+use crate::cluster::plain;
 use crate::live::Live;
 use crate::live::unselected::GOOD_FOR;
 
@@ -56,7 +57,10 @@ impl Reconciler {
             Err(error) => Ending::Unreported {
                 outcome: ParentReason::ApiError.as_str(),
                 reason: ParentReason::ApiError,
-                message: format!("whether the object has left the label selector could not be looked up: {error}"),
+                message: format!(
+                    "whether the object has left the label selector could not be looked up: {}",
+                    plain(&error)
+                ),
                 requeue: UNAVAILABLE,
             },
         }

@@ -13,7 +13,6 @@ const PUPPET: &str = "puppets/puppet";
 const NARROW: &str = "puppets/puppet-narrow";
 
 fn child(kind: &str, name: &str, value: &str) -> Value {
-    // Not `stringData`: the host would apply such a Secret once more after it was created.
     let value = if kind == "Secret" { STANDARD.encode(value) } else { value.to_owned() };
     json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, "data": { "value": value } })
 }

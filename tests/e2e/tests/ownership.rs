@@ -237,6 +237,65 @@ fn r03_silent_watch_or_lost_reply_causes_no_second_write_of_a_generated_secret()
 }
 
 #[test]
+fn r03_plugin_does_not_clean_up_again_for_a_parent_that_another_host_has_released() {
+    let env = Env::start();
+    let faults = env.faults(windlass_faults::seed());
+    let _host = env.start_host_through(&faults, HostOptions::default());
+    let component = guest("puppets/puppet-finalizes");
+    env.push(&component, "puppet-finalizes", &[]);
+    env.wait_live("puppet-finalizes", &component);
+    let ns = env.namespace("released");
+    let kept = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}, "data": {"value": "1"}});
+    let web = ns.puppet_of("FinalizingPuppet", "web");
+    web.play(&json!({ "children": [kept], "finalize": { "children": [kept], "finalizedWhen": "never" } }));
+    web.kubectl("delete", &["--wait=false"]);
+    web.wait_reason("Finalizing");
+
+    // Another host ends the clean-up, and the watch of this one does not show that yet.
+    let silent = faults.add(Rule::new(Match::watches().resource("finalizingpuppets"), Fault::Silence));
+    web.kubectl("patch", &["--type=merge", "-p", r#"{"metadata": {"finalizers": null}}"#]);
+    env.wait("the parent to be gone", windlass_e2e::TIMEOUT, || web.get().is_none().then_some(()));
+    let (mark, calls) = (env.mark(), web.calls());
+    // The garbage collector deletes the child, which queues the parent.
+    env.wait("the host to read the parent", windlass_e2e::TIMEOUT, || {
+        let reads = env.host_requests(mark).resource("finalizingpuppets").namespace(ns.name()).name("web");
+        (!reads.filter(|event| event.verb == "get").is_empty()).then_some(())
+    });
+    assert_eq!(web.calls(), calls);
+    faults.remove(silent);
+    ns.puppet_of("FinalizingPuppet", "after").play(&json!({}));
+    assert_eq!(web.calls(), calls);
+}
+
+#[test]
+fn r08_child_whose_deletion_is_denied_with_404_is_still_there_and_reported() {
+    let env = Env::start();
+    let faults = env.faults(windlass_faults::seed());
+    let _host = env.start_host_through(&faults, HostOptions::default());
+    env.push(&guest("puppets/puppet"), "puppet", &[]);
+    env.wait_live("puppet", &guest("puppets/puppet"));
+    let ns = env.namespace("denied");
+    let map = |name: &str, value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"value": value}});
+    let web = ns.puppet("web");
+    web.play(&json!({ "children": [map("a", "1"), map("b", "1")] }));
+
+    // As an admission webhook can: the status does not name the object.
+    let deletes = Match::verbs(&[Verb::Delete]).resource("configmaps").namespace(ns.name());
+    let denied = faults.add(Rule::new(deletes, Fault::status(404)));
+    web.apply(&json!({ "children": [map("a", "2")] }));
+    let ready = web.wait_reason("ChildRejected");
+    assert!(ready.message.contains("ConfigMap") && ready.message.contains("404"), "{ready:?}");
+    assert!(ns.get("configmaps", "b").is_some());
+    env.wait_object("configmaps", ns.name(), "a", |map| text(map, "/data/value") == "2");
+    web.apply(&json!({ "children": [map("a", "3")] }));
+    env.wait_object("configmaps", ns.name(), "a", |map| text(map, "/data/value") == "3");
+
+    faults.remove(denied);
+    web.wait_done();
+    env.wait("the child to be gone", windlass_e2e::TIMEOUT, || ns.get("configmaps", "b").is_none().then_some(()));
+}
+
+#[test]
 fn h01_host_stopped_during_a_write_exits_in_time_and_does_not_release_its_lease() {
     let env = Env::start();
     let faults = env.faults(windlass_faults::seed());

@@ -98,6 +98,8 @@ enum FinalizedWhen {
     ChildrenGone,
     /// A Job among the children is complete.
     JobComplete,
+    /// All children of this phase exist. The response then has none of them.
+    ChildrenCreated,
 }
 
 impl JsonSchema for Script {
@@ -214,7 +216,6 @@ where
         children.clear();
     }
     children.truncate(orders.keep_children.unwrap_or(usize::MAX));
-    response = response.children(children);
 
     response = match &script.status {
         Value::Null => response,
@@ -231,10 +232,20 @@ where
     if let Some(wait) = script.requeue_millis {
         response = response.requeue(Duration::from_millis(wait));
     }
+    let names = |child: &Value| child.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned);
+    let is_there = |child: &Value| seen.children.iter().any(|live| Some(&live.name) == names(child).as_ref());
+    let are_created = children.iter().all(is_there);
+    let is_cleaned_up = matches!(script.finalize.finalized_when, FinalizedWhen::ChildrenCreated) && are_created;
+    if is_finalizing && is_cleaned_up {
+        children.clear();
+    }
+    response = response.children(children);
+
     let finalized = match script.finalize.finalized_when {
         FinalizedWhen::Always => true,
         FinalizedWhen::Never => false,
         FinalizedWhen::ChildrenGone => seen.children.is_empty(),
+        FinalizedWhen::ChildrenCreated => are_created,
         FinalizedWhen::JobComplete => request.children_of::<Job>().any(|job| job.is_condition_true("Complete")),
     };
     Ok(if is_finalizing && finalized { response.finalized() } else { response })

@@ -3,12 +3,15 @@
 //! Scope, ownership and marks come from the host. A response that tries to set them, or that names anything the plugin
 //! was not granted, is rejected as a whole: a doubtful response writes nothing.
 
+mod secret;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashSet;
 
+use self::secret::store_string_data;
 use crate::contract::{Limits, Response, UpdateStrategy};
 use crate::digest::Digest;
 use crate::grant::Withheld;
@@ -28,6 +31,18 @@ const CONDITIONS_MAX: usize = 100;
 
 /// Types of Secrets whose readers can log in to the API server.
 const TOKENS: [&str; 2] = [TOKEN_SECRET, BOOTSTRAP_SECRET];
+
+/// The metadata that the API server alone sets. It is ignored in a returned child.
+const SET_BY_API_SERVER: [&str; 8] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
 
 /// Memory limit for a response's parsed values, as a multiple of the response's size limit. Ordinary objects need three
 /// times the size of their text, which fits; a response of tiny values needs fifty times, and is rejected.
@@ -162,6 +177,8 @@ pub struct DesiredChild {
     pub body: Map,
     /// The applied hash: the value of the annotation `windlass.dev/applied`. Equal hashes mean equal desired states.
     pub applied: String,
+    /// The applied hash that Windlass 0.1 gives to a Secret with `stringData`: the same desired state, written in another way.
+    pub applied_as_string_data: Option<String>,
     /// How an existing child is updated.
     pub update: UpdateStrategy,
     /// UID of the parent that controls the child; `None` if the child is retained.
@@ -399,12 +416,18 @@ fn validate_child(
     // A child's status belongs to its own controller; typed builders write an empty one.
     body.remove("status");
     body.insert("metadata", meta);
+    let is_secret = grant.kind.is("v1", "Secret");
+    let applied_as_string_data = (is_secret && body.get("stringData").is_some()).then(|| hash_of(&body));
+    if is_secret {
+        store_string_data(&mut body, &child)?;
+    }
     let applied = set_applied_hash(&mut body);
     Ok(DesiredChild {
         kind: grant.kind.clone(),
         key,
         body,
         applied,
+        applied_as_string_data,
         update: grant.update.clone(),
         owner: (!options.retain).then(|| parent.uid.clone()),
         force_ownership: options.force_ownership,
@@ -460,8 +483,9 @@ fn strip_options(meta: &mut Map, child: &str) -> Result<Options, ResponseRejecti
     let not_allowed = |field: String| ResponseRejection::FieldNotAllowed { child: child.to_owned(), field };
     let wrong_type =
         |field: String, expected| ResponseRejection::WrongType { child: child.to_owned(), field, expected };
-    // Typed builders write null and empty lists for unset fields.
-    meta.retain(|_, value| !matches!(value, Value::Null) && value.as_array().is_none_or(|items| !items.is_empty()));
+    // Typed builders write null and empty lists for unset fields. What the API server sets is in each object that was read.
+    let is_unset = |value: &Value| matches!(value, Value::Null) || value.as_array().is_some_and(<[Value]>::is_empty);
+    meta.retain(|field, value| !is_unset(value) && !SET_BY_API_SERVER.contains(&field));
     if let Some((field, _)) =
         meta.iter().find(|(key, _)| !matches!(*key, "name" | "namespace" | "labels" | "annotations"))
     {
@@ -511,11 +535,16 @@ fn complete_metadata(meta: &mut Map, (kind, key): (&Gvk, &ObjectKey), parent: &P
     }
 }
 
-/// Hashes the child, writes the hash into its annotation and returns it (rule R7).
-fn set_applied_hash(body: &mut Map) -> String {
+/// The applied hash of a child without the annotation.
+fn hash_of(body: &Map) -> String {
     let mut text = String::with_capacity(1024);
     body.write(&mut text);
-    let applied = format!("{APPLIED_VERSION}{}", Digest::of(text.as_bytes()).hex());
+    format!("{APPLIED_VERSION}{}", Digest::of(text.as_bytes()).hex())
+}
+
+/// Hashes the child, writes the hash into its annotation and returns it (rule R7).
+fn set_applied_hash(body: &mut Map) -> String {
+    let applied = hash_of(body);
     if let Some(annotations) = body.object_mut("metadata").and_then(|meta| meta.object_mut("annotations")) {
         annotations.insert(names::ANNOTATION_APPLIED, applied.as_str());
     }

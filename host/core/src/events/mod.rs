@@ -321,6 +321,7 @@ fn severity(reason: ParentReason) -> Severity {
         ParentReason::Succeeded
         | ParentReason::ChildrenTerminating
         | ParentReason::RollingUpdate
+        | ParentReason::FinalizerRemoved
         | ParentReason::Outdated => Severity::None,
         ParentReason::Waiting | ParentReason::Suspended | ParentReason::Finalizing => Severity::Normal,
         ParentReason::NotSelected

@@ -24,7 +24,7 @@ fn applied() -> Outcome {
 }
 
 fn conflict(name: &str) -> Outcome {
-    Outcome::from(&Problem::Writes(vec![(child("Pod", name), WriteProblem::Taken)]))
+    Outcome::from(&Problem::Writes(vec![(child("Pod", name), WriteProblem::Taken { owner: None })]))
 }
 
 fn outdated() -> Outcome {

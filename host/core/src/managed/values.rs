@@ -1,9 +1,6 @@
 //! Compares a live object's values with the desired values, whichever manager owns them. Managed fields cannot reveal a
 //! change by a user who writes under the host's own manager name: only the values show it.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
 use super::finder::Finder;
 use super::{Few, Fields, Item, ItemMatcher, ManagedFields, Nodes, is_zero};
 use crate::ids::Uid;
@@ -66,15 +63,7 @@ impl Difference<'_> {
                 let mut fields = fields.map(|(key, value)| (key, value, live.and_then(|live| live.get(key))));
                 fields.any(|(key, value, live)| self.of_field(&inside, key, value, live, false))
             }
-            // The API server stores `stringData` only under `data`.
-            ("stringData", Value::Object(texts)) if live.get(key).is_none() => {
-                let data = live.get("data").and_then(Value::as_object);
-                texts.iter().any(|(key, text)| {
-                    let stored = data.and_then(|data| data.get(key)).and_then(Value::as_str).unwrap_or_default();
-                    text.as_str().is_some_and(|text| STANDARD.encode(text) != stored)
-                })
-            }
-            ("data" | "binaryData" | "stringData", _) => self.of_field(nodes, key, value, live.get(key), false),
+            ("data" | "binaryData", _) => self.of_field(nodes, key, value, live.get(key), false),
             _ => Self { quantities: true, ..self }.of_field(nodes, key, value, live.get(key), false),
         })
     }
@@ -242,8 +231,8 @@ mod tests {
     }
 
     #[test]
-    fn s06_string_data_of_a_secret_is_compared_with_the_stored_data() {
-        let desired = map(r#"{"stringData":{"a":"x","b":"pässword","c":"12"},"data":{"d":"MQ=="}}"#);
+    fn s06_data_of_a_secret_is_compared_as_text() {
+        let desired = map(r#"{"data":{"a":"eA==","b":"cMOkc3N3b3Jk","c":"MTI=","d":"MQ=="}}"#);
         let live = r#"{"data":{"a":"eA==","b":"cMOkc3N3b3Jk","c":"MTI=","d":"MQ==","more":""}}"#;
         let fields = managed(&[("windlass", "Update", r#"{"f:data":{"f:a":{},"f:b":{},"f:c":{},"f:d":{}}}"#)]);
         assert!(!fields.differs(&desired, &map(live), None));

@@ -12,6 +12,7 @@ use self::write_problem::of_writes;
 pub use self::write_problem::{Rejection, WriteProblem};
 use crate::contract::{CallFailure, Failure};
 use crate::desired::asked_wait;
+use crate::events::FinalizerEnd;
 use crate::guard::{BlockReason, BlockedDeletions};
 use crate::line::one_line;
 use crate::plan::ChildId;
@@ -27,7 +28,7 @@ pub enum Progress {
     Reconciling,
     /// The host does not try again before the parent or the plugin changes (kstatus `Stalled`).
     Stalled,
-    /// The host does nothing because a user suspended or deselected the parent; neither reconciling nor stalled.
+    /// The host has nothing more to do, because a user suspended, deselected or deleted the parent; neither reconciling nor stalled.
     Suspended,
 }
 
@@ -77,7 +78,11 @@ const WAY_OUT: &str = "To delete the object without it, annotate the object with
 impl Outcome {
     /// Adds to the message that the API server also rejected the plugin's status, with this message of the API server.
     pub fn add_rejected_status(&mut self, message: &str) {
-        let more = format!("{}. The API server also rejected the plugin's status: {}", self.message, one_line(message));
+        let more = format!(
+            "{}. The API server also rejected the plugin's status: {}",
+            self.message,
+            one_line(&shortened(message))
+        );
         self.message = bounded(more);
     }
 
@@ -150,7 +155,7 @@ impl From<&Problem> for Outcome {
             ),
             Problem::StatusRejected(message) => (
                 ParentReason::StatusRejected,
-                format!("All children were applied, but the API server refused the plugin's status: {message}"),
+                format!("All children were applied, but the API server refused the plugin's status: {}", shortened(message)),
                 BACKOFF,
             ),
             Problem::LeftOut { children, limit, again } => of_left_out(children, *limit, *again),
@@ -200,6 +205,9 @@ impl From<&Problem> for Outcome {
                 ),
                 Requeue::WhenChanged,
             ),
+            Problem::FinalizerRemoved { end, others } => {
+                (ParentReason::FinalizerRemoved, of_finalizer_removed(end, others), Requeue::WhenChanged)
+            }
             Problem::Finalizing(asked) => (
                 ParentReason::Finalizing,
                 format!("The plugin has not finished cleaning up. {WAY_OUT}"),
@@ -215,6 +223,15 @@ impl From<&Problem> for Outcome {
             blocked: None,
         }
     }
+}
+
+fn of_finalizer_removed(end: &FinalizerEnd, others: &[String]) -> String {
+    let why = match end {
+        FinalizerEnd::CleanedUp => "The plugin has cleaned up",
+        FinalizerEnd::Skipped => "The plugin did not clean up, as a user asked",
+        FinalizerEnd::NamespaceTerminating(_) => "The plugin did not clean up, because the namespace is being deleted",
+    };
+    format!("{why}. Its finalizer is removed; the object is kept by {}", list(others.iter()))
 }
 
 fn of_left_out(children: &[(ChildId, u64)], limit: u64, again: Option<Duration>) -> (ParentReason, String, Requeue) {
@@ -250,8 +267,8 @@ fn of_thrashing(objects: &[(ChildId, Duration)]) -> (ParentReason, String, Reque
     let wait = objects.iter().map(|(_, wait)| *wait).min().unwrap_or(Duration::from_mins(1));
     let names: Vec<ChildId> = objects.iter().map(|(object, _)| object.clone()).collect();
     let message = format!(
-        "{} was written too often and is written once a minute now: the plugin's responses alternate, or another controller \
-         keeps changing it",
+        "{} was written too often and is written once a minute now. Each write is undone (by another controller, an admission webhook \
+         or a time to live, such as a Job's ttlSecondsAfterFinished), or the plugin's responses alternate",
         list(names.iter())
     );
     (ParentReason::Thrashing, message, Requeue::After(wait))
@@ -274,6 +291,19 @@ fn list(children: impl ExactSizeIterator<Item = impl ToString>) -> String {
         names.push(format!("{more} more"));
     }
     names.join(", ")
+}
+
+/// Shortens a message of the API server in its middle: the object and the field are named at its beginning, the cause at its end, and a dump
+/// of the value may stand between them.
+pub(crate) fn shortened(message: &str) -> std::borrow::Cow<'_, str> {
+    const HEAD: usize = 300;
+    const TAIL: usize = 200;
+    if message.len() <= HEAD + TAIL {
+        return message.into();
+    }
+    let head = message.get(..message.floor_char_boundary(HEAD)).unwrap_or_default();
+    let tail = message.get(message.ceil_char_boundary(message.len() - TAIL)..).unwrap_or_default();
+    format!("{head} … {tail}").into()
 }
 
 /// Truncates a message to 1024 bytes and an ellipsis. A condition's message may have 32 768 characters (API

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Progress, WriteProblem};
 use crate::contract::{CallFailure, Failure};
 use crate::desired::ResponseRejection;
+use crate::events::FinalizerEnd;
 use crate::guard::BlockedDeletions;
 use crate::ids::PluginName;
 use crate::plan::ChildId;
@@ -53,6 +54,13 @@ pub enum Problem {
     /// The plugin was called to finalize and has not finished (rule R14). The time is the requeue time that the plugin
     /// asked for, if any.
     Finalizing(Option<Duration>),
+    /// The plugin's finalizer is being removed from a parent that other finalizers keep.
+    FinalizerRemoved {
+        /// Why it is removed.
+        end: FinalizerEnd,
+        /// The other finalizers.
+        others: Vec<String>,
+    },
     /// The API server rejected the plugin's part of the status. Holds the API server's message.
     StatusRejected(String),
     /// Children that were omitted from the request, with their sizes in bytes, because the request would exceed its
@@ -90,14 +98,15 @@ impl Problem {
             | Self::Suspended(_)
             | Self::HostNamespace(_)
             | Self::Released(_)
-            | Self::Finalizing(_) => reason,
+            | Self::Finalizing(_)
+            | Self::FinalizerRemoved { .. } => reason,
         }
     }
 
     /// How far a parent with this problem has come.
     pub(super) fn progress(&self) -> Progress {
         match self {
-            Self::Suspended(_) | Self::Released(_) => Progress::Suspended,
+            Self::Suspended(_) | Self::Released(_) | Self::FinalizerRemoved { .. } => Progress::Suspended,
             // These states last until a user acts.
             Self::Plugin(Failure::Invalid(_))
             | Self::HostNamespace(_)

@@ -83,19 +83,73 @@ fn most_severe_write_problem_gives_the_reason_and_the_remedy() {
     };
     let owned = WriteProblem::FieldConflict { conflicts: vec![".spec.image (conflict with \"helm\")".to_owned()] };
     expect![[r#"
-        Conflict (Backoff(0ns)): Pod default/p1 exists already and is not a child of this object, so it was left unchanged. Delete or rename it (and 1 more with problems)
+        Conflict (Backoff(0ns)): Pod default/p1 exists already and is not a child of this object, so it was left unchanged. Rename or delete it; the Plugin's spec.adopt makes objects without a controller children (and 1 more with problems)
+        Conflict (Backoff(0ns)): Pod default/p0 exists already and belongs to Echo other of Plugin echo, so it was left unchanged. Two parents cannot have the same child: change the name in one of them, or delete Echo other of Plugin echo
         FieldConflict (Backoff(0ns)): Pod default/p0 was not applied, because other field managers own fields of it: .spec.image (conflict with "helm"). To force ownership, the plugin annotates the child with windlass.dev/take-over=true
         ChildRejected (Backoff(5s)): The API server refused Pod default/p1 (422): spec.x: Invalid value (and 2 more with problems)
         APIError (Unavailable(5s)): Pod default/p0 could not be written: too many requests
         Outdated (Unavailable(0ns)): Pod default/p0 changed while it was written; trying again
     "#]]
     .assert_eq(&rendered(&[
-        writes(&[rejected.clone(), WriteProblem::Taken]),
+        writes(&[rejected.clone(), WriteProblem::Taken { owner: None }]),
+        writes(&[WriteProblem::Taken { owner: Some("Echo other of Plugin echo".to_owned()) }]),
         writes(&[owned]),
         writes(&[busy.clone(), rejected, WriteProblem::Outdated]),
         writes(&[busy]),
         writes(&[WriteProblem::Outdated]),
     ]));
+}
+
+#[test]
+fn long_message_of_the_api_server_keeps_its_object_its_cause_and_the_hint() {
+    let dump = "x".repeat(40_000);
+    let message = format!(
+        r#"Job.batch "a" is invalid: spec.template: Invalid value: {{"spec":"{dump}é{dump}"}}: field is immutable"#
+    );
+    let rejected = WriteProblem::Rejected { code: 422, message, rejection: Rejection::ImmutableField };
+    let outcome = Outcome::from(&writes(&[rejected]));
+    assert!(outcome.message.len() <= 1024, "{}", outcome.message.len());
+    for words in
+        [r#"Job.batch "a" is invalid: spec.template"#, " … ", "field is immutable; ", "`recreate`", "created again"]
+    {
+        assert!(outcome.message.contains(words), "{words}: {}", outcome.message);
+    }
+    let status = Outcome::from(&Problem::StatusRejected(format!("status.a: {dump}: must be a string")));
+    assert!(status.message.ends_with(": must be a string") && status.message.len() <= 1024, "{}", status.message);
+}
+
+#[test]
+fn r11_recreate_is_not_advised_for_kinds_whose_objects_hold_data() {
+    let of = |kind: &str| {
+        let child = ChildId { kind: Arc::new(Gvk::from_api_version("v1", kind)), key: ObjectKey::new(Some("n"), "a") };
+        let rejection = Rejection::ImmutableField;
+        let rejected =
+            WriteProblem::Rejected { code: 422, message: "spec: Forbidden: immutable".to_owned(), rejection };
+        Outcome::from(&Problem::Writes(vec![(child, rejected)])).message
+    };
+    for kind in ["PersistentVolumeClaim", "PersistentVolume", "Namespace"] {
+        let message = of(kind);
+        assert!(message.contains("would delete its data") && !message.contains("`recreate`"), "{message}");
+    }
+    assert!(of("Job").contains("`recreate`") && of("Job").contains("with everything that it owns"), "{}", of("Job"));
+}
+
+#[test]
+fn r14_parent_that_other_finalizers_keep_is_neither_reconciling_nor_failing_and_names_them() {
+    let others = vec!["example.com/hold".to_owned()];
+    for (end, words) in [
+        (FinalizerEnd::CleanedUp, "has cleaned up"),
+        (FinalizerEnd::Skipped, "did not clean up, as a user asked"),
+        (FinalizerEnd::NamespaceTerminating("n/a".to_owned()), "the namespace is being deleted"),
+    ] {
+        let outcome = Outcome::from(&Problem::FinalizerRemoved { end, others: others.clone() });
+        assert_eq!(
+            (outcome.reason, outcome.progress, outcome.requeue),
+            (ParentReason::FinalizerRemoved, Progress::Suspended, Requeue::WhenChanged)
+        );
+        assert!(outcome.message.contains(words) && outcome.message.contains("example.com/hold"), "{}", outcome.message);
+        assert!(!outcome.message.contains(crate::names::ANNOTATION_SKIP_FINALIZE), "{}", outcome.message);
+    }
 }
 
 #[test]
@@ -110,7 +164,7 @@ fn r13_wait_requested_by_the_api_server_applies_beside_other_failures_up_to_five
     for (problems, requeue) in [
         (vec![busy(7)], Requeue::Unavailable(secs(7))),
         (vec![busy(7), busy(9), rejected], Requeue::Backoff(secs(9))),
-        (vec![WriteProblem::Taken, busy(7)], Requeue::Backoff(secs(7))),
+        (vec![WriteProblem::Taken { owner: None }, busy(7)], Requeue::Backoff(secs(7))),
         (vec![WriteProblem::CacheBehind, busy(7)], Requeue::Backoff(secs(7))),
         (vec![busy(31_536_000)], Requeue::Unavailable(secs(300))),
     ] {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::{BACKOFF, LOOK_AGAIN, Requeue, UNAVAILABLE};
+use super::{BACKOFF, LOOK_AGAIN, Requeue, UNAVAILABLE, shortened};
 use crate::plan::ChildId;
 use crate::reason::ParentReason;
 
@@ -11,7 +11,10 @@ use crate::reason::ParentReason;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteProblem {
     /// An object that is not a child of this parent already has the name (rule R5).
-    Taken,
+    Taken {
+        /// The controller of the object, if it has one, as messages name it.
+        owner: Option<String>,
+    },
     /// Another field manager owns fields of the child (rule R6).
     FieldConflict {
         /// The API server's description of the fields and their managers.
@@ -55,12 +58,21 @@ pub enum Rejection {
     Other,
 }
 
+/// Kinds whose objects hold data, or on whose existence data depends.
+const HOLDS_DATA: [&str; 5] =
+    ["CustomResourceDefinition", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeSnapshot"];
+
 impl Rejection {
-    /// What a user can do, as the end of a message.
-    fn hint(self) -> &'static str {
+    /// What a user can do about the child of this kind, as the end of a message.
+    fn hint(self, kind: &str) -> &'static str {
         match self {
+            Self::ImmutableField if HOLDS_DATA.contains(&kind) => {
+                "; the field cannot change once the object exists, and to recreate the object would delete its data: keep the value, or \
+                 return a child of another name and move the data"
+            }
             Self::ImmutableField => {
-                "; with the update strategy `recreate` for this kind in the plugin, the child is deleted and recreated"
+                "; the field cannot change once the object exists. With the update strategy `recreate` for this kind in the plugin, the \
+                 child is deleted, with everything that it owns, and created again"
             }
             Self::Impersonation => {
                 "; the host's Role is older than the host: apply the manifests of this version of Windlass"
@@ -73,12 +85,28 @@ impl Rejection {
     }
 }
 
+impl std::fmt::Display for WriteProblem {
+    /// What happened, for a message that names the object.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Taken { .. } => f.write_str("another object has its name"),
+            Self::FieldConflict { conflicts } => {
+                write!(f, "other field managers own fields of it: {}", conflicts.join("; "))
+            }
+            Self::CacheBehind => f.write_str("the host's watch has not shown it yet"),
+            Self::NamespaceTerminating => f.write_str("its namespace is being deleted"),
+            Self::Outdated => f.write_str("it changed at the same time"),
+            Self::Rejected { message, .. } | Self::Unavailable { message, .. } => f.write_str(message),
+        }
+    }
+}
+
 impl WriteProblem {
     /// Returns true if the failure concerns this child alone, so that other children can still be written. All other
     /// failures concern the API server, or the host's view of it: later requests would fail likewise, and take as long.
     pub fn is_childs_own(&self) -> bool {
         match self {
-            Self::Taken
+            Self::Taken { .. }
             | Self::FieldConflict { .. }
             | Self::NamespaceTerminating
             | Self::Outdated
@@ -102,13 +130,7 @@ pub(super) fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (ParentReason, St
         more => format!(" (and {more} more with problems)"),
     };
     let (reason, message, requeue) = match problem {
-        WriteProblem::Taken => (
-            ParentReason::Conflict,
-            format!(
-                "{child} exists already and is not a child of this object, so it was left unchanged. Delete or rename it{more}"
-            ),
-            BACKOFF,
-        ),
+        WriteProblem::Taken { owner } => (ParentReason::Conflict, of_taken(child, owner.as_deref(), &more), BACKOFF),
         WriteProblem::FieldConflict { conflicts } => (
             ParentReason::FieldConflict,
             format!(
@@ -120,7 +142,7 @@ pub(super) fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (ParentReason, St
             BACKOFF,
         ),
         WriteProblem::Rejected { code, message, rejection } => {
-            let hint = rejection.hint();
+            let (message, hint) = (shortened(message), rejection.hint(&child.kind.kind));
             (
                 ParentReason::ChildRejected,
                 format!("The API server refused {child} ({code}): {message}{hint}{more}"),
@@ -128,7 +150,7 @@ pub(super) fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (ParentReason, St
             )
         }
         WriteProblem::Unavailable { message, .. } => {
-            (ParentReason::ApiError, format!("{child} could not be written: {message}{more}"), UNAVAILABLE)
+            (ParentReason::ApiError, format!("{child} could not be written: {}{more}", shortened(message)), UNAVAILABLE)
         }
         WriteProblem::CacheBehind => (
             ParentReason::CacheBehind,
@@ -151,6 +173,20 @@ pub(super) fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (ParentReason, St
     (reason, message, as_asked(requeue, writes))
 }
 
+/// The message about a child's name that another object has.
+fn of_taken(child: &ChildId, owner: Option<&str>, more: &str) -> String {
+    match owner {
+        Some(owner) => format!(
+            "{child} exists already and belongs to {owner}, so it was left unchanged. Two parents cannot have the same child: change \
+             the name in one of them, or delete {owner}{more}"
+        ),
+        None => format!(
+            "{child} exists already and is not a child of this object, so it was left unchanged. Rename or delete it; the Plugin's \
+             spec.adopt makes objects without a controller children{more}"
+        ),
+    }
+}
+
 /// Longest `Retry-After` that the host honours from the API server or a proxy in front of it. A single response must
 /// not stop reconciling for an hour.
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(5);
@@ -159,7 +195,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_mins(5);
 fn as_asked(requeue: Requeue, writes: &[(ChildId, WriteProblem)]) -> Requeue {
     let asked = writes.iter().filter_map(|(_, problem)| match problem {
         WriteProblem::Unavailable { retry_after, .. } => *retry_after,
-        WriteProblem::Taken
+        WriteProblem::Taken { .. }
         | WriteProblem::FieldConflict { .. }
         | WriteProblem::CacheBehind
         | WriteProblem::NamespaceTerminating
@@ -181,6 +217,6 @@ fn gravity(problem: &WriteProblem) -> u8 {
         WriteProblem::NamespaceTerminating => 3,
         WriteProblem::Rejected { .. } => 4,
         WriteProblem::FieldConflict { .. } => 5,
-        WriteProblem::Taken => 6,
+        WriteProblem::Taken { .. } => 6,
     }
 }

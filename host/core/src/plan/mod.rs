@@ -60,6 +60,10 @@ pub struct Target {
     pub resource_version: u64,
     /// What to do about the `managedFields` entry that the host's own POST left; `None` if there is no such entry.
     pub create_entry: Option<CreateEntry>,
+    /// Keys of a Secret's data that an earlier version of the host wrote, and that an apply would not remove.
+    pub leftover_data: Vec<String>,
+    /// Whether the desired state was applied before, so that the apply reverts what another manager changed or removed.
+    pub restores: bool,
     /// Hash of the live values, if the values alone are the reason for the change: according to `managedFields`, no
     /// manager changed the object.
     pub differing: Option<Digest>,
@@ -295,7 +299,14 @@ pub fn differing(live: &Object, child: &DesiredChild) -> Option<Digest> {
 
 fn apply(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) -> Write {
     let create_entry = live.managed.create_entry(&child.body, live.controller.as_ref());
-    let target = Target { uid: live.uid.clone(), resource_version: live.resource_version, create_entry, differing };
+    let target = Target {
+        uid: live.uid.clone(),
+        resource_version: live.resource_version,
+        create_entry,
+        leftover_data: live.managed.leftover_string_data(&child.body, &live.json),
+        restores: live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str()),
+        differing,
+    };
     Write::Apply { child: child.clone(), target }
 }
 
@@ -306,9 +317,10 @@ fn replace(live: &Object, child: &Arc<DesiredChild>) -> Write {
 
 /// Returns true if the desired state is the state that was applied last, so that the difference is another manager's
 /// edit. A child without the mark of the last apply counts as edited too: another writer removed the mark, or the child
-/// was adopted and not applied yet. Neither is a reason to delete it.
+/// was adopted and not applied yet. Neither is a reason to delete it; nor is the other hash of an earlier version of Windlass.
 fn is_drift(live: &Object, child: &DesiredChild) -> bool {
-    live.marks.get(names::ANNOTATION_APPLIED).is_none_or(|applied| applied == child.applied)
+    let is_same = |applied| applied == child.applied || Some(applied) == child.applied_as_string_data.as_deref();
+    live.marks.get(names::ANNOTATION_APPLIED).is_none_or(is_same)
 }
 
 /// Plans the reversal of an edit: an apply in place, also for the strategies that recreate children, since the child

@@ -1,7 +1,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{PARENT_UID, created, parent, parent_ref, pod, snapshot, validate, validate_with};
+use crate::fixtures::{
+    PARENT_UID, created, parent, parent_ref, pod, snapshot, validate, validate_secrets, validate_with,
+};
 
 fn converged(names: &[&str]) -> (Desired, Vec<serde_json::Value>) {
     let desired = validate(&names.iter().map(|name| pod(name)).collect::<Vec<_>>()).expect("valid");
@@ -44,9 +46,71 @@ fn missing_child_is_created_and_changed_child_is_applied_with_its_uid() {
     let create_entry = Some(CreateEntry::Harmless);
     assert_eq!(
         *target,
-        Target { uid: "uid-of-a".into(), resource_version: 7, create_entry, differing: None },
+        Target {
+            uid: "uid-of-a".into(),
+            resource_version: 7,
+            create_entry,
+            leftover_data: Vec::new(),
+            restores: false,
+            differing: None
+        },
         "R6: the desired state drops no field"
     );
+}
+
+/// A Secret that Windlass 0.1 applied with this `stringData`, of which the API server stores `data`.
+fn secret_of_earlier_version(string_data: &serde_json::Value, data: &serde_json::Value) -> serde_json::Value {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": string_data});
+    let desired = validate_secrets(&[secret], &UpdateStrategy::Apply).expect("valid");
+    let mut live = created(&desired.children[0]);
+    let hash = desired.children[0].applied_as_string_data.clone();
+    live["metadata"]["annotations"]["windlass.dev/applied"] = hash.expect("another hash").into();
+    live["data"] = data.clone();
+    let entry = &mut live["metadata"]["managedFields"][0];
+    entry["operation"] = json!("Apply");
+    let owned = string_data.as_object().expect("a map").keys().map(|key| (format!("f:{key}"), json!({}))).collect();
+    let fields = entry["fieldsV1"].as_object_mut().expect("fields");
+    fields.remove("f:data");
+    fields.insert("f:stringData".to_owned(), serde_json::Value::Object(owned));
+    live
+}
+
+#[test]
+fn r06_secret_that_an_earlier_version_wrote_as_string_data_is_applied_once_in_place_without_dropped_keys() {
+    let stored = json!({"a": "eA==", "dropped": "eA==", "by-user": "eA=="});
+    let mut live = secret_of_earlier_version(&json!({"a": "x"}), &stored);
+    live["metadata"]["managedFields"].as_array_mut().expect("a list").push(json!({
+        "manager": "kubectl-patch", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {"f:by-user": {}}},
+    }));
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"a": "x"}});
+    for update in [UpdateStrategy::Apply, UpdateStrategy::Recreate] {
+        let desired = validate_secrets(&[secret.clone()], &update).expect("valid");
+        let plan = plan(&snapshot(&[live.clone()]), &desired);
+        let [Write::Apply { target, .. }] = &plan.writes[..] else { panic!("{update:?}: {plan:?}") };
+        assert_eq!(target.leftover_data, ["dropped"]);
+        let converged = created(&desired.children[0]);
+        assert!(super::plan(&snapshot(&[converged]), &desired).is_empty(), "{update:?}: applied once");
+    }
+    let changed = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"a": "y"}});
+    let desired = validate_secrets(&[changed], &UpdateStrategy::Recreate).expect("valid");
+    let plan = plan(&snapshot(&[live]), &desired);
+    assert!(matches!(&plan.writes[..], [Write::Replace(_)]), "another desired state: {plan:?}");
+}
+
+#[test]
+fn r06_forged_and_dropped_values_of_a_secret_are_corrected_at_once() {
+    let secret = |data: &serde_json::Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": data});
+    let desired = validate_secrets(&[secret(&json!({"a": "x", "b": "x"}))], &UpdateStrategy::Apply).expect("valid");
+    let mut forged = created(&desired.children[0]);
+    let managed = forged["metadata"]["managedFields"].as_array_mut().expect("a list");
+    managed[0]["fieldsV1"]["f:data"].as_object_mut().expect("keys").remove("f:b");
+    managed.push(json!({"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:data": {"f:b": {}}}}));
+    assert_eq!(plan(&snapshot(&[forged]), &desired).counts(), (0, 1, 0), "without a comparison of values");
+    let fewer = validate_secrets(&[secret(&json!({"a": "x"}))], &UpdateStrategy::Apply).expect("valid");
+    let plan = plan(&snapshot(&[created(&desired.children[0])]), &fewer);
+    let [Write::Apply { target, .. }] = &plan.writes[..] else { panic!("{plan:?}") };
+    assert!(matches!(target.create_entry, Some(CreateEntry::MustGo { .. })), "the host owns the key that goes");
 }
 
 #[test]
@@ -57,7 +121,9 @@ fn r06_field_taken_by_another_manager_is_applied_again() {
     for (_, item) in container {
         item.as_object_mut().expect("a container").remove("f:image");
     }
-    assert_eq!(plan(&snapshot(&live), &desired).counts(), (0, 1, 0));
+    let plan = plan(&snapshot(&live), &desired);
+    let [Write::Apply { target, .. }] = &plan.writes[..] else { panic!("{plan:?}") };
+    assert!(target.restores, "the event says that an edit was reverted");
 }
 
 #[test]

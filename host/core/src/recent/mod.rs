@@ -188,10 +188,8 @@ fn size_of_problem(problem: &WriteProblem) -> usize {
             conflicts.iter().map(|conflict| size_of::<String>() + conflict.len()).sum::<usize>()
         }
         WriteProblem::Rejected { message, .. } | WriteProblem::Unavailable { message, .. } => message.len(),
-        WriteProblem::Taken
-        | WriteProblem::CacheBehind
-        | WriteProblem::NamespaceTerminating
-        | WriteProblem::Outdated => 0,
+        WriteProblem::Taken { owner } => owner.as_deref().map_or(0, str::len),
+        WriteProblem::CacheBehind | WriteProblem::NamespaceTerminating | WriteProblem::Outdated => 0,
     };
     size_of::<WriteProblem>() + texts
 }

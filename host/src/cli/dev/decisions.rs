@@ -149,6 +149,7 @@ fn advice(reason: ParentReason) -> &'static str {
         | ParentReason::Suspended
         | ParentReason::NamespaceTerminating
         | ParentReason::Finalizing
+        | ParentReason::FinalizerRemoved
         | ParentReason::ReadForbidden
         | ParentReason::RateLimited
         | ParentReason::RequirementsUnsettled => "docs/troubleshooting/parents.md says what this means",

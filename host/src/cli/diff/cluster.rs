@@ -211,7 +211,7 @@ async fn shape_of(client: &Client, carried: &CarriedCrd) -> anyhow::Result<Statu
 async fn mark_key(client: &Client, namespace: &str) -> anyhow::Result<Option<MarkKey>> {
     let key = SecretKey::new(client.clone(), namespace, MARK_KEY_SECRET).read().await;
     let key = key.map_err(|error| match error {
-        SecretKeyError::Api { error, .. } => plain(error),
+        SecretKeyError::Api { error, .. } => anyhow::anyhow!(error),
         other => other.into(),
     });
     let key = key.with_context(|| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::Client;
 use kube::core::ApiResource;
 use serde_json::Value;
-use windlass_core::claim::{Claim, claim, may_be_adopted};
+use windlass_core::claim::{Claim, claim, may_be_adopted, owner_of};
 use windlass_core::desired::DesiredChild;
 use windlass_core::json::{self, Value as CoreValue};
 use windlass_core::managed::{CreateEntry, drop_created};
@@ -54,13 +54,15 @@ pub async fn create(
                         uid: found.uid.clone(),
                         resource_version: found.resource_version,
                         create_entry: None,
+                        leftover_data: Vec::new(),
+                        restores: false,
                         differing: None,
                     };
                     let after = apply((client, resource), child, &target, &found).await?;
                     Ok(Changed { after, adopted: Some(found) })
                 }
                 Claim::Unseen => Err(WriteProblem::CacheBehind),
-                Claim::Orphaned | Claim::Foreign => Err(WriteProblem::Taken),
+                Claim::Orphaned | Claim::Foreign => Err(WriteProblem::Taken { owner: owner_of(&found) }),
             }
         }
         Err(error) => Err(problem_of(&error)),
@@ -109,13 +111,14 @@ pub async fn apply(
             None => return Err(problem_of(&error)),
         },
     };
-    if !matches!(target.create_entry, Some(CreateEntry::MustGo { .. })) {
-        return parsed(&applied);
-    }
     // The host removes its create entry from managedFields before the apply, which removes fields that only the entry
     // owned. A dry run cannot build on another, so these fields are removed here; the API server then sets defaults.
     let Ok(CoreValue::Object(mut after)) = json::parse(applied.as_bytes(), DEPTH) else { return parsed(&applied) };
-    if !drop_created(&mut after) {
+    let mut is_changed = matches!(target.create_entry, Some(CreateEntry::MustGo { .. })) && drop_created(&mut after);
+    for key in &target.leftover_data {
+        is_changed |= after.object_mut("data").is_some_and(|data| data.remove(key).is_some());
+    }
+    if !is_changed {
         return parsed(&applied);
     }
     let replaced = DryRun::replace(resource, live, &after)?.send(client).await;
@@ -147,7 +150,7 @@ pub fn note_beside_live(problem: &WriteProblem) -> Option<String> {
 /// The note about live values that differ from the desired ones, if the API server rejects the change: the host then
 /// leaves the values as they are.
 pub fn note_on_kept_values(target: &Target, problem: &WriteProblem) -> Option<String> {
-    let WriteProblem::Rejected { code: 400 | 422, message, .. } = problem else { return None };
+    let WriteProblem::Rejected { code: 400 | 422 | 500, message, .. } = problem else { return None };
     target.differing.is_some().then(|| {
         let message = one_line(message);
         format!("its live values differ from the desired ones and stay, because the API server rejects the change: {message}")
@@ -161,7 +164,7 @@ fn unavailable(error: &anyhow::Error) -> WriteProblem {
 /// Why a child cannot be previewed, for the user of the command.
 pub fn reason(problem: &WriteProblem) -> String {
     match problem {
-        WriteProblem::Taken => {
+        WriteProblem::Taken { .. } => {
             "its name belongs to an object that is not a child of this parent; rename or delete that object, or set \
              spec.adopt of the Plugin"
                 .to_owned()
@@ -199,7 +202,14 @@ mod tests {
 
     #[test]
     fn rejected_change_of_live_values_alone_is_a_note() {
-        let target = |differing| Target { uid: Uid::from("u"), resource_version: 1, create_entry: None, differing };
+        let target = |differing| Target {
+            uid: Uid::from("u"),
+            resource_version: 1,
+            create_entry: None,
+            leftover_data: Vec::new(),
+            restores: false,
+            differing,
+        };
         let values = Some(Digest::of(b"values"));
         let note = note_on_kept_values(&target(values), &rejected(422, Rejection::ImmutableField)).expect("a note");
         assert!(note.contains("exceeded quota: pods"), "{note}");

@@ -120,6 +120,7 @@ mod tests {
             key: ObjectKey::new(Some("n"), "a"),
             body: Map::from([("kind", Value::from("ConfigMap")), ("metadata", meta.into())]),
             applied: String::new(),
+            applied_as_string_data: None,
             update: UpdateStrategy::Apply,
             owner: None,
             force_ownership: false,

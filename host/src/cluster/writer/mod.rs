@@ -11,6 +11,7 @@ use std::sync::Arc;
 use http::Request;
 use kube::Client;
 use windlass_core::ids::{Gvk, Uid};
+use windlass_core::object::Object;
 use windlass_core::plan::ChildId;
 
 use self::response::Ack;
@@ -22,6 +23,14 @@ pub enum Written {
     /// The parent was changed.
     Parent {
         /// The parent's resourceVersion after the write.
+        resource_version: u64,
+    },
+    /// The parent is no longer as it was at a version: it is gone, or has a later version. The response to the removal of the last
+    /// finalizer carries the version before the write, and no version follows it.
+    Past {
+        /// The parent's uid.
+        uid: Uid,
+        /// The version that must no longer be shown, nor any before it; `u64::MAX` if the parent is gone.
         resource_version: u64,
     },
     /// A child was created, changed or marked for deletion.
@@ -41,6 +50,18 @@ pub enum Written {
     },
     /// The write was sent, but the response does not show whether it was executed: the object must be read.
     Unknown(Subject),
+}
+
+impl Written {
+    /// A parent that is no longer as it was in this version.
+    pub fn past(parent: &Object) -> Self {
+        Self::Past { uid: parent.uid.clone(), resource_version: parent.resource_version }
+    }
+
+    /// A parent that is gone.
+    pub fn gone(parent: &Object) -> Self {
+        Self::Past { uid: parent.uid.clone(), resource_version: u64::MAX }
+    }
 }
 
 /// The object of a write.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::core::Status;
+use kube::core::response::{StatusDetails, reason};
+use kube::core::{ApiResource, Status};
 use serde::Deserialize;
-use windlass_core::ids::Gvk;
+use windlass_core::ids::{Gvk, Uid};
 use windlass_core::outcome::{Rejection, WriteProblem};
 use windlass_core::plan::Delete;
 
@@ -90,7 +91,7 @@ fn is_drift(message: &str) -> bool {
 
 /// Whether a create failed because the name is taken.
 pub fn already_exists(error: &kube::Error) -> bool {
-    status_of(error).is_some_and(|status| status.reason == "AlreadyExists")
+    status_of(error).is_some_and(|status| status.reason == reason::ALREADY_EXISTS && !is_by_webhook(status))
 }
 
 /// Whether a JSON patch could not be applied to the current object, above all because of a failed `test`. The API
@@ -102,15 +103,33 @@ pub fn does_not_fit(error: &kube::Error) -> bool {
     })
 }
 
-/// Whether the object does not exist.
-pub fn not_found(error: &kube::Error) -> bool {
-    status_of(error).is_some_and(|status| status.code == 404)
+/// Whether the object of a request does not exist. The code 404 alone does not say so: it also answers for a missing namespace or an
+/// unserved kind, and an admission webhook may deny a request with any status. If a proxy copies the API server's text, the read that ends
+/// each wait for a deletion finds the object ([`live::own_writes`](crate::live::own_writes)).
+pub fn is_gone(error: &kube::Error, resource: &ApiResource, name: &str, uid: Option<&Uid>) -> bool {
+    let is_of = |details: &StatusDetails| {
+        let is_of_kind = [&*resource.plural, &*resource.kind, ""].contains(&&*details.kind);
+        let is_of_uid = details.uid.is_empty() || uid.is_none_or(|uid| details.uid == uid.to_string());
+        details.name == name && is_of_kind && is_of_uid
+    };
+    status_of(error).is_some_and(|status| {
+        status.code == 404
+            && status.reason == reason::NOT_FOUND
+            && status.details.as_ref().is_some_and(is_of)
+            && !is_by_webhook(status)
+    })
+}
+
+/// Whether an admission webhook denied the request. The API server puts these words before each message of a webhook (apiserver,
+/// plugin/webhook/errors); the rest of the status is the webhook's.
+fn is_by_webhook(status: &Status) -> bool {
+    status.message.starts_with("admission webhook \"")
 }
 
 /// Whether it is unknown if a failed write was executed: there was no response, or a server error. With 429 the API
 /// server has not started the request.
 fn leaves_open(error: &kube::Error) -> bool {
-    status_of(error).is_none_or(|status| status.code >= 500)
+    status_of(error).is_none_or(|status| status.code >= 500 && !is_rejected_with_500(status))
 }
 
 /// The write to record after a failure that leaves open whether it was executed; otherwise none.
@@ -124,13 +143,9 @@ pub fn problem_of(error: &kube::Error) -> WriteProblem {
         return WriteProblem::Unavailable { message: error.to_string(), retry_after: None };
     };
     match status.code {
-        409 => WriteProblem::Outdated,
+        409 if !is_by_webhook(status) => WriteProblem::Outdated,
         403 if is_namespace_terminating(status) => WriteProblem::NamespaceTerminating,
-        // An apply with a field that the schema does not have: the API server returns a plain 500, and a retry does not
-        // help.
-        500 if status.message.contains("field not declared in schema") => rejected(status),
-        // etcd's rejection is passed on as a 500, and a retry is not smaller.
-        500 if status.message.contains("request is too large") => rejected(status),
+        500 if is_rejected_with_500(status) => rejected(status),
         429 | 500..=599 => WriteProblem::Unavailable {
             message: status.message.clone(),
             retry_after: status
@@ -143,14 +158,48 @@ pub fn problem_of(error: &kube::Error) -> WriteProblem {
     }
 }
 
+/// How messages about a field that cannot change put it: those of built-in kinds, and of CEL transition rules (the API server names the
+/// rule if it has no message, and authors write much the same).
+const IMMUTABLE: [&str; 9] = [
+    "immutable",
+    "may not change",
+    "may not be changed",
+    "updates to ",
+    "cannot change",
+    "cannot be changed",
+    "cannot be modified",
+    "cannot be updated",
+    "oldSelf",
+];
+
+/// Whether a 500 is a rejection of this object, so that a retry has the same result. The API server gives such a status no reason (apimachinery,
+/// managedfields/internal/structuredmerge.go): an apply whose object, merged or not, does not fit the schema of its kind (a number for a
+/// string, a duplicate key in a list, an unknown field); or an object that is too large for etcd. A conversion webhook that does not respond,
+/// or a schema that is not known yet, has one of these texts as well, and passes.
+fn is_rejected_with_500(status: &Status) -> bool {
+    const UNTYPED: [&str; 4] = [
+        "failed to create typed patch object (",
+        "failed to create typed live object (",
+        "failed to convert new typed object (",
+        "failed to convert new object (",
+    ];
+    const PASSES: [&str; 2] = ["conversion webhook", "no corresponding type"];
+    let message = &*status.message;
+    let is_untyped = UNTYPED.iter().any(|start| message.starts_with(start));
+    status.code == 500
+        && (is_untyped && !PASSES.iter().any(|words| message.contains(words))
+            || message.contains("field not declared in schema")
+            || message.contains("request is too large"))
+}
+
 /// A rejection. For these causes the API server gives no reason of its own, only a message.
 fn rejected(status: &Status) -> WriteProblem {
     let (code, message) = (status.code, status.message.clone());
-    let is_immutable = ["immutable", "may not change", "may not be changed", "updates to "];
+    let is_own = !is_by_webhook(status);
     let rejection = match code {
-        422 if is_immutable.iter().any(|words| message.contains(words)) => Rejection::ImmutableField,
-        403 if message.contains(" cannot impersonate ") => Rejection::Impersonation,
-        403 if message.contains(" cannot ") => Rejection::Permission,
+        422 if IMMUTABLE.iter().any(|words| message.contains(words)) => Rejection::ImmutableField,
+        403 if is_own && message.contains(" cannot impersonate ") => Rejection::Impersonation,
+        403 if is_own && message.contains(" cannot ") => Rejection::Permission,
         _ => Rejection::Other,
     };
     WriteProblem::Rejected { code, message, rejection }
@@ -179,12 +228,103 @@ mod tests {
         kube::Error::Api(Box::new(Status { code, message: message.to_owned(), ..Status::default() }))
     }
 
+    fn status(text: serde_json::Value) -> kube::Error {
+        kube::Error::Api(Box::new(serde_json::from_value(text).expect("a status")))
+    }
+
+    #[test]
+    fn r08_object_is_gone_only_if_the_api_server_says_not_found_and_names_it() {
+        let gvk = kube::core::GroupVersionKind::gvk("", "v1", "ConfigMap");
+        let (maps, uid) = (ApiResource::from_gvk_with_plural(&gvk, "configmaps"), Uid::from("1"));
+        let of = |change: &dyn Fn(&mut serde_json::Value)| {
+            let mut found = serde_json::json!({
+                "status": "Failure", "code": 404, "reason": "NotFound", "message": r#"configmaps "a" not found"#,
+                "details": {"name": "a", "kind": "configmaps"},
+            });
+            change(&mut found);
+            is_gone(&status(found), &maps, "a", Some(&uid))
+        };
+        assert!(of(&|_| {}));
+        assert!(of(&|found| found["details"]["uid"] = "1".into()));
+        type Change = fn(&mut serde_json::Value);
+        let changes: [(&str, Change); 6] = [
+            ("no details", |found| found["details"] = serde_json::Value::Null),
+            ("another uid", |found| found["details"]["uid"] = "2".into()),
+            ("another name", |found| found["details"]["name"] = "b".into()),
+            ("its namespace of the same name", |found| found["details"]["kind"] = "namespaces".into()),
+            ("a kind that is not served", |found| found["reason"] = "Failed to parse error data".into()),
+            ("a webhook", |found| {
+                found["message"] = r#"admission webhook "a.b.c" denied the request: configmaps "a" not found"#.into();
+            }),
+        ];
+        for (what, change) in changes {
+            assert!(!of(&change), "{what}");
+        }
+    }
+
     #[test]
     fn write_too_large_for_etcd_is_rejected_and_not_retried() {
         let refused = problem_of(&error(500, "etcdserver: request is too large"));
         assert!(matches!(refused, WriteProblem::Rejected { code: 500, .. }), "{refused:?}");
         let temporary = problem_of(&error(500, "etcdserver: leader changed"));
         assert!(matches!(temporary, WriteProblem::Unavailable { .. }), "{temporary:?}");
+    }
+
+    #[test]
+    fn r13_object_that_does_not_fit_its_schema_is_rejected_and_other_errors_with_500_are_retried() {
+        let of = |message: &str| {
+            let error = error(500, message);
+            let is_rejected = matches!(problem_of(&error), WriteProblem::Rejected { code: 500, .. });
+            assert_eq!(unknown(&error, Subject::Parent).is_none(), is_rejected, "a rejected write was not executed");
+            is_rejected
+        };
+        for message in [
+            r#"failed to create typed patch object (n/a; v1, Kind=Service): errors: .spec.ports: duplicate entries for key [port=80,protocol="TCP"]"#,
+            "failed to create typed patch object (n/a; v1, Kind=ConfigMap): .data.n: expected string, got &value.valueUnstructured{Value:1}",
+            "failed to create typed live object (n/a; a.b/v1, Kind=A): .spec.x: expected string, got int",
+            "failed to convert new typed object (n/a; apps/v1, Kind=Deployment) to object: quantities must match",
+            "failed to convert new object (n/a; v1, Kind=PersistentVolumeClaim) to proper version: quantities must match",
+            "failed to create typed patch object (n/a; a.b/v1, Kind=A): .status.phase: field not declared in schema",
+        ] {
+            assert!(of(message), "{message}");
+        }
+        for message in [
+            "Internal error occurred: failed calling webhook \"a.b.c\"",
+            "etcdserver: leader changed",
+            "failed to convert new object (n/a; a.b/v1, Kind=A) to proper version: conversion webhook for a.b/v2, Kind=A failed",
+            "failed to create typed patch object (n/a; a.b/v1, Kind=A): no corresponding type for a.b/v1, Kind=A",
+            "",
+        ] {
+            assert!(!of(message), "{message}");
+        }
+    }
+
+    #[test]
+    fn r05_denial_by_a_webhook_is_a_rejection_whatever_its_code_and_keeps_its_text() {
+        let denied = r#"admission webhook "a.b.c" denied the request: you cannot change web"#;
+        for (code, reason) in [(404, "NotFound"), (409, "Conflict"), (409, "AlreadyExists"), (403, "Forbidden")] {
+            let text =
+                serde_json::json!({"code": code, "reason": reason, "message": denied, "details": {"name": "web"}});
+            let error = status(text);
+            assert!(!already_exists(&error));
+            let WriteProblem::Rejected { message, rejection, .. } = problem_of(&error) else { panic!("{error:?}") };
+            assert_eq!((&*message, rejection), (denied, Rejection::Other));
+        }
+        let modified = r#"Operation cannot be fulfilled on configmaps "a": the object has been modified"#;
+        assert_eq!(problem_of(&error(409, modified)), WriteProblem::Outdated);
+    }
+
+    #[test]
+    fn r11_fields_that_cannot_change_are_recognized_in_built_in_kinds_and_transition_rules() {
+        for message in [
+            r#"RoleBinding.rbac.authorization.k8s.io "a" is invalid: roleRef: Invalid value: {"kind":"Role"}: cannot change roleRef"#,
+            r#"Echo.my-operator.dev "a" is invalid: spec.size: Invalid value: "integer": failed rule: self == oldSelf"#,
+            r#"Job.batch "a" is invalid: spec.template: Invalid value: {}: field is immutable"#,
+        ] {
+            let problem = problem_of(&error(422, message));
+            let is_recognized = matches!(problem, WriteProblem::Rejected { rejection: Rejection::ImmutableField, .. });
+            assert!(is_recognized, "{problem:?}");
+        }
     }
 
     #[test]

@@ -19,13 +19,15 @@ use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{ANNOTATION_APPLIED, FIELD_MANAGER, LABEL_PLUGIN};
 use windlass_core::observed_status::StatusShape;
+use windlass_core::outcome::WriteProblem;
 use windlass_core::reason::PluginReason;
 
 pub use self::upgrade::{Install, narrowings};
 use self::upgrade::{is_outdated, upgraded};
 use super::parent_kind::ParentKind;
 use super::problem::{Problem, Step, invalid_descriptor};
-use crate::cluster::in_time;
+use crate::cluster::writer::response::problem_of;
+use crate::cluster::{in_time, plain, plain_cause};
 use crate::live::CrdOwner;
 
 /// How long the API server may take to establish a new CRD before the Plugin reports it; [`super::kinds`] notices a
@@ -127,10 +129,12 @@ async fn apply(
     let params = PatchParams { force, ..PatchParams::apply(FIELD_MANAGER) };
     match in_time(api.patch_metadata(name, &params, &Patch::Apply(definition))).await {
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
-            Err(rejected(name, &format!("the API server refuses it: {}", status.message)))
-        }
-        Err(error) => Err(unavailable(name, &error)),
+        Err(error) => Err(match problem_of(&error) {
+            WriteProblem::Rejected { code: 400 | 409 | 422 | 500, message, .. } => {
+                rejected(name, &format!("the API server refuses it: {message}"))
+            }
+            _ => unavailable(name, &error),
+        }),
     }
 }
 
@@ -143,7 +147,7 @@ async fn established(
     match tokio::time::timeout(ESTABLISH_TIMEOUT, wait).await {
         Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => {
-            let message = format!("CustomResourceDefinition {name} could not be watched: {error}");
+            let message = format!("CustomResourceDefinition {name} could not be watched: {}", plain_cause(&error));
             Err(Problem::new(Step::Granted, PluginReason::ApiError, message))
         }
         Err(_) => Ok(None),
@@ -230,7 +234,7 @@ fn unavailable(name: &str, error: &kube::Error) -> Problem {
         error => Problem::new(
             Step::Granted,
             PluginReason::ApiError,
-            format!("CustomResourceDefinition {name} could not be read or installed: {error}"),
+            format!("CustomResourceDefinition {name} could not be read or installed: {}", plain(error)),
         ),
     }
 }

@@ -21,9 +21,9 @@ use self::conditions::conditions;
 use super::claim;
 use super::findings::Findings;
 use super::former_kinds::FormerKinds;
-use super::leftovers::plain;
 use super::problem::{Problem, Step};
 use super::resource::parse;
+use crate::cluster::plain;
 use crate::cluster::writer::audit::about;
 use crate::cluster::writer::response::Ack;
 use crate::cluster::writer::{request, send};
@@ -58,7 +58,7 @@ pub(super) async fn write(
     } else {
         request::status(resource, object, next, None)
     };
-    let request = request.map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
+    let request = request.map_err(|problem| anyhow::anyhow!("{problem}"))?;
     written(send(client, of_plugin(request, object)).await)?;
     Ok(notes)
 }
@@ -113,7 +113,7 @@ async fn send_rollout(
     consequence: &str,
 ) -> Result<Ack, Problem> {
     let request = request::status(resource, object, next, None);
-    let request = request.map_err(|problem| unwritten(consequence, &format!("{problem:?}")))?;
+    let request = request.map_err(|problem| unwritten(consequence, &problem.to_string()))?;
     send(client, of_plugin(request, object)).await.map_err(|error| unwritten(consequence, &plain(&error)))
 }
 

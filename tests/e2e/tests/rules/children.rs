@@ -196,6 +196,42 @@ fn r11_condition_names_recreate_when_the_api_server_rejects_an_immutable_field()
 }
 
 #[test]
+fn r13_update_that_does_not_fit_the_schema_is_a_rejection_and_other_children_are_written() {
+    let ns = puppets("untyped");
+    let two = |value: &Value| {
+        let mut broken = config_map("broken", "1");
+        broken["data"]["value"] = value.clone();
+        children([broken, config_map("fine", value.to_string().trim_matches('"'))])
+    };
+    let puppet = ns.puppet("web");
+    puppet.play(&two(&"1".into()));
+    puppet.apply(&two(&2.into()));
+    let ready = puppet.wait_reason("ChildRejected");
+    for words in ["ConfigMap", "broken", ".data.value", "expected string"] {
+        assert!(ready.message.contains(words), "{words}: {ready:?}");
+    }
+    ns.env().wait_object("configmaps", ns.name(), "fine", |map| text(map, "/data/value") == "2");
+    assert_eq!(value(&ns, "broken"), "1");
+}
+
+#[test]
+fn r06_keys_of_a_secret_that_the_plugin_drops_are_removed_and_forged_values_are_reverted() {
+    let ns = puppets("string-data");
+    let secret = |data: Value| {
+        children([json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "a" }, "stringData": data })])
+    };
+    let data = || ns.get("secrets", "a").expect("a Secret")["data"].clone();
+    let puppet = ns.puppet("web");
+    puppet.play(&secret(json!({ "kept": "1", "first": "1", "second": "1" })));
+    puppet.play(&secret(json!({ "kept": "2", "first": "1" })));
+    assert_eq!(data(), json!({ "kept": "Mg==", "first": "MQ==" }));
+    puppet.play(&secret(json!({ "kept": "2" })));
+    assert_eq!(data(), json!({ "kept": "Mg==" }));
+    ns.kubectl(&["patch", "secret", "a", "--type=merge", "-p", r#"{"data": {"kept": "Zm9yZ2Vk"}}"#]);
+    ns.env().wait_object("secrets", ns.name(), "a", |secret| text(secret, "/data/kept") == "Mg==");
+}
+
+#[test]
 fn r12_failed_call_leaves_the_plugins_part_of_the_status_and_sets_the_reason() {
     let ns = puppets("status");
     let puppet = ns.puppet("web");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windlass_e2e::{AuditEvent, Namespace, Puppet, TIMEOUT, condition, wait};
 
 use crate::scripts::{config_map, job};
-use crate::{names, stage, wait_names, write_attempts};
+use crate::{barrier_of, names, stage, wait_names, write_attempts};
 
 const FINALIZER: &str = "windlass.dev/puppet-finalizes";
 
@@ -54,6 +54,26 @@ fn r14_parent_stays_until_the_response_is_finalized_and_a_clean_up_job_may_run()
     assert_eq!(created.len(), 1, "{created:#?}");
     assert!(ns.env().host_log_lines(&format!("puppet called: finalize {}/web ", ns.name())).len() >= 2);
     wait_names(&ns, "configmaps", &[]);
+}
+
+#[test]
+fn r03_clean_up_child_is_created_once_for_each_of_many_parents_deleted_together() {
+    let ns = stage().with("puppet-finalizes").namespace("finalize-once");
+    let clean_up = json!({ "finalize": {
+        "children": [config_map("${name}-cleanup", "1")], "finalizedWhen": "childrenCreated",
+    }});
+    let puppets: Vec<_> = (0..20).map(|at| ns.puppet_of("FinalizingPuppet", &format!("p{at:02}"))).collect();
+    puppets.iter().for_each(|puppet| puppet.apply(&clean_up));
+    puppets.iter().for_each(|puppet| _ = puppet.wait_done());
+    let mark = ns.env().mark();
+    ns.kubectl(&["delete", "finalizingpuppets.puppets.example", "--all", "--wait=true", "--timeout=180s"]);
+    barrier_of(&ns, "FinalizingPuppet", "after");
+    let created = write_attempts(&ns, mark, "configmaps").filter(|event| event.verb == "create");
+    let mut created: Vec<_> = created.iter().map(|event| &*event.name).filter(|name| *name != "after").collect();
+    created.sort_unstable();
+    let expected: Vec<_> = (0..20).map(|at| format!("p{at:02}-cleanup")).collect();
+    assert_eq!(created, expected);
+    wait_names(&ns, "configmaps", &["after"]);
 }
 
 #[test]
@@ -137,6 +157,32 @@ fn r14_finalizer_of_another_owner_is_left_alone() {
     puppet.kubectl("patch", &["--type=merge", "-p", r#"{"metadata": {"finalizers": null}}"#]);
     wait_gone(&puppet);
     wait_names(&ns, "configmaps", &[]);
+}
+
+#[test]
+fn r14_last_status_of_a_parent_that_another_finalizer_keeps_says_that_the_plugin_has_cleaned_up() {
+    let (ns, puppet) = finalizing("finalize-last");
+    puppet.play(&json!({ "status": "reflect", "finalize": { "finalizedWhen": "never" } }));
+    let add = r#"[{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/hold"}]"#;
+    puppet.kubectl("patch", &["--type=json", "-p", add]);
+    puppet.kubectl("delete", &["--wait=false"]);
+    puppet.wait_reason("Finalizing");
+    puppet.kubectl("patch", &["--type=merge", "-p", r#"{"spec": {"finalize": null, "status": {"phase": "cleaned"}}}"#]);
+    let left = puppet.wait(|puppet| !has_finalizer(puppet));
+    assert_eq!(left["status"]["phase"], "cleaned", "the status of the last response: {left:#}");
+    let ready = condition(&left, "Ready");
+    assert!(ready.is_false("FinalizerRemoved") && ready.message.contains("example.com/hold"), "{ready:?}");
+    assert!(!ready.message.contains("skip-finalize"), "{ready:?}");
+    for gone in ["Reconciling", "Stalled"] {
+        assert_ne!(condition(&left, gone).status, "True", "{left:#}");
+    }
+    puppet.kubectl("patch", &["--type=merge", "-p", r#"{"metadata": {"finalizers": null}}"#]);
+    wait_gone(&puppet);
+    let finalized = ns.env().host_log_lines(&format!("puppet called: finalize {}/web ", ns.name()));
+    let calls = finalized.len();
+    barrier_of(&ns, "FinalizingPuppet", "after");
+    let calls_now = ns.env().host_log_lines(&format!("puppet called: finalize {}/web ", ns.name())).len();
+    assert_eq!(calls_now, calls, "no call after the clean-up");
 }
 
 #[test]

@@ -205,8 +205,12 @@ impl Store {
     /// comparable within a kind (KEP-5504), but only with those since the last list, because restoring a backup lowers them. Lists are
     /// consistent (`stream::settings`), so a list that began after the acknowledgement contains the write as well.
     pub fn has_seen(&self, resource_version: u64, acknowledged: Instant) -> bool {
-        let inner = self.inner.read();
-        inner.newest_version >= resource_version || inner.last_list_began.is_some_and(|began| began > acknowledged)
+        self.inner.read().newest_version >= resource_version || self.was_listed_since(acknowledged)
+    }
+
+    /// Whether the cache holds a complete list that began after this time.
+    pub fn was_listed_since(&self, time: Instant) -> bool {
+        self.inner.read().last_list_began.is_some_and(|began| began > time)
     }
 
     /// Begins a new list: objects that it does not contain are removed when it ends.
