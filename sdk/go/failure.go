@@ -3,6 +3,9 @@ package windlass
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"reflect"
+	"syscall"
 	"time"
 
 	"windlass.dev/plugin/contract"
@@ -58,10 +61,31 @@ func RetryAfter(err error) (time.Duration, bool) {
 // rawFailure is a failure as the host gets it. An error that wraps a failure keeps its kind.
 func rawFailure(err error) *contract.Failure {
 	raw := &contract.Failure{Kind: contract.Failed, Message: err.Error()}
+	if isOutside(err) {
+		raw.Message += ": a plugin has no network and no files"
+	}
 	if failure, isFailure := errors.AsType[*Failure](err); isFailure {
 		raw.Kind, raw.After = failure.kind, milliseconds(failure.after)
 	}
 	return raw
+}
+
+// isOutside tells whether an error comes from a file or the network. Go's messages, like "Bad file number" and "Connection refused",
+// do not say that a plugin has neither.
+func isOutside(err error) bool {
+	if _, isFile := errors.AsType[*fs.PathError](err); isFile {
+		return true
+	}
+	if _, isSystem := errors.AsType[syscall.Errno](err); isSystem {
+		return true
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		// Not by its type: package net would be a part of every component.
+		if kind := reflect.TypeOf(err); kind.Kind() == reflect.Pointer && kind.Elem().PkgPath() == "net" {
+			return true
+		}
+	}
+	return false
 }
 
 func milliseconds(duration time.Duration) uint64 {

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,6 +50,8 @@ func plugin(reconcile func(*request) (*response, error)) windlass.Plugin[spec, s
 		Version:      "1.2.3",
 		Description:  "Tests",
 		Parent:       windlass.CustomResource{Group: "example.com", Version: "v1", Kind: "Test"},
+		Children:     []windlass.ChildRule{{Kind: kinds.ConfigMap}, {Kind: kinds.PersistentVolumeClaim}, {Kind: kinds.Service}},
+		Related:      []windlass.Kind{kinds.Pod, kinds.Secret},
 		Reconcile:    reconcile,
 		ConfigSchema: []byte(`{"type": "object", "properties": {"zone": {"type": "string", "default": "a"}}}`),
 	}
@@ -196,10 +201,11 @@ type typed struct {
 func TestResponseHasEverything(t *testing.T) {
 	child := typed{APIVersion: "v1", Kind: "Service"}
 	child.Metadata.Name = "web"
+	text := windlass.Map{"apiVersion": "v1", "kind": "ConfigMap", "metadata": windlass.Map{"name": "text"}, "text": "<a> & b"}
 	answer, err := call(func(r *request) (*response, error) {
 		volume := windlass.Map{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": windlass.Map{"name": "data"}, "none": nil}
 		return &response{
-			Children:     []any{child, windlass.Retain(windlass.ForceOwnership(volume)), windlass.Map{"text": "<a> & b"}},
+			Children:     []any{child, windlass.Retain(windlass.ForceOwnership(volume)), text},
 			Status:       &status{Phase: windlass.PhaseRunning},
 			Conditions:   []windlass.Condition{{Type: "Ready", Status: windlass.True, Reason: "Up", Message: "is up"}},
 			Requeue:      1500 * time.Millisecond,
@@ -214,7 +220,7 @@ func TestResponseHasEverything(t *testing.T) {
 	expected := []map[string]any{
 		windlasstest.YAML(`{apiVersion: v1, kind: Service, metadata: {name: web}}`),
 		windlasstest.YAML(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, annotations: {windlass.dev/retain: "true", windlass.dev/take-over: "true"}}}`),
-		{"text": "<a> & b"},
+		windlasstest.YAML(`{apiVersion: v1, kind: ConfigMap, metadata: {name: text}, text: "<a> & b"}`),
 	}
 	if !reflect.DeepEqual(answer.Children, expected) {
 		t.Errorf("children: %v", answer.Children)
@@ -238,6 +244,8 @@ func TestResponseHasEverything(t *testing.T) {
 
 func TestErrorsBecomeFailures(t *testing.T) {
 	cause := errors.New("no route")
+	_, noFile := os.ReadFile("testdata/no-such-file")
+	noRoute := &net.OpError{Op: "dial", Net: "tcp", Err: cause}
 	for _, one := range []struct {
 		response *response
 		err      error
@@ -249,6 +257,11 @@ func TestErrorsBecomeFailures(t *testing.T) {
 		{nil, cause, contract.Failure{Kind: contract.Failed, Message: "no route"}},
 		{nil, fmt.Errorf("zone: %w", windlass.Invalid("spec.a", "b")), contract.Failure{Kind: contract.Invalid, Message: "zone: spec.a: b"}},
 		{nil, nil, contract.Failure{Kind: contract.Failed, Message: "the plugin returned neither a response nor an error"}},
+		{nil, noFile, contract.Failure{Kind: contract.Failed, Message: noFile.Error() + ": a plugin has no network and no files"}},
+		{nil, windlass.Retry(time.Second, "hosts: %w", noRoute), contract.Failure{
+			Kind: contract.Retry, Message: "hosts: dial tcp: no route: a plugin has no network and no files", After: 1000,
+		}},
+		{nil, syscall.EBADF, contract.Failure{Kind: contract.Failed, Message: syscall.EBADF.Error() + ": a plugin has no network and no files"}},
 		{&response{Children: []any{5}}, nil, contract.Failure{}},
 		{&response{Children: []any{func() {}}}, nil, contract.Failure{Kind: contract.Failed, Message: "child 0: json: unsupported type: func()"}},
 		{&response{Children: []any{windlass.Retain(windlass.Map{})}}, nil, contract.Failure{Kind: contract.Failed, Message: "child 0: has no metadata"}},
@@ -266,6 +279,23 @@ func TestErrorsBecomeFailures(t *testing.T) {
 	}
 	if after, isRetry := windlass.RetryAfter(windlass.Retry(time.Minute, "a")); after != time.Minute || !isRetry {
 		t.Error(after, isRetry)
+	}
+}
+
+func TestResponseThatTheHostWouldRefuseIsAnError(t *testing.T) {
+	child := func(kind, name string) windlass.Map {
+		return windlass.Map{"apiVersion": "v1", "kind": kind, "metadata": windlass.Map{"name": name}}
+	}
+	for message, refused := range map[string]response{
+		"child Node a: Plugin.Children does not include v1 Node": {Children: []any{child("Node", "a")}},
+		"a child of kind Service has no metadata.name":           {Children: []any{child("Service", "")}},
+		"child Service a is in the response twice":               {Children: []any{child("Service", "a"), child("ConfigMap", "a"), child("Service", "a")}},
+		"requirement n: Plugin.Related does not include v1 Node": {Requirements: []windlass.Requirement{windlass.Named("n", windlass.Kind{APIVersion: "v1", Kind: "Node"}, "a")}},
+	} {
+		answer, err := call(func(*request) (*response, error) { return &refused, nil }, parent).Run()
+		if answer != nil || err == nil || err.Error() != message {
+			t.Errorf("%s: %v", message, err)
+		}
 	}
 }
 
@@ -433,7 +463,8 @@ func TestTimeAndRandomBytesAreThoseOfTheTest(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	read := func(r *request) (*response, error) {
 		text := fmt.Sprintf("%s %x", windlass.Timestamp(windlass.Now()), windlass.RandomBytes(3))
-		return &response{Children: []any{windlass.Map{"text": text}}}, nil
+		child := windlass.Map{"apiVersion": "v1", "kind": "ConfigMap", "metadata": windlass.Map{"name": "a"}, "text": text}
+		return &response{Children: []any{child}}, nil
 	}
 	for expected, prepared := range map[string]*windlasstest.Prepared{
 		"2030-01-02T03:04:05Z 010203": call(read, parent).At(at).Random([]byte{1, 2, 3, 4}),
@@ -441,7 +472,7 @@ func TestTimeAndRandomBytesAreThoseOfTheTest(t *testing.T) {
 	} {
 		for range 2 {
 			if answer, err := prepared.Run(); err != nil || answer.Children[0]["text"] != expected {
-				t.Error(err, answer.Children)
+				t.Error(err, answer)
 			}
 		}
 	}

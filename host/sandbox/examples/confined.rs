@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getppid, kill_process, setrlimit};
+use windlass_sandbox::compile::{Bounds, confine};
 
 fn main() -> io::Result<()> {
     // Opened before the confinement, as if inherited.
@@ -15,7 +16,7 @@ fn main() -> io::Result<()> {
     let writable = tempfile::tempfile()?;
     let parent = getppid().unwrap_or(Pid::INIT);
     let unwritten = std::env::temp_dir().join("windlass-confined");
-    let mut said = match windlass_sandbox::compile::confine(windlass_sandbox::compile::MOST_MEMORY)? {
+    let mut said = match confine(Bounds { memory: 2 << 30, cpu: Bounds::CPU })? {
         Ok(()) => String::new(),
         Err(why) => format!("unconfined: {why}\n"),
     };

@@ -36,7 +36,7 @@ use self::attempts::Attempts;
 use self::bindings::v0_1::Pre;
 use self::cache::{Cache, Compiled};
 use self::call::{Code, State};
-use self::compile::Compiler;
+use self::compile::{Bounds, Compiler};
 use self::engine::Engines;
 
 /// How long an unused compiled file is kept: another process may be about to use it.
@@ -49,11 +49,11 @@ pub struct Options {
     pub cache_dir: PathBuf,
     /// How to start the compiling child.
     pub compiler: CompilerCommand,
-    /// Wall-clock limit of one compilation. The limit that usually applies is 120 s of CPU time: the compiling child
-    /// has a low priority, and a busy machine must not fail a valid component.
-    pub compile_timeout: Duration,
-    /// Memory limit of one compilation, in bytes.
-    pub compile_memory: u64,
+    /// Resources of one compilation.
+    pub compile: Bounds,
+    /// Wall-clock limit of one compilation; by default several times its CPU time. The limit that usually applies is
+    /// the CPU time: the compiling child has a low priority, and a busy machine must not fail a valid component.
+    pub compile_timeout: Option<Duration>,
     /// Maximum size of a component, in bytes.
     pub max_component_bytes: u64,
     /// Number of concurrent calls for which the pool has room; further calls run on demand, which is slower.
@@ -72,8 +72,8 @@ impl Options {
         Self {
             cache_dir: cache_dir.into(),
             compiler: CompilerCommand::default(),
-            compile_timeout: Duration::from_mins(15),
-            compile_memory: compile::default_bound(),
+            compile: Bounds::default(),
+            compile_timeout: None,
             max_component_bytes: 64 * 1024 * 1024,
             // Calls compute and never wait, so more concurrent calls than this would only wait for the cores.
             call_slots: cores.saturating_mul(2),
@@ -125,8 +125,8 @@ impl Sandbox {
         let attempts = Attempts::in_folder(&options.cache_dir);
         let compiler = Compiler {
             command: options.compiler.clone(),
-            timeout: options.compile_timeout,
-            memory: options.compile_memory,
+            timeout: options.compile_timeout.unwrap_or_else(|| options.compile.timeout()),
+            bounds: options.compile,
         };
         let (compiler, stopped) = (Mutex::new(compiler), AtomicBool::new(false));
         Ok(Self(Arc::new(Inner { options, engines, pooled, on_demand, cache, attempts, compiler, stopped })))

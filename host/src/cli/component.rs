@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use windlass_api::ConfigMapSource;
 use windlass_delivery as delivery;
 use windlass_delivery::oci::{Credentials, Http, Reference, of_docker_config};
+use windlass_sandbox::compile::Bounds;
 use windlass_sandbox::{Component, Options, Sandbox};
 
 use super::connect::ClusterArgs;
+use crate::plugins::caps::{bytes, time};
 
 /// Location of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,12 +62,41 @@ pub struct LoadArgs {
     pub cache: CacheArgs,
 }
 
-/// Where compiled components are kept.
-#[derive(Debug, clap::Args)]
+/// Where compiled components are kept, and what compiling may use.
+#[derive(Debug, Clone, clap::Args)]
 pub struct CacheArgs {
     /// Folder of compiled components; default: `$XDG_CACHE_HOME/windlass/components`, or `~/.cache/windlass/components`
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
+    #[command(flatten)]
+    compile: CompileArgs,
+}
+
+/// Limits of the process that compiles a component.
+#[derive(Debug, Clone, clap::Args)]
+pub struct CompileArgs {
+    /// Memory limit of the process that compiles a component; default: 2Gi, or three quarters of the container's memory
+    /// if that is less
+    #[arg(long, value_name = "BYTES", env = "WINDLASS_COMPILE_MEMORY", value_parser = bytes)]
+    compile_memory: Option<u64>,
+    /// Limit of the CPU time of the process that compiles a component, which a slow machine may have to raise. The limit
+    /// of its wall time is 7.5 times as long
+    #[arg(long, value_name = "TIME", env = "WINDLASS_COMPILE_CPU_TIME", default_value = "2m", value_parser = seconds)]
+    compile_cpu_time: Duration,
+}
+
+impl CompileArgs {
+    /// The limits.
+    pub fn bounds(&self) -> Bounds {
+        let bounds = Bounds::default();
+        Bounds { memory: self.compile_memory.unwrap_or(bounds.memory), cpu: self.compile_cpu_time }
+    }
+}
+
+/// Parses a time of at least a second: the kernel counts CPU time in seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let time = time(text)?;
+    if time < Duration::from_secs(1) { Err("must be at least 1s".to_owned()) } else { Ok(time) }
 }
 
 impl CacheArgs {
@@ -73,7 +105,21 @@ impl CacheArgs {
     /// # Errors
     /// If the bytes are not a component, or cannot be compiled.
     pub fn load(&self, bytes: &[u8]) -> anyhow::Result<Arc<Component>> {
-        load(self.folder()?, bytes)
+        self.load_into(self.folder()?, bytes)
+    }
+
+    /// Compiles a component into this folder instead of the flag's, and calls `describe`.
+    ///
+    /// # Errors
+    /// If the bytes are not a component, or cannot be compiled.
+    pub fn load_into(&self, folder: PathBuf, bytes: &[u8]) -> anyhow::Result<Arc<Component>> {
+        let options = Options { compile: self.bounds(), counts_attempts: false, ..Options::new(folder) };
+        Ok(Sandbox::new(options)?.load(bytes)?)
+    }
+
+    /// The limits of the process that compiles.
+    pub fn bounds(&self) -> Bounds {
+        self.compile.bounds()
     }
 
     /// The folder.
@@ -83,15 +129,6 @@ impl CacheArgs {
     pub fn folder(&self) -> anyhow::Result<PathBuf> {
         self.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)
     }
-}
-
-/// Compiles a component into this cache folder, and calls `describe`.
-///
-/// # Errors
-/// If the bytes are not a component, or cannot be compiled.
-pub fn load(cache_dir: PathBuf, bytes: &[u8]) -> anyhow::Result<Arc<Component>> {
-    let sandbox = Sandbox::new(Options { counts_attempts: false, ..Options::new(cache_dir) })?;
-    Ok(sandbox.load(bytes)?)
 }
 
 /// A component, and how to load it.

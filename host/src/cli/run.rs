@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::shards::Shard;
 
 use super::check::{self, Setup};
-use super::component::RegistryArgs;
+use super::component::{CompileArgs, RegistryArgs};
 use super::connect::ClusterArgs;
 use super::election::ElectionArgs;
 use super::{NOT_HOLDER, default_cache_dir};
@@ -81,10 +81,8 @@ pub struct Args {
     /// most its Plugin's spec.concurrency (default 16)
     #[arg(long, env = "WINDLASS_WORKERS", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
-    /// Memory limit of the process that compiles a component; default: 2Gi, or three quarters of the container's memory
-    /// if that is less
-    #[arg(long, value_name = "BYTES", env = "WINDLASS_COMPILE_MEMORY", value_parser = crate::plugins::caps::bytes)]
-    compile_memory: Option<u64>,
+    #[command(flatten)]
+    compile: CompileArgs,
     /// Require a signature by a key in the Plugin's spec.verify
     #[arg(long, env = "WINDLASS_REQUIRE_SIGNATURES")]
     require_signatures: bool,
@@ -241,7 +239,7 @@ impl Args {
             plain_http: self.registries.plain_http.clone(),
             require_signatures: self.require_signatures,
             plugins: self.plugins.clone(),
-            compile_memory: self.compile_memory,
+            compile: self.compile.bounds(),
         })
     }
 }

@@ -146,7 +146,11 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     text.parse::<ByteQuantity>()?.bytes()
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+/// Parses a time greater than zero.
+///
+/// # Errors
+/// If the text is no such time.
+pub fn time(text: &str) -> Result<Duration, String> {
     let time = text.parse().map_err(|error| format!("{text:?} is no time; write it as in 10s: {error}"))?;
     positive(&time)
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use windlass_core::shards::Shard;
+use windlass_sandbox::compile::Bounds;
 use windlass_sandbox::{Options, Sandbox};
 
 use crate::cluster::lease::Election;
@@ -41,8 +42,8 @@ pub struct Settings {
     pub plain_http: Vec<String>,
     /// Whether components must be signed.
     pub require_signatures: bool,
-    /// Memory limit of one compilation, in bytes; derived from the container's limit if not set.
-    pub compile_memory: Option<u64>,
+    /// Resources of one compilation.
+    pub compile: Bounds,
     /// Folder of components that take precedence over all sources.
     pub plugins: Option<PathBuf>,
 }
@@ -53,8 +54,7 @@ pub struct Settings {
 /// If wasmtime does not run here, or the cache folder cannot be used.
 pub fn sandbox(settings: &Settings) -> anyhow::Result<Sandbox> {
     let options = Options::new(&settings.cache_dir);
-    let compile_memory = settings.compile_memory.unwrap_or(options.compile_memory);
-    let options = Options { describe: settings.caps.describe(&options.describe), compile_memory, ..options };
+    let options = Options { describe: settings.caps.describe(&options.describe), compile: settings.compile, ..options };
     Sandbox::new(options)
         .with_context(|| format!("the sandbox cannot use --cache-dir {}", settings.cache_dir.display()))
 }

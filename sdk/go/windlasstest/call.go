@@ -140,8 +140,9 @@ func (p *Prepared) RunRaw() (response contract.Response, failure *contract.Failu
 	return response, failure, hostCalls(made)
 }
 
-// Run calls the plugin. The error is a [*windlass.Failure], which [windlass.IsInvalid] and [windlass.RetryAfter] examine. Run may be
-// called again: the calls get the same request.
+// Run calls the plugin. The error is a [*windlass.Failure], which [windlass.IsInvalid] and [windlass.RetryAfter] examine, or another
+// error if the host would refuse the response: for a kind that the plugin does not declare, or a child without a name or twice. Run may
+// be called again: the calls get the same request.
 func (p *Prepared) Run() (*Response, error) {
 	raw, failure, calls := p.RunRaw()
 	if failure != nil {
@@ -163,7 +164,49 @@ func (p *Prepared) Run() (*Response, error) {
 	if raw.Requeue != nil {
 		response.Requeue = time.Duration(*raw.Requeue) * time.Millisecond
 	}
+	if err := refused(p.plugin.Describe(), response); err != nil {
+		return nil, err
+	}
 	return response, nil
+}
+
+// refused is an error if the host would refuse the response, as far as it can be seen without the host: `windlass test` runs the host's
+// code.
+func refused(plugin contract.Descriptor, response *Response) error {
+	isChild, isRelated := map[contract.Kind]bool{}, map[contract.Kind]bool{}
+	for _, rule := range plugin.Children {
+		isChild[rule.Kind] = true
+	}
+	for _, kind := range plugin.Related {
+		isRelated[kind] = true
+	}
+	seen := map[string]bool{}
+	for _, child := range response.Children {
+		kind := contract.Kind{APIVersion: text(child, "apiVersion"), Name: text(child, "kind")}
+		metadata, _ := child["metadata"].(map[string]any)
+		name := text(metadata, "name")
+		key := strings.Join([]string{kind.APIVersion, kind.Name, text(metadata, "namespace"), name}, " ")
+		switch {
+		case name == "":
+			return fmt.Errorf("a child of kind %s has no metadata.name", kind.Name)
+		case !isChild[kind]:
+			return fmt.Errorf("child %s %s: Plugin.Children does not include %s %s", kind.Name, name, kind.APIVersion, kind.Name)
+		case seen[key]:
+			return fmt.Errorf("child %s %s is in the response twice", kind.Name, name)
+		}
+		seen[key] = true
+	}
+	for _, one := range response.Requirements {
+		if !isRelated[one.Kind] {
+			return fmt.Errorf("requirement %s: Plugin.Related does not include %s %s", one.ID, one.Kind.APIVersion, one.Kind.Name)
+		}
+	}
+	return nil
+}
+
+func text(object map[string]any, field string) string {
+	value, _ := object[field].(string)
+	return value
 }
 
 func errorOf(failure *contract.Failure) error {

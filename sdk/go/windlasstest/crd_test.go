@@ -10,6 +10,7 @@ import (
 	"time"
 
 	windlass "windlass.dev/plugin"
+	"windlass.dev/plugin/kinds"
 )
 
 // What a user asks for,
@@ -197,9 +198,11 @@ func TestEnumMayHaveCharactersOfHTML(t *testing.T) {
 		Team string `json:"team" enum:"R&D,<Q>" default:"<Q>"`
 	}
 	teams := windlass.Plugin[team, struct{}]{
-		Parent: windlass.CustomResource{Kind: "Test"},
+		Parent:   windlass.CustomResource{Kind: "Test"},
+		Children: []windlass.ChildRule{{Kind: kinds.ConfigMap}},
 		Reconcile: func(r *windlass.Request[team, struct{}]) (*windlass.Response[struct{}], error) {
-			return &windlass.Response[struct{}]{Children: []any{windlass.Map{"team": r.Spec.Team}}}, nil
+			child := windlass.Map{"apiVersion": "v1", "kind": "ConfigMap", "metadata": windlass.Map{"name": "a"}, "team": r.Spec.Team}
+			return &windlass.Response[struct{}]{Children: []any{child}}, nil
 		},
 	}
 	for spec, expected := range map[string]string{`{team: R&D}`: "R&D", `{}`: "<Q>"} {

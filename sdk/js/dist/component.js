@@ -19,5 +19,9 @@ import { connect } from './host.js';
  */
 export function component(plugin, host) {
     connect(host);
+    // That of the engine would trap: a trap has no message, and traps lead to quarantine.
+    globalThis.fetch = () => {
+        throw new Error('fetch: a plugin has no network and no files');
+    };
     return { reconciler: plugin.reconciler, admission: plugin.admission };
 }

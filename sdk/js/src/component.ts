@@ -31,5 +31,9 @@ export interface Exports {
  */
 export function component(plugin: Plugin, host: Host): Exports {
   connect(host);
+  // That of the engine would trap: a trap has no message, and traps lead to quarantine.
+  globalThis.fetch = () => {
+    throw new Error('fetch: a plugin has no network and no files');
+  };
   return { reconciler: plugin.reconciler, admission: plugin.admission };
 }

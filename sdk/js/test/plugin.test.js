@@ -335,7 +335,8 @@ test('a spec is applied when the host has observed it and is not stalled', () =>
 
 test('options of a child are annotations, and the child itself does not change', () => {
   const child = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a', annotations: { b: 'c' } } };
-  const { response } = callOnConfigMap(() => ({ children: [retain(forceOwnership(child)), child] }));
+  const optioned = retain(forceOwnership(child));
+  const { response } = callOnConfigMap(() => ({ children: [{ ...optioned, metadata: { ...optioned.metadata, name: 'b' } }, child] }));
   assert.deepEqual(
     response?.children.map(({ metadata }) => /** @type {any} */ (metadata).annotations),
     [{ b: 'c', 'windlass.dev/take-over': 'true', 'windlass.dev/retain': 'true' }, { b: 'c' }],
@@ -425,6 +426,27 @@ test('an incomplete definition is an error when the plugin is built', () => {
   assert.throws(build({ children: [{ update: 'apply' }] }), { message: 'children[0].kind is not a kind' });
   assert.throws(build({ related: ['Secret'] }), { message: 'related[0] is not a kind' });
   assert.throws(build({ resync: '5 minutes' }), { message: `"5 minutes" is not a duration like 500, '30s', '5m' or '1h'` });
+});
+
+test('fetch in a component throws an error that says why', (context) => {
+  const before = globalThis.fetch;
+  context.after(() => void (globalThis.fetch = before));
+  const { reconciler } = component(
+    plugin({
+      name: 'fetches',
+      version: '0.1.0',
+      parent: existing({ kind: kinds.ConfigMap }),
+      reconcile() {
+        void fetch('http://example.com/');
+        return {};
+      },
+    }),
+    { log() {}, spanAttribute() {}, spanEvent() {}, measure() {} },
+  );
+  assert.throws(() => reconciler.reconcile({ phase: 'sync', parent: encode({}), children: [], related: [], extensions: [] }), {
+    tag: 'failed',
+    val: 'Error: fetch: a plugin has no network and no files',
+  });
 });
 
 test('a component calls the functions of the host that it imports', () => {

@@ -77,6 +77,10 @@ test('a response that the host would reject is an error', () => {
     }
   };
   assert.equal(error({ children: [kinds.Pod] }), "child ConfigMap dice: the plugin's children do not include v1 ConfigMap");
+  const named = (/** @type {string[]} */ ...names) => ({
+    reconcile: () => ({ children: names.map((name) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name } })) }),
+  });
+  assert.equal(error(named('a', 'b', 'a')), 'child ConfigMap a is in the response twice');
   assert.equal(error({ metrics: [] }), 'metric thrown: the plugin does not declare it');
   const metric = { name: 'thrown', type: 'counter', description: 'Dice.' };
   assert.equal(error({ metrics: [metric] }), 'metric thrown, label parent: the plugin does not declare it');

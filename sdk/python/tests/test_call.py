@@ -4,7 +4,10 @@ import dataclasses
 import itertools
 import json
 import pickle
+import socket
+import sys
 import unittest
+import zoneinfo
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -34,6 +37,7 @@ from windlass_plugin import (
     Retry,
     Rolling,
     _errors,
+    _snapshot,
     clock,
     force_ownership,
     log,
@@ -163,6 +167,9 @@ class SpecTest(unittest.TestCase):
 
 def returning(respond: Any) -> type[Base]:
     class Returned(Base):
+        children = (ConfigMap, Pod)
+        related = (Namespace, Secret)
+
         def reconcile(self, request: Request[Spec, Status]) -> Response[Status]:
             response: Response[Status] = respond(request)
             return response
@@ -372,7 +379,7 @@ class ResponseTest(unittest.TestCase):
             response.child(Secret, "b")
         condition = {"type": "Synced", "status": "True", "reason": "Done", "message": "all is done"}
         self.assertEqual(response.status, {"phase": "Pending", "pods": 2, "conditions": [condition]})
-        self.assertEqual((response.requeue, response.finalized), (1500, True))
+        self.assertEqual((response.requeue, response.finalized), (1.5, True))
         self.assertEqual(response.events, [RawEvent("Normal", "A", "a"), RawEvent("Warning", "B", "b")])
         self.assertEqual(
             response.requirements,
@@ -425,15 +432,15 @@ class ResponseTest(unittest.TestCase):
         self.assertIs(response.finalized, True)
 
     def test_a_duration_that_has_passed_is_0(self) -> None:
-        for duration, milliseconds in [
+        for duration, seconds in [
             (-5, 0),
             (timedelta(seconds=-1), 0),
             (float("nan"), 0),
-            (0.0014, 1),
-            (float("inf"), 2**63),
+            (0.0014, 0.001),
+            (float("inf"), 2.0**63 / 1000),
         ]:
             response = call(returning(lambda request, duration=duration: Response(requeue=duration)), parent())
-            self.assertEqual(response.requeue, milliseconds)
+            self.assertEqual(response.requeue, seconds)
         self.assertEqual(Retry("waiting", -1).after, 0.0)
 
     def test_options_of_a_child_are_annotations(self) -> None:
@@ -471,7 +478,7 @@ class ResponseTest(unittest.TestCase):
                 running_before,
                 {"phase": "Failed", "updated": now, "conditions": [failed]},
                 [RawEvent("Warning", "Failed", "because")],
-                30_000,
+                30,
             ),
         ]:
             response = call(returning(respond), parent({"flag": flag}, status=last))
@@ -525,6 +532,28 @@ class FailureTest(unittest.TestCase):
         self.assertIn("The above exception was the direct cause of the following exception:", lines)
         self.assertEqual(lines[-1], "KeyError: 'y'")
 
+    def test_summary_of_what_a_component_does_not_have_says_so(self) -> None:
+        for error, cause in [
+            (ModuleNotFoundError("No module named 'a'"), ": a component has the modules that are imported when it is built"),
+            (zoneinfo.ZoneInfoNotFoundError("no zone"), ": a component has the time zones of the package tzdata"),
+            (LookupError("unknown encoding: cp850"), ": import its module of the package encodings"),
+            (FileNotFoundError(2, "No such file"), ": a plugin has no network and no files"),
+            (socket.gaierror(-4, "failure in name resolution"), ": a plugin has no network and no files"),
+            (RuntimeError("can't start new thread"), ": a plugin has no threads"),
+        ]:
+            self.assertIn(cause, _errors.summary(error))
+        for error in [KeyError("x"), LookupError("unknown"), RuntimeError("thread"), ValueError("file")]:
+            self.assertEqual(_errors.summary(error), f"{type(error).__name__}: {error}")
+
+    def test_summary_of_a_message_of_several_lines_is_one_line(self) -> None:
+        self.assertEqual(_errors.summary(ValueError("two faults:\n  a\n\n  b\n")), "ValueError: two faults: a b")
+
+    def test_a_component_has_the_modules_that_functions_import_and_the_time_zones(self) -> None:
+        _snapshot.complete()
+        loaded = sys.modules.keys()
+        self.assertTrue(loaded >= set(_snapshot.MODULES))
+        self.assertEqual(len(_snapshot._zones), len(zoneinfo.available_timezones()))
+
 
 def fail(failure: Exception) -> Response[Status]:
     raise failure
@@ -565,6 +594,23 @@ class HostTest(unittest.TestCase):
             call(returning(lambda request: Response(children=[Pod(f"pod-{next(numbers)}")])), parent())
 
 
+class RefusedTest(unittest.TestCase):
+    def test_a_response_that_the_host_would_refuse_fails_the_test(self) -> None:
+        text: Any = "yes"
+        lost: Any = "Lost"
+        for response, message in [
+            (Response(children=[Deployment("a")]), "child Deployment a: the plugin's `children` do not include apps/v1"),
+            (Response(children=[{"apiVersion": "v1", "kind": "Pod", "metadata": {}}]), "of kind Pod has no metadata.name"),
+            (Response(children=[{"apiVersion": "v1", "kind": "Pod"}]), "a child of kind Pod has no metadata.name"),
+            (Response(children=[Pod("a"), ConfigMap("a"), Pod("a")]), "child Pod a is in the response twice"),
+            (Response(requirements=[Requirement.named("p", Pod, "a")]), "requirement p: the plugin's `related` does not"),
+            (Response(status=Status(Phase.RUNNING, pods=text)), 'status.pods: "yes" is not a whole number'),
+            (Response(status=Status(lost, pods=1)), 'status.phase: "Lost" is not one of'),
+        ]:
+            with self.assertRaisesRegex(AssertionError, message):
+                call(returning(lambda request, response=response: response), parent())
+
+
 class DescriptorTest(unittest.TestCase):
     def test_everything_is_described(self) -> None:
         class Whole(Plugin[None, None]):
@@ -572,7 +618,7 @@ class DescriptorTest(unittest.TestCase):
             version = "1.2.3"
             description = "Does everything"
             parent = Existing(Namespace, "a=b")
-            children = (Deployment, ChildRule(Pod, Rolling(["Ready"], recreate=True)))
+            children = (Deployment, ConfigMap, ChildRule(Pod, Rolling(["Ready"], recreate=True)))
             related = (Secret,)
             finalizes = True
             resync = 60
@@ -586,7 +632,7 @@ class DescriptorTest(unittest.TestCase):
         self.assertIsNone(crd(Whole))
         self.assertEqual((whole.name, whole.version, whole.description), ("whole", "1.2.3", "Does everything"))
         self.assertEqual(whole.parent, Existing(Namespace, "a=b"))
-        rules = [ChildRule(Deployment, Apply()), ChildRule(Pod, Rolling(["Ready"], recreate=True))]
+        rules = [ChildRule(Deployment, Apply()), ChildRule(ConfigMap, Apply()), ChildRule(Pod, Rolling(["Ready"], recreate=True))]
         self.assertEqual((whole.children, whole.related), (rules, [Secret]))
         self.assertEqual((whole.finalizes, whole.resync), (True, 60_000))
         self.assertEqual(

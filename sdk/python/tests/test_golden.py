@@ -23,6 +23,8 @@ class Puppet(Plugin[Spec, None]):
     name = "puppet"
     version = "1.0.0"
     parent = CustomResource("example.com", "v1", "Puppet")
+    children = (ConfigMap,)
+    related = (Secret,)
 
     def reconcile(self, request: Request[Spec, None]) -> Response[None]:
         match request.spec.do:

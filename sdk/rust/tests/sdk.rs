@@ -340,7 +340,7 @@ fn the_descriptor_has_everything_that_was_set() {
 fn the_response_has_everything_that_was_set() {
     let response = site(json!({ "host": "blog.example.com" })).config(&json!({ "prefix": "a-" })).call().unwrap();
     assert_eq!(response.children, [json!({ "kind": "Deployment", "metadata": { "name": "a-blog" } })]);
-    assert_eq!(response.requeue, Some(1500));
+    assert_eq!(response.requeue, Some(Duration::from_millis(1500)));
     let condition = json!({ "type": "Served", "status": "False", "reason": "Tls", "message": "web" });
     assert_eq!(
         response.status,
@@ -538,7 +538,7 @@ fn phase_change_emits_an_event() {
 
 #[test]
 fn a_failed_phase_is_requeued() {
-    assert_eq!(scripted("Failed", 2, &Value::Null).requeue, Some(30_000));
+    assert_eq!(scripted("Failed", 2, &Value::Null).requeue, Some(Duration::from_secs(30)));
     assert_eq!(scripted("Running", 2, &Value::Null).requeue, None);
 }
 

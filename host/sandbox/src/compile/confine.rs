@@ -5,15 +5,17 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
 
-/// CPU time limit, in seconds. The host's timeout is much longer, since on a busy machine the compiling child gets
-/// little CPU time.
-pub(super) const CPU: u64 = 120;
+use super::Bounds;
+
+/// Seconds of CPU time between the signal that ends this process and the signal that no process survives. The first
+/// one shows which limit was exceeded; the second one has many causes.
+const GRACE: u64 = 5;
 /// Maximum size of a compiled file, in bytes.
 const FILE: u64 = 1024 * 1024 * 1024;
 /// Maximum number of open files.
 const FILES: u64 = 16;
 
-/// Confines this process permanently, with this memory limit in bytes. Call it before the process reads untrusted
+/// Confines this process permanently within these bounds. Call it before the process reads untrusted
 /// input. The process must have no other threads.
 ///
 /// The inner error is the reason why this machine cannot filter system calls. The component is then compiled
@@ -21,11 +23,11 @@ const FILES: u64 = 16;
 ///
 /// # Errors
 /// If the kernel rejects a limit or a setting that every Linux kernel of the last ten years supports.
-pub fn confine(memory: u64) -> io::Result<Result<(), String>> {
+pub fn confine(bounds: Bounds) -> io::Result<Result<(), String>> {
     // If memory runs out, the kernel kills this process before the host. If the file is not writable, the limits below
     // still apply.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-    bound(memory)?;
+    bound(bounds)?;
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
@@ -39,20 +41,21 @@ pub fn confine(memory: u64) -> io::Result<Result<(), String>> {
 }
 
 /// Sets the resource limits.
-fn bound(memory: u64) -> io::Result<()> {
+fn bound(Bounds { memory, cpu }: Bounds) -> io::Result<()> {
     let limits = [
-        (Resource::As, memory),
-        (Resource::Data, memory),
-        (Resource::Cpu, CPU),
-        (Resource::Fsize, FILE),
-        (Resource::Nofile, FILES),
-        (Resource::Core, 0),
+        (Resource::As, memory, 0),
+        (Resource::Data, memory, 0),
+        (Resource::Cpu, cpu.as_secs(), GRACE),
+        (Resource::Fsize, FILE, 0),
+        (Resource::Nofile, FILES, 0),
+        (Resource::Core, 0, 0),
     ];
-    for (resource, limit) in limits {
+    for (resource, limit, grace) in limits {
         let old = rustix::process::getrlimit(resource);
         // A stricter limit of the container stays in effect.
-        let limit = Some(old.maximum.map_or(limit, |maximum| maximum.min(limit)));
-        setrlimit(resource, Rlimit { current: limit, maximum: limit })?;
+        let stricter = |limit: u64| old.maximum.map_or(limit, |maximum| maximum.min(limit));
+        let (current, maximum) = (Some(stricter(limit)), Some(stricter(limit.saturating_add(grace))));
+        setrlimit(resource, Rlimit { current, maximum })?;
     }
     // Serving calls has priority over compiling. A failure to lower the priority does not prevent compiling.
     let _ = setpriority_process(None, 10);

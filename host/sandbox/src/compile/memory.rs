@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// The limit if nothing else restricts the child, in bytes. A Python component of 40 MB needs most of it.
-pub const MOST: u64 = 2 * 1024 * 1024 * 1024;
+pub(super) const MOST: u64 = 2 * 1024 * 1024 * 1024;
 /// The minimum limit, in bytes: no component compiles with less.
 const LEAST: u64 = 128 * 1024 * 1024;
 /// Mount point of the control groups.
@@ -14,7 +14,7 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 const UNLIMITED: u64 = 1 << 60;
 
 /// The limit on this machine, in bytes: three quarters of the memory of this process's control group, at most [`MOST`].
-pub fn default_bound() -> u64 {
+pub(super) fn default_bound() -> u64 {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     bound_of(limit(&groups, Path::new(CGROUPS)))
 }

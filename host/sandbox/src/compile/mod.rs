@@ -24,19 +24,51 @@ mod confine;
 mod memory;
 
 pub use confine::confine;
-pub use memory::{MOST as MOST_MEMORY, default_bound};
 
 /// The hidden subcommand that makes the host's binary call [`child_main`].
 pub const SUBCOMMAND: &str = "compile-child";
 
-/// Environment variable with the child's memory limit, in bytes.
+/// Environment variables with the child's bounds: bytes, and seconds.
 const MEMORY_VARIABLE: &str = "WINDLASS_COMPILE_MEMORY";
+const CPU_VARIABLE: &str = "WINDLASS_COMPILE_CPU_SECONDS";
+
+/// How many times longer than its CPU time the child may run: on a busy machine, it gets little of the CPU.
+const WALL_TIME: f64 = 7.5;
+
+/// What a process prints before it aborts because an allocation failed.
+const OUT_OF_MEMORY: &str = "memory allocation of ";
 
 /// Number of bytes that the host reads of the child's standard error.
 const COMPLAINT: u64 = 16 * 1024;
 
 /// Interval at which the host checks whether it is stopping while it waits for the child.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Resources that one compilation may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Memory, in bytes.
+    pub memory: u64,
+    /// CPU time, in whole seconds.
+    pub cpu: Duration,
+}
+
+impl Bounds {
+    /// The CPU time that suffices for a component of every language on a slow machine.
+    pub const CPU: Duration = Duration::from_mins(2);
+
+    /// The wall time that a compilation with this CPU time may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.cpu.mul_f64(WALL_TIME)
+    }
+}
+
+impl Default for Bounds {
+    /// [`Bounds::CPU`], and 2 GiB or, if that is less, three quarters of the memory of this process's control group.
+    fn default() -> Self {
+        Self { memory: memory::default_bound(), cpu: Self::CPU }
+    }
+}
 
 /// How to start the compiling child.
 #[derive(Debug, Clone)]
@@ -64,7 +96,7 @@ static UNCONFINED: Once = Once::new();
 pub(crate) struct Compiler {
     pub(crate) command: CompilerCommand,
     pub(crate) timeout: Duration,
-    pub(crate) memory: u64,
+    pub(crate) bounds: Bounds,
 }
 
 /// The child's messages on its standard error, one per line.
@@ -128,7 +160,8 @@ impl Compiler {
             .args(&self.command.args)
             // The child must not inherit the host's settings and secrets.
             .env_clear()
-            .env(MEMORY_VARIABLE, self.memory.to_string())
+            .env(MEMORY_VARIABLE, self.bounds.memory.to_string())
+            .env(CPU_VARIABLE, self.bounds.cpu.as_secs().to_string())
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(into.try_clone().map_err(cannot)?)
@@ -150,9 +183,12 @@ impl Compiler {
         }
         match status {
             None if stopped.load(Ordering::Relaxed) => Err(LoadFailure::stopping()),
-            None => Err(failed(format!("it took longer than {} s", self.timeout.as_secs()))),
+            None => Err(failed(format!(
+                "it took longer than {:?}, with a low priority on a busy machine; --compile-cpu-time raises this limit too",
+                self.timeout
+            ))),
             Some(status) if status.success() => Ok(()),
-            Some(status) => Err(refused.map_or_else(|| death(status, &complaint), LoadFailure::from)),
+            Some(status) => Err(refused.map_or_else(|| self.death(status, &complaint), LoadFailure::from)),
         }
     }
 
@@ -196,27 +232,43 @@ impl Compiler {
             Ok((None, complaint))
         })
     }
-}
 
-/// The failure of a child that ended without a message of its own.
-fn death(status: ExitStatus, complaint: &str) -> LoadFailure {
-    let end = match status.signal() {
-        Some(signal) if signal == Signal::XCPU.as_raw() => format!("it used more than {} s of CPU time", confine::CPU),
-        Some(signal) => format!("the compiler was ended by signal {signal}"),
-        None => format!("the compiler ended with {status}"),
-    };
-    // A dying compiler reports the reason in its last lines.
-    let dying = complaint.lines().rev().filter(|line| serde_json::from_str::<ChildMessage>(line).is_err());
-    let last: Vec<&str> = dying.take(3).collect();
-    let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
-    LoadFailure::Compiler { message: if last.is_empty() { end } else { format!("{end}: {last}") } }
+    /// The failure of a child that ended without a message of its own.
+    fn death(&self, status: ExitStatus, complaint: &str) -> LoadFailure {
+        let Bounds { memory, cpu } = self.bounds;
+        let mebibytes = memory / (1024 * 1024);
+        let is = |signal: Signal| status.signal() == Some(signal.as_raw());
+        let end = if is(Signal::XCPU) {
+            format!("it used more than {cpu:?} of CPU time; raise --compile-cpu-time")
+        } else if is(Signal::KILL) {
+            format!(
+                "the kernel killed the compiler (signal 9), most likely because the container or the machine has less free memory than \
+                 the {mebibytes} MiB that --compile-memory allows"
+            )
+        } else if complaint.contains(OUT_OF_MEMORY) {
+            format!("it needs more than {mebibytes} MiB of memory; raise --compile-memory")
+        } else if let Some(signal) = status.signal() {
+            format!("the compiler was ended by signal {signal}")
+        } else {
+            format!("the compiler ended with {status}")
+        };
+        // A dying compiler reports the reason in its last lines.
+        let dying = complaint.lines().rev().filter(|line| serde_json::from_str::<ChildMessage>(line).is_err());
+        let last: Vec<&str> = dying.take(3).collect();
+        let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
+        LoadFailure::Compiler { message: if last.is_empty() { end } else { format!("{end}: {last}") } }
+    }
 }
 
 /// Main function of the compiling child: reads the component on standard input, writes the compiled file to standard
 /// output and messages to standard error.
 pub fn child_main() -> ExitCode {
-    let memory = std::env::var(MEMORY_VARIABLE).ok().and_then(|bytes| bytes.parse().ok());
-    let result = confine(memory.unwrap_or(MOST_MEMORY)).map_err(unable).and_then(|confined| {
+    let number = |variable| std::env::var(variable).ok().and_then(|number| number.parse().ok());
+    let bounds = Bounds {
+        memory: number(MEMORY_VARIABLE).unwrap_or(memory::MOST),
+        cpu: number(CPU_VARIABLE).map_or(Bounds::CPU, Duration::from_secs),
+    };
+    let result = confine(bounds).map_err(unable).and_then(|confined| {
         if let Err(why) = confined {
             say(&ChildMessage::Unconfined(why));
         }
@@ -279,11 +331,14 @@ fn exports(bytes: &[u8]) -> wasmtime::wasmparser::Result<Vec<String>> {
 mod tests {
     use std::time::Duration;
 
-    use super::confine::CPU;
-    use crate::Options;
+    use super::Bounds;
 
     #[test]
     fn compile_timeout_lets_a_child_with_a_fifth_of_a_core_use_its_cpu_limit() {
-        assert!(Options::new("").compile_timeout >= Duration::from_secs(CPU) * 5);
+        for cpu in [Bounds::CPU, Duration::from_secs(1), Duration::from_hours(1)] {
+            assert!(Bounds { cpu, ..Bounds::default() }.timeout() >= cpu * 5);
+        }
+        // docs/limits.md says so.
+        assert_eq!(Bounds::default().timeout(), Duration::from_mins(15));
     }
 }

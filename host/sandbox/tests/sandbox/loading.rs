@@ -8,10 +8,11 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 use windlass_core::contract::{CallFailure, Limits, LoadFailure};
 use windlass_core::digest::Digest;
+use windlass_sandbox::compile::Bounds;
 use windlass_sandbox::{CacheError, Options, Sandbox, SandboxError};
 
 use crate::guest::{self, Guest};
-use crate::{SANDBOX, command, limits, options, reconcile};
+use crate::{MIB, SANDBOX, command, limits, options, reconcile};
 
 fn refusal(bytes: &[u8]) -> LoadFailure {
     SANDBOX.0.load(bytes).err().expect("refused")
@@ -142,7 +143,7 @@ fn failing_describe_is_reported_as_such() {
 
 fn compile_failure(compiler: windlass_sandbox::CompilerCommand, timeout: Duration) -> String {
     let cache = TempDir::new().unwrap();
-    let sandbox = Sandbox::new(Options { compiler, compile_timeout: timeout, ..options(&cache) }).unwrap();
+    let sandbox = Sandbox::new(Options { compiler, compile_timeout: Some(timeout), ..options(&cache) }).unwrap();
     match sandbox.load(&Guest::doing("")).err().unwrap() {
         LoadFailure::Compiler { message } => message,
         other => panic!("{other}"),
@@ -204,18 +205,40 @@ fn compiler_that_cannot_be_confined_reports_it_and_compiles() {
     let failure = sandbox.load(&guest::of_another_world()).err();
     assert_eq!(failure, Some(LoadFailure::UnsupportedContract { found: "run".into() }));
     let dying = command("/bin/sh", &["-c", &format!("{unconfined}; echo no memory >&2; kill -9 $$")]);
-    assert_eq!(compile_failure(dying, Duration::from_mins(1)), "the compiler was ended by signal 9: no memory");
+    let message = compile_failure(dying, Duration::from_mins(1));
+    assert!(message.ends_with(": no memory"), "{message}");
 }
 
 #[test]
 fn compiler_that_dies_fails_only_the_load_and_its_last_output_is_reported() {
     let minute = Duration::from_mins(1);
-    let message = compile_failure(command("/bin/sh", &["-c", "echo no memory >&2; kill -9 $$"]), minute);
-    assert_eq!(message, "the compiler was ended by signal 9: no memory");
-    let message = compile_failure(command("/bin/sh", &["-c", "kill -XCPU $$"]), minute);
-    assert_eq!(message, "it used more than 120 s of CPU time");
+    let message = compile_failure(command("/bin/sh", &["-c", "echo no heap >&2; kill -SEGV $$"]), minute);
+    assert_eq!(message, "the compiler was ended by signal 11: no heap");
+    let message = compile_failure(command("/bin/sh", &["-c", "kill -9 $$"]), minute);
+    assert!(message.contains("(signal 9)") && message.contains("less free memory"), "{message}");
+    assert!(message.contains("that --compile-memory allows"), "{message}");
     let message = compile_failure(command("/nowhere/compiler", &[]), minute);
     assert!(message.contains("does not start"), "{message}");
+}
+
+/// The failure to compile a component of thousands of functions within these bounds.
+fn failure_within(bounds: Bounds) -> String {
+    let large = "(func (param i64) (result i64) (i64.rem_u (i64.mul (local.get 0) (local.get 0)) (i64.const 7)))"
+        .repeat(60_000);
+    let cache = TempDir::new().unwrap();
+    let sandbox = Sandbox::new(Options { compile: bounds, ..options(&cache) }).unwrap();
+    sandbox.load(&Guest { fields: &large, ..Guest::default() }.component()).err().unwrap().to_string()
+}
+
+#[test]
+fn s03_compiler_that_exceeds_a_limit_names_the_limit_and_its_flag() {
+    let message = failure_within(Bounds { cpu: Duration::from_secs(1), ..Bounds::default() });
+    assert_eq!(message, "compilation failed: it used more than 1s of CPU time; raise --compile-cpu-time");
+    let message = failure_within(Bounds { memory: 48 * MIB, ..Bounds::default() });
+    assert!(
+        message.starts_with("compilation failed: it needs more than 48 MiB of memory; raise --compile-memory"),
+        "{message}"
+    );
 }
 
 #[test]

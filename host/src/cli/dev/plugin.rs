@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +20,6 @@ use super::FIELD_MANAGER;
 use super::cluster::MADE_BY;
 use super::terminal::{Terminal, Tone};
 use crate::cli::applied::target;
-use crate::cli::component;
 use crate::cli::connect::plain;
 use crate::cli::push::{
     Declared, GrantArgs, Granted, PluginFields, apply, check_parent, check_schema, mark, plugin_object,
@@ -47,15 +46,19 @@ pub struct Delivered {
 }
 
 impl Built {
-    /// Builds a project, and loads the component once.
+    /// Builds a project, and loads the component once, by `load`.
     ///
     /// # Errors
     /// If the project does not build, or the host cannot load its component.
-    pub fn of(project: &Project, cache_dir: PathBuf, terminal: &Terminal) -> anyhow::Result<Self> {
+    pub fn of(
+        project: &Project,
+        load: impl FnOnce(&[u8]) -> anyhow::Result<Arc<Component>>,
+        terminal: &Terminal,
+    ) -> anyhow::Result<Self> {
         terminal.print(Tone::Plain, &format!("building {} ({})", project.name, project.language));
         let began = Instant::now();
         let bytes = windlass_build::build(project, &Tools::default())?;
-        let component = component::load(cache_dir, &bytes).context("the host cannot load the component")?;
+        let component = load(&bytes).context("the host cannot load the component")?;
         let declared = DeclaredParent::of(component.descriptor()).map_err(anyhow::Error::msg)?;
         let name = component.descriptor().name.parse()?;
         let (seconds, size) = (began.elapsed().as_secs_f64(), bytes.len().div_ceil(1024));

@@ -184,8 +184,10 @@ impl<'a> Session<'a> {
     }
 
     async fn build(&self, sources: &mut Sources) -> anyhow::Result<Built> {
-        let (project, terminal, cache_dir) = (self.project.clone(), self.terminal.clone(), self.args.cache_dir()?);
-        let built = tokio::task::spawn_blocking(move || Built::of(&project, cache_dir, &terminal)).await?;
+        let (project, terminal) = (self.project.clone(), self.terminal.clone());
+        let (cache, folder) = (self.args.cache.clone(), self.args.cache_dir()?);
+        let load = move |bytes: &[u8]| cache.load_into(folder, bytes);
+        let built = tokio::task::spawn_blocking(move || Built::of(&project, load, &terminal)).await?;
         sources.accept_lock_files().await?;
         let built = built.with_context(|| format!("project {} was not built", self.project.folder.display()))?;
         if let Some(before) = self.delivered.as_ref().filter(|before| before.built.name != built.name) {
@@ -277,7 +279,7 @@ impl<'a> Session<'a> {
             plain_http: Vec::new(),
             require_signatures: false,
             plugins: Some(self.components.path().to_owned()),
-            compile_memory: None,
+            compile: self.args.cache.bounds(),
         };
         let stop = CancellationToken::new();
         let (client, gate) = (self.clients.host.clone(), self.clients.gate.clone());

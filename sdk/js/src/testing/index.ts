@@ -245,10 +245,16 @@ function check(plugin: Plugin, response: TestResponse): void {
   const has = (kinds: contract.Kind[], apiVersion: string, name: string) =>
     kinds.some((kind) => kind.apiVersion === apiVersion && kind.name === name);
   const childKinds = descriptor.children.map(({ kind }) => kind);
+  const seen = new Set<string>();
   for (const { apiVersion, kind, metadata } of response.children) {
     if (!has(childKinds, apiVersion, kind)) {
       throw new Error(`child ${kind} ${metadata.name}: the plugin's children do not include ${apiVersion} ${kind}`);
     }
+    const key = [apiVersion, kind, metadata.namespace, metadata.name].join(' ');
+    if (seen.has(key)) {
+      throw new Error(`child ${kind} ${metadata.name} is in the response twice`);
+    }
+    seen.add(key);
   }
   for (const { id, kind } of response.requirements) {
     if (!has(descriptor.related, kind.apiVersion, kind.name)) {

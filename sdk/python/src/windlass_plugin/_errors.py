@@ -10,9 +10,31 @@ from ._host import text
 
 
 def summary(error: BaseException) -> str:
-    """Return one line for the parent's condition: the exception, and where in the plugin it was raised."""
+    """Return one line for the parent's condition: the exception, and where in the plugin it was raised.
+
+    It also says what a component does not have, if that is the cause: the plugin's tests run where Python has all of it.
+    """
+    lines = [line.strip() for line in _title(error).splitlines()]
+    title = " ".join(line for line in lines if line)
     places = [place for place in _places(error.__traceback__) if not place.startswith(_SDK)]
-    return f"{_title(error)} ({places[-1]})" if places else _title(error)
+    located = f"{title} ({places[-1]})" if places else title
+    cause = _missing(error)
+    return f"{located}: {cause}" if cause else located
+
+
+def _missing(error: BaseException) -> str:
+    """Return what the exception is a sign of, if a component does not have it."""
+    if type(error).__name__ == "ZoneInfoNotFoundError":
+        return "a component has the time zones of the package tzdata, if the project installs it"
+    if isinstance(error, ImportError):
+        return "a component has the modules that are imported when it is built: import it at the top of a module of the plugin"
+    if isinstance(error, LookupError) and str(error).startswith("unknown encoding"):
+        return "import its module of the package encodings at the top of a module of the plugin"
+    if isinstance(error, OSError):
+        return "a plugin has no network and no files"
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return "a plugin has no threads"
+    return ""
 
 
 def stack(error: BaseException) -> str:

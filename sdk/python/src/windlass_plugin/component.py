@@ -18,7 +18,7 @@ from componentize_py_types import Err
 from wit_world import exports
 from wit_world.imports import host, types
 
-from . import _errors, _host, _json, _plugin, admission, log
+from . import _errors, _host, _json, _plugin, _snapshot, admission, log
 from ._contract import RawRequest, RawRequirement, RawResponse
 from ._failure import Failure, Invalid, Retry, milliseconds
 from .kinds import Kind
@@ -70,6 +70,7 @@ def export(plugin: type[_plugin.AnyPlugin]) -> tuple[type, type]:
                 log.error(_errors.stack(error))
                 return exports.admission.Verdict_Deny(_errors.summary(error))
 
+    _snapshot.complete()
     # Collections then leave the pages of the snapshot alone, which a call would otherwise copy.
     gc.collect()
     gc.freeze()

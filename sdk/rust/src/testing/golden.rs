@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize as _};
 use serde_json::{Map, Value, json};
 
 use super::{Call, Measurement, Response, request};
-use crate::{Failure, Reconciler, raw};
+use crate::{Failure, Reconciler, failure::milliseconds, raw};
 
 /// One golden case.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ fn document(response: Result<Response, Failure>) -> Value {
     let pairs = |pairs: Vec<(String, String)>| Value::Object(pairs.into_iter().map(|(k, v)| (k, v.into())).collect());
     put("children", response.children.into());
     put("status", response.status.into());
-    put("requeueMs", response.requeue.into());
+    put("requeueMs", response.requeue.map(milliseconds).into());
     put("events", response.events.iter().map(event).collect());
     put("requirements", response.requirements.into_iter().map(requirement).collect());
     put("finalized", response.finalized.into());

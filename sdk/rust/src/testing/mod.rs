@@ -177,7 +177,7 @@ impl<R: Reconciler> Call<R> {
         Ok(Response {
             children: response.children.iter().map(|child| json_of(child)).collect(),
             status: response.status.as_deref().map(json_of),
-            requeue: response.requeue,
+            requeue: response.requeue.map(Duration::from_millis),
             events: response.events,
             requirements: response.requirements,
             finalized: response.finalized,
@@ -217,8 +217,8 @@ pub struct Response {
     pub children: Vec<Value>,
     /// The plugin's part of the status.
     pub status: Option<Value>,
-    /// Milliseconds until the next reconcile.
-    pub requeue: Option<u64>,
+    /// Time until the next reconcile.
+    pub requeue: Option<Duration>,
     /// Events on the parent.
     pub events: Vec<raw::Event>,
     /// Related objects that the response depends on.

@@ -4,7 +4,8 @@
     assert [pod["metadata"]["name"] for pod in response.children] == ["web-0", "web-1"]
 
 The call goes through the same bytes as in the host. Every request is sent twice: a plugin that gives two responses fails the
-test.
+test, as does a response that the host would refuse: with kinds that the plugin does not declare, children without a name or
+twice, or a status of other types. The host checks more: `windlass test` runs its code.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Response:
     """All desired children, in the plugin's order."""
     status: dict[str, Json] | None
     """The plugin's part of the status, with its conditions."""
-    requeue: int | None
-    """Milliseconds until the next reconcile."""
+    requeue: float | None
+    """Seconds until the next reconcile, as in the plugin's response."""
     events: list[RawEvent]
     """Events on the parent."""
     requirements: list[RawRequirement]
@@ -116,7 +117,36 @@ def call(
     if first != again:
         raise AssertionError(f"the same request has two responses:\n{first}\n{again}")
     assert isinstance(first, Response)
+    _check(plugin, first)
     return first
+
+
+def _check(plugin: type[_plugin.AnyPlugin], response: Response) -> None:
+    """Fail if the host would refuse the response, as far as it can be seen without the host. `windlass test` sees all."""
+    described = _plugin.descriptor(plugin)
+    declared = {child.kind for child in described.children}
+    seen = set()
+    for child in response.children:
+        metadata = child.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        kind = Kind(child.get("apiVersion", ""), child.get("kind", ""))
+        what = f"child {kind.name} {name}"
+        assert kind in declared, f"{what}: the plugin's `children` do not include {kind.api_version} {kind.name}"
+        assert isinstance(name, str) and name, f"a child of kind {kind.name} has no metadata.name"
+        key = (kind, metadata.get("namespace"), name)
+        assert key not in seen, f"{what} is in the response twice"
+        seen.add(key)
+    for one in response.requirements:
+        kind = one.kind
+        assert kind in described.related, (
+            f"requirement {one.id}: the plugin's `related` does not include {kind.api_version} {kind.name}"
+        )
+    own = {field: value for field, value in (response.status or {}).items() if field != "conditions"}
+    if own:
+        try:
+            plugin._status.read(own, "status")
+        except Failure as failure:
+            raise AssertionError(f"{failure.message}: the API server refuses the status") from None
 
 
 def _outcome(
@@ -217,7 +247,7 @@ class _Recorder:
         return Response(
             children=[decode(child) for child in raw.children],
             status=None if raw.status is None else decode(raw.status),
-            requeue=raw.requeue,
+            requeue=None if raw.requeue is None else raw.requeue / 1000,
             events=raw.events,
             requirements=raw.requirements,
             finalized=raw.finalized,

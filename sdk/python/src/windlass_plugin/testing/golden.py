@@ -101,7 +101,7 @@ def _document(plugin: type[_plugin.AnyPlugin], case: dict[str, Json]) -> dict[st
     fields = {
         "children": response.children,
         "status": response.status,
-        "requeueMs": response.requeue,
+        "requeueMs": None if response.requeue is None else milliseconds(response.requeue),
         "events": [{"type": one.type, "reason": one.reason, "message": one.message} for one in response.events],
         "requirements": _requirements(response),
         "finalized": response.finalized,

@@ -3,8 +3,6 @@
 package export_windlass_plugin_reconciler
 
 import (
-	"fmt"
-
 	"windlass.dev/plugin/contract"
 	"windlass.dev/plugin/internal/guest"
 	"windlass.dev/plugin/internal/host"
@@ -14,13 +12,6 @@ import (
 
 // Describe returns the descriptor of the plugin.
 func Describe() bindings.Descriptor {
-	// Go ends with a stack on standard error, of which the host quotes only the end.
-	defer func() {
-		if cause := recover(); cause != nil {
-			host.Log(host.Error, fmt.Sprint("panic: ", cause), nil)
-			panic(cause)
-		}
-	}()
 	if guest.Plugin == nil {
 		panic("the program has no plugin: call windlass.Register in a function init")
 	}
