@@ -394,12 +394,7 @@ fn validate_child(
     if !rule.accepts(name) {
         return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name: that of a {kind} is {rule}")));
     }
-    let namespace = match meta.get("namespace") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(namespace)) if namespace.is_empty() => None,
-        Some(Value::String(namespace)) => Some(namespace.as_str()),
-        Some(_) => return Err(not_an_object("metadata.namespace is not a string")),
-    };
+    let namespace = named_namespace(&meta).map_err(not_an_object)?;
     let key = ObjectKey { namespace: placed(grant, parent, name, namespace)?, name: name.into() };
     let child = describe(&grant.kind, &key);
     if let Some(namespace) = key.namespace.as_deref().filter(|namespace| grants.host_namespace.is(namespace)) {
@@ -407,8 +402,9 @@ fn validate_child(
             format!("is in namespace {namespace}, which is the host's own: no plugin may have children there");
         return Err(ResponseRejection::Scope { child, problem });
     }
+    let is_secret = grant.kind.is("v1", "Secret");
     let secret_type = TOKENS.into_iter().find(|secret_type| text("type") == Some(secret_type));
-    if let Some(secret_type) = secret_type.filter(|_| grant.kind.is("v1", "Secret") && !grant.tokens) {
+    if let Some(secret_type) = secret_type.filter(|_| is_secret && !grant.tokens) {
         return Err(ResponseRejection::TokenNotGranted { child, secret_type });
     }
     let options = strip_options(&mut meta, &child)?;
@@ -416,7 +412,6 @@ fn validate_child(
     // A child's status belongs to its own controller; typed builders write an empty one.
     body.remove("status");
     body.insert("metadata", meta);
-    let is_secret = grant.kind.is("v1", "Secret");
     let applied_as_string_data = (is_secret && body.get("stringData").is_some()).then(|| hash_of(&body));
     if is_secret {
         store_string_data(&mut body, &child)?;
@@ -432,6 +427,16 @@ fn validate_child(
         owner: (!options.retain).then(|| parent.uid.clone()),
         force_ownership: options.force_ownership,
     })
+}
+
+/// The namespace that the metadata of a child names, if any.
+fn named_namespace(meta: &Map) -> Result<Option<&str>, &'static str> {
+    match meta.get("namespace") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(namespace)) if namespace.is_empty() => Ok(None),
+        Some(Value::String(namespace)) => Ok(Some(namespace.as_str())),
+        Some(_) => Err("metadata.namespace is not a string"),
+    }
 }
 
 /// Returns the namespace of a child, or why it is not allowed.
