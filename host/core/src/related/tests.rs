@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::fixtures::object;
+use crate::reason::ParentReason;
 
 fn kind(api_version: &str, kind: &str) -> Gvk {
     Gvk::from_api_version(api_version, kind)

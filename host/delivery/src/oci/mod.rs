@@ -1,6 +1,7 @@
 //! Reads components from OCI registries: resolves a reference to a manifest, checks its signatures, and downloads the
 //! component.
 
+mod clients;
 mod credentials;
 #[cfg(test)]
 mod fuzz;
@@ -21,10 +22,11 @@ use self::manifest::Manifest;
 use self::spool::Spool;
 use super::MAX_SIGNATURE_BYTES;
 use super::trust::{self, Distrust, Trust};
+pub use clients::Http;
 pub use credentials::{Credentials, DOCKER_CONFIG_KEY, of_docker_config};
 pub use manifest::Descriptor;
 pub use reference::{Reference, Version};
-pub use registry::{Http, Registry, RegistryError, Spooled};
+pub use registry::{Registry, RegistryError, Spooled};
 pub use upload::{NewArtifact, push};
 
 /// Maximum number of signatures that are checked per artifact and format.

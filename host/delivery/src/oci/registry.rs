@@ -10,27 +10,21 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LINK, LOCATION, RETRY_AF
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_auth::ChallengeRef;
 use parking_lot::Mutex;
-use reqwest::{Client, ClientBuilder, Request, Response, Url, redirect};
-use rustls::ClientConfig;
-use rustls::crypto::ring;
-use rustls_platform_verifier::BuilderVerifierExt as _;
+use reqwest::{Client, Request, Response, Url};
 use serde::Deserialize;
 use windlass_core::digest::Digest;
 use windlass_core::outcome::bounded;
 use windlass_core::retry_after;
 
+use super::clients::{CONNECT, Clients, Http, redirected};
 use super::credentials::Credentials;
 use super::manifest::{INDEX, MANIFEST};
 use super::reach::Reach;
 use super::reference::{Reference, Version};
 use super::spool::Spool;
 
-/// Timeout of a connection, including TLS.
-const CONNECT: Duration = Duration::from_secs(10);
 /// Maximum time without data during a download. Uploads have no such limit.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Timeout of a whole request: over a slow line, the transfer of a component takes minutes.
-const WHOLE: Duration = Duration::from_mins(10);
 /// Maximum size of a manifest, or of a list of manifests, in bytes. Manifests of components and signatures have a few
 /// KiB. Registries allow 4 MiB, which the host could have to keep for every Plugin at the same time.
 const MAX_MANIFEST: u64 = 256 << 10;
@@ -74,59 +68,6 @@ pub enum RegistryError {
     Unkept(String),
 }
 
-/// The HTTP clients for all registries. They are created at the first request, because the system's certificates take
-/// memory.
-#[derive(Default)]
-pub struct Http(Mutex<Option<Clients>>);
-
-/// Follow no redirects: [`Registry`] does, after it has checked where they lead.
-#[derive(Clone)]
-struct Clients {
-    registries: Client,
-    tls: ClientConfig,
-}
-
-impl Http {
-    fn clients(&self) -> Result<Clients, RegistryError> {
-        let mut clients = self.0.lock();
-        if let Some(clients) = &*clients {
-            return Ok(clients.clone());
-        }
-        let made =
-            Clients::new().map_err(|error| RegistryError::Unavailable { message: format!("{error:#}"), wait: None })?;
-        Ok(clients.insert(made).clone())
-    }
-}
-
-impl Clients {
-    fn new() -> anyhow::Result<Self> {
-        let tls = tls()?;
-        Ok(Self { registries: builder(&tls).build()?, tls })
-    }
-
-    /// A client that connects to a server of this name at these addresses only, whatever its name resolves to later.
-    fn pinned(&self, name: &str, addresses: &[SocketAddr]) -> reqwest::Result<Client> {
-        builder(&self.tls).resolve_to_addrs(name, addresses).build()
-    }
-}
-
-fn builder(tls: &ClientConfig) -> ClientBuilder {
-    Client::builder()
-        .tls_backend_preconfigured(tls.clone())
-        .connect_timeout(CONNECT)
-        .timeout(WHOLE)
-        .redirect(redirect::Policy::none())
-        .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
-}
-
-fn tls() -> anyhow::Result<ClientConfig> {
-    let tls = ClientConfig::builder_with_provider(ring::default_provider().into())
-        .with_safe_default_protocol_versions()?
-        .with_platform_verifier()?
-        .with_no_client_auth();
-    Ok(tls)
-}
-
 /// One repository of a registry, accessed with one set of credentials.
 pub struct Registry {
     http: Clients,
@@ -155,8 +96,10 @@ impl Registry {
         let scheme = if is_plain { "http" } else { "https" };
         let root = Url::parse(&format!("{scheme}://{}", reference.server()));
         let root = root.map_err(|error| RegistryError::Invalid(format!("{}: {error}", reference.registry)))?;
+        let http = http.clients();
+        let http = http.map_err(|error| RegistryError::Unavailable { message: format!("{error:#}"), wait: None })?;
         Ok(Self {
-            http: http.clients()?,
+            http,
             root,
             reference,
             credentials,
@@ -363,7 +306,7 @@ impl Registry {
             let again = request.try_clone();
             let response = self.execute(request).await?;
             match again.and_then(|again| redirected(again, &response)) {
-                Some(next) => request = next?,
+                Some(next) => request = next.map_err(|problem| invalid_redirection(&problem))?,
                 None => return Ok(response),
             }
         }
@@ -465,33 +408,6 @@ impl Registry {
     }
 }
 
-/// The request that follows a redirect, without the authorization for the server before; `None` if the response is no redirect.
-fn redirected(mut request: Request, response: &Response) -> Option<Result<Request, RegistryError>> {
-    let status = response.status();
-    let location = header(response.headers(), LOCATION.as_str()).filter(|_| status.is_redirection())?;
-    let changes_method = match status {
-        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => false,
-        StatusCode::SEE_OTHER => true,
-        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => request.method() == Method::POST,
-        _ => return None,
-    };
-    let unusable = |problem: String| Some(Err(RegistryError::Invalid(bounded(format!("its redirection: {problem}")))));
-    let place = match response.url().join(location) {
-        Ok(place) => place,
-        Err(error) => return unusable(format!("{location:?}: {error}")),
-    };
-    if response.url().scheme() == "https" && place.scheme() != "https" {
-        return unusable(format!("{place} is without TLS"));
-    }
-    if changes_method && request.method() != Method::HEAD {
-        *request.method_mut() = Method::GET;
-        *request.body_mut() = None;
-    }
-    request.headers_mut().remove(AUTHORIZATION);
-    *request.url_mut() = place;
-    Some(Ok(request))
-}
-
 #[derive(Deserialize)]
 struct Token {
     token: Option<String>,
@@ -583,6 +499,10 @@ impl Body {
         }
         Ok(chunk)
     }
+}
+
+fn invalid_redirection(problem: &str) -> RegistryError {
+    RegistryError::Invalid(bounded(format!("its redirection: {problem}")))
 }
 
 fn too_large(limit: u64) -> RegistryError {

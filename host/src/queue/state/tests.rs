@@ -555,19 +555,3 @@ fn group_with_one_place_runs_the_keys_of_all_its_tenants() {
         queue.done(&job, Requeue::WhenChanged);
     }
 }
-
-#[test]
-fn last_place_of_a_group_is_kept_for_others_also_while_other_groups_are_busy() {
-    let mut queue = Harness::new();
-    for group in ["a", "b", "c", "d", "e"] {
-        queue.state.set_concurrency(&group, 64);
-        for key in 0..100 {
-            queue.add(group, of_tenant(1, key), Trigger::Event);
-        }
-        queue.add(group, of_tenant(2, 0), Trigger::Sweep);
-    }
-    let running: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
-    for group in ["a", "b", "c", "d", "e"] {
-        assert!(running.iter().any(|job| job.group == group && job.key == of_tenant(2, 0)), "{group}");
-    }
-}

@@ -1,0 +1,341 @@
+//! Related objects that parents require: an index from a change to the parents that it concerns, and the watches of the
+//! required kinds.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::RwLock;
+use windlass_core::ids::{Gvk, ObjectKey, PluginName};
+use windlass_core::object::Object;
+use windlass_core::related::{Need, Needs, Select, size_of};
+use windlass_core::selector::Selector;
+
+use super::ParentKey;
+use crate::cluster::watch::{Change, Watch};
+
+/// The requirements of all parents. Parents without requirements have no entry. Clones share the state.
+///
+/// `W` is the watch of a kind, which ends when the last reference to it is dropped.
+pub struct Interests<W = Watch>(Arc<RwLock<State<W>>>);
+
+/// The requirements of one parent.
+#[derive(Debug)]
+pub struct Interest {
+    /// The plugin that reconciles the parent.
+    pub plugin: PluginName,
+    /// The parent.
+    pub parent: ParentKey,
+    needs: Needs,
+}
+
+/// The watch of a required kind.
+pub struct Followed<W = Watch> {
+    /// The watch.
+    pub watch: Arc<W>,
+    /// Since when parents require the kind.
+    pub since: Instant,
+}
+
+struct State<W> {
+    plugins: HashMap<PluginName, OfPlugin>,
+    kinds: HashMap<Arc<Gvk>, OfKind<W>>,
+    /// Maximum memory for the requirements of each plugin, in bytes.
+    limit: usize,
+}
+
+/// The requirements of a plugin's parents.
+#[derive(Default)]
+struct OfPlugin {
+    parents: HashMap<ParentKey, Kept>,
+    /// Their memory, in bytes. Selectors that parents share count for each of them.
+    size: usize,
+}
+
+struct Kept {
+    /// The requirements that were served last, whether the response to them was final or not.
+    interest: Arc<Interest>,
+    /// The requirements of the last final response; none before the first one.
+    last: Option<Needs>,
+}
+
+impl Kept {
+    fn size(&self) -> usize {
+        let last = self.last.as_ref().filter(|last| !Arc::ptr_eq(last, &self.interest.needs));
+        size_of(&self.interest.needs) + last.map_or(0, |last| size_of(last))
+    }
+}
+
+/// The requirements of a plugin's parents together exceed this limit, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full(pub usize);
+
+struct OfKind<W> {
+    followed: Followed<W>,
+    /// Parents by the name of the object that they require.
+    by_name: HashMap<ObjectKey, Concerned>,
+    /// Parents by the label selector that they require. Equal selectors are kept and matched once.
+    by_labels: HashMap<Place, HashMap<Selector, Concerned>>,
+}
+
+type Concerned = HashSet<ByIdentity>;
+
+/// Where a selector is found for an object, so that few selectors are compared with it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Place {
+    /// The namespace; none for cluster-scoped objects.
+    namespace: Option<Arc<str>>,
+    /// A term without which the selector does not match. None for selectors that have no such term: they are compared with every object.
+    term: Option<Box<str>>,
+}
+
+impl Place {
+    fn of(namespace: Option<&Arc<str>>, selector: &Selector) -> Self {
+        Self { namespace: namespace.cloned(), term: selector.required_term().map(Box::from) }
+    }
+}
+
+/// An interest, compared by its address.
+struct ByIdentity(Arc<Interest>);
+
+impl PartialEq for ByIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for ByIdentity {}
+
+impl Hash for ByIdentity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+impl<W> Clone for Interests<W> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<W> Clone for Followed<W> {
+    fn clone(&self) -> Self {
+        Self { watch: self.watch.clone(), since: self.since }
+    }
+}
+
+impl<W> Interests<W> {
+    /// No requirements yet; those of one plugin may take `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self(Arc::new(RwLock::new(State { plugins: HashMap::new(), kinds: HashMap::new(), limit })))
+    }
+
+    /// The watches of these requirements, in the same order. None if they are not the parent's current requirements.
+    pub fn followed(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) -> Option<Vec<Followed<W>>> {
+        let state = self.0.read();
+        let known = &state.plugins.get(plugin)?.parents.get(parent)?.interest.needs;
+        if !Arc::ptr_eq(known, needs) && known != needs {
+            return None;
+        }
+        needs.iter().map(|need| Some(state.kinds.get(&need.kind)?.followed.clone())).collect()
+    }
+
+    /// Replaces the requirements of a parent: from now on, a change of a required object concerns the parent. `watches`
+    /// has the watch of each requirement, in the same order. Returns the watches that the index keeps, in this order.
+    ///
+    /// # Errors
+    /// If the requirements of the plugin's parents would take too much memory. Those of the parent stay as they are then.
+    pub fn follow(
+        &self,
+        plugin: &PluginName,
+        parent: &ParentKey,
+        needs: &Needs,
+        watches: Vec<Arc<W>>,
+        now: Instant,
+    ) -> Result<Vec<Followed<W>>, Full> {
+        let mut state = self.0.write();
+        let needs = state.shared(needs);
+        let interest = Arc::new(Interest { plugin: plugin.clone(), parent: parent.clone(), needs });
+        let (known, all) = state.plugins.get(plugin).map_or((None, 0), |of| (of.parents.get(parent), of.size));
+        let kept = Kept { interest: interest.clone(), last: known.and_then(|known| known.last.clone()) };
+        let (before, after) = (known.map_or(0, Kept::size), kept.size());
+        if after > before && all - before + after > state.limit {
+            return Err(Full(state.limit));
+        }
+        // Added before the old requirements are removed, so that no watch ends that is still required.
+        let followed = state.add(&interest, watches, now);
+        let of_plugin = state.plugins.entry(plugin.clone()).or_default();
+        of_plugin.size = all - before + after;
+        if let Some(before) = of_plugin.parents.insert(parent.clone(), kept) {
+            state.remove(&before.interest);
+        }
+        Ok(followed)
+    }
+
+    /// The requirements of the last final response for a parent, if there were any.
+    pub fn last(&self, plugin: &PluginName, parent: &ParentKey) -> Option<Needs> {
+        self.0.read().plugins.get(plugin)?.parents.get(parent)?.last.clone()
+    }
+
+    /// Records that the response is final for which the parent was served these requirements.
+    pub fn keep(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) {
+        if needs.is_empty() {
+            self.forget(plugin, parent);
+        } else if let Some(of_plugin) = self.0.write().plugins.get_mut(plugin)
+            && let Some(kept) = of_plugin.parents.get_mut(parent)
+        {
+            let before = kept.size();
+            // Equal requirements are kept once.
+            let served = &kept.interest.needs;
+            kept.last = Some(if served == needs { served.clone() } else { needs.clone() });
+            of_plugin.size = of_plugin.size - before + kept.size();
+        }
+    }
+
+    /// Forgets a parent that is gone, or has no requirements any more.
+    pub fn forget(&self, plugin: &PluginName, parent: &ParentKey) {
+        if self.0.read().plugins.get(plugin).is_none_or(|of_plugin| !of_plugin.parents.contains_key(parent)) {
+            return;
+        }
+        let mut state = self.0.write();
+        let Some(of_plugin) = state.plugins.get_mut(plugin) else { return };
+        let Some(kept) = of_plugin.parents.remove(parent) else { return };
+        of_plugin.size -= kept.size();
+        if of_plugin.parents.is_empty() {
+            state.plugins.remove(plugin);
+        }
+        state.remove(&kept.interest);
+    }
+
+    /// Forgets the parents of a plugin that is gone.
+    pub fn forget_plugin(&self, plugin: &PluginName) {
+        let mut state = self.0.write();
+        for (_, kept) in state.plugins.remove(plugin).into_iter().flat_map(|of_plugin| of_plugin.parents) {
+            state.remove(&kept.interest);
+        }
+    }
+
+    /// The plugins with a parent that requires objects of a kind.
+    pub fn plugins_of(&self, kind: &Gvk) -> HashSet<PluginName> {
+        let state = self.0.read();
+        let Some(of_kind) = state.kinds.get(kind) else { return HashSet::new() };
+        let by_labels = of_kind.by_labels.values().flat_map(HashMap::values);
+        let concerned = of_kind.by_name.values().chain(by_labels).flatten();
+        concerned.map(|interest| interest.0.plugin.clone()).collect()
+    }
+
+    /// The parents that a change of an object of this kind concerns.
+    pub fn concerned(&self, kind: &Gvk, change: &Change) -> Vec<Arc<Interest>> {
+        let state = self.0.read();
+        let Some(of_kind) = state.kinds.get(kind) else { return Vec::new() };
+        of_kind.concerned(change).map(|interest| interest.0.clone()).collect()
+    }
+}
+
+impl<W> State<W> {
+    /// The same requirements, with the selectors that other parents have already.
+    fn shared(&self, needs: &Needs) -> Needs {
+        let known = |need: &Need| {
+            let Select::Labels(selector) = &need.select else { return None };
+            let of_kind = self.kinds.get(&need.kind)?;
+            let selectors = of_kind.by_labels.get(&Place::of(need.namespace.as_ref(), selector))?;
+            selectors.get_key_value(selector).map(|(known, _)| known.clone())
+        };
+        let share = |need: &Need| Need {
+            select: known(need).map_or_else(|| need.select.clone(), Select::Labels),
+            ..need.clone()
+        };
+        needs.iter().map(share).collect()
+    }
+
+    fn add(&mut self, interest: &Arc<Interest>, watches: Vec<Arc<W>>, now: Instant) -> Vec<Followed<W>> {
+        let with_watches = interest.needs.iter().zip(watches);
+        with_watches
+            .map(|(need, watch)| {
+                let of_kind = self.kinds.entry(need.kind.clone()).or_insert_with(|| OfKind {
+                    followed: Followed { watch: watch.clone(), since: now },
+                    by_name: HashMap::new(),
+                    by_labels: HashMap::new(),
+                });
+                if !Arc::ptr_eq(&of_kind.followed.watch, &watch) {
+                    // The CRD was recreated with another plural: the API server rejects the old watch forever.
+                    of_kind.followed = Followed { watch, since: now };
+                }
+                let concerned = match &need.select {
+                    Select::Name(name) => of_kind.by_name.entry(key(need, name)).or_default(),
+                    Select::Labels(selector) => {
+                        let place = Place::of(need.namespace.as_ref(), selector);
+                        of_kind.by_labels.entry(place).or_default().entry(selector.clone()).or_default()
+                    }
+                };
+                concerned.insert(ByIdentity(interest.clone()));
+                of_kind.followed.clone()
+            })
+            .collect()
+    }
+
+    fn remove(&mut self, interest: &Arc<Interest>) {
+        let identity = ByIdentity(interest.clone());
+        for need in interest.needs.iter() {
+            let Some(of_kind) = self.kinds.get_mut(&need.kind) else { continue };
+            match &need.select {
+                Select::Name(name) => remove_from(&mut of_kind.by_name, &key(need, name), &identity),
+                Select::Labels(selector) => {
+                    let place = Place::of(need.namespace.as_ref(), selector);
+                    if let Some(selectors) = of_kind.by_labels.get_mut(&place) {
+                        remove_from(selectors, selector, &identity);
+                        if selectors.is_empty() {
+                            of_kind.by_labels.remove(&place);
+                        }
+                    }
+                }
+            }
+            if of_kind.by_name.is_empty() && of_kind.by_labels.is_empty() {
+                self.kinds.remove(&need.kind);
+            }
+        }
+    }
+}
+
+fn key(need: &Need, name: &Arc<str>) -> ObjectKey {
+    ObjectKey { namespace: need.namespace.clone(), name: name.clone() }
+}
+
+fn remove_from<K: Eq + Hash>(index: &mut HashMap<K, Concerned>, key: &K, interest: &ByIdentity) {
+    let Some(concerned) = index.get_mut(key) else { return };
+    concerned.remove(interest);
+    if concerned.is_empty() {
+        index.remove(key);
+    }
+}
+
+impl<W> OfKind<W> {
+    fn concerned(&self, change: &Change) -> impl Iterator<Item = &ByIdentity> {
+        let object = change.after.as_ref().or(change.before.as_ref());
+        let by_name = object.and_then(|object| self.by_name.get(&object.key)).into_iter().flatten();
+        // An object that no longer matches concerns the parents that it matched before.
+        let before = change.before.as_ref().filter(|before| {
+            change.after.as_ref().is_none_or(|after| before.labels.is_none() || before.labels != after.labels)
+        });
+        let by_labels: HashSet<_> =
+            before.into_iter().chain(&change.after).flat_map(|state| self.selecting(state)).collect();
+        by_name.chain(by_labels)
+    }
+
+    /// The parents with a selector that matches an object.
+    fn selecting(&self, object: &Object) -> Vec<&ByIdentity> {
+        if self.by_labels.is_empty() {
+            return Vec::new();
+        }
+        object.with_labels(|labels| {
+            let terms = labels.terms().map(|term| Some(term.into())).chain([None]);
+            let places = terms.map(|term| Place { namespace: object.key.namespace.clone(), term });
+            let selectors = places.filter_map(|place| self.by_labels.get(&place)).flatten();
+            selectors.filter(|(selector, _)| selector.matches(labels)).flat_map(|(_, concerned)| concerned).collect()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
