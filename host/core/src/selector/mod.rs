@@ -244,7 +244,7 @@ impl<'a> Parser<'a> {
             };
         }
         self.take();
-        values.sort();
+        values.sort_unstable();
         values.dedup();
         Ok(values)
     }
