@@ -331,13 +331,12 @@ impl Registry {
     async fn client_for(&self, url: &Url) -> Result<Client, RegistryError> {
         let named = url.host_str().zip(url.port_or_known_default());
         let (name, port) = named.ok_or_else(|| RegistryError::Invalid(bounded(format!("it refers to {url}"))))?;
-        let addresses: Vec<SocketAddr> = match name.trim_matches(['[', ']']).parse::<IpAddr>() {
-            Ok(address) => vec![(address, port).into()],
+        let addresses: Vec<SocketAddr> = if let Ok(address) = name.trim_matches(['[', ']']).parse::<IpAddr>() {
+            vec![(address, port).into()]
+        } else {
             // Where names are known to a proxy only, the proxy decides.
-            Err(_) => {
-                let found = tokio::time::timeout(CONNECT, tokio::net::lookup_host((name, port))).await;
-                found.ok().and_then(Result::ok).map(Iterator::collect).unwrap_or_default()
-            }
+            let found = tokio::time::timeout(CONNECT, tokio::net::lookup_host((name, port))).await;
+            found.ok().and_then(Result::ok).map(Iterator::collect).unwrap_or_default()
         };
         let registry = *self.reach.lock();
         let addresses = registry.permitted(&addresses).map_err(|server| {
