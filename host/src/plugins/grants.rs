@@ -115,6 +115,6 @@ fn missing(kind: &Gvk, purpose: &str, error: &kube::Error) -> Problem {
         let message = format!("the cluster does not serve {kind}, which the component requests {purpose}");
         Problem::new(Step::Granted, PluginReason::ChildKindMissing, message)
     } else {
-        Problem::new(Step::Granted, PluginReason::ApiError, format!("{kind} could not be looked up: {}", plain(&error)))
+        Problem::new(Step::Granted, PluginReason::ApiError, format!("{kind} could not be looked up: {}", plain(error)))
     }
 }

@@ -51,7 +51,7 @@ impl Reconciler {
             return Ending::Unchanged(None, requeue);
         }
         if phase == Phase::Finalize
-            && let Err(ending) = as_the_api_server_has_it(live, &snapshot).await
+            && let Some(ending) = outdated(live, &snapshot).await
         {
             return ending;
         }
@@ -115,15 +115,15 @@ impl Reconciler {
     }
 }
 
-/// Reads a parent before its plugin cleans up. A clean-up must not be repeated, and this host may not know of it: another host may have
-/// ended it while this one stood by or had other parents, and a watch may be behind without a gap.
-async fn as_the_api_server_has_it(live: &Live, snapshot: &Snapshot) -> Result<(), Ending> {
+/// Reads a parent before its plugin cleans up, and ends the reconcile if the cache shows another version. A clean-up must not be repeated,
+/// and this host may not know of it: another host may have ended it while this one stood by or had other parents.
+async fn outdated(live: &Live, snapshot: &Snapshot) -> Option<Ending> {
     match is_current(live, snapshot).await {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Ending::waits("waiting_for_watch", Requeue::Pause(CACHE_LAG))),
+        Ok(true) => None,
+        Ok(false) => Some(Ending::waits("waiting_for_watch", Requeue::Pause(CACHE_LAG))),
         Err(error) => {
             let unread = unread(&error, "before the plugin cleans up");
-            Err(Ending::problem(snapshot.clone(), &Problem::Writes(vec![(id_of_parent(snapshot), unread)])))
+            Some(Ending::problem(snapshot.clone(), &Problem::Writes(vec![(id_of_parent(snapshot), unread)])))
         }
     }
 }

@@ -232,23 +232,27 @@ where
     if let Some(wait) = script.requeue_millis {
         response = response.requeue(Duration::from_millis(wait));
     }
-    let names = |child: &Value| child.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned);
-    let is_there = |child: &Value| seen.children.iter().any(|live| Some(&live.name) == names(child).as_ref());
-    let are_created = children.iter().all(is_there);
-    let is_cleaned_up = matches!(script.finalize.finalized_when, FinalizedWhen::ChildrenCreated) && are_created;
-    if is_finalizing && is_cleaned_up {
+    let finalized = is_finalizing && is_finalized(request, &children);
+    if finalized && matches!(script.finalize.finalized_when, FinalizedWhen::ChildrenCreated) {
         children.clear();
     }
     response = response.children(children);
+    Ok(if finalized { response.finalized() } else { response })
+}
 
-    let finalized = match script.finalize.finalized_when {
+/// Whether the clean-up has ended, by the script; `children` are those of this phase.
+fn is_finalized<R: Reconciler<Spec = Script>>(request: &Request<R>, children: &[Value]) -> bool {
+    let live = &request.raw().children;
+    let name = |child: &Value| child.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned);
+    match request.spec.finalize.finalized_when {
         FinalizedWhen::Always => true,
         FinalizedWhen::Never => false,
-        FinalizedWhen::ChildrenGone => seen.children.is_empty(),
-        FinalizedWhen::ChildrenCreated => are_created,
+        FinalizedWhen::ChildrenGone => live.is_empty(),
+        FinalizedWhen::ChildrenCreated => {
+            children.iter().all(|child| live.iter().any(|live| Some(&live.name) == name(child).as_ref()))
+        }
         FinalizedWhen::JobComplete => request.children_of::<Job>().any(|job| job.is_condition_true("Complete")),
-    };
-    Ok(if is_finalizing && finalized { response.finalized() } else { response })
+    }
 }
 
 /// `batch/v1` Job.

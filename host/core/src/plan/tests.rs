@@ -85,8 +85,8 @@ fn r06_secret_that_an_earlier_version_wrote_as_string_data_is_applied_once_in_pl
     }));
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"a": "x"}});
     for update in [UpdateStrategy::Apply, UpdateStrategy::Recreate] {
-        let desired = validate_secrets(&[secret.clone()], &update).expect("valid");
-        let plan = plan(&snapshot(&[live.clone()]), &desired);
+        let desired = validate_secrets(std::slice::from_ref(&secret), &update).expect("valid");
+        let plan = plan(&snapshot(std::slice::from_ref(&live)), &desired);
         let [Write::Apply { target, .. }] = &plan.writes[..] else { panic!("{update:?}: {plan:?}") };
         assert_eq!(target.leftover_data, ["dropped"]);
         let converged = created(&desired.children[0]);

@@ -234,6 +234,7 @@ mod tests {
 
     #[test]
     fn r08_object_is_gone_only_if_the_api_server_says_not_found_and_names_it() {
+        type Change = fn(&mut serde_json::Value);
         let gvk = kube::core::GroupVersionKind::gvk("", "v1", "ConfigMap");
         let (maps, uid) = (ApiResource::from_gvk_with_plural(&gvk, "configmaps"), Uid::from("1"));
         let of = |change: &dyn Fn(&mut serde_json::Value)| {
@@ -246,7 +247,6 @@ mod tests {
         };
         assert!(of(&|_| {}));
         assert!(of(&|found| found["details"]["uid"] = "1".into()));
-        type Change = fn(&mut serde_json::Value);
         let changes: [(&str, Change); 6] = [
             ("no details", |found| found["details"] = serde_json::Value::Null),
             ("another uid", |found| found["details"]["uid"] = "2".into()),
