@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use wasmtime::{Error, FrameInfo, Trap, WasmBacktrace};
 use windlass_core::contract::{CallFailure, Level, Limits, Note};
+use windlass_core::line::one_line;
 
 use crate::limiter::Limiter;
 use crate::wasi::Exit;
@@ -123,12 +124,12 @@ pub(crate) fn explained(failure: CallFailure, last_error: Option<&str>) -> CallF
     }
 }
 
-/// Like [`cut`], but more readable: escapes control characters, and characters that change the direction of text.
+/// Like [`cut`], but more readable: one line, in which characters that change the direction of text are escaped.
 fn escaped(text: &str) -> String {
-    let is_plain = |c: char| !c.is_control() && !matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let plain: String = text
+    let is_plain = |c: char| !matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let beginning: String = text.chars().take(TEXT).collect();
+    let plain: String = one_line(&beginning)
         .chars()
-        .take(TEXT)
         .map(|c| if is_plain(c) { c.to_string() } else { c.escape_default().to_string() })
         .collect();
     // A character may have become several by escaping.
@@ -148,13 +149,13 @@ mod tests {
         let message = |last: &str| explained(trap(), Some(last)).to_string();
         assert_eq!(
             message("panicked at src/lib.rs:1:2:\nboom"),
-            r"trap: panicked at src/lib.rs:1:2:\nboom (unreachable)"
+            "trap: panicked at src/lib.rs:1:2: boom (unreachable)"
         );
         assert_eq!(message("\u{1b}[2J\u{202e}"), r"trap: \u{1b}[2J\u{202e} (unreachable)");
         assert!(message(&"ö".repeat(5000)).chars().count() < TEXT + 40);
-        assert!(message(&"\n".repeat(5000)).chars().count() < TEXT + 40);
+        assert!(message(&"\0".repeat(5000)).chars().count() < TEXT + 40);
         // Recordings mask the beginning of a value where a mark shows that the text was cut.
-        let longer_by_escapes = "\n".repeat(30) + &"x".repeat(TEXT - 40);
+        let longer_by_escapes = "\0".repeat(30) + &"x".repeat(TEXT - 40);
         assert!(message(&longer_by_escapes).contains("x… (unreachable)"), "{}", message(&longer_by_escapes));
         let exit = explained(CallFailure::Exit { message: None }, Some("panic: boom"));
         assert_eq!(exit, CallFailure::Exit { message: Some("panic: boom".to_owned()) });
