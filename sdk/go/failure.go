@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"reflect"
+	"strings"
 	"syscall"
 	"time"
 
@@ -61,8 +62,11 @@ func RetryAfter(err error) (time.Duration, bool) {
 // rawFailure is a failure as the host gets it. An error that wraps a failure keeps its kind.
 func rawFailure(err error) *contract.Failure {
 	raw := &contract.Failure{Kind: contract.Failed, Message: err.Error()}
-	if isOutside(err) {
+	switch {
+	case isOutside(err):
 		raw.Message += ": a plugin has no network and no files"
+	case strings.Contains(raw.Message, "unknown time zone "): // The error of time.LoadLocation has no type.
+		raw.Message += `: a component has time zones if the plugin imports _ "time/tzdata"`
 	}
 	if failure, isFailure := errors.AsType[*Failure](err); isFailure {
 		raw.Kind, raw.After = failure.kind, milliseconds(failure.after)

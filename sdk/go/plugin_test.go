@@ -257,6 +257,9 @@ func TestErrorsBecomeFailures(t *testing.T) {
 		{nil, cause, contract.Failure{Kind: contract.Failed, Message: "no route"}},
 		{nil, fmt.Errorf("zone: %w", windlass.Invalid("spec.a", "b")), contract.Failure{Kind: contract.Invalid, Message: "zone: spec.a: b"}},
 		{nil, nil, contract.Failure{Kind: contract.Failed, Message: "the plugin returned neither a response nor an error"}},
+		{nil, errors.New("unknown time zone Mars/Base"), contract.Failure{
+			Kind: contract.Failed, Message: `unknown time zone Mars/Base: a component has time zones if the plugin imports _ "time/tzdata"`,
+		}},
 		{nil, noFile, contract.Failure{Kind: contract.Failed, Message: noFile.Error() + ": a plugin has no network and no files"}},
 		{nil, windlass.Retry(time.Second, "hosts: %w", noRoute), contract.Failure{
 			Kind: contract.Retry, Message: "hosts: dial tcp: no route: a plugin has no network and no files", After: 1000,
@@ -400,39 +403,51 @@ func TestTimeOfTheLastChangeStaysWhileTheStatusIsTheSameDocument(t *testing.T) {
 	}
 }
 
-func TestRolloutFollowsKstatus(t *testing.T) {
-	rollout := func(observed int, counts [4]int, conditions string) (rollout windlass.Rollout) {
-		deployment := fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: shop, generation: 2}, spec: {replicas: 3},
-			status: {observedGeneration: %d, replicas: %d, updatedReplicas: %d, readyReplicas: %d, availableReplicas: %d, conditions: %s}}`,
-			observed, counts[0], counts[1], counts[2], counts[3], conditions)
+func TestRolloutsAreThoseThatEverySDKSees(t *testing.T) {
+	file, err := os.ReadFile("../../tests/conformance/rollouts.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Description string
+		Object      json.RawMessage
+		Rollout     struct {
+			Desired, Replicas, Updated, Ready, Available uint32
+			IsOutdated                                   bool
+			State, Failure                               string
+		}
+	}
+	if err := json.Unmarshal(file, &cases); err != nil || len(cases) == 0 {
+		t.Fatal(err, len(cases))
+	}
+	states := map[string]windlass.RolloutState{
+		"Progressing": windlass.RolloutProgressing, "Complete": windlass.RolloutComplete, "Failed": windlass.RolloutFailed,
+	}
+	for _, one := range cases {
+		var seen windlass.Rollout
+		object := windlasstest.YAML(string(one.Object))
 		_, err := call(func(r *request) (*response, error) {
-			rollout = r.Child(kinds.Deployment, "a").Rollout()
+			for _, kind := range []windlass.Kind{kinds.Deployment, kinds.StatefulSet, kinds.DaemonSet} {
+				for _, live := range r.Children(kind) {
+					seen = live.Rollout()
+				}
+			}
 			return &response{}, nil
-		}, parent).Children(windlasstest.YAML(deployment)).Run()
-		if err != nil {
-			t.Fatal(err)
+		}, parent).Children(object).Run()
+		expected := windlass.Rollout{
+			Desired: one.Rollout.Desired, Replicas: one.Rollout.Replicas, Updated: one.Rollout.Updated, Ready: one.Rollout.Ready,
+			Available: one.Rollout.Available, IsOutdated: one.Rollout.IsOutdated, State: states[one.Rollout.State], Failure: one.Rollout.Failure,
 		}
-		return rollout
-	}
-	all := [4]int{3, 3, 3, 3}
-	if state := rollout(2, all, "[]").State; state != windlass.RolloutComplete {
-		t.Error(state)
-	}
-	for _, counts := range [][4]int{{4, 3, 3, 3}, {3, 2, 3, 3}, {3, 3, 2, 2}, {3, 3, 3, 2}} {
-		if state := rollout(2, counts, "[]").State; state != windlass.RolloutProgressing {
-			t.Error(counts, state)
+		if err != nil || seen != expected {
+			t.Errorf("%s: %+v %v", one.Description, seen, err)
 		}
 	}
-	for _, condition := range []string{
-		`[{type: Progressing, status: "False", reason: ProgressDeadlineExceeded, message: quota}]`,
-		`[{type: ReplicaFailure, status: "True", reason: FailedCreate, message: quota}]`,
-	} {
-		if failed := rollout(2, all, condition); failed.State != windlass.RolloutFailed || failed.Message(3) != "3/3 replicas ready: quota" {
-			t.Error(failed)
-		}
-		if outdated := rollout(1, all, condition); outdated.State != windlass.RolloutProgressing || !outdated.IsOutdated {
-			t.Error(outdated)
-		}
+	failed := windlass.Rollout{Ready: 2, State: windlass.RolloutFailed, Failure: "quota"}
+	if failed.Message(3) != "2/3 replicas ready: quota" || (windlass.Rollout{}).Message(3) != "0/3 replicas ready" {
+		t.Error(failed.Message(3))
+	}
+	if none := (*windlass.Object)(nil).Rollout(); none != (windlass.Rollout{}) {
+		t.Error(none)
 	}
 }
 

@@ -9,15 +9,16 @@ type RolloutState uint8
 const (
 	// RolloutProgressing: the rollout goes on, or has not begun.
 	RolloutProgressing RolloutState = iota
-	// RolloutComplete: all desired Pods are available and of the current revision, and there are no others.
+	// RolloutComplete: all desired Pods are available and of the current revision, and there are no others. The revision does not
+	// count where a StatefulSet has a partition, or where users delete Pods to update them (OnDelete).
 	RolloutComplete
-	// RolloutFailed: the rollout does not go on without a change.
+	// RolloutFailed: the rollout of a Deployment does not go on without a change.
 	RolloutFailed
 )
 
-// Rollout is the Pods of a Deployment, and how far its last change is rolled out.
+// Rollout is the Pods of a Deployment, StatefulSet or DaemonSet, and how far its last change is rolled out.
 type Rollout struct {
-	// Desired is the Pods that the Deployment's spec desires (spec.replicas); an autoscaler writes it too.
+	// Desired is the Pods that the spec desires (spec.replicas, which an autoscaler writes too), or a DaemonSet for its nodes.
 	Desired uint32
 	// Replicas is the Pods that exist, with those of older revisions.
 	Replicas uint32
@@ -35,42 +36,51 @@ type Rollout struct {
 	Failure string
 }
 
-// Rollout returns the rollout of a Deployment. That of a nil object has no Pods, and is progressing. A status that cannot be
-// read counts as empty.
+// Rollout returns the rollout of a Deployment, StatefulSet or DaemonSet. That of a nil object has no Pods, and is progressing. A status
+// that cannot be read counts as empty.
 func (o *Object) Rollout() Rollout {
 	if o == nil {
 		return Rollout{}
 	}
-	var status struct {
-		ObservedGeneration int64
-		Replicas           uint32
-		UpdatedReplicas    uint32
-		ReadyReplicas      uint32
-		AvailableReplicas  uint32
-		Conditions         []Condition
-	}
-	o.Get("/status", &status)
 	rollout := Rollout{
 		Desired:    1, // The API server's default.
-		Replicas:   status.Replicas,
-		Updated:    status.UpdatedReplicas,
-		Ready:      status.ReadyReplicas,
-		Available:  status.AvailableReplicas,
-		IsOutdated: status.ObservedGeneration < o.Int("/metadata/generation"),
+		IsOutdated: o.Int("/status/observedGeneration") < o.Int("/metadata/generation"),
 	}
-	o.Get("/spec/replicas", &rollout.Desired)
+	kind := o.Kind().Kind
+	counts := [4]string{"replicas", "updatedReplicas", "readyReplicas", "availableReplicas"}
+	if kind == "DaemonSet" {
+		counts = [4]string{"currentNumberScheduled", "updatedNumberScheduled", "numberReady", "numberAvailable"}
+		rollout.Desired = 0
+		o.Get("/status/desiredNumberScheduled", &rollout.Desired)
+	} else {
+		o.Get("/spec/replicas", &rollout.Desired)
+	}
+	for index, count := range []*uint32{&rollout.Replicas, &rollout.Updated, &rollout.Ready, &rollout.Available} {
+		o.Get("/status/"+counts[index], count)
+	}
 	if rollout.IsOutdated {
 		return rollout
 	}
-	for _, condition := range status.Conditions {
+	var conditions []Condition
+	if kind == "Deployment" {
+		o.Get("/status/conditions", &conditions)
+	}
+	for _, condition := range conditions {
 		if condition.Type == "ReplicaFailure" && condition.Status == True ||
 			condition.Type == "Progressing" && condition.Reason == "ProgressDeadlineExceeded" {
 			rollout.State, rollout.Failure = RolloutFailed, condition.Message
 			return rollout
 		}
 	}
-	all := [4]uint32{rollout.Replicas, rollout.Updated, rollout.Ready, rollout.Available}
-	if desired := rollout.Desired; all == [4]uint32{desired, desired, desired, desired} {
+	// The number of Pods that keep their revision.
+	var kept uint32
+	o.Get("/spec/updateStrategy/rollingUpdate/partition", &kept)
+	if kind != "Deployment" && o.Text("/spec/updateStrategy/type") == "OnDelete" {
+		kept = rollout.Desired
+	}
+	desired := rollout.Desired
+	isUpdated := rollout.Updated == desired || kept > 0 && rollout.Updated+kept >= desired
+	if isUpdated && [3]uint32{rollout.Replicas, rollout.Ready, rollout.Available} == [3]uint32{desired, desired, desired} {
 		rollout.State = RolloutComplete
 	}
 	return rollout

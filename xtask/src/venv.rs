@@ -4,10 +4,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use windlass_testbed::tools;
 
 use crate::run::run;
+
+/// The folder of the packages of a virtual environment with this folder of programs.
+///
+/// # Errors
+/// If its Python does not run.
+pub fn packages(programs: &Path) -> anyhow::Result<PathBuf> {
+    let mut python = Command::new(programs.join("python3"));
+    let output = python.args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).output()?;
+    ensure!(output.status.success(), "{}: {}", programs.display(), String::from_utf8_lossy(&output.stderr));
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
+}
 
 /// A virtual environment in `home` with exactly the packages in the requirements (the text of such a file). Returns its
 /// folder of programs.

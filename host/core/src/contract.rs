@@ -402,7 +402,7 @@ pub enum CallFailure {
         message: String,
     },
     /// The guest called an unsupported import.
-    #[error("unsupported import {name} was called")]
+    #[error("unsupported import {name} was called{}", what_lacks(.name))]
     UnsupportedImport {
         /// The import.
         name: String,
@@ -439,6 +439,12 @@ pub enum CallFailure {
         /// Description of the problem.
         message: String,
     },
+}
+
+/// What a plugin lacks if it calls this import; empty if the name of the import does not show it.
+fn what_lacks(import: &str) -> &'static str {
+    let is_of_network = ["wasi:sockets/", "wasi:http/"].iter().any(|package| import.starts_with(package));
+    if is_of_network { ": a plugin has no network" } else { "" }
 }
 
 /// Why a component cannot be loaded.

@@ -3,7 +3,8 @@
 //! Text of others is everything that the host did not write itself: names and messages of components, registries, recordings, the
 //! API server and its webhooks. Three kinds of characters are escaped:
 //!
-//! - control characters (C0, DEL, C1): a terminal obeys them, and newlines would forge lines of the host's log;
+//! - control characters (C0, DEL, C1): a terminal obeys them, and newlines would forge lines of the host's log (in a text of one line,
+//!   line breaks and tabs become spaces);
 //! - line and paragraph separators, which some viewers show as newlines;
 //! - characters that are not seen: those that change the direction of the text after them, so that it is read in another order than
 //!   it has, and those without a glyph, so that two different texts look the same.
@@ -31,10 +32,15 @@ pub fn is_unprintable(c: char) -> bool {
         )
 }
 
-/// Escapes a text that must stay on one line: a guest must not be able to write lines of its own, such as forged audit lines,
-/// into the host's log.
+/// Makes one line of a text: replaces line breaks and tabs by spaces, and escapes what else is not printed. A guest must not be able to
+/// write lines of its own, such as forged audit lines, into the host's log. Each character is replaced by itself: masking finds a part of
+/// a text by the part's own line.
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    escape(text, is_unprintable)
+    if !text.contains(is_unprintable) {
+        return Cow::Borrowed(text);
+    }
+    let plain = |c: char| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c };
+    Cow::Owned(escape(&text.chars().map(plain).collect::<String>(), is_unprintable).into_owned())
 }
 
 /// Escapes a text whose newlines are the host's own: everything that [`one_line`] escapes, except newlines and tabs.
@@ -77,13 +83,13 @@ mod tests {
         assert_eq!(one_line("plain, and wörds"), "plain, and wörds");
         assert_eq!(
             one_line("bad\n2026 INFO windlass::audit: write\x1b[0m"),
-            r"bad\n2026 INFO windlass::audit: write\u{1b}[0m"
+            r"bad 2026 INFO windlass::audit: write\u{1b}[0m"
         );
     }
 
     #[test]
     fn characters_that_are_not_seen_are_escaped_and_those_that_scripts_need_are_not() {
-        for unseen in "\0\u{7}\r\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{200e}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}".chars() {
+        for unseen in "\0\u{7}\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{200e}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}".chars() {
             let text = format!("a{unseen}b");
             assert_eq!(one_line(&text), format!("a{}b", unseen.escape_default()));
             assert_eq!(printable(&text), format!("a{}b", unseen.escape_default()));

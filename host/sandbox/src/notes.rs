@@ -16,6 +16,9 @@ const LINE: usize = 8 * 1024;
 const LAST_WORDS: usize = 512;
 /// Number of last lines on standard error to keep: a Rust panic takes two, and a hint one more.
 const LAST_LINES: usize = 3;
+/// Beginnings of the line with which Go's runtime ends a program. The stacks of all goroutines follow, so the last lines do
+/// not say what happened.
+const LAST_OF_GO: [&str; 2] = ["panic: ", "fatal error: "];
 
 /// A guest's standard stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub(crate) struct Notes {
     last_error: Option<String>,
     /// The last lines on standard error: runtimes report panics there, over several lines.
     last_lines: VecDeque<String>,
+    /// The line that ended a Go program, if there is one.
+    last_of_go: Option<String>,
 }
 
 impl Notes {
@@ -51,6 +56,7 @@ impl Notes {
             stderr: Vec::new(),
             last_error: None,
             last_lines: VecDeque::new(),
+            last_of_go: None,
         }
     }
 
@@ -99,23 +105,30 @@ impl Notes {
         let message = String::from_utf8_lossy(&line).trim_end().to_owned();
         if !message.is_empty() {
             if name == "stderr" {
+                let words: String = message.chars().take(LAST_WORDS).collect();
+                if self.last_of_go.is_none() && LAST_OF_GO.iter().any(|beginning| words.starts_with(beginning)) {
+                    self.last_of_go = Some(words.clone());
+                }
                 self.last_lines.truncate(LAST_LINES - 1);
-                self.last_lines.push_front(message.chars().take(LAST_WORDS).collect());
+                self.last_lines.push_front(words);
             }
             let fields = vec![("stream".to_owned(), name.to_owned())];
             self.push(Note::Log { level, message, fields });
         }
     }
 
-    /// Moves all notes into the report at the end of a call. Returns the last error that the guest reported: its last
-    /// log line of level error, or else its last lines on standard error.
+    /// Moves all notes into the report at the end of a call. Returns the last error that the guest reported: the panic of
+    /// a Go program, or else its last log line of level error, or else its last lines on standard error.
     pub(crate) fn report(&mut self, report: &mut CallReport) -> Option<String> {
         self.end_line(Stream::Stdout);
         self.end_line(Stream::Stderr);
         report.notes = std::mem::take(&mut self.kept);
         report.notes_dropped = self.dropped;
         let lines = self.last_lines.drain(..).rev().collect::<Vec<_>>().join(" ");
-        self.last_error.take().or_else(|| Some(lines).filter(|lines| !lines.is_empty()))
+        self.last_of_go
+            .take()
+            .or_else(|| self.last_error.take())
+            .or_else(|| Some(lines).filter(|lines| !lines.is_empty()))
     }
 }
 
@@ -175,6 +188,15 @@ mod tests {
         let mut notes = Notes::new(1000);
         notes.write(Stream::Stderr, b"a\nb\nthread 'main' panicked at x:\nboom\nnote: see");
         assert_eq!(last(notes).as_deref(), Some("thread 'main' panicked at x: boom note: see"));
+        // Go prints the stack of each goroutine after the panic.
+        let mut notes = Notes::new(1000);
+        notes.push(log(Level::Error, "an earlier error"));
+        notes.write(
+            Stream::Stderr,
+            b"panic: boom\n\ngoroutine 18 [running]:\nmain.reconcile.func1()\n\tmain.go:54 +0xa\n",
+        );
+        notes.write(Stream::Stderr, b"created by main.reconcile in goroutine 1\n\tmain.go:54 +0x2a\n");
+        assert_eq!(last(notes).as_deref(), Some("panic: boom"));
         // The last error is kept even if the log is full.
         let mut notes = Notes::new(0);
         notes.write(Stream::Stderr, b"a warning\n");

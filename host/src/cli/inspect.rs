@@ -215,7 +215,7 @@ mod tests {
         };
         expect![[r"
             Name         echo 0.1.0
-            Description  Pods that\nare asked for
+            Description  Pods that are asked for
             Digest       sha256:092c79e8f80e559e404bcf660c48f3522b67aba9ff1484b0367e1a4ddef7431d
             Size         123456 bytes
             Contract     windlass:plugin@0.1.0

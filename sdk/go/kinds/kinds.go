@@ -26,6 +26,12 @@ var (
 	StatefulSet = windlass.Kind{APIVersion: "apps/v1", Kind: "StatefulSet"}
 )
 
+// Kinds for permissions.
+var (
+	Role        = windlass.Kind{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"}
+	RoleBinding = windlass.Kind{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "RoleBinding"}
+)
+
 // Kinds for scaling, disruptions and networks.
 var (
 	HorizontalPodAutoscaler = windlass.Kind{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler"}

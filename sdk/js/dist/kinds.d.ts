@@ -78,6 +78,10 @@ export declare const kinds: Readonly<{
     Ingress: Kind<KubernetesObject>;
     /** `networking.k8s.io/v1` NetworkPolicy. */
     NetworkPolicy: Kind<KubernetesObject>;
+    /** `rbac.authorization.k8s.io/v1` Role. */
+    Role: Kind<KubernetesObject>;
+    /** `rbac.authorization.k8s.io/v1` RoleBinding. */
+    RoleBinding: Kind<KubernetesObject>;
     /** `policy/v1` PodDisruptionBudget. */
     PodDisruptionBudget: Kind<KubernetesObject>;
 }>;

@@ -95,6 +95,10 @@ export const kinds = Object.freeze({
   Ingress: kind('networking.k8s.io/v1', 'Ingress'),
   /** `networking.k8s.io/v1` NetworkPolicy. */
   NetworkPolicy: kind('networking.k8s.io/v1', 'NetworkPolicy'),
+  /** `rbac.authorization.k8s.io/v1` Role. */
+  Role: kind('rbac.authorization.k8s.io/v1', 'Role'),
+  /** `rbac.authorization.k8s.io/v1` RoleBinding. */
+  RoleBinding: kind('rbac.authorization.k8s.io/v1', 'RoleBinding'),
   /** `policy/v1` PodDisruptionBudget. */
   PodDisruptionBudget: kind('policy/v1', 'PodDisruptionBudget'),
 });

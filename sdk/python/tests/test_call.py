@@ -534,7 +534,10 @@ class FailureTest(unittest.TestCase):
 
     def test_summary_of_what_a_component_does_not_have_says_so(self) -> None:
         for error, cause in [
-            (ModuleNotFoundError("No module named 'a'"), ": a component has the modules that are imported when it is built"),
+            (
+                ModuleNotFoundError("No module named 'a'"),
+                ": a component has the modules that are imported when it is built",
+            ),
             (zoneinfo.ZoneInfoNotFoundError("no zone"), ": a component has the time zones of the package tzdata"),
             (LookupError("unknown encoding: cp850"), ": import its module of the package encodings"),
             (FileNotFoundError(2, "No such file"), ": a plugin has no network and no files"),
@@ -599,11 +602,20 @@ class RefusedTest(unittest.TestCase):
         text: Any = "yes"
         lost: Any = "Lost"
         for response, message in [
-            (Response(children=[Deployment("a")]), "child Deployment a: the plugin's `children` do not include apps/v1"),
-            (Response(children=[{"apiVersion": "v1", "kind": "Pod", "metadata": {}}]), "of kind Pod has no metadata.name"),
+            (
+                Response(children=[Deployment("a")]),
+                "child Deployment a: the plugin's `children` do not include apps/v1",
+            ),
+            (
+                Response(children=[{"apiVersion": "v1", "kind": "Pod", "metadata": {}}]),
+                "of kind Pod has no metadata.name",
+            ),
             (Response(children=[{"apiVersion": "v1", "kind": "Pod"}]), "a child of kind Pod has no metadata.name"),
             (Response(children=[Pod("a"), ConfigMap("a"), Pod("a")]), "child Pod a is in the response twice"),
-            (Response(requirements=[Requirement.named("p", Pod, "a")]), "requirement p: the plugin's `related` does not"),
+            (
+                Response(requirements=[Requirement.named("p", Pod, "a")]),
+                "requirement p: the plugin's `related` does not",
+            ),
             (Response(status=Status(Phase.RUNNING, pods=text)), 'status.pods: "yes" is not a whole number'),
             (Response(status=Status(lost, pods=1)), 'status.phase: "Lost" is not one of'),
         ]:
@@ -632,7 +644,11 @@ class DescriptorTest(unittest.TestCase):
         self.assertIsNone(crd(Whole))
         self.assertEqual((whole.name, whole.version, whole.description), ("whole", "1.2.3", "Does everything"))
         self.assertEqual(whole.parent, Existing(Namespace, "a=b"))
-        rules = [ChildRule(Deployment, Apply()), ChildRule(ConfigMap, Apply()), ChildRule(Pod, Rolling(["Ready"], recreate=True))]
+        rules = [
+            ChildRule(Deployment, Apply()),
+            ChildRule(ConfigMap, Apply()),
+            ChildRule(Pod, Rolling(["Ready"], recreate=True)),
+        ]
         self.assertEqual((whole.children, whole.related), (rules, [Secret]))
         self.assertEqual((whole.finalizes, whole.resync), (True, 60_000))
         self.assertEqual(

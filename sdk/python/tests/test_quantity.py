@@ -1,7 +1,9 @@
+import dataclasses
+import json
+import pathlib
 import unittest
 
 from windlass_plugin import Quantity, Rollout
-from windlass_plugin._contract import Observed
 from windlass_plugin._request import Object
 from windlass_plugin.testing import _Observed
 
@@ -64,30 +66,17 @@ class QuantityTest(unittest.TestCase):
         self.assertNotEqual(Quantity("1"), 1)
 
 
-def rollout(observed: int, counts: "list[int]", *conditions: "dict[str, str]") -> Rollout:
-    names = ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"]
-    status = {"observedGeneration": observed, "conditions": list(conditions), **dict(zip(names, counts, strict=True))}
-    deployment: Observed = _Observed({"metadata": {"generation": 2}, "spec": {"replicas": 3}, "status": status})
-    return Rollout.of(Object(deployment))
-
-
 class RolloutTest(unittest.TestCase):
-    def test_a_new_deployment_is_progressing(self) -> None:
-        new = Rollout.of(Object(_Observed({"metadata": {"generation": 1}, "spec": {}})))
-        self.assertEqual((new.desired, new.replicas, new.state, new.is_outdated), (1, 0, "Progressing", True))
+    def test_rollouts_are_those_that_every_sdk_sees(self) -> None:
+        cases = pathlib.Path(__file__).parents[3] / "tests/conformance/rollouts.json"
+        for case in json.loads(cases.read_text(encoding="utf-8")):
+            seen = dataclasses.asdict(Rollout.of(Object(_Observed(case["object"]))))
+            seen["isOutdated"] = seen.pop("is_outdated")
+            self.assertEqual(seen, case["rollout"], case["description"])
+
+    def test_an_object_that_does_not_exist_is_progressing(self) -> None:
         self.assertEqual(Rollout.of(None), Rollout())
 
-    def test_a_rollout_is_complete_when_exactly_the_desired_pods_are_available(self) -> None:
-        self.assertEqual(rollout(2, [3, 3, 3, 3]).state, "Complete")
-        for counts in [[4, 3, 3, 3], [3, 2, 3, 3], [3, 3, 2, 2], [3, 3, 3, 2]]:
-            self.assertEqual(rollout(2, counts).state, "Progressing", counts)
-
-    def test_a_failed_rollout_has_the_message_of_its_condition_unless_it_is_outdated(self) -> None:
-        for type_, status, reason in [
-            ("Progressing", "False", "ProgressDeadlineExceeded"),
-            ("ReplicaFailure", "True", "FailedCreate"),
-        ]:
-            condition = {"type": type_, "status": status, "reason": reason, "message": "quota"}
-            failed = rollout(2, [0, 0, 0, 0], condition)
-            self.assertEqual((failed.state, failed.message(3)), ("Failed", "0/3 replicas ready: quota"))
-            self.assertEqual(rollout(1, [3, 3, 3, 3], condition).state, "Progressing")
+    def test_the_message_counts_ready_pods_and_ends_with_the_failure(self) -> None:
+        self.assertEqual(Rollout(ready=2, state="Progressing").message(3), "2/3 replicas ready")
+        self.assertEqual(Rollout(ready=2, state="Failed", failure="quota").message(3), "2/3 replicas ready: quota")

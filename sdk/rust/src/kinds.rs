@@ -49,10 +49,22 @@ macro_rules! is {
 }
 
 is! {
-    Deployment = apps::v1::Deployment;
     PersistentVolumeClaim = core::v1::PersistentVolumeClaim;
     Pod = core::v1::Pod;
 }
+
+/// A kind whose objects roll out Pods, here or in k8s-openapi: Deployment, StatefulSet or DaemonSet.
+pub trait Workload: Kind {}
+
+macro_rules! workloads {
+    ($($name:ident)+) => {$(
+        impl Workload for $name {}
+        #[cfg(feature = "k8s-openapi")]
+        impl Workload for k8s_openapi::api::apps::v1::$name {}
+    )+};
+}
+
+workloads! { DaemonSet Deployment StatefulSet }
 
 pub(crate) fn raw<K: Kind>() -> crate::raw::Kind {
     crate::raw::Kind { api_version: K::API_VERSION.to_owned(), name: K::KIND.to_owned() }
@@ -78,4 +90,5 @@ kinds! {
     "batch/v1": CronJob Job;
     "networking.k8s.io/v1": Ingress NetworkPolicy;
     "policy/v1": PodDisruptionBudget;
+    "rbac.authorization.k8s.io/v1": Role RoleBinding;
 }

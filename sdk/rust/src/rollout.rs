@@ -1,17 +1,15 @@
-//! The rollout of a Deployment, from its status.
-
-use serde::Deserialize;
+//! The rollout of a Deployment, StatefulSet or DaemonSet, from its status.
 
 use crate::{
     Condition, ConditionStatus, Object,
-    kinds::{Deployment, Is},
+    kinds::{DaemonSet, Deployment, Kind as _, Workload},
 };
 
-/// The Pods of a Deployment, and how far its last change is rolled out. The default is the rollout of a Deployment that does
-/// not exist: no Pods, and [`RolloutState::Progressing`].
+/// The Pods of a Deployment, StatefulSet or DaemonSet, and how far its last change is rolled out. The default is the rollout of
+/// an object that does not exist: no Pods, and [`RolloutState::Progressing`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rollout {
-    /// Pods that the Deployment's spec desires (`spec.replicas`); an autoscaler writes it too.
+    /// Pods that the spec desires (`spec.replicas`, which an autoscaler writes too), or a DaemonSet for its nodes.
     pub desired: u32,
     /// Pods that exist, with those of older revisions.
     pub replicas: u32,
@@ -33,9 +31,10 @@ pub enum RolloutState {
     /// The rollout goes on, or has not begun.
     #[default]
     Progressing,
-    /// All desired Pods are available and of the current revision, and there are no others.
+    /// All desired Pods are available and of the current revision, and there are no others. The revision does not count where a
+    /// StatefulSet has a partition, or where users delete Pods to update them (`OnDelete`).
     Complete,
-    /// The rollout does not go on without a change. The message is that of the Deployment's condition.
+    /// The rollout of a Deployment does not go on without a change. The message is that of its condition.
     Failed(String),
 }
 
@@ -51,46 +50,64 @@ impl Rollout {
     }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct Status {
-    observed_generation: i64,
-    replicas: u32,
-    updated_replicas: u32,
-    ready_replicas: u32,
-    available_replicas: u32,
-    conditions: Vec<Condition>,
-}
-
-impl<K: Is<Deployment>> Object<'_, K> {
-    /// The Deployment's rollout. A status that cannot be read counts as empty.
+impl<K: Workload> Object<'_, K> {
+    /// The rollout of a Deployment, StatefulSet or DaemonSet. A count that cannot be read is 0.
     pub fn rollout(&self) -> Rollout {
-        let status: Status = self.get("/status").unwrap_or_default();
-        // The API server's default.
-        let desired = self.get("/spec/replicas").unwrap_or(1);
+        let number = |path: &str| self.get::<u32>(path);
+        let count = |path: &str| number(path).unwrap_or_default();
+        let (desired, [replicas, updated, ready, available]) = if K::KIND == DaemonSet::KIND {
+            let names = ["currentNumberScheduled", "updatedNumberScheduled", "numberReady", "numberAvailable"];
+            (count("/status/desiredNumberScheduled"), names)
+        } else {
+            let names = ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"];
+            // The API server's default.
+            (number("/spec/replicas").unwrap_or(1), names)
+        };
+        let in_status = |name: &str| count(&format!("/status/{name}"));
+        let generation = |path: &str| self.get::<i64>(path).unwrap_or_default();
         let rollout = Rollout {
             desired,
-            replicas: status.replicas,
-            updated: status.updated_replicas,
-            ready: status.ready_replicas,
-            available: status.available_replicas,
-            is_outdated: status.observed_generation < self.get("/metadata/generation").unwrap_or_default(),
+            replicas: in_status(replicas),
+            updated: in_status(updated),
+            ready: in_status(ready),
+            available: in_status(available),
+            is_outdated: generation("/status/observedGeneration") < generation("/metadata/generation"),
             state: RolloutState::Progressing,
         };
         if rollout.is_outdated {
             return rollout;
         }
-        let failed = status.conditions.iter().find(|condition| {
+        let state = if let Some(message) = self.rollout_failure() {
+            RolloutState::Failed(message)
+        } else if self.is_updated(&rollout) && [rollout.replicas, rollout.ready, rollout.available] == [desired; 3] {
+            RolloutState::Complete
+        } else {
+            RolloutState::Progressing
+        };
+        Rollout { state, ..rollout }
+    }
+
+    /// The message of the condition with which a Deployment reports a failed rollout.
+    fn rollout_failure(&self) -> Option<String> {
+        if K::KIND != Deployment::KIND {
+            return None;
+        }
+        let conditions: Vec<Condition> = self.get("/status/conditions")?;
+        let failed = conditions.into_iter().find(|condition| {
             (&*condition.type_, condition.status) == ("ReplicaFailure", ConditionStatus::True)
                 || (&*condition.type_, &*condition.reason) == ("Progressing", "ProgressDeadlineExceeded")
         });
-        let is_complete = [rollout.replicas, rollout.updated, rollout.ready, rollout.available] == [desired; 4];
-        let state = match failed {
-            Some(condition) => RolloutState::Failed(condition.message.clone()),
-            None if is_complete => RolloutState::Complete,
-            None => RolloutState::Progressing,
+        failed.map(|condition| condition.message)
+    }
+
+    /// Whether all Pods have the current revision, apart from those that keep theirs.
+    fn is_updated(&self, rollout: &Rollout) -> bool {
+        let strategy: Option<String> = self.get("/spec/updateStrategy/type");
+        let kept = match strategy.as_deref() {
+            Some("OnDelete") => rollout.desired,
+            _ => self.get("/spec/updateStrategy/rollingUpdate/partition").unwrap_or_default(),
         };
-        Rollout { state, ..rollout }
+        rollout.updated == rollout.desired || (kept > 0 && rollout.updated.saturating_add(kept) >= rollout.desired)
     }
 }
 
@@ -98,59 +115,39 @@ impl<K: Is<Deployment>> Object<'_, K> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Deployment, Object, Rollout, RolloutState};
-    use crate::testing::observed;
+    use super::{Rollout, RolloutState};
+    use crate::{
+        Object,
+        kinds::{DaemonSet, Deployment, StatefulSet},
+        testing::observed,
+    };
 
-    fn rollout(deployment: &Value) -> Rollout {
-        Object::<Deployment>::new(&observed(deployment)).rollout()
-    }
-
-    fn deployment(observed: i64, [replicas, updated, ready, available]: [u32; 4], conditions: &Value) -> Value {
+    /// A rollout as the shared cases have it.
+    fn document(rollout: &Rollout) -> Value {
+        let (state, failure) = match &rollout.state {
+            RolloutState::Progressing => ("Progressing", ""),
+            RolloutState::Complete => ("Complete", ""),
+            RolloutState::Failed(message) => ("Failed", message.as_str()),
+        };
         json!({
-            "metadata": { "generation": 2 },
-            "spec": { "replicas": 3 },
-            "status": {
-                "observedGeneration": observed,
-                "replicas": replicas,
-                "updatedReplicas": updated,
-                "readyReplicas": ready,
-                "availableReplicas": available,
-                "conditions": conditions,
-            },
+            "desired": rollout.desired, "replicas": rollout.replicas, "updated": rollout.updated, "ready": rollout.ready,
+            "available": rollout.available, "isOutdated": rollout.is_outdated, "state": state, "failure": failure,
         })
     }
 
     #[test]
-    fn a_new_deployment_is_progressing() {
-        let new = rollout(&json!({ "metadata": { "generation": 1 }, "spec": {} }));
-        assert_eq!((new.desired, new.replicas, new.state), (1, 0, RolloutState::Progressing));
-    }
-
-    #[test]
-    fn a_rollout_is_complete_when_exactly_the_desired_pods_are_available() {
-        assert_eq!(rollout(&deployment(2, [3; 4], &json!([]))).state, RolloutState::Complete);
-        for counts in [[4, 3, 3, 3], [3, 2, 3, 3], [3, 3, 2, 2], [3, 3, 3, 2]] {
-            assert_eq!(rollout(&deployment(2, counts, &json!([]))).state, RolloutState::Progressing, "{counts:?}");
-        }
-    }
-
-    #[test]
-    fn conditions_of_an_older_generation_are_ignored() {
-        let failed = json!([{ "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded" }]);
-        assert_eq!(rollout(&deployment(1, [3; 4], &failed)).state, RolloutState::Progressing);
-    }
-
-    #[test]
-    fn a_failed_rollout_has_the_message_of_its_condition() {
-        for (kind, status, reason) in
-            [("Progressing", "False", "ProgressDeadlineExceeded"), ("ReplicaFailure", "True", "FailedCreate")]
-        {
-            let condition = json!([{ "type": kind, "status": status, "reason": reason, "message": "quota" }]);
-            assert_eq!(
-                rollout(&deployment(2, [0; 4], &condition)).state,
-                RolloutState::Failed("quota".to_owned()),
-                "{kind}"
-            );
+    fn rollouts_are_those_that_every_sdk_sees() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/conformance/rollouts.json");
+        let cases: Vec<Value> = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        assert!(!cases.is_empty());
+        for case in cases {
+            let object = observed(&case["object"]);
+            let rollout = match case["object"]["kind"].as_str() {
+                Some("Deployment") => Object::<Deployment>::new(&object).rollout(),
+                Some("StatefulSet") => Object::<StatefulSet>::new(&object).rollout(),
+                _ => Object::<DaemonSet>::new(&object).rollout(),
+            };
+            assert_eq!(document(&rollout), case["rollout"], "{}", case["description"]);
         }
     }
 

@@ -48,7 +48,7 @@ fn every_failure_of_a_call_has_a_reason_and_backs_off() {
         LimitExceeded (Backoff(0ns)): The plugin's call failed: the component has more than 4 core instances
         Trapped (Backoff(0ns)): The plugin's call failed: stack overflow
         Trapped (Backoff(0ns)): The plugin's call failed: trap: unreachable
-        Trapped (Backoff(0ns)): The plugin's call failed: unsupported import wasi:sockets/tcp was called
+        Trapped (Backoff(0ns)): The plugin's call failed: unsupported import wasi:sockets/tcp was called: a plugin has no network
         Trapped (Backoff(0ns)): The plugin's call failed: the plugin called exit
         Trapped (Backoff(0ns)): The plugin's call failed: the plugin called exit: panic: no replicas
         LimitExceeded (Backoff(0ns)): The plugin's call failed: the request has 9 bytes, more than the limit of 8
@@ -192,8 +192,8 @@ fn message_is_truncated_at_a_character_boundary() {
 
 #[test]
 fn message_of_the_plugin_is_one_line() {
-    for failure in [Failure::Failed("a\nb".to_owned()), Failure::Invalid("a\nb".to_owned())] {
-        assert_eq!(Outcome::from(&Problem::Plugin(failure)).message, r"a\nb");
+    for failure in [Failure::Failed("a:\n\tb".to_owned()), Failure::Invalid("a:\n\tb".to_owned())] {
+        assert_eq!(Outcome::from(&Problem::Plugin(failure)).message, "a:  b");
     }
 }
 
@@ -257,6 +257,6 @@ fn s02_children_left_out_of_the_request_are_named_with_their_sizes() {
 fn rejected_status_is_added_to_the_problem_that_comes_first() {
     let mut outcome = Outcome::from(&Problem::Rolling(vec![child("a")]));
     outcome.add_rejected_status("status.ready: Invalid value:\n\"yes\"");
-    expect![[r#"RollingUpdate (After(60s)): Pod default/a wait until the children before them are ready. The API server also rejected the plugin's status: status.ready: Invalid value:\n"yes""#]]
+    expect![[r#"RollingUpdate (After(60s)): Pod default/a wait until the children before them are ready. The API server also rejected the plugin's status: status.ready: Invalid value: "yes""#]]
         .assert_eq(&format!("{} ({:?}): {}", outcome.reason, outcome.requeue, outcome.message));
 }

@@ -170,7 +170,7 @@ fn last_logged_error_of_a_guest_is_quoted_in_its_trap_message() {
         ..Guest::default()
     };
     let failure = reconcile(&load(&guest.component()), &limits()).0.unwrap_err();
-    let message = r"bo\nom (wasm `unreachable` instruction executed".to_owned();
+    let message = "bo om (wasm `unreachable` instruction executed".to_owned();
     assert!(matches!(&failure, CallFailure::Trap { message: found } if found.starts_with(&message)), "{failure}");
 }
 

@@ -23,13 +23,13 @@ const LANGUAGES_OF_MYAPP: [&str; 2] = ["go", "python"];
 
 /// A sandbox whose cache outlives the tests, because the components compile slowly and the engine's settings rarely
 /// change. The end-to-end tests use the same folder.
-fn sandbox() -> Sandbox {
+pub(crate) fn sandbox() -> Sandbox {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("components");
     let describe = Limits { deadline: Duration::from_mins(1), ..Limits::default() };
     Sandbox::new(Options { compiler: compile_child(), describe, ..Options::new(cache) }).unwrap()
 }
 
-fn load(sandbox: &Sandbox, name: &str) -> Arc<Component> {
+pub(crate) fn load(sandbox: &Sandbox, name: &str) -> Arc<Component> {
     sandbox.load(&component(&format!("languages/{name}"))).unwrap()
 }
 
@@ -52,7 +52,7 @@ pub(crate) static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
         let myapps = LANGUAGES_OF_MYAPP.map(|language| named(language, format!("myapp-{language}")));
         let load_frozen = |language| (language, scope.spawn(move || sandbox.load(&frozen::echo(language)).unwrap()));
         let frozen = frozen::LANGUAGES.map(load_frozen);
-        let (_, panics) = loaded(named("go", "panics-go".to_owned()));
+        let (_, panics) = loaded(named("go", "library-go".to_owned()));
         Loaded {
             sights: sights.map(loaded).into(),
             echoes: echoes.map(loaded).into(),
@@ -214,18 +214,20 @@ fn exception_in_every_language_gives_its_message_in_one_line_and_its_stack_in_th
         object: b"no JSON".as_slice().into(),
     };
     let on_echo = Request { children: vec![pod], ..request(spec) };
-    for (language, component, says, place) in [
-        ("go", &LOADED.panics, "panic: assignment to entry in nil map (at main.count (", "at main.reconcile ("),
-        ("js", &LOADED.echoes["js"], "SyntaxError: ", "reconcile"),
-        ("python", &LOADED.echoes["python"], "JSONDecodeError: ", "echo.py"),
+    let on_library = request(br#"{"metadata":{"name":"a"},"spec":{"do":"panic"}}"#);
+    let says_go = "panic: assignment to entry in nil map (at main.count (";
+    for (language, component, request, says, place) in [
+        ("go", &LOADED.panics, &on_library, says_go, "at main.reconcile ("),
+        ("js", &LOADED.echoes["js"], &on_echo, "SyntaxError: ", "reconcile"),
+        ("python", &LOADED.echoes["python"], &on_echo, "JSONDecodeError: ", "echo.py"),
     ] {
-        let (message, line) = thrown(component, &on_echo);
+        let (message, line) = thrown(component, request);
         assert!(message.starts_with(says) && !message.contains('\n'), "{language}: {message}");
         let says = says.trim_end_matches(" (at main.count (");
         assert!(line.contains(says) && line.contains(place), "{language}: {line}");
     }
     let panics = sandbox().load(&component("hostile/panic")).unwrap();
     let (message, line) = thrown(&panics, &request(b"{}"));
-    assert_eq!(message, r"panicked at hostile/panic.rs:11:9:\nno such luck (wasm `unreachable` instruction executed)");
+    assert_eq!(message, "panicked at hostile/panic.rs:11:9: no such luck (wasm `unreachable` instruction executed)");
     assert!(line.contains("hostile/panic.rs:11:9"), "{line}");
 }

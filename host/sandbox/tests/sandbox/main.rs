@@ -9,6 +9,7 @@ mod frozen;
 mod golden;
 mod guest;
 mod languages;
+mod library;
 mod loading;
 mod wasi;
 

@@ -77,5 +77,9 @@ Ingress = Kind("networking.k8s.io/v1", "Ingress")
 """`networking.k8s.io/v1` Ingress."""
 NetworkPolicy = Kind("networking.k8s.io/v1", "NetworkPolicy")
 """`networking.k8s.io/v1` NetworkPolicy."""
+Role = Kind("rbac.authorization.k8s.io/v1", "Role")
+"""`rbac.authorization.k8s.io/v1` Role."""
+RoleBinding = Kind("rbac.authorization.k8s.io/v1", "RoleBinding")
+"""`rbac.authorization.k8s.io/v1` RoleBinding."""
 PodDisruptionBudget = Kind("policy/v1", "PodDisruptionBudget")
 """`policy/v1` PodDisruptionBudget."""

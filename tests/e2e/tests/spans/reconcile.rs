@@ -122,12 +122,14 @@ fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
         });
         traced.env.apply(&parent.to_string());
     }
-    let go = guest("languages/panics-go");
-    traced.env.push(&go, "panics-go", &[]);
-    traced.env.wait_live("panics-go", &go);
-    traced.env.apply(
-        r#"{"apiVersion": "panics.example/v1", "kind": "GoPanic", "metadata": {"name": "bad", "namespace": "default"}, "spec": {}}"#,
-    );
+    let go = guest("languages/library-go");
+    traced.env.push(&go, "library", &[]);
+    traced.env.wait_live("library", &go);
+    let library = json!({
+        "apiVersion": "library.example/v1", "kind": "Library",
+        "metadata": {"name": "bad", "namespace": "default"}, "spec": {"do": "panic"},
+    });
+    traced.env.apply(&library.to_string());
     let of = |kind: &'static str| trace_of(&traced.collector, move |root, _| is_of(root, kind));
     golden(
         &of("Panic"),
@@ -143,7 +145,7 @@ fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
             windlass.trigger="changed"
           - observe
               windlass.children=0
-          - plugin.call error: trap: panicked at hostile/panic.rs:11:9:\nno such luck (wasm `unreachable` instruction executed)
+          - plugin.call error: trap: panicked at hostile/panic.rs:11:9: no such luck (wasm `unreachable` instruction executed)
               error.type="trap"
               windlass.contract="0.1.0"
               windlass.deadline_ms=1000
@@ -157,7 +159,7 @@ fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
               windlass.response_bytes=<bytes>
               windlass.snapshot=<hash>
               windlass.version="0.1.0"
-              * panicked at hostile/panic.rs:11:9:\nno such luck kind="Panic" level="ERROR" name="bad" namespace="default" plugin="panic" target="windlass::guest"
+              * panicked at hostile/panic.rs:11:9: no such luck kind="Panic" level="ERROR" name="bad" namespace="default" plugin="panic" target="windlass::guest"
           - report
               windlass.status_written=true
     "#]],
@@ -197,7 +199,7 @@ fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
 
     assert_exception(&traced, "panics.hostile.example", "no such luck", "no such luck");
     let says = "panic: assignment to entry in nil map (at main.count (";
-    assert_exception(&traced, "gopanics.panics.example", says, "at main.reconcile (");
+    assert_exception(&traced, "libraries.library.example", says, "at main.reconcile (");
 }
 
 /// The message of a guest's exception is one line in the parent's condition, and its stack is in the log and the span.

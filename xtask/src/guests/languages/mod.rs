@@ -22,7 +22,7 @@ use super::{Guest, component};
 /// The guests on the bare contract: a folder with a folder for each language.
 const BARE: &str = "tests/guests/languages";
 /// Folders of plugins with a folder for some of the languages, which are projects on the SDKs.
-const PLUGINS: [&str; 3] = ["plugins/echo", "plugins/myapp", "tests/guests/panics"];
+const PLUGINS: [&str; 3] = ["plugins/echo", "plugins/myapp", "tests/guests/library"];
 /// The probes of the SDKs: a folder with a project for each language.
 const PROBES: &str = "tests/conformance/probe";
 /// What tools leave in the folders of projects and SDKs.

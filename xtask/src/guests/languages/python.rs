@@ -13,9 +13,11 @@ use crate::{run::run, venv};
 /// What is installed, and its version.
 pub(super) const REQUIREMENTS: &str = include_str!("python/requirements.txt");
 
-/// componentize-py, and the SDK.
+/// componentize-py, the SDK, and the packages that guests use.
 pub(super) fn tools(places: &Places) -> Result<Tools> {
-    Ok(Tools { folders: vec![programs(places)?], python_packages: vec![places.sdk.join("src")] })
+    let programs = programs(places)?;
+    let site = venv::packages(&programs)?;
+    Ok(Tools { folders: vec![programs], python_packages: vec![places.sdk.join("src"), site] })
 }
 
 fn programs(places: &Places) -> Result<PathBuf> {

@@ -128,7 +128,8 @@ def _check(plugin: type[_plugin.AnyPlugin], response: Response) -> None:
     seen = set()
     for child in response.children:
         metadata = child.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
+        metadata = metadata if isinstance(metadata, dict) else {}
+        name = metadata.get("name")
         kind = Kind(child.get("apiVersion", ""), child.get("kind", ""))
         what = f"child {kind.name} {name}"
         assert kind in declared, f"{what}: the plugin's `children` do not include {kind.api_version} {kind.name}"

@@ -1,4 +1,4 @@
-module panics
+module library
 
 go 1.26
 
