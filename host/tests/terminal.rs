@@ -64,10 +64,8 @@ fn text_of_others_adds_no_line_and_controls_no_terminal() {
     let header = serde_json::json!({"windlassRecording": 2, "plugin": ODD, "component": ODD, "contract": ODD, "at": "2026-01-01T00:00:00Z"});
     let recording = write("hostile.jsonl", &format!("{header}\n"));
     let damaged = write("damaged.jsonl", &format!("{header}\n{{\"{}\": 1}}\n", "odd\\u001b[2J\\u202e"));
-    let yaml = write(
-        "odd.yaml",
-        &format!("? \"odd\\e[2J\\u202E\\nerror: forged\"\n: 1\n? \"odd\\e[2J\\u202E\\nerror: forged\"\n: 2\n"),
-    );
+    let yaml =
+        write("odd.yaml", "? \"odd\\e[2J\\u202E\\nerror: forged\"\n: 1\n? \"odd\\e[2J\\u202E\\nerror: forged\"\n: 2\n");
     let kubeconfig =
         write("kubeconfig", "apiVersion: v1\nkind: Config\ncurrent-context: \"odd\\e[2J\\u202E\\nerror: forged\"\n");
     for args in [

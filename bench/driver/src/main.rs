@@ -135,14 +135,18 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
         }
     }
     say("done");
+    write_out(run, &figures, (&machine, &date))
+}
 
-    let table = figures.markdown(&machine, &date);
+/// Prints the table, and writes the files that were asked for.
+fn write_out(run: &Run, figures: &Figures, (machine, date): (&str, &str)) -> anyhow::Result<()> {
+    let table = figures.markdown(machine, date);
     print!("{table}");
     if let Some(path) = &run.report {
         std::fs::write(path, table).with_context(|| format!("{} cannot be written", path.display()))?;
     }
     if let Some(path) = &run.json {
-        let text = serde_json::to_string_pretty(&figures.json(&machine, &date))?;
+        let text = serde_json::to_string_pretty(&figures.json(machine, date))?;
         std::fs::write(path, text + "\n").with_context(|| format!("{} cannot be written", path.display()))?;
     }
     Ok(())

@@ -20,14 +20,14 @@ pub struct Repeated {
 }
 
 /// Limits for the repetition of a call with these limits.
-pub fn for_repetition(limits: Limits) -> Limits {
-    Limits { deadline: limits.deadline.max(DEADLINE), ..limits }
+pub fn for_repetition(limits: &Limits) -> Limits {
+    Limits { deadline: limits.deadline.max(DEADLINE), ..limits.clone() }
 }
 
 /// The limits of a recorded call for its repetition, and those of the recording that these caps lower.
 pub fn limits(recorded: &RecordedLimits, caps: &Caps) -> (Limits, Vec<Capped>) {
     let (limits, capped) = caps.clamp(&recorded.limits());
-    (caps.clamp(&for_repetition(limits)).0, capped)
+    (caps.clamp(&for_repetition(&limits)).0, capped)
 }
 
 /// Calls a component with a recorded request, clock and seed.

@@ -29,10 +29,13 @@ pub fn objects(namespace: &str) -> Vec<Value> {
     [marks(namespace), host_namespace(namespace)].into_iter().flatten().collect()
 }
 
-/// Only the host and the plugins' ServiceAccounts may set or change the marks of a child, or use the host's field
-/// managers. Removing marks is allowed: the host sets them again.
-fn marks(namespace: &str) -> [Value; 2] {
-    let metadata = |of: &str, field: &str| format!("{of}.?metadata.?{field}.orValue({{}})");
+/// The labels or annotations of an object in CEL, empty if there are none.
+fn metadata(of: &str, field: &str) -> String {
+    format!("{of}.?metadata.?{field}.orValue({{}})")
+}
+
+/// The expressions of the policy on marks, with their messages.
+fn mark_validations() -> [(String, String); 3] {
     // No key was set or changed: each is absent, or as it was.
     let kept = |keys: &[&str], now: &str, before: &str| {
         let keys = keys.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ");
@@ -45,33 +48,10 @@ fn marks(namespace: &str) -> [Value; 2] {
         };
         format!("{} && {}", keys(&LABELS, "labels"), keys(&ANNOTATIONS, "annotations"))
     };
-    let old = |field| format!("oldObject == null ? {{}} : {}", metadata("oldObject", field));
     let may_mark = format!("authorizer.group('windlass.dev').resource('plugins').check('{VERB}').allowed()");
-    let variables = [
-        ("labels", metadata("object", "labels")),
-        ("oldLabels", old("labels")),
-        ("annotations", metadata("object", "annotations")),
-        ("oldAnnotations", old("annotations")),
-        // Templates from which the control plane's controllers create objects. In other groups, `template` may mean
-        // anything. The spec of a ResourceClaimTemplate is a template as well.
-        (
-            "templates",
-            format!(
-                "({IN_WORKLOADS} ? [object.?template, object.?spec.?template, object.?spec.?jobTemplate, \
-                 object.?spec.?jobTemplate.?spec.?template] : request.resource.group == 'resource.k8s.io' ? [object.?spec] : [])\
-                 .filter(template, template.hasValue()).map(template, template.value()) + \
-                 ({IN_WORKLOADS} ? object.?spec.?volumeClaimTemplates.orValue([]) : [])"
-            ),
-        ),
-        // A Pod, and the templates of Pods: their ephemeral volumes have templates in turn.
-        (
-            "volumes",
-            format!("{IN_WORKLOADS} ? (variables.templates + [object]).map(pod, pod.?spec.?volumes.orValue([])) : []"),
-        ),
-    ];
     let hint =
         format!("To let a backup tool or a controller set them, grant it the verb {VERB} on plugins.windlass.dev");
-    let validations = [
+    [
         (
             format!(
                 "({}) && ({}) || {may_mark}",
@@ -100,7 +80,36 @@ fn marks(namespace: &str) -> [Value; 2] {
                  --field-manager. {hint}"
             ),
         ),
+    ]
+}
+
+/// Only the host and the plugins' ServiceAccounts may set or change the marks of a child, or use the host's field
+/// managers. Removing marks is allowed: the host sets them again.
+fn marks(namespace: &str) -> [Value; 2] {
+    let old = |field| format!("oldObject == null ? {{}} : {}", metadata("oldObject", field));
+    let variables = [
+        ("labels", metadata("object", "labels")),
+        ("oldLabels", old("labels")),
+        ("annotations", metadata("object", "annotations")),
+        ("oldAnnotations", old("annotations")),
+        // Templates from which the control plane's controllers create objects. In other groups, `template` may mean
+        // anything. The spec of a ResourceClaimTemplate is a template as well.
+        (
+            "templates",
+            format!(
+                "({IN_WORKLOADS} ? [object.?template, object.?spec.?template, object.?spec.?jobTemplate, \
+                 object.?spec.?jobTemplate.?spec.?template] : request.resource.group == 'resource.k8s.io' ? [object.?spec] : [])\
+                 .filter(template, template.hasValue()).map(template, template.value()) + \
+                 ({IN_WORKLOADS} ? object.?spec.?volumeClaimTemplates.orValue([]) : [])"
+            ),
+        ),
+        // A Pod, and the templates of Pods: their ephemeral volumes have templates in turn.
+        (
+            "volumes",
+            format!("{IN_WORKLOADS} ? (variables.templates + [object]).map(pod, pod.?spec.?volumes.orValue([])) : []"),
+        ),
     ];
+    let validations = mark_validations();
     let spec = json!({
         // The host is safe without this policy, so an error in it must not block any write.
         "failurePolicy": "Ignore",

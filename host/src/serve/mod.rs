@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use self::connections::{CONNECTION_TIME, serve};
 use self::liveness::BEAT;
 use crate::cluster::lease::{NAME as LEASE, WriteGate};
-use crate::cluster::watch::AllProgress;
+use crate::cluster::watch::{AllProgress, Stalled};
 use crate::telemetry::{CONTENT_TYPE, Scrape, one_line};
 
 pub use debug::serve_debug;
@@ -135,10 +135,10 @@ impl Readiness {
         if stalled.is_empty() {
             return Ok(response.to_owned());
         }
-        let lines: String = stalled
-            .iter()
-            .map(|(kind, stalled)| format!("the watch of {kind} has stalled: {}\n", one_line(&stalled.to_string())))
-            .collect();
+        let line = |(kind, stalled): (_, &Stalled)| {
+            format!("the watch of {kind} has stalled: {}", one_line(&stalled.to_string()))
+        };
+        let lines = stalled.iter().map(line).collect::<Vec<_>>().join("\n") + "\n";
         // If the API server answers with an error for some kinds, such as one whose conversion webhook fails, it answers every host so, and
         // an update of the host must not wait for it. The Plugins with these kinds report it.
         let is_common = stalled.values().all(|stalled| stalled.is_answer) && !self.watches.have_all_stalled();

@@ -48,7 +48,7 @@ impl PushMetricExporter for Last {
                     gauge.data_points().for_each(|data| point(&mut data.attributes(), data.value()));
                 }
                 AggregatedMetrics::F64(MetricData::Histogram(histogram)) => histogram.data_points().for_each(|data| {
-                    point(&mut data.attributes(), f64::from(u32::try_from(data.count()).expect("few")))
+                    point(&mut data.attributes(), f64::from(u32::try_from(data.count()).expect("few")));
                 }),
                 other => panic!("{other:?}"),
             }

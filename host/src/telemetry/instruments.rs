@@ -117,11 +117,7 @@ impl Instruments {
                 "Watch tasks of the host that panicked and were started again",
             ),
             operator_reconciles: counter("operator.reconcile_count", "Reconciles"),
-            operator_duration: meter
-                .f64_histogram("operator.reconcile_duration")
-                .with_unit("ms")
-                .with_description("Time from the beginning of a reconcile to its end, calls and writes included")
-                .build(),
+            operator_duration: operator_duration(&meter),
             operator_errors: counter(
                 "operator.reconcile_errors",
                 "Reconciles that failed, by the reason of the failure",
@@ -132,6 +128,14 @@ impl Instruments {
             plugins,
         }
     }
+}
+
+fn operator_duration(meter: &Meter) -> Histogram<f64> {
+    meter
+        .f64_histogram("operator.reconcile_duration")
+        .with_unit("ms")
+        .with_description("Time from the beginning of a reconcile to its end, calls and writes included")
+        .build()
 }
 
 /// Adds to the restarts of a watch's task after a panic; 0 makes the series appear.

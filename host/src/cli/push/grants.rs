@@ -217,7 +217,7 @@ mod tests {
     }
 
     /// A Plugin with these grants, of which a push wrote the fields in `pushed`.
-    fn plugin(grants: Value, pushed: Value) -> Plugin {
+    fn plugin(grants: &Value, pushed: &Value) -> Plugin {
         serde_json::from_value(json!({
             "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
             "metadata": {"name": "tenants", "managedFields": [{
@@ -264,7 +264,7 @@ mod tests {
             "children": [{"apiVersion": "v1", "kind": "Secret", "namespaces": ["shop"], "serviceAccountTokens": true}],
             "related": [{"apiVersion": "v1", "kind": "Namespace"}],
         });
-        let found = pushed(&tenants(), &["Role"], Some(&plugin(grants.clone(), json!({})))).expect("grants");
+        let found = pushed(&tenants(), &["Role"], Some(&plugin(&grants, &json!({})))).expect("grants");
         let children = json!(found.written.children);
         assert_eq!(children[0], grants["children"][0]);
         assert_eq!(children[1]["kind"], "Role");
@@ -280,13 +280,13 @@ mod tests {
             "parent": {"apiVersion": "v1", "kind": "Namespace"},
             "children": [{"apiVersion": "v1", "kind": "Secret"}],
         });
-        let by_push = plugin(grants.clone(), json!({"f:parent": {}, "f:children": {}}));
+        let by_push = plugin(&grants, &json!({"f:parent": {}, "f:children": {}}));
         assert_eq!(json!(pushed(&tenants(), &[], Some(&by_push)).expect("grants").written), grants);
-        let by_both = plugin(grants.clone(), json!({"f:parent": {}}));
+        let by_both = plugin(&grants, &json!({"f:parent": {}}));
         let found = pushed(&tenants(), &[], Some(&by_both)).expect("grants");
         assert_eq!(json!(found.written), json!({"parent": grants["parent"]}));
         assert_eq!(json!(found.whole), grants);
-        let by_user = plugin(grants, json!({}));
+        let by_user = plugin(&grants, &json!({}));
         assert_eq!(pushed(&tenants(), &[], Some(&by_user)).expect("grants").written, GrantsSpec::default());
     }
 

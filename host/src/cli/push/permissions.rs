@@ -169,16 +169,7 @@ pub async fn of(
             Err(why) => withheld.push(("read", kind.clone(), why)),
         }
     }
-    let mut former = Vec::new();
-    for kind in status.known_child_kinds().not_granted(&granted) {
-        match served(client, &kind).await {
-            Ok((resource, _)) => former.push(resource),
-            // The kind is not served, so it has no objects.
-            Err(Error::Discovery(_)) => {}
-            Err(Error::Api(status)) if status.code == 404 => {}
-            Err(error) => bail!("{kind} could not be looked up: {}", plain(error)),
-        }
-    }
+    let former = former_kinds(client, status, &granted).await?;
     let mut broad: Vec<_> = granted.iter().filter_map(|kind| BroadPermission::of(kind)).collect();
     broad.sort_by_key(|permission| *permission as u8);
     broad.dedup();
@@ -195,6 +186,21 @@ pub async fn of(
     let parents_of_others = (!is_own).then(|| parents_of_others(declared, descriptor));
     let kinds = Kinds { parent, children, related, former, prunes, status };
     Ok(Permissions { kinds, withheld, read, broad, status_of_others, parents_of_others, how_to_grant })
+}
+
+/// The kinds that the plugin owned before, as far as the cluster serves them.
+async fn former_kinds(client: &Client, status: &PluginStatus, granted: &[&Gvk]) -> anyhow::Result<Vec<Resource>> {
+    let mut former = Vec::new();
+    for kind in status.known_child_kinds().not_granted(granted) {
+        match served(client, &kind).await {
+            Ok((resource, _)) => former.push(resource),
+            // The kind is not served, so it has no objects.
+            Err(Error::Discovery(_)) => {}
+            Err(Error::Api(status)) if status.code == 404 => {}
+            Err(error) => bail!("{kind} could not be looked up: {}", plain(error)),
+        }
+    }
+    Ok(former)
 }
 
 /// The note on parents of a kind that the Plugin did not install.

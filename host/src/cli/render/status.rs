@@ -4,7 +4,6 @@ use serde_json::Value;
 use windlass_core::names::parent_condition;
 use windlass_core::schema::structural as schema;
 
-
 /// The plugin's part of the status, as the cluster would store it: fields that the CRD does not have are pruned, and
 /// the host's own fields are dropped. For a kind whose CRD the component does not carry, the host writes no status.
 pub fn keep_status(schema: Option<&Value>, is_own_kind: bool, status: &mut Value) {

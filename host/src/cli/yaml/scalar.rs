@@ -68,7 +68,7 @@ fn number(text: &str) -> Option<Value> {
     let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let has_digits = !exponent.is_empty() && !(whole.is_empty() && fraction.is_empty());
+    let has_digits = !(exponent.is_empty() || whole.is_empty() && fraction.is_empty());
     let is_float = has_digits && [whole, fraction, exponent].into_iter().all(is_digits);
     text.parse().ok().filter(|_| is_float).and_then(float)
 }
@@ -106,10 +106,11 @@ fn integer(text: &str) -> Option<Value> {
 /// A floating point number: Go writes one without a fraction as an integer, which the API server then reads. None if it is
 /// infinite.
 pub fn float(value: f64) -> Option<Value> {
-    if value.fract() == 0.0 && value.abs() < EXPONENT_FROM {
-        if let Ok(integer) = format!("{value:.0}").parse::<i64>() {
-            return Some(integer.into());
-        }
+    if value.fract() == 0.0
+        && value.abs() < EXPONENT_FROM
+        && let Ok(integer) = format!("{value:.0}").parse::<i64>()
+    {
+        return Some(integer.into());
     }
     serde_json::Number::from_f64(value).map(Value::Number)
 }

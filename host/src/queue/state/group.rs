@@ -77,8 +77,9 @@ impl<G> Group<G> {
     }
 
     /// Changes the numbers of a tenant's keys.
-    pub fn count(&mut self, tenant: Option<Arc<str>>, change: impl FnOnce(&mut Tenant)) {
+    pub fn count(&mut self, tenant: Option<&Arc<str>>, change: impl FnOnce(&mut Tenant)) {
         let lacks_place = |tenant: &Tenant| usize::from(tenant.ready > 0 && tenant.running == 0);
+        let tenant = tenant.cloned();
         let counted = self.tenants.entry(tenant.clone()).or_default();
         let before = lacks_place(counted);
         change(counted);
@@ -124,8 +125,8 @@ pub(super) fn take<G: Clone, K: Key>(
         set_due(timers, place, entry, None);
         group.urgent_in_row = if urgent { group.urgent_in_row.saturating_add(1) } else { 0 };
         group.running += 1;
-        group.count(tenant, |tenant| {
-            (tenant.ready, tenant.running) = (tenant.ready.saturating_sub(1), tenant.running + 1)
+        group.count(tenant.as_ref(), |tenant| {
+            (tenant.ready, tenant.running) = (tenant.ready.saturating_sub(1), tenant.running + 1);
         });
         break Some(Job { group: group.name.clone(), key: entry.key.clone(), trigger, waited, place });
     };

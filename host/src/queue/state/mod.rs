@@ -183,7 +183,7 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
         set_due(&mut self.timers, place, &mut entry, None);
         let Some(group) = self.groups.get_mut(entry.group) else { return };
         let ready = usize::from(matches!(entry.phase, Phase::Ready(_)));
-        group.count(entry.key.tenant(), |tenant| {
+        group.count(entry.key.tenant().as_ref(), |tenant| {
             (tenant.keys, tenant.ready) = (tenant.keys.saturating_sub(1), tenant.ready.saturating_sub(ready));
         });
         if let Ok(found) = group.keys.find_entry(self.hasher.hash_one(&entry.key), |known| *known == place) {
@@ -306,7 +306,7 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
         if let Some(group) = self.groups.get_mut(place) {
             group.running = group.running.saturating_sub(1);
             group.aside -= usize::from(aside);
-            group.count(job.key.tenant(), |tenant| tenant.running = tenant.running.saturating_sub(1));
+            group.count(job.key.tenant().as_ref(), |tenant| tenant.running = tenant.running.saturating_sub(1));
         }
         entry.phase = Phase::Idle;
         if forget || (requeue == Requeue::Gone && again.is_none()) {
@@ -349,12 +349,7 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
             Requeue::WhenChanged | Requeue::Gone => None,
         };
         if let Some(delay) = delay {
-            let trigger = match requeue {
-                Requeue::Backoff(_) | Requeue::Unavailable(_) => Trigger::Retry,
-                Requeue::Pause(_) | Requeue::After(_) => Trigger::Pause,
-                Requeue::Settled(_) | Requeue::WhenChanged | Requeue::Gone => Trigger::Resync,
-            };
-            self.add_place_at(job.place, trigger, now + delay.min(DELAY_MAX));
+            self.add_place_at(job.place, Trigger::of(requeue), now + delay.min(DELAY_MAX));
         }
         if let Some(trigger) = again {
             self.add_place(job.place, trigger, now);
@@ -381,7 +376,7 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
         let (group, tenant) = (entry.group, entry.key.tenant());
         if let Some(group) = self.groups.get_mut(group) {
             group.adds += u64::from(is_new);
-            group.count(tenant, |tenant| tenant.ready += usize::from(is_new));
+            group.count(tenant.as_ref(), |tenant| tenant.ready += usize::from(is_new));
             if trigger.is_urgent() { &mut group.urgent } else { &mut group.patient }.push_back(place);
         }
         self.take_turn(group);
@@ -457,7 +452,7 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
         };
         let place = entries.insert(entry);
         if let Some(group) = groups.get_mut(of) {
-            group.count(key.tenant(), |tenant| tenant.keys += 1);
+            group.count(key.tenant().as_ref(), |tenant| tenant.keys += 1);
             group.keys.insert_unique(hash, place, |place| name_of(entries, *place).unwrap_or_default());
         }
         place

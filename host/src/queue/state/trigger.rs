@@ -1,5 +1,7 @@
 //! Why a key runs, and what follows from that.
 
+use windlass_core::outcome::Requeue;
+
 /// Why a key runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trigger {
@@ -9,7 +11,7 @@ pub enum Trigger {
     Pause,
     /// The backoff after a failure has passed: not urgent.
     Retry,
-    /// All keys of the group run: after a first list, or or at the beginning of a rollout. Not urgent, but resets the
+    /// All keys of the group run: after a first list, or at the beginning of a rollout. Not urgent, but resets the
     /// count of failures.
     Sweep,
     /// An object that the key depends on changed. Urgent, but waits for the end of a backoff.
@@ -19,6 +21,15 @@ pub enum Trigger {
 }
 
 impl Trigger {
+    /// Why a key runs again after the time that a run asked for.
+    pub(super) fn of(requeue: Requeue) -> Self {
+        match requeue {
+            Requeue::Backoff(_) | Requeue::Unavailable(_) => Self::Retry,
+            Requeue::Pause(_) | Requeue::After(_) => Self::Pause,
+            Requeue::Settled(_) | Requeue::WhenChanged | Requeue::Gone => Self::Resync,
+        }
+    }
+
     /// The name as a span attribute.
     pub fn as_str(self) -> &'static str {
         match self {

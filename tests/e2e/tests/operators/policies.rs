@@ -148,7 +148,7 @@ fn s02_no_template_that_a_controller_copies_can_carry_the_marks_of_children() {
     // Pods need it.
     env.wait_object("serviceaccounts", ns.name(), "default", |_| true);
     for (object, place) in templates() {
-        let kind = text(&object, "/kind").to_owned();
+        let kind = text(&object, "/kind").clone();
         send(ns, tenant, &dry_run, &object).unwrap_or_else(|error| panic!("{kind} {place} without marks: {error}"));
         for (field, key) in [("labels", "windlass.dev/parent-uid"), ("annotations", "windlass.dev/mark")] {
             let mut marked = object.clone();

@@ -63,8 +63,12 @@ fn r03_clean_up_child_is_created_once_for_each_of_many_parents_deleted_together(
         "children": [config_map("${name}-cleanup", "1")], "finalizedWhen": "childrenCreated",
     }});
     let puppets: Vec<_> = (0..20).map(|at| ns.puppet_of("FinalizingPuppet", &format!("p{at:02}"))).collect();
-    puppets.iter().for_each(|puppet| puppet.apply(&clean_up));
-    puppets.iter().for_each(|puppet| _ = puppet.wait_done());
+    for puppet in &puppets {
+        puppet.apply(&clean_up);
+    }
+    for puppet in &puppets {
+        puppet.wait_done();
+    }
     let mark = ns.env().mark();
     ns.kubectl(&["delete", "finalizingpuppets.puppets.example", "--all", "--wait=true", "--timeout=180s"]);
     barrier_of(&ns, "FinalizingPuppet", "after");
