@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use windlass_core::contract::Phase;
 use windlass_core::digest::Digest;
-use windlass_core::events::FinalizerEnd;
 use windlass_core::next_step::is_in_terminating_namespace;
 use windlass_core::observed_status::observed;
-use windlass_core::outcome::{NAMESPACE_PATIENCE, Problem, Progress, Requeue};
+use windlass_core::outcome::{FinalizerEnd, NAMESPACE_PATIENCE, Problem, Progress, Requeue};
 use windlass_core::plan::Plan;
 use windlass_core::related::{Next, ReadProblem, Rounds};
 use windlass_core::snapshot::Snapshot;

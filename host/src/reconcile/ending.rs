@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use windlass_core::contract::Event;
-use windlass_core::events::FinalizerEnd;
 use windlass_core::json::Map;
-use windlass_core::outcome::{Outcome, Problem, Requeue};
+use windlass_core::outcome::{FinalizerEnd, Outcome, Problem, Requeue};
 use windlass_core::reason::ParentReason;
 use windlass_core::snapshot::Snapshot;
 

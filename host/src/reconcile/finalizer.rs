@@ -5,13 +5,12 @@ use std::time::Instant;
 
 use tracing::Instrument;
 use windlass_core::contract::Event;
-use windlass_core::events::FinalizerEnd;
 use windlass_core::ids::ObjectKey;
 use windlass_core::json::Map;
 use windlass_core::names::ANNOTATION_SKIP_FINALIZE;
 use windlass_core::next_step::{NextStep, finalizer_of, finalizers_with, has_finalizer};
 use windlass_core::object::Object;
-use windlass_core::outcome::{Outcome, Problem, UNAVAILABLE, WriteProblem};
+use windlass_core::outcome::{FinalizerEnd, Outcome, Problem, UNAVAILABLE, WriteProblem};
 use windlass_core::snapshot::Snapshot;
 
 use super::applied::Failed;

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
-use windlass_core::events::{Changes, FinalizerEnd};
+use windlass_core::events::Changes;
 use windlass_core::guard::blocked_in_status;
 use windlass_core::ids::ObjectKey;
 use windlass_core::json::Map;
-use windlass_core::outcome::{BACKOFF, Outcome, Problem, Progress, Requeue, WriteProblem};
+use windlass_core::outcome::{BACKOFF, FinalizerEnd, Outcome, Problem, Progress, Requeue, WriteProblem};
 use windlass_core::reason::ParentReason;
 use windlass_core::recent::{Decision, StatusResult};
 use windlass_core::snapshot::Snapshot;

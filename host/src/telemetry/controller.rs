@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use windlass_core::contract::CallReport;
 use windlass_core::outcome::Requeue;
 
-use super::instruments::{Instruments, PLUGIN_LABEL, instruments};
+use super::instruments::{Instruments, instruments};
+use super::measures::PLUGIN_LABEL;
 
 /// The measurements of one Plugin's reconciles and calls.
 #[derive(Debug)]

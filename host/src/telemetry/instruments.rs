@@ -4,17 +4,13 @@
 //! and of an observable up-down counter only those that the last observation had. To Prometheus both are gauges.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, MeterProvider};
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
-use super::measures::PluginMetrics;
-
-/// Label with the name of the plugin, in metrics of OTLP.
-pub(super) const PLUGIN_LABEL: &str = "windlass.plugin";
 /// Label with the kind that a watch shows.
 const KIND_LABEL: &str = "windlass.kind";
 
@@ -32,8 +28,6 @@ static INSTRUMENTS: OnceLock<Instruments> = OnceLock::new();
 /// the names of operators' guides for OpenTelemetry, and are exported by OTLP only.
 pub(super) struct Instruments {
     pub meter: Meter,
-    /// The metrics that plugins declare.
-    pub plugins: Arc<PluginMetrics>,
     pub reconcile_total: Counter<u64>,
     pub reconcile_errors: Counter<u64>,
     pub reconcile_time: Histogram<f64>,
@@ -61,14 +55,14 @@ pub(super) fn instruments() -> Option<&'static Instruments> {
     INSTRUMENTS.get()
 }
 
-/// Sends measurements of the host to this provider from now on, and keeps those of plugins in `plugins`.
-pub(super) fn open(provider: &SdkMeterProvider, plugins: Arc<PluginMetrics>) {
+/// Sends measurements of the host to this provider from now on.
+pub(super) fn open(provider: &SdkMeterProvider) {
     // Telemetry starts once per process.
-    let _ = INSTRUMENTS.set(Instruments::new(provider.meter("windlass"), plugins));
+    let _ = INSTRUMENTS.set(Instruments::new(provider.meter("windlass")));
 }
 
 impl Instruments {
-    fn new(meter: Meter, plugins: Arc<PluginMetrics>) -> Self {
+    fn new(meter: Meter) -> Self {
         let counter = |name, description| meter.u64_counter(name).with_description(description).build();
         let histogram = |name, boundaries: &[f64], description| {
             meter.f64_histogram(name).with_boundaries(boundaries.to_vec()).with_description(description).build()
@@ -125,7 +119,6 @@ impl Instruments {
             operator_created: counter("operator.resource_created", "Children that were created"),
             operator_deleted: counter("operator.resource_deleted", "Children that were deleted"),
             meter,
-            plugins,
         }
     }
 }
@@ -185,6 +178,8 @@ fn observe_ages(meter: &Meter, ages: impl Fn() -> BTreeMap<String, Duration> + S
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::exported::Last;
     use super::*;
 

@@ -184,7 +184,8 @@ fn meter_provider(is_scraped: bool) -> anyhow::Result<(Option<SdkMeterProvider>,
         scrape
     });
     let provider = builder.build();
-    instruments::open(&provider, plugins);
+    instruments::open(&provider);
+    measures::open(plugins);
     Ok((Some(provider), scrape))
 }
 

@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(of(coloured, LogFormat::Text), coloured);
         assert_eq!(
             of("\u{1b}[32m INFO\u{1b}[0m a\n INFO forged\u{202e}\u{9b}\n", LogFormat::Text),
-            "\u{1b}[32m INFO\u{1b}[0m a\\n INFO forged\\u{202e}\\u{9b}\n"
+            "\u{1b}[32m INFO\u{1b}[0m a  INFO forged\\u{202e}\\u{9b}\n"
         );
         assert_eq!(of("{\"a\":\"\u{202e}\"}\n", LogFormat::Json), "{\"a\":\"\\u202e\"}\n");
     }

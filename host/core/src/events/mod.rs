@@ -17,7 +17,7 @@ use crate::names::{event_action as action, event_reason, parent_condition};
 use crate::object::Object;
 use crate::observed_status::observed;
 use crate::order::install_rank;
-use crate::outcome::{NAMESPACE_PATIENCE, Outcome, Progress};
+use crate::outcome::{FinalizerEnd, NAMESPACE_PATIENCE, Outcome, Progress};
 use crate::plan::ChildId;
 use crate::reason::ParentReason;
 use crate::snapshot::Snapshot;
@@ -98,17 +98,6 @@ impl Note {
             if is_reason(&event.reason) { event.reason.clone().into() } else { event_reason::PLUGIN_EVENT.into() };
         Self { source: Source::Plugin, ..Self::new(event.event_type, reason, &event.message) }
     }
-}
-
-/// Why the finalizer of a parent is removed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FinalizerEnd {
-    /// The plugin has finished its cleanup.
-    CleanedUp,
-    /// A user asked to skip the plugin's cleanup.
-    Skipped,
-    /// The plugin desires children in the namespace of this parent, where objects can no longer be created.
-    NamespaceTerminating(String),
 }
 
 /// Changes of children in one reconcile.

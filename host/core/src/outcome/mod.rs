@@ -6,13 +6,12 @@ mod write_problem;
 
 use std::time::Duration;
 
-pub use self::problem::{Problem, SuspendedBy};
+pub use self::problem::{FinalizerEnd, Problem, SuspendedBy};
 pub use self::requeue::{BACKOFF, LOOK_AGAIN, PATIENCE, Requeue, UNAVAILABLE};
 use self::write_problem::of_writes;
 pub use self::write_problem::{Rejection, WriteProblem};
 use crate::contract::{CallFailure, Failure};
 use crate::desired::asked_wait;
-use crate::events::FinalizerEnd;
 use crate::guard::{BlockReason, BlockedDeletions};
 use crate::line::one_line;
 use crate::plan::ChildId;

@@ -5,13 +5,23 @@ use std::time::Duration;
 use super::{Progress, WriteProblem};
 use crate::contract::{CallFailure, Failure};
 use crate::desired::ResponseRejection;
-use crate::events::FinalizerEnd;
 use crate::guard::BlockedDeletions;
 use crate::ids::PluginName;
 use crate::plan::ChildId;
 use crate::reason::ParentReason;
 use crate::related::ReadProblem;
 use crate::reserved::HostNamespace;
+
+/// Why the finalizer of a parent is removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FinalizerEnd {
+    /// The plugin has finished its cleanup.
+    CleanedUp,
+    /// A user asked to skip the plugin's cleanup.
+    Skipped,
+    /// The plugin desires children in the namespace of this parent, where objects can no longer be created.
+    NamespaceTerminating(String),
+}
 
 /// Why a reconcile did not bring its parent to the desired state.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ mod room;
 mod table;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use opentelemetry_sdk::metrics::Temporality;
 use parking_lot::Mutex;
@@ -18,10 +18,11 @@ use windlass_core::ids::{ObjectKey, PluginName};
 use self::push::{Push, Reader};
 use self::room::Room;
 use self::table::{Rooms, Table};
-use super::instruments::instruments;
 
 pub(super) use self::push::WithPlugins;
 
+/// Label with the name of the plugin, in metrics of OTLP.
+pub(super) const PLUGIN_LABEL: &str = "windlass.plugin";
 /// Largest number of series of all metrics of one component together.
 const ALL_SERIES: usize = 10_000;
 /// Room for the metrics of one component, in bytes: those of their lines in the text format, and 256 for each series.
@@ -43,6 +44,15 @@ const RESERVED: [&str; 10] = [
     "workqueue_",
 ];
 
+/// Set if metrics are exported.
+static METRICS: OnceLock<Arc<PluginMetrics>> = OnceLock::new();
+
+/// Keeps measurements of plugins in these metrics from now on.
+pub(super) fn open(metrics: Arc<PluginMetrics>) {
+    // Telemetry starts once per process.
+    let _ = METRICS.set(metrics);
+}
+
 /// The metrics of one plugin's component; none if metrics are not exported.
 #[derive(Debug, Default)]
 pub struct Measures(Option<Arc<Component>>);
@@ -50,7 +60,7 @@ pub struct Measures(Option<Arc<Component>>);
 impl Measures {
     /// The metrics that a plugin declares. Each name gets the plugin's name as its prefix.
     pub fn of(plugin: &PluginName, metrics: &[Metric]) -> Self {
-        Self(instruments().map(|instruments| instruments.plugins.component(plugin, metrics)))
+        Self(METRICS.get().map(|all| all.component(plugin, metrics)))
     }
 
     /// Records one measurement of a call for this parent. Returns false if it is dropped: the metric is not declared, the value is not

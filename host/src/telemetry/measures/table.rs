@@ -12,7 +12,7 @@ use windlass_core::contract::{Metric, MetricType};
 use windlass_core::descriptor::PLUGIN_METRIC_LABEL;
 use windlass_core::ids::{ObjectKey, PluginName};
 
-use super::super::instruments::PLUGIN_LABEL;
+use super::PLUGIN_LABEL;
 use super::room::Room;
 
 /// Largest number of series (combinations of label values) of one metric.
