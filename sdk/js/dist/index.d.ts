@@ -43,7 +43,7 @@ export { Failure, failed, invalid, retry } from './failure.js';
 export { log, measure, span, type Fields } from './host.js';
 export type { JsonObject, JsonValue } from './json.js';
 export { kind, kinds, type Kind, type KubernetesObject, type ObjectMeta } from './kinds.js';
-export { withPhase, type PhaseOptions } from './phase.js';
+export { withPhase, type PhaseOptions, type StatusWithPhase } from './phase.js';
 export { plugin, type ChildRule, type Definition, type Metric, type Plugin, type Rolling } from './plugin.js';
 export { Quantity } from './quantity.js';
 export { LiveObject, Request, type LiveCondition, type Metadata } from './request.js';

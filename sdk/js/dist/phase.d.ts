@@ -1,10 +1,13 @@
 /** A phase that summarizes a status, with all that follows from it. */
 import type { Request } from './request.js';
 import type { Response } from './response.js';
-/** How {@link withPhase} reads the phase, which is `status.phase`. */
-export interface PhaseOptions<Status extends {
+/** A status with a phase. */
+export interface StatusWithPhase {
+    /** The phase, in one word. */
     phase: string;
-}> {
+}
+/** How {@link withPhase} reads the phase, which is `status.phase`. */
+export interface PhaseOptions<Status extends StatusWithPhase> {
     /** Details for users: the message of the condition `Ready` and of the event. */
     message: string;
     /** The phases in which the parent is ready; by default `Running`. */
@@ -28,6 +31,4 @@ export interface PhaseOptions<Status extends {
  * return withPhase(request, { children, status: { phase, ready } }, { message: `${ready} Pods are ready` });
  * ```
  */
-export declare function withPhase<Status extends {
-    phase: string;
-}>(request: Request<any, Status, any>, response: Response<Status>, { message, ready, failed, timeField }: PhaseOptions<Status>): Response<Status>;
+export declare function withPhase<Status extends StatusWithPhase>(request: Request<any, Status, any>, response: Response<Status>, { message, ready, failed, timeField }: PhaseOptions<Status>): Response<Status>;

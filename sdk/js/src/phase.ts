@@ -4,8 +4,14 @@ import { stringify } from './json.js';
 import type { Request } from './request.js';
 import type { Response } from './response.js';
 
+/** A status with a phase. */
+export interface StatusWithPhase {
+  /** The phase, in one word. */
+  phase: string;
+}
+
 /** How {@link withPhase} reads the phase, which is `status.phase`. */
-export interface PhaseOptions<Status extends { phase: string }> {
+export interface PhaseOptions<Status extends StatusWithPhase> {
   /** Details for users: the message of the condition `Ready` and of the event. */
   message: string;
   /** The phases in which the parent is ready; by default `Running`. */
@@ -33,7 +39,7 @@ const REQUEUE_FAILED = '30s';
  * return withPhase(request, { children, status: { phase, ready } }, { message: `${ready} Pods are ready` });
  * ```
  */
-export function withPhase<Status extends { phase: string }>(
+export function withPhase<Status extends StatusWithPhase>(
   request: Request<any, Status, any>,
   response: Response<Status>,
   { message, ready = ['Running'], failed = ['Failed'], timeField }: PhaseOptions<Status>,
