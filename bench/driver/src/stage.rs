@@ -153,7 +153,8 @@ impl Stage {
     pub fn push(&self, plugins: &[(&str, &Path)]) -> anyhow::Result<()> {
         for (name, component) in plugins {
             let component = component.to_string_lossy();
-            self.windlass_says(&["push", &component, "--name", name, "--create-rbac", "--no-wait"])?;
+            let args = ["push", &component, "--name", name, "--create-rbac", "--grant-all-declared", "--no-wait"];
+            self.windlass_says(&args)?;
         }
         until("the host's permissions", TIMEOUT, || {
             let roles = self.cluster.kubectl(&["get", "clusterrole", "-o", "json"])?;

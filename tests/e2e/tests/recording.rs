@@ -37,7 +37,7 @@ fn stage() -> &'static Stage {
         env.apply(STORAGE);
         let host = env.start_host();
         for plugin in OPERATORS {
-            env.push(&guest(plugin), plugin, &[]);
+            env.push_granted(&guest(plugin), plugin);
         }
         env.push(&guest("puppets/puppet"), "puppet", &[]);
         for plugin in OPERATORS {

@@ -48,17 +48,6 @@ fn s01_response_that_reaches_beyond_the_plugins_own_children_is_rejected_and_wri
         ("owner", child("v1", "ConfigMap", &json!({ "ownerReferences": [owner] })), "ownerReferences"),
         ("finalizer", child("v1", "ConfigMap", &json!({ "finalizers": ["windlass.dev/puppet"] })), "finalizers"),
         ("foreground", child("v1", "ConfigMap", &json!({ "finalizers": ["foregroundDeletion"] })), "finalizers"),
-        (
-            "deleted",
-            child("v1", "ConfigMap", &json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" })),
-            "deletionTimestamp",
-        ),
-        ("other-life", child("v1", "ConfigMap", &json!({ "uid": "u" })), "uid"),
-        (
-            "fields-of-others",
-            child("v1", "ConfigMap", &json!({ "managedFields": [{ "manager": "x" }] })),
-            "managedFields",
-        ),
         // The marks of other plugins' children, and annotations for users.
         ("mark", child("v1", "ConfigMap", &annotated("windlass.dev/mark", "1:00")), "windlass.dev/mark"),
         (

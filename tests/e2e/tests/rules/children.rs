@@ -392,6 +392,8 @@ fn r04_child_that_lost_the_ownership_labels_gets_its_marks_back_and_no_other_wri
     ns.kubectl(&["label", "configmap", "a", "windlass.dev/plugin-", "windlass.dev/parent-uid-"]);
     let owned = |map: &Value| text(map, "/metadata/labels/windlass.dev~1plugin") == "puppet";
     ns.env().wait_object("configmaps", ns.name(), "a", owned);
+    // The audit log has a request some time after the object shows it.
+    barrier(&ns, "after");
     let writes = write_attempts(&ns, mark, "configmaps").name("a");
     let writes: Vec<_> = writes.iter().map(|write| (write.verb.as_str(), write.code, write.query("force"))).collect();
     assert_eq!(
