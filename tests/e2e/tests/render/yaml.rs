@@ -102,7 +102,7 @@ fn render_reads_scalars_as_kubectl_does() {
     }
     let file = folder.path().join("parent.yaml").to_string_lossy().into_owned();
     std::fs::write(&file, &text).expect("written");
-    let (code, printed, stderr) = run_offline(&["render", &path("puppet"), "-f", &file, "-o", "json"]);
+    let (code, printed, stderr) = run_offline(&["render", &path("puppets/puppet"), "-f", &file, "-o", "json"]);
     assert_eq!(code, 0, "{printed}{stderr}");
     let rendered: Value = serde_json::from_str(&printed).expect("JSON");
     let expected = read_by_kubectl(&file).pop().expect("an object");
@@ -121,7 +121,7 @@ fn kubectl_reads_printed_yaml_as_it_was_meant() {
     let parent = json!({"apiVersion": "puppets.example/v1", "kind": "Puppet", "metadata": {"name": "web", "namespace": "demo"},
         "spec": {"children": [child]}});
     let parent = file(&folder, &parent);
-    let (code, printed, stderr) = run_offline(&["render", &path("puppet"), "-f", &parent]);
+    let (code, printed, stderr) = run_offline(&["render", &path("puppets/puppet"), "-f", &parent]);
     assert_eq!(code, 0, "{printed}{stderr}");
     let is_odd = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{2028}\u{feff}\u{e0041}".contains(c);
     assert!(!printed.contains(is_odd), "{printed:?}");
