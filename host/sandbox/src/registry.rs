@@ -31,6 +31,11 @@ impl<T> Registry<T> {
         self.0.load().get(name).cloned()
     }
 
+    /// Calls `act` for each entry, in no order.
+    pub fn for_each(&self, act: impl FnMut(&Arc<T>)) {
+        self.0.load().values().for_each(act);
+    }
+
     /// The names of all entries, sorted.
     pub fn names(&self) -> Vec<PluginName> {
         let mut names: Vec<_> = self.0.load().keys().cloned().collect();

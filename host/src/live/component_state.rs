@@ -20,6 +20,7 @@ use windlass_core::quarantine::{Admission, CallOutcome, Quarantine, QuarantineCh
 use windlass_core::snapshot::Snapshot;
 
 use super::Live;
+use super::contended::Contended;
 
 /// Largest rate of a component's log lines, in bytes: enough for a rollout over a thousand parents, and a bound for a
 /// component that logs in each call. All plugins share the host's log.
@@ -32,6 +33,8 @@ const LOG_OVERHEAD: usize = 128;
 pub struct ComponentState {
     /// Unique in this process.
     pub id: u64,
+    /// The parents that wait for the name of a child.
+    pub contended: Contended,
     fleet: Mutex<Fleet>,
     quarantine: Mutex<Quarantine>,
     log: Mutex<Bucket>,
@@ -167,7 +170,16 @@ impl ComponentState {
         let unreconciled = Unreconciled::default();
         let gave_unwritten_status = AtomicBool::new(false);
         let fleet = Mutex::new(Fleet::new(rollout));
-        Self { id, fleet, quarantine: Mutex::default(), log, unreconciled, gave_unwritten_status, share: None }
+        Self {
+            id,
+            contended: Contended::default(),
+            fleet,
+            quarantine: Mutex::default(),
+            log,
+            unreconciled,
+            gave_unwritten_status,
+            share: None,
+        }
     }
 
     /// Removes the deletions from a parent's plan that must not be carried out now.

@@ -2,6 +2,7 @@
 //! as a whole.
 
 pub mod component_state;
+pub mod contended;
 pub mod failures;
 pub mod interests;
 pub mod namespace_filter;

@@ -32,6 +32,7 @@ impl Reconciler {
                 end(journal, "gone");
                 live.records.forget(key);
                 live.measures.forget(key);
+                live.state.contended.note(key, None);
                 self.queue_consequences(live, live.state.forget(key));
                 Requeue::Gone
             }
@@ -152,6 +153,8 @@ impl Reconciler {
             live.records.note_result(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
         }
         journal.report(&snapshot.parent_ref, || decision(&outcome, &applied, &reported));
+        let taken = applied.problems.iter().find(|(_, problem)| matches!(problem, WriteProblem::Taken { .. }));
+        live.state.contended.note(key, taken.map(|(child, _)| child));
         let is_gone = reported.is_gone();
         let is_reported = !silent && reported.failed.is_none() && reported.again.is_none();
         let written: Vec<_> = applied.written.into_iter().chain(reported.written).collect();

@@ -55,6 +55,9 @@ impl Triggers {
         for child in states_of_a_child(change) {
             self.child_changed(child, change);
         }
+        if let (Some(gone), None) = (&change.before, &change.after) {
+            self.name_freed(gone, change);
+        }
         // Required kinds are watched without a selector. Another watch of the same kind would queue the key twice.
         if watch.labels.is_none() {
             for interest in self.interests.concerned(&watch.kind, change) {
@@ -89,14 +92,13 @@ impl Triggers {
     /// Queues the parents in a namespace whose labels may have changed, for the Plugins that select namespaces. This is
     /// rare, so all live plugins are checked.
     fn namespace_changed(&self, watch: &WatchId, namespace: &Object) {
-        for plugin in self.registry.names() {
-            let is_filtered =
-                |live: &Arc<Live>| live.namespaces.as_ref().is_some_and(|filter| filter.watch.id == *watch);
-            let Some(live) = self.registry.get(&plugin).filter(is_filtered) else { continue };
-            for parent in live.parents.store.in_namespace(Some(&namespace.key.name)) {
-                self.parents.add(&plugin, &parent.key, Trigger::Event);
+        self.registry.for_each(|live| {
+            if live.namespaces.as_ref().is_some_and(|filter| filter.watch.id == *watch) {
+                for parent in live.parents.store.in_namespace(Some(&namespace.key.name)) {
+                    self.parents.add(&live.name, &parent.key, Trigger::Event);
+                }
             }
-        }
+        });
     }
 
     fn parent_changed(&self, plugin: &PluginName, change: &Change) {
@@ -126,6 +128,17 @@ impl Triggers {
             }
             (None, None) => {}
         }
+    }
+
+    /// Queues the parents that desire a child of this name and could not create it. The conflict is solved, so they do not wait for the
+    /// end of a backoff.
+    fn name_freed(&self, gone: &Object, change: &Change) {
+        self.registry.for_each(|live| {
+            for parent in live.state.contended.freed(gone) {
+                tell_cause(&live.name, &parent, change);
+                self.parents.add(&live.name, &parent, Trigger::Changed);
+            }
+        });
     }
 
     /// Queues the parent that a child's labels and ownerReference name, for the plugin that its label names.

@@ -224,6 +224,29 @@ fn explanation_of_a_failed_call_has_its_message_and_counts_equal_ones() {
 }
 
 #[test]
+fn r05_parent_whose_child_has_a_taken_name_is_reconciled_once_the_name_is_free() {
+    let stage = stage();
+    let ns = &stage.env.namespace("taken");
+    let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}});
+    ns.puppet("first").play(&json!({"children": [config_map]}));
+    let (mark, second) = (stage.env.mark(), ns.puppet("second"));
+    second.apply(&json!({"children": [config_map]}));
+    // After four attempts, the next one is some seconds away.
+    stage.env.wait("attempts to create the ConfigMap", TIMEOUT, || {
+        let creates = stage.env.host_requests(mark).namespace(ns.name()).resource("configmaps");
+        (creates.filter(|event| event.code == 409).len() >= 4).then_some(())
+    });
+    ns.puppet("first").kubectl("delete", &[]);
+    second.wait_done();
+    let explained = stage.explain("puppets", ns, "second", &["-o", "json"]);
+    let explained: Vec<Value> = serde_json::from_str(&explained).expect("JSON");
+    let created =
+        explained.iter().find(|one| one.pointer("/reconcile/decision/written/0/verb") == Some(&json!("created")));
+    let trigger = created.and_then(|one| one.pointer("/reconcile/trigger"));
+    assert_eq!(trigger, Some(&json!("changed")), "the end of a backoff would be a retry: {explained:#?}");
+}
+
+#[test]
 fn unknown_parent_is_an_error_that_says_what_to_do() {
     let stage = stage();
     let error = stage.env.try_windlass(&["explain", "echo", "nowhere/web", "--debug-addr", &stage.address()]);

@@ -92,7 +92,7 @@ fn reason_of(trigger: &str) -> &str {
         "retry" => "the backoff after the failure before has passed",
         "sweep" => "all parents of the plugin were reconciled, for example with a new component",
         "event" => "one of its objects changed, or a time that the host waited for has passed",
-        "changed" => "the parent is new, or its spec changed",
+        "changed" => "the parent is new, its spec changed, or the name of a child became free",
         other => other,
     }
 }
@@ -256,7 +256,7 @@ mod tests {
             my-operator.dev/v1 Echo shop/web
 
             2026-01-01T00:00:00Z  Plugin echo  Succeeded: 2 children applied
-              trigger:    the parent is new, or its spec changed; it took 5 ms
+              trigger:    the parent is new, its spec changed, or the name of a child became free; it took 5 ms
               inputs:     parent: spec.replicas: 1 → 2
               plugin:     desires 2 children: Pod web-0, Pod web-1
                           status {"ready":1}
@@ -267,7 +267,7 @@ mod tests {
               next:       at the next resync, or when one of its objects changes
 
             2026-01-01T00:00:00Z  Plugin echo  Trapped (reconciling)
-              trigger:    the parent is new, or its spec changed; it took 5 ms
+              trigger:    the parent is new, its spec changed, or the name of a child became free; it took 5 ms
               repeated:   3 times before, with the same inputs and the same result
               inputs:     no earlier call to compare with
               plugin:     the call was aborted: trap: boom
