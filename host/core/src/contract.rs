@@ -354,7 +354,7 @@ pub struct Surface {
     /// Digest of the component's bytes.
     pub digest: Digest,
     /// Version of `windlass:plugin` in the component's exports, for example `0.1.0`; empty if there is none.
-    pub contract: String,
+    pub contract: Arc<str>,
     /// Imports, for example `windlass:plugin/host@0.1.0`.
     pub imports: Vec<String>,
     /// Exports, for example `windlass:plugin/reconciler@0.1.0`.

@@ -29,6 +29,7 @@ pub mod line;
 pub mod managed;
 pub mod mark;
 pub mod masking;
+pub mod memory;
 pub mod name_rule;
 pub mod names;
 pub mod next_step;

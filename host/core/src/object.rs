@@ -16,6 +16,7 @@ use crate::contract::Observed;
 use crate::digest::Digest;
 use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::managed::ManagedFields;
+use crate::memory;
 use crate::names;
 use crate::packed::Json;
 use crate::selector::{KeptLabels, Labels};
@@ -222,6 +223,17 @@ impl<'de: 'a, 'a> Deserialize<'de> for OwnMarks<'a> {
 struct BorrowedStr<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Object {
+    /// Memory that the object takes in an `Arc`, in bytes, without what it shares with other objects of a cache: the kind, the
+    /// namespace, the labels and the fields that the host owns.
+    pub fn size(&self) -> usize {
+        let finalizers = self.finalizers.iter().map(|text| size_of::<Box<str>>() + memory::allocated(text.len()));
+        memory::shared(size_of::<Self>())
+            + memory::shared(self.key.name.len())
+            + memory::allocated(self.marks.0.len())
+            + finalizers.sum::<usize>()
+            + self.json.size()
+    }
+
     /// Parses an object of a known kind from the API server's JSON.
     ///
     /// # Errors

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use lz4_flex::block::{compress_with_dict, decompress_into_with_dict};
 
+use crate::memory;
+
 /// Maximum size of a dictionary, in bytes. Each object is compared with the whole dictionary; LZ4 matches reach back 64
 /// KiB.
 const DICTIONARY_MAX: usize = 16 * 1024;
@@ -54,11 +56,11 @@ impl Json {
         }
     }
 
-    /// Memory that the JSON occupies, in bytes, without the dictionary.
+    /// Memory that the JSON takes on the heap, in bytes, without the dictionary, which objects share.
     pub fn size(&self) -> usize {
         match &self.0 {
-            Kept::Plain(bytes) => bytes.len(),
-            Kept::Packed { block, .. } => block.len(),
+            Kept::Plain(bytes) => memory::shared(bytes.len()),
+            Kept::Packed { block, .. } => memory::allocated(block.len()),
         }
     }
 }
@@ -168,7 +170,7 @@ mod tests {
         let noise = |n: usize| -> String { (0..40).map(|at| digest(format!("{n}/{at}"))).collect() };
         for n in 0..1000 {
             let text = noise(n);
-            assert!(pack(&mut packer, &text).size() <= text.len());
+            assert!(pack(&mut packer, &text).size() <= memory::shared(text.len()));
         }
         assert!(packer.versions < 10, "{}", packer.versions);
         assert!(packer.dictionary.len() <= DICTIONARY_MAX);

@@ -139,7 +139,7 @@ pub(crate) fn surface(component: &Component, digest: Digest, size: u64, unsuppor
     let contract = exports.iter().find_map(|name| name.strip_prefix("windlass:plugin/reconciler@"));
     Surface {
         digest,
-        contract: contract.unwrap_or_default().to_owned(),
+        contract: contract.unwrap_or_default().into(),
         imports: ty.imports(engine).map(|(name, _)| name.to_owned()).collect(),
         exports,
         unsupported_imports,

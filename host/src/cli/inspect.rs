@@ -142,7 +142,7 @@ fn describe(surface: &Surface, descriptor: &Descriptor) -> Value {
     json!({
         "digest": surface.digest.to_string(),
         "size": surface.size,
-        "contract": surface.contract,
+        "contract": &*surface.contract,
         "descriptor": self::descriptor(descriptor),
         "imports": surface.imports,
         "unknownImports": surface.unsupported_imports,
@@ -207,7 +207,7 @@ mod tests {
         };
         let surface = Surface {
             digest: Digest::of(b"echo"),
-            contract: "0.1.0".to_owned(),
+            contract: "0.1.0".into(),
             imports: vec!["windlass:plugin/host@0.1.0".to_owned(), "wasi:sockets/tcp@0.2.0".to_owned()],
             exports: vec!["windlass:plugin/reconciler@0.1.0".to_owned(), "windlass:plugin/admission@0.1.0".to_owned()],
             unsupported_imports: vec!["wasi:sockets/tcp@0.2.0".to_owned()],

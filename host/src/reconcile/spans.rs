@@ -85,7 +85,7 @@ pub fn call_span(live: &Live, snapshot: &Digest) -> Span {
         "plugin.call",
         windlass.plugin = %live.name,
         windlass.digest = %surface.digest,
-        windlass.contract = surface.contract,
+        windlass.contract = &*surface.contract,
         windlass.version = live.version,
         windlass.snapshot = %snapshot.short(),
         windlass.deadline_ms = int(live.limits.deadline.as_millis()),

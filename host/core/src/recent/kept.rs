@@ -4,6 +4,7 @@ use lz4_flex::block::{compress, decompress};
 
 use crate::contract::{CallFailure, Event, Failure, PluginResult, Requirement, Response, Selection};
 use crate::ids::Gvk;
+use crate::memory::{self, allocated};
 
 /// A result whose documents are compressed.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,29 +59,32 @@ impl KeptResult {
         Ok(Ok(Response { children: documents, status, ..rest.clone() }))
     }
 
-    /// Memory that the result occupies, in bytes.
+    /// Memory that the result takes on the heap, in bytes.
     pub fn size(&self) -> usize {
         let texts = match &self.rest {
             Ok(Ok(response)) => {
                 let events = response.events.iter();
-                let events = events.map(|event| size_of::<Event>() + event.reason.len() + event.message.len());
+                let events = events.map(|Event { reason, message, .. }| {
+                    size_of::<Event>() + allocated(reason.len()) + allocated(message.len())
+                });
                 events.sum::<usize>() + response.requirements.iter().map(size_of_requirement).sum::<usize>()
             }
             Ok(Err(Failure::Invalid(message) | Failure::Failed(message) | Failure::Retry { message, .. })) => {
-                message.len()
+                allocated(message.len())
             }
             // It contains all texts of the failure.
-            Err(failure) => failure.to_string().len(),
+            Err(failure) => allocated(failure.to_string().len()),
         };
-        size_of::<Self>() + self.block.len() + size_of_val::<[usize]>(&self.lengths) + texts
+        allocated(self.block.len()) + allocated(size_of_val::<[usize]>(&self.lengths)) + texts
     }
 }
 
 fn size_of_requirement(requirement: &Requirement) -> usize {
     let Requirement { id, kind: Gvk { group, version, kind }, namespace, select } = requirement;
     let (Selection::Name(select) | Selection::Labels(select)) = select;
-    let kind = group.len() + version.len() + kind.len();
-    size_of::<Requirement>() + id.len() + kind + namespace.as_ref().map_or(0, String::len) + select.len()
+    let kind = [&**group, &**version, &**kind].iter().map(|text| memory::shared(text.len())).sum::<usize>();
+    let texts = [Some(id), namespace.as_ref(), Some(select)].into_iter().flatten().map(|text| allocated(text.len()));
+    size_of::<Requirement>() + kind + texts.sum::<usize>()
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::contract::{Limits, Phase};
 use crate::digest::Digest;
 use crate::events::Changes;
 use crate::ids::{ObjectKey, PluginName};
+use crate::memory::{self, allocated};
 use crate::object::Object;
 use crate::outcome::{Progress, Requeue, WriteProblem};
 use crate::parent::ParentRef;
@@ -26,6 +27,10 @@ pub use kept::KeptResult;
 
 /// Maximum number of reconciles of one parent that are kept. The oldest that changed nothing is dropped first.
 pub const OF_PARENT: usize = 5;
+/// Memory for the place of a reconcile in the store, in bytes: in the list of its parent, and in the order of its plugin.
+const PLACE: usize = 128;
+/// Memory for the place of a parent in the store, in bytes, with room for the lists to grow.
+const PLACE_OF_PARENT: usize = 256;
 /// A call that takes more than a quarter (1/`SHARE`) of the budget is not kept: it would drop the calls of many other parents.
 const SHARE: usize = 4;
 
@@ -68,7 +73,7 @@ pub struct Call {
     /// Digest of the component.
     pub component: Digest,
     /// Version of the contract that the component implements.
-    pub contract: String,
+    pub contract: Arc<str>,
     /// The wall clock's time at the start of the call.
     pub now: Timestamp,
     /// Limits of the call.
@@ -139,10 +144,17 @@ impl Reconciled {
     /// Memory that only this reconcile occupies, in bytes.
     fn own_size(&self) -> usize {
         let Decision { message, changes, failed, .. } = &self.decision;
-        let changed = changes.kinds().into_iter().flat_map(|(_, _, children)| children).map(size_of_child);
-        let failed = failed.iter().map(|(child, problem)| size_of_child(child) + size_of_problem(problem));
-        let decision = message.len() + changed.sum::<usize>() + failed.sum::<usize>();
-        size_of::<Self>() + decision + self.call.as_ref().map_or(0, Call::own_size)
+        let changed = changes.kinds().into_iter().map(|(_, _, children)| {
+            allocated(children.len() * size_of::<ChildId>()) + children.iter().map(size_of_child).sum::<usize>()
+        });
+        let of_failed = failed.iter().map(|(child, problem)| size_of_child(child) + size_of_problem(problem));
+        let decision = allocated(message.len())
+            + changed.sum::<usize>()
+            + allocated(size_of_val::<[_]>(failed))
+            + of_failed.sum::<usize>();
+        let trace = self.trace.as_ref().map_or(0, |trace| allocated(trace.len()));
+        let texts = memory::shared(self.plural.len()) + trace;
+        memory::shared(size_of::<Self>()) + PLACE + decision + texts + self.call.as_ref().map_or(0, Call::own_size)
     }
 
     /// The objects and the config of the call, which other calls may have in common with this one: the address and the size of each,
@@ -150,8 +162,8 @@ impl Reconciled {
     fn shared(&self) -> impl Iterator<Item = (usize, usize)> {
         self.call.iter().flat_map(|Call { snapshot, .. }| {
             let objects = snapshot.objects();
-            let objects = objects.map(|object| (Arc::as_ptr(object).addr(), size_of::<Object>() + object.json.size()));
-            let config = snapshot.config.iter().map(|config| (config.as_ptr().addr(), config.len()));
+            let objects = objects.map(|object| (Arc::as_ptr(object).addr(), object.size()));
+            let config = snapshot.config.iter().map(|config| (config.as_ptr().addr(), memory::shared(config.len())));
             objects.chain(config)
         })
     }
@@ -173,25 +185,24 @@ impl Decision {
 impl Call {
     /// Memory that only this call occupies, in bytes.
     fn own_size(&self) -> usize {
-        self.snapshot.objects().count() * size_of::<Arc<Object>>() + self.result.size()
+        allocated(self.snapshot.objects().count() * size_of::<Arc<Object>>()) + self.result.size()
     }
 }
 
 fn size_of_child(child: &ChildId) -> usize {
     let ObjectKey { namespace, name } = &child.key;
-    size_of::<ChildId>() + namespace.as_deref().map_or(0, str::len) + name.len()
+    namespace.as_deref().map_or(0, |namespace| memory::shared(namespace.len())) + memory::shared(name.len())
 }
 
 fn size_of_problem(problem: &WriteProblem) -> usize {
-    let texts = match problem {
+    match problem {
         WriteProblem::FieldConflict { conflicts } => {
-            conflicts.iter().map(|conflict| size_of::<String>() + conflict.len()).sum::<usize>()
+            conflicts.iter().map(|conflict| size_of::<String>() + allocated(conflict.len())).sum::<usize>()
         }
-        WriteProblem::Rejected { message, .. } | WriteProblem::Unavailable { message, .. } => message.len(),
-        WriteProblem::Taken { owner } => owner.as_deref().map_or(0, str::len),
+        WriteProblem::Rejected { message, .. } | WriteProblem::Unavailable { message, .. } => allocated(message.len()),
+        WriteProblem::Taken { owner } => owner.as_deref().map_or(0, |owner| allocated(owner.len())),
         WriteProblem::CacheBehind | WriteProblem::NamespaceTerminating | WriteProblem::Outdated => 0,
-    };
-    size_of::<WriteProblem>() + texts
+    }
 }
 
 /// Memory of what calls share: what several of them have in common counts once.
@@ -259,7 +270,8 @@ impl OfParent {
     /// Recomputes the size: an object that several calls have in common counts once. Returns the size before.
     fn measure(&mut self) -> usize {
         let own_size: usize = self.kept.iter().map(|one| one.own_size).sum();
-        let size = own_size + size_of_shared(self.kept.iter().flat_map(|one| one.reconciled.shared()));
+        let place = if self.kept.is_empty() { 0 } else { PLACE_OF_PARENT };
+        let size = place + own_size + size_of_shared(self.kept.iter().flat_map(|one| one.reconciled.shared()));
         std::mem::replace(&mut self.size, size)
     }
 }

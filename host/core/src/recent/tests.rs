@@ -14,7 +14,7 @@ fn call(children: usize, hash: usize) -> Call {
         phase: Phase::Sync,
         hash: Digest::of(&hash.to_le_bytes()),
         component: Digest::of(b"component"),
-        contract: "0.1.0".to_owned(),
+        contract: "0.1.0".into(),
         now: Timestamp::UNIX_EPOCH,
         limits: Limits::default(),
         result: KeptResult::new(&Ok(Ok(response))),
@@ -58,8 +58,9 @@ fn add(recent: &mut RecentCalls, reconciled: Reconciled) -> Vec<Arc<Reconciled>>
     recent.add(Measured::new(reconciled, recent.budget))
 }
 
+/// Memory of the only reconcile of a parent.
 fn whole_size(reconciled: &Reconciled) -> usize {
-    reconciled.own_size() + size_of_shared(reconciled.shared())
+    PLACE_OF_PARENT + reconciled.own_size() + size_of_shared(reconciled.shared())
 }
 
 fn names(recent: &RecentCalls) -> Vec<String> {
@@ -199,6 +200,43 @@ fn size_of_a_reconcile_covers_its_messages_and_config() {
     ] {
         assert!(whole_size(&large) >= whole_size(&without) + LONG, "{} failed writes", large.decision.failed.len());
     }
+}
+
+#[test]
+fn memory_that_is_really_allocated_is_about_the_budget() {
+    const BUDGET: usize = 1 << 20;
+    let mut kept = None;
+    let allocated = allocation_counter::measure(|| {
+        let mut recent = RecentCalls::new(BUDGET);
+        let first = call(3, 0);
+        let cached: Vec<_> = first.snapshot.objects().cloned().collect();
+        for at in 0..3000 {
+            let mut call = call(3, at);
+            // As caches share them.
+            let Snapshot { parent, children, .. } = &mut call.snapshot;
+            for (object, cached) in std::iter::once(parent).chain(children).zip(&cached) {
+                let object = Arc::get_mut(object).expect("an object that nobody else has");
+                (object.kind, object.managed) = (cached.kind.clone(), cached.managed.clone());
+                (object.labels, object.key.namespace) = (cached.labels.clone(), cached.key.namespace.clone());
+            }
+            let name = format!("parent-{at}");
+            let ParentRef { key: ObjectKey { namespace, .. }, .. } = first.snapshot.parent_ref.clone();
+            let key = ObjectKey { namespace, name: name.as_str().into() };
+            call.snapshot.parent_ref = ParentRef { key, ..first.snapshot.parent_ref.clone() };
+            let parent = call.snapshot.parent_ref.clone();
+            let child = ChildId::of(&call.snapshot.children[0]);
+            let mut created = Reconciled { parent, ..reconciled(&name, Some(call)) };
+            created.decision.changes.created = vec![child.clone(), child];
+            created.decision.message = "3 children applied".to_owned();
+            add(&mut recent, created);
+        }
+        kept = Some(recent);
+    });
+    // With the header and half the granule of each allocation.
+    let bytes = allocated.bytes_current + 16 * allocated.count_current;
+    let share = usize::try_from(bytes).expect("memory") * 100 / BUDGET;
+    assert!((80..112).contains(&share), "{share} % of the budget: {allocated:?}");
+    assert!(kept.is_some_and(|recent| recent.used <= BUDGET));
 }
 
 proptest! {

@@ -79,7 +79,7 @@ fn exchange(call: &Call, masker: &mut Masker) -> Result<Exchange, TooManyValues>
     learn_values(&call.snapshot, (&documents, &result), masker)?;
     Ok(Exchange {
         component: call.component.to_string(),
-        contract: call.contract.clone(),
+        contract: call.contract.to_string(),
         now: call.now,
         seed: Digest::from_bytes(masker.seed(&call.hash)).hex(),
         limits: limits(&call.limits),

@@ -31,7 +31,7 @@ fn reconciled(password: &str, replicas: u64) -> Reconciled {
         phase: crate::contract::Phase::Sync,
         hash: Digest::of(b"call"),
         component: Digest::of(b"component"),
-        contract: "0.1.0".to_owned(),
+        contract: "0.1.0".into(),
         now: Timestamp::UNIX_EPOCH,
         limits: crate::contract::Limits::default(),
         result: KeptResult::new(&Ok(Ok(response))),

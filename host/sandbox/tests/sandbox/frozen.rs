@@ -28,7 +28,7 @@ pub(crate) fn echo(language: &str) -> Vec<u8> {
 #[test]
 fn component_of_the_first_contract_release_loads_and_responds_as_before() {
     let component = load(&fs::read(frozen("bare-0.1.0.wasm")).expect("the frozen component"));
-    assert_eq!(component.surface().contract, "0.1.0");
+    assert_eq!(&*component.surface().contract, "0.1.0");
     assert_eq!(component.surface().unsupported_imports, [""; 0]);
     assert_eq!(component.descriptor().name, "frozen");
     let parent = br#"{"metadata":{"name":"web"}}"#;
@@ -104,7 +104,7 @@ fn recorded(case: &Value, result: PluginResult) -> Value {
 fn description(component: &Component) -> Value {
     let descriptor = component.descriptor();
     let Parent::Custom(crd) = &descriptor.parent else { panic!("{:?}", descriptor.parent) };
-    assert_eq!(component.surface().contract, "0.1.0");
+    assert_eq!(&*component.surface().contract, "0.1.0");
     json!({
         "name": descriptor.name,
         "version": descriptor.version,

@@ -89,7 +89,7 @@ fn plugin_in_every_language_loads_and_describes_itself() {
     for (language, component) in &LOADED.sights {
         assert_eq!(component.descriptor().name, *language);
         let surface = component.surface();
-        assert_eq!(surface.contract, "0.1.0", "{language}");
+        assert_eq!(&*surface.contract, "0.1.0", "{language}");
         // Python's runtime imports sockets, whether or not they are used.
         let mut unknown = surface.unsupported_imports.iter();
         assert!(

@@ -142,7 +142,7 @@ fn unsupported_import_is_named_at_load_and_traps_when_called() {
     let component = load(&guest.component());
     assert_eq!(component.surface().unsupported_imports, ["wasi:http/handler@0.2.0"]);
     assert!(component.surface().imports.contains(&"wasi:cli/stdout@0.2.0".to_owned()));
-    assert_eq!(component.surface().contract, "0.1.0");
+    assert_eq!(&*component.surface().contract, "0.1.0");
     assert!(reconcile(&component, &limits()).0.is_ok());
     let failure = run_here(component.reconcile(&request(b"{  }"), &limits(), Ambient::now([0; 32]))).0;
     assert_eq!(failure, Err(CallFailure::UnsupportedImport { name: "wasi:http/handler@0.2.0#open".into() }));
