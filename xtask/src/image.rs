@@ -26,7 +26,7 @@ pub struct Args {
     /// Put a dev build into the image, which is quick, instead of a release build
     #[arg(long)]
     dev: bool,
-    /// Run the image as manifests/kustomize/base does, with a component whose compilation needs more memory than there is
+    /// Run the image as manifests/kustomize/base does, with components whose compilation or metrics would need more memory than there is
     #[arg(long = "try")]
     is_tried: bool,
 }
@@ -74,7 +74,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     if args.is_tried { try_out(&root, &buildah, &args.tag) } else { Ok(()) }
 }
 
-/// Runs the ignored test that starts the image.
+/// Runs the ignored tests that start the image.
 fn try_out(root: &Path, buildah: &Buildah, tag: &str) -> anyhow::Result<()> {
     guests::build(&guests::Options::default())?;
     tools::control_plane(&tools::stderr)?;

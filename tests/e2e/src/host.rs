@@ -125,12 +125,12 @@ impl Host {
 
     /// The HTTP status and the body of a GET at the health address; `None` without a response.
     pub fn http(&self, path: &str) -> Option<(u16, String)> {
-        get(self.health_address()?, path)
+        http_get(self.health_address()?, path)
     }
 
     /// The metrics in Prometheus' text format; `None` without a response.
     pub fn metrics(&self) -> Option<String> {
-        let (status, text) = get(self.metrics_address()?, "/metrics")?;
+        let (status, text) = http_get(self.metrics_address()?, "/metrics")?;
         (status == 200).then_some(text)
     }
 
@@ -211,7 +211,7 @@ impl Drop for Host {
 }
 
 /// The HTTP status and the body of a GET; `None` without a response.
-fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
+pub fn http_get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;

@@ -39,7 +39,7 @@ use std::time::Duration;
 
 pub use binaries::{guest, path_with_go, run_offline, windlass};
 pub use env::{Env, HOST_USER, SYSTEM_NAMESPACE, account};
-pub use host::{Host, HostOptions};
+pub use host::{Host, HostOptions, http_get};
 pub use namespace::{Namespace, is_settled};
 pub use objects::{Condition, condition, text};
 pub use puppet::{Puppet, is_done};

@@ -7,15 +7,18 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::too_many_lines)]
 
 use std::fs::{self, File, Permissions};
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass_e2e::{Env, SYSTEM_NAMESPACE, condition, guest, wait};
+use windlass_e2e::{Env, SYSTEM_NAMESPACE, condition, guest, http_get, wait};
 
 /// Compiling takes seconds, and longer when memory runs out.
 const LONG: Duration = Duration::from_mins(5);
@@ -97,6 +100,7 @@ impl Container {
             format!("KUBERNETES_SERVICE_PORT={port}"),
             // The container uses this machine's network, so the system chooses the port.
             "WINDLASS_HEALTH_ADDR=127.0.0.1:0".to_owned(),
+            "WINDLASS_METRICS_ADDR=127.0.0.1:0".to_owned(),
             "WINDLASS_DEBUG_ADDR=127.0.0.1:0".to_owned(),
         ];
         for variable in container["env"].as_array().into_iter().flatten() {
@@ -112,7 +116,8 @@ impl Container {
         let args = container["args"].as_array().expect("arguments").iter().filter_map(Value::as_str);
         let args: Vec<_> = std::iter::once("/usr/local/bin/windlass").chain(args).collect();
         assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
-        let id = format!("windlass-test-{}", std::process::id());
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let id = format!("windlass-test-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
         let config = json!({
             "ociVersion": "1.0.2",
             "process": {
@@ -148,6 +153,31 @@ impl Container {
     fn is_running(&mut self) -> bool {
         self.runc.try_wait().expect("the state of runc").is_none()
     }
+
+    /// The address in the first line of its log with these words.
+    fn address(&self, served: &str) -> Option<SocketAddr> {
+        let log = self.log();
+        let line = log.lines().find(|line| line.contains(served))?;
+        line.split(|sign: char| sign == '"' || sign == '=' || sign.is_whitespace()).find_map(|word| word.parse().ok())
+    }
+
+    /// A number in the first of these files of its control group that exists, after these words.
+    fn counted(&self, files: [&str; 2], words: &str) -> u64 {
+        let folders = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"].map(|root| Path::new(root).join(&self.id));
+        let paths = folders.iter().zip(files).map(|(folder, file)| folder.join(file));
+        let text = paths.map(fs::read_to_string).find_map(Result::ok).expect("a file of the control group");
+        let number =
+            text.lines().find_map(|line| line.strip_prefix(words)).unwrap_or_else(|| panic!("no {words} in {text}"));
+        number.trim().parse().expect("a number")
+    }
+
+    /// Its memory now and at most, in MiB, and how many of its processes were killed for lack of memory.
+    fn memory(&self) -> [u64; 3] {
+        // Of version 2 and of version 1.
+        let now = self.counted(["memory.current", "memory.usage_in_bytes"], "");
+        let peak = self.counted(["memory.peak", "memory.max_usage_in_bytes"], "");
+        [now >> 20, peak >> 20, self.counted(["memory.events", "memory.oom_control"], "oom_kill ")]
+    }
 }
 
 impl Drop for Container {
@@ -155,6 +185,20 @@ impl Drop for Container {
         let _ = Command::new("runc").args(["delete", "--force", &self.id]).status();
         let _ = self.runc.wait();
     }
+}
+
+/// A component that measures without end, for a kind of its own: the API groups differ in a letter.
+fn metric_bomb(dir: &Path, letter: char) -> (String, PathBuf) {
+    let mut bytes = fs::read(guest("hostile/metric-bomb")).expect("a component");
+    let (from, group) = ("hostile.example", format!("hostil{letter}.example"));
+    let is_group = |place: &usize| bytes[*place..].starts_with(from.as_bytes());
+    let places: Vec<_> = (0..bytes.len()).filter(is_group).collect();
+    for place in places {
+        bytes[place..place + group.len()].copy_from_slice(group.as_bytes());
+    }
+    let path = dir.join(format!("bomb-{letter}.wasm"));
+    fs::write(&path, bytes).expect("a component");
+    (group, path)
 }
 
 /// Echo with an additional function whose compilation takes more than a gigabyte: a million nested conditionals.
@@ -234,4 +278,64 @@ fn s03_host_container_survives_a_component_whose_compilation_exceeds_the_memory_
     ns.wait_settled("web");
     assert!(host.is_running(), "{}", host.log());
     wait("Pods", LONG, || (ns.pods().len() == 2).then_some(()));
+}
+
+#[test]
+#[ignore = "takes root, buildah and runc: cargo xtask image --try"]
+fn s10_host_container_survives_the_metrics_of_nine_hostile_plugins_and_slow_scrapers() {
+    let env = Env::start();
+    let mut host = Container::start(&env, &template(&env));
+    let dir = tempfile::tempdir().expect("a folder");
+    let ns = env.namespace("metrics");
+    // Nine reach the limit of all components, which is that of eight.
+    let letters = 'a'..='i';
+    let name = |letter: char| format!("bomb-{letter}");
+    for letter in letters.clone() {
+        let (_, path) = metric_bomb(dir.path(), letter);
+        env.push(&path, &name(letter), &[]);
+    }
+    for letter in letters.clone() {
+        let (group, path) = metric_bomb(dir.path(), letter);
+        env.wait_live(&name(letter), &path);
+        for at in 0..5 {
+            let metadata = json!({ "name": format!("parent-{at}"), "namespace": ns.name() });
+            let parent = json!({ "apiVersion": format!("{group}/v1"), "kind": "MetricBomb", "metadata": metadata });
+            env.apply(&parent.to_string());
+        }
+    }
+    let probes = wait("the address of the probes", LONG, || host.address("/readyz"));
+    let metrics = wait("the address of the metrics", LONG, || host.address("serving /metrics"));
+    let dropped = |text: &str, letter: char| {
+        let series = format!("windlass_plugin_dropped_measurements_total{{plugin=\"{}\"}} ", name(letter));
+        text.lines().any(|line| line.strip_prefix(&series).is_some_and(|count| count != "0"))
+    };
+    let text = env.wait("dropped measurements of all", LONG, || {
+        assert!(host.is_running(), "the host was killed: {}", host.log());
+        let (_, text) = http_get(metrics, "/metrics")?;
+        letters.clone().all(|letter| dropped(&text, letter)).then_some(text)
+    });
+    assert!(text.len() < 17 << 20, "{} bytes of metrics", text.len());
+
+    // Three scrapers read nothing of what they requested, while others scrape and the kubelet probes.
+    let slow: Vec<_> = (0..3)
+        .map(|_| {
+            let mut stream = TcpStream::connect(metrics).expect("a connection");
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("a request");
+            stream
+        })
+        .collect();
+    let mut longest = Duration::ZERO;
+    for _ in 0..20 {
+        let began = Instant::now();
+        assert!(matches!(http_get(metrics, "/metrics"), Some((200, _))), "a scrape is served");
+        longest = longest.max(began.elapsed());
+        for probe in ["/healthz", "/readyz"] {
+            assert!(matches!(http_get(probes, probe), Some((200, _))), "{probe} is served");
+        }
+    }
+    drop(slow);
+    assert!(host.is_running(), "{}", host.log());
+    let [now, peak, killed] = host.memory();
+    eprintln!("{} bytes of metrics; slowest of 20 scrapes {longest:?}; {now} MiB now, {peak} MiB at most", text.len());
+    assert_eq!(killed, 0, "nothing was killed");
 }

@@ -60,6 +60,7 @@ const GUESTS: &[(&str, Outcome)] = &[
     ("log-flood", Succeeds),
     ("long-failure", Fails("PluginFailed", "FORGED by a failure")),
     ("memory-bomb", Fails("MemoryLimit", "memory")),
+    ("metric-bomb", Succeeds),
     ("million-children", Fails("LimitExceeded", "response")),
     ("name-at-limit", Succeeds),
     ("name-over-limit", Fails("MalformedResponse", "not a valid name")),
@@ -68,6 +69,7 @@ const GUESTS: &[(&str, Outcome)] = &[
     ("panic", Fails("Trapped", "no such luck")),
     ("path-as-name", Fails("MalformedResponse", "../../../kube-system")),
     ("requirement-bomb", Fails("ResponseRejected", "1000 requirements")),
+    ("requirement-hoard", Succeeds),
     ("restless", Thrashes("restless-child")),
     ("restless-status", Thrashes("RestlessStatus")),
     ("rights-seeker", Fails("ResponseRejected", "RoleBinding")),
@@ -94,6 +96,7 @@ const RESTLESS_WRITES: usize = 40;
 const CAPS: [(&str, u64); 3] = [("--max-memory", 64), ("--max-request-bytes", 4), ("--max-response-bytes", 4)];
 const MAX_TABLE_ELEMENTS: u64 = 1024 * 1024;
 const WORKERS: u64 = 4;
+const MIB: usize = 1024 * 1024;
 
 fn flags() -> Vec<String> {
     let caps = CAPS.iter().map(|(flag, mebibytes)| format!("{flag}={mebibytes}Mi"));
@@ -339,6 +342,7 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
     assert!(ns.get("configmaps", &longest_name()).is_some(), "a child with a name of maximum length is created");
     assert_eq!(ns.get("configmaps", "somebody-elses").expect("it is still there")["data"]["key"], "theirs");
     assert_log(&host.log());
+    assert_metrics(&host);
 
     // A guest that behaves again is reconciled again.
     env.apply(&parents(ns.name(), true));
@@ -398,6 +402,20 @@ fn assert_log(log: &str) {
         log.lines().any(|line| line.contains("FORGED") && line.contains(logged)),
         "the harmless part of a forged line is logged"
     );
+}
+
+/// Measurements are dropped beyond the bytes of one component, and a scraper gets a text of that size.
+#[track_caller]
+fn assert_metrics(host: &Host) {
+    let dropped = "windlass_plugin_dropped_measurements_total{plugin=\"metric-bomb\"} ";
+    let text = wait("dropped measurements of metric-bomb", TIMEOUT, || {
+        let text = host.metrics()?;
+        let count = text.lines().find_map(|line| line.strip_prefix(dropped))?.to_owned();
+        (count != "0").then_some(text)
+    });
+    let of_guest = text.lines().filter(|line| line.contains("fuse=")).map(str::len).sum::<usize>();
+    assert!((MIB / 2..2 * MIB).contains(&of_guest), "{of_guest} bytes of metric-bomb");
+    assert!(text.len() < of_guest + MIB, "{} bytes in all", text.len());
 }
 
 /// Since `since`, the neighbour's parent went from 1 replica to 3, 1, 2, 4 and 1, with no repeated and no failed write. No
