@@ -32,8 +32,21 @@ pub struct Args {
 
 /// Sets up everything, and runs the tests.
 pub fn main(args: &Args) -> anyhow::Result<()> {
+    let filter = args.filter.as_slice();
+    // Much of the time, the tools of one language and the linker use one core, and installers wait for the network.
+    let (set_up, binaries) = std::thread::scope(|scope| {
+        let set_up = scope.spawn(|| set_up_and_test_plugins(filter));
+        let binaries = Binary::build_all();
+        (set_up.join(), binaries)
+    });
+    set_up.map_err(|_| anyhow::anyhow!("the thread that sets up the tests panicked"))??;
+    run_all(binaries?, filter)
+}
+
+/// Builds the components and the servers of the tests, and runs the tests of the plugins and SDKs, which need none of the workspace's
+/// test binaries.
+fn set_up_and_test_plugins(filter: &[String]) -> anyhow::Result<()> {
     let root = root()?;
-    // One after the other: each build uses all cores by itself.
     guests::build(&guests::Options::default())?;
     windlass_testbed::tools::control_plane(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::collector(&windlass_testbed::tools::stderr)?;
@@ -43,7 +56,6 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     windlass_testbed::tools::cosign(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::helm(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::prometheus_operator_crds(&windlass_testbed::tools::stderr)?;
-    let filter = args.filter.as_slice();
     run(cargo()
         .args(["test", "--quiet"])
         .args(["--manifest-path", "plugins/Cargo.toml"])
@@ -51,11 +63,11 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         .current_dir(&root)
         .env("CARGO_TARGET_DIR", root.join("target/plugins-native")))?;
 
-    if args.filter.is_none() {
-        sdks::test()?;
-    }
+    if filter.is_empty() { sdks::test() } else { Ok(()) }
+}
 
-    let binaries = Binary::build_all()?;
+/// Runs the test binaries: the end-to-end tests after all others.
+fn run_all(binaries: Vec<Binary>, filter: &[String]) -> anyhow::Result<()> {
     let (mut end_to_end, rest): (Vec<_>, Vec<_>) = binaries.into_iter().partition(Binary::is_end_to_end);
     end_to_end.sort_by_key(|binary| LONGEST.iter().position(|long| *long == binary.name).unwrap_or(LONGEST.len()));
     let mut failed = Vec::new();
@@ -66,7 +78,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
             failed.push(binary.name);
         }
     }
-    if !cargo().args(["test", "--workspace", "--doc"]).args(filter).current_dir(&root).status()?.success() {
+    if !cargo().args(["test", "--workspace", "--doc"]).args(filter).current_dir(root()?).status()?.success() {
         failed.push("documentation tests".to_owned());
     }
     let (alone, others): (Vec<_>, Vec<_>) = end_to_end.into_iter().partition(|binary| binary.name == ALONE);
