@@ -149,12 +149,9 @@ impl Reconciler {
         );
         self.queue_plugin(live, part.is_some());
         if !silent {
-            let failure = failure(live, &snapshot, &outcome, &reported);
-            live.records.note_result(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
+            note_failure(live, &snapshot, (&outcome, &applied, &reported));
         }
         journal.report(&snapshot.parent_ref, || decision(&outcome, &applied, &reported));
-        let taken = applied.problems.iter().find(|(_, problem)| matches!(problem, WriteProblem::Taken { .. }));
-        live.state.contended.note(key, taken.map(|(child, _)| child));
         let is_gone = reported.is_gone();
         let is_reported = !silent && reported.failed.is_none() && reported.again.is_none();
         let written: Vec<_> = applied.written.into_iter().chain(reported.written).collect();
@@ -280,6 +277,15 @@ fn log_failure(live: &Live, parent: &impl std::fmt::Display, reason: ParentReaso
 /// Whether a parent does not have its desired state, and no user asked for that.
 fn is_failing(outcome: &Outcome) -> bool {
     matches!(outcome.progress, Progress::Reconciling | Progress::Stalled)
+}
+
+/// Remembers the failure of a parent, or none, and the name of a child for which the parent waits.
+fn note_failure(live: &Live, snapshot: &Snapshot, (outcome, applied, reported): (&Outcome, &Applied, &Reported)) {
+    let key = &snapshot.parent.key;
+    let failure = failure(live, snapshot, outcome, reported);
+    live.records.note_result(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
+    let taken = applied.problems.iter().find(|(_, problem)| matches!(problem, WriteProblem::Taken { .. }));
+    live.state.contended.note(key, taken.map(|(child, _)| child));
 }
 
 /// The failure that the Plugin's status counts: the outcome of the reconcile, or a rejected write of the status of a parent whose kind is

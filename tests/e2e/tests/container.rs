@@ -26,6 +26,9 @@ const LONG: Duration = Duration::from_mins(5);
 /// The unpacked image.
 const ROOTFS: &str = "WINDLASS_TEST_ROOTFS";
 
+/// Number of containers that were started: a part of their names.
+static STARTED: AtomicUsize = AtomicUsize::new(0);
+
 /// The Pod template of the Deployment, as the API server completes it.
 fn template(env: &Env) -> Value {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/kustomize/base");
@@ -116,7 +119,6 @@ impl Container {
         let args = container["args"].as_array().expect("arguments").iter().filter_map(Value::as_str);
         let args: Vec<_> = std::iter::once("/usr/local/bin/windlass").chain(args).collect();
         assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
-        static STARTED: AtomicUsize = AtomicUsize::new(0);
         let id = format!("windlass-test-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
         let config = json!({
             "ociVersion": "1.0.2",

@@ -145,7 +145,7 @@ impl Reconciled {
     fn own_size(&self) -> usize {
         let Decision { message, changes, failed, .. } = &self.decision;
         let changed = changes.kinds().into_iter().map(|(_, _, children)| {
-            allocated(children.len() * size_of::<ChildId>()) + children.iter().map(size_of_child).sum::<usize>()
+            allocated(size_of_val(children)) + children.iter().map(size_of_child).sum::<usize>()
         });
         let of_failed = failed.iter().map(|(child, problem)| size_of_child(child) + size_of_problem(problem));
         let decision = allocated(message.len())
