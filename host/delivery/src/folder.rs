@@ -76,10 +76,17 @@ pub fn read(file: &Path) -> Result<Delivered, DeliveryError> {
 }
 
 /// Reads a file of at most `limit` bytes.
-fn read_up_to(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(file)?.take(limit + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit {
+///
+/// # Errors
+/// If the file cannot be read, or is larger. Not more than the limit is read.
+pub fn read_up_to(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let (opened, mut bytes) = (File::open(file)?, Vec::new());
+    let size = opened.metadata()?.len();
+    if size <= limit {
+        // The file may grow meanwhile, and a pipe has no size.
+        opened.take(limit + 1).read_to_end(&mut bytes)?;
+    }
+    if size.max(bytes.len() as u64) > limit {
         return Err(io::Error::other(format!("it is larger than the limit of {limit} bytes")));
     }
     Ok(bytes)

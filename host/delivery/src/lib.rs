@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub use config_map::{KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY, fetch};
 pub use encoding::Encoding;
-pub use folder::read as read_file;
+pub use folder::{read as read_file, read_up_to};
 pub use remotes::{Resolution, Wanted, fetch_once};
 pub use sources::{FollowConfigMaps, Needs, Signal, Sources};
 pub use timeouts::in_time;

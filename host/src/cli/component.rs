@@ -148,7 +148,7 @@ impl ComponentArgs {
     /// If the component cannot be read.
     pub fn bytes(&self) -> anyhow::Result<Vec<u8>> {
         match &self.component {
-            ComponentRef::File(file) => std::fs::read(file).with_context(|| format!("component {}", file.display())),
+            ComponentRef::File(file) => super::files::component(file),
             ComponentRef::ConfigMap(source) => super::block_on(async {
                 let client = self.options.cluster.client().await?;
                 Ok(delivery::fetch(&client, source).await?.unpack()?.bytes)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use super::yaml;
+use super::{files, yaml};
 
 /// The file name that stands for standard input.
 const STANDARD_INPUT: &str = "-";
@@ -51,11 +51,7 @@ pub fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
 
 /// The YAML documents of a file, without empty ones.
 fn parsed(file: &Path) -> anyhow::Result<Vec<Value>> {
-    let text = if file == Path::new(STANDARD_INPUT) {
-        std::io::read_to_string(std::io::stdin()).context("standard input")?
-    } else {
-        std::fs::read_to_string(file).with_context(|| format!("file {}", file.display()))?
-    };
+    let text = if file == Path::new(STANDARD_INPUT) { files::standard_input()? } else { files::text("file", file)? };
     let mut documents = yaml::documents(&text).with_context(|| format!("{} is not valid YAML", file.display()))?;
     documents.retain(|document| !document.is_null());
     Ok(documents)

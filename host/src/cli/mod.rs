@@ -15,6 +15,7 @@ mod dev;
 mod diff;
 mod election;
 mod explain;
+mod files;
 mod generate;
 mod host_calls;
 mod host_lease;

@@ -274,7 +274,10 @@ pub fn existing_child(mut child: Value, parent: &ParentRef) -> anyhow::Result<Ar
 pub fn related_object(at: usize, mut object: Value) -> anyhow::Result<Arc<Object>> {
     let kind = Arc::new(gvk_of(&object));
     complete(&mut object, &format!("00000000-0000-0000-0001-{at:012}"), None);
-    Ok(Arc::new(Object::from_api(&kind, &object.to_string()).context("a related object")?))
+    Ok(Arc::new(
+        Object::from_api(&kind, &object.to_string())
+            .with_context(|| format!("related object {} (a document that is no parent is a related object)", at + 1))?,
+    ))
 }
 
 /// When an object was created that does not say so: the time of the SDKs' test harnesses.

@@ -1,10 +1,10 @@
 //! Files of recorded calls: JSON lines, first a header, then one line for each call.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write};
+use std::io::{BufRead, BufReader, Read as _, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -16,6 +16,9 @@ use super::output::failed;
 
 /// Maximum size of an unpacked component, in bytes.
 const COMPONENT_MAX: usize = 64 * 1024 * 1024;
+/// Maximum size of a line, in bytes: more than the largest component in base64, and than the largest request and response. Somebody else may
+/// have made the file.
+const LINE_MAX: usize = 128 * 1024 * 1024;
 /// Compression of the component: a recording is written once, and kept or sent.
 const LEVEL: i32 = 9;
 
@@ -118,9 +121,9 @@ fn write_line(out: &mut impl Write, line: &impl Serialize) -> anyhow::Result<()>
 pub fn read(file: &Path) -> anyhow::Result<(Header, impl Iterator<Item = anyhow::Result<RecordedCall>>)> {
     let name = file.display().to_string();
     let opened = File::open(file).with_context(|| format!("file {name}"))?;
-    let mut lines = BufReader::new(opened).lines().enumerate();
-    let first = lines.next().map(|(_, line)| line).transpose().with_context(|| format!("file {name}"))?;
+    let mut lines = BufReader::new(opened);
     let not_recording = || format!("{name} is not a recording; make one with `windlass record`");
+    let first = next_line(&mut lines, LINE_MAX).with_context(not_recording)?;
     let header: Header = serde_json::from_str(&first.unwrap_or_default()).with_context(not_recording)?;
     if header.windlass_recording != FORMAT {
         let found = header.windlass_recording;
@@ -128,11 +131,24 @@ pub fn read(file: &Path) -> anyhow::Result<(Header, impl Iterator<Item = anyhow:
             "{name} has format {found} of recordings, and this windlass reads format {FORMAT}: use the windlass that recorded it"
         );
     }
-    let calls = lines.map(move |(at, line)| {
-        let line = line.with_context(|| format!("file {name}"))?;
-        serde_json::from_str(&line).with_context(|| format!("{name}, line {}: not a recorded call", at + 1))
+    let mut number = 1;
+    let calls = std::iter::from_fn(move || {
+        number += 1;
+        let line = next_line(&mut lines, LINE_MAX).with_context(|| format!("file {name}, line {number}"));
+        let parse = |line: String| {
+            serde_json::from_str(&line).with_context(|| format!("{name}, line {number}: not a recorded call"))
+        };
+        line.transpose().map(|line| line.and_then(parse))
     });
     Ok((header, calls))
+}
+
+/// The next line, with its end; none after the last one.
+fn next_line(lines: &mut impl BufRead, limit: usize) -> anyhow::Result<Option<String>> {
+    let mut line = String::new();
+    lines.by_ref().take(limit as u64 + 1).read_line(&mut line)?;
+    ensure!(line.len() <= limit, "the line has more than {limit} bytes");
+    Ok(Some(line).filter(|line| !line.is_empty()))
 }
 
 #[cfg(test)]
@@ -157,6 +173,15 @@ mod tests {
             let error = format!("{:#}", read(&file).err().expect("rejected"));
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn line_beyond_the_limit_is_an_error_and_is_not_read_whole() {
+        let mut lines = &b"{}\n[1,2,3]\n"[..];
+        assert_eq!(next_line(&mut lines, 4).expect("a line").as_deref(), Some("{}\n"));
+        let error = next_line(&mut lines, 4).expect_err("too long").to_string();
+        assert_eq!((error.as_str(), lines), ("the line has more than 4 bytes", &b",3]\n"[..]));
+        assert_eq!(next_line(&mut &b""[..], 4).expect("the end"), None);
     }
 
     fn header() -> Header {

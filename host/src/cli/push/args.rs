@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use serde_json::{Value, json};
 use windlass_api::{OciSource, PluginSpec, SecretRef};
 use windlass_delivery::Trust;
@@ -10,6 +9,7 @@ use windlass_delivery::oci::Reference;
 
 use super::super::applied::WriteArgs;
 use super::super::component::ComponentArgs;
+use super::super::files;
 use super::super::output::DryRun;
 use super::grants::GrantArgs;
 
@@ -133,9 +133,7 @@ pub(super) struct DeliveryArgs {
 impl DeliveryArgs {
     /// The text of the signature, if there is one.
     pub fn signature(&self) -> anyhow::Result<Option<String>> {
-        let read =
-            |file: &PathBuf| std::fs::read_to_string(file).with_context(|| format!("signature {}", file.display()));
-        self.signature.as_ref().map(read).transpose()
+        self.signature.as_ref().map(|file| files::text("signature", file)).transpose()
     }
 
     /// The Plugin's `spec.verify`: the keys of the flags, or those of the existing Plugin.
@@ -166,8 +164,7 @@ impl DeliveryArgs {
     }
 
     fn public_keys(&self) -> anyhow::Result<Vec<String>> {
-        let read = |file: &PathBuf| std::fs::read_to_string(file).with_context(|| format!("key {}", file.display()));
-        let keys = self.public_key.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+        let keys = self.public_key.iter().map(|file| files::text("key", file)).collect::<anyhow::Result<Vec<_>>>()?;
         let named = self.public_key.iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
         let texts = named.iter().zip(&keys).map(|(name, key)| (name.as_str(), key.as_bytes()));
         Trust::of_pem(texts).map_err(anyhow::Error::msg)?;

@@ -19,7 +19,7 @@ use windlass_sandbox::{Ambient, run_here};
 use super::property::Scenario;
 use super::world::{first_difference, or_absent};
 use crate::cli::offline::{Offline, event, gvk_of, requirement};
-use crate::cli::yaml;
+use crate::cli::{files, yaml};
 
 /// The clock of a case that sets none: the SDKs' test harnesses have the same.
 const NOW: Duration = Duration::from_hours(490_896);
@@ -89,7 +89,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Vec<(String, Case)>> {
 
 fn case(file: &Path, expected: &Path) -> anyhow::Result<Case> {
     let parsed = |file: &Path| -> anyhow::Result<Value> {
-        let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        let text = files::text("file", file)?;
         yaml::only(&text).with_context(|| format!("{} is not valid YAML", file.display()))
     };
     let malformed = || format!("{} is not a case", file.display());
