@@ -180,7 +180,7 @@ mod tests {
         let mut lines = &b"{}\n[1,2,3]\n"[..];
         assert_eq!(next_line(&mut lines, 4).expect("a line").as_deref(), Some("{}\n"));
         let error = next_line(&mut lines, 4).expect_err("too long").to_string();
-        assert_eq!((error.as_str(), lines), ("the line has more than 4 bytes", &b",3]\n"[..]));
+        assert_eq!((error.as_str(), lines), ("the line has more than 4 bytes", &b"3]\n"[..]));
         assert_eq!(next_line(&mut &b""[..], 4).expect("the end"), None);
     }
 
