@@ -72,7 +72,7 @@ pub struct Args {
     debug_addr: Option<DebugAddrArg>,
     /// Memory for the recent calls of all parents, in bytes: at most five of each, the oldest of the plugin that uses most are
     /// dropped first; 0 keeps none
-    #[arg(long, env = "WINDLASS_RECENT_CALLS_MEMORY", default_value = "4Mi", value_name = "BYTES", value_parser = bytes_or_none)]
+    #[arg(long, env = "WINDLASS_RECENT_CALLS_MEMORY", default_value = "2Mi", value_name = "BYTES", value_parser = bytes_or_none)]
     recent_calls_memory: u64,
     /// Memory for the requirements (requests for related objects) of each Plugin's parents, in bytes
     #[arg(long, env = "WINDLASS_REQUIREMENTS_MEMORY", default_value = "32Mi", value_name = "BYTES", value_parser = crate::plugins::caps::bytes)]
