@@ -65,8 +65,8 @@ fn related_objects_that_are_larger_than_a_request_are_not_served_until_the_plugi
     let script =
         |count: usize| json!({ "requirements": (0..count).map(requirement).collect::<Vec<_>>(), "status": "reflect" });
     let puppet = ns.puppet("web");
-    // One object, that many times.
-    puppet.play(&script(8));
+    // One object, that many times. The first reconcile may already find it.
+    puppet.apply(&script(8));
     puppet.wait_reason("LimitExceeded");
     let ready = condition(&puppet.get().expect("the parent"), "Ready").message;
     assert!(ready.contains("larger than 4194304 bytes") && ready.contains("raise spec.limits.requestBytes"), "{ready}");
