@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use hostile_guests::{Descriptor, Hostile, Outcome, Request, Response, descriptor, good};
 use windlass_plugin::{Metric, clock, measure};
 
-/// Series of one call, in each metric: together, they need more bytes than the limit of measurements of one call.
+/// Series of one call, in each metric: together, they need almost as many bytes as the measurements of one call may have.
 const SERIES: u32 = 32;
 
 struct MetricBomb;
