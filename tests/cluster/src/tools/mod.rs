@@ -1,4 +1,5 @@
-//! The programs that the testbed runs: built once from their Go modules, and kept in the user's cache folder.
+//! The programs that the testbed runs: built once from their Go modules, and kept in the user's cache folder, as other things
+//! that take long to build ([`built_once`]).
 
 mod go;
 mod run;
@@ -15,6 +16,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 pub use go::Go;
+pub use store::built_once;
 
 /// Receives a line for each step of the set-up.
 pub type Progress<'a> = &'a dyn Fn(&str);
@@ -64,7 +66,7 @@ fn cluster(progress: Progress) -> Result<PathBuf> {
     let inputs = read_all(&source, &["go.mod", "go.sum", "main.go"])?;
     let version = kubernetes_version(&inputs).context("tests/cluster/go.mod requires no k8s.io/kubernetes v1.x.y")?;
     let what = format!("the control plane (Kubernetes {version}), up to ten minutes on 2 cores");
-    store::tool("cluster", &inputs, &what, progress, |dir| {
+    built_once("cluster", &inputs, &what, progress, |dir| {
         let flags = link_flags(&version);
         let mut build = go_build(&source, &flags, progress)?;
         build.arg(dir.join("cluster")).arg(".");
@@ -79,7 +81,7 @@ pub(crate) fn supervise(progress: Progress) -> Result<PathBuf> {
     let source = source("cluster");
     let files = ["supervise/main.go", "supervise/ready.go", "supervise/death_linux.go", "supervise/death_other.go"];
     let inputs = read_all(&source, &files)?;
-    store::tool("supervise", &inputs, "the process supervisor", progress, |dir| {
+    built_once("supervise", &inputs, "the process supervisor", progress, |dir| {
         let mut build = go_build(&source, "-s -w", progress)?;
         build.arg(dir.join("supervise")).arg("./supervise");
         run::quietly(build, "go build of tests/cluster/supervise", dir, progress)
@@ -104,7 +106,7 @@ pub fn prometheus(progress: Progress) -> Result<PathBuf> {
     if let Some(folder) = in_path() {
         return Ok(folder.join("prometheus"));
     }
-    store::tool("prometheus", "debian, usr", "Prometheus, from Debian's package", progress, |dir| {
+    built_once("prometheus", "debian, usr", "Prometheus, from Debian's package", progress, |dir| {
         from_debian("prometheus", &PROGRAMS, dir, progress)
             .context("Prometheus is needed: install it, so that prometheus and promtool are in PATH")
     })
@@ -113,7 +115,7 @@ pub fn prometheus(progress: Progress) -> Result<PathBuf> {
 /// The library that shows a process another date, from Debian's package.
 pub fn faketime(progress: Progress) -> Result<PathBuf> {
     const LIBRARY: &str = "libfaketime.so.1";
-    store::tool(LIBRARY, "debian", "libfaketime, from Debian's package", progress, |dir| {
+    built_once(LIBRARY, "debian", "libfaketime, from Debian's package", progress, |dir| {
         from_debian("libfaketime", &[LIBRARY], dir, progress)
     })
 }
@@ -162,7 +164,7 @@ pub fn collector(progress: Progress) -> Result<PathBuf> {
     let config =
         fs::read(source("collector").join("builder.yaml")).context("cannot read tests/collector/builder.yaml")?;
     let inputs = format!("{COLLECTOR_BUILDER}\n{}", String::from_utf8_lossy(&config));
-    store::tool(
+    built_once(
         "otelcol",
         inputs.as_bytes(),
         "the OpenTelemetry Collector, some 2 minutes on 2 cores",
@@ -204,7 +206,7 @@ pub fn helm(progress: Progress) -> Result<PathBuf> {
 pub fn prometheus_operator_crds(progress: Progress) -> Result<PathBuf> {
     const MODULE: &str = "github.com/prometheus-operator/prometheus-operator@v0.85.0";
     const NAME: &str = "prometheus-operator-crds";
-    store::tool(NAME, MODULE, "the CRDs of the Prometheus operator", progress, |dir| {
+    built_once(NAME, MODULE, "the CRDs of the Prometheus operator", progress, |dir| {
         let mut download = Go::find(progress)?.command();
         download.args(["mod", "download", "-json", MODULE]).current_dir(dir);
         let output = download.output().context("cannot start go mod download")?;
@@ -224,7 +226,7 @@ pub fn prometheus_operator_crds(progress: Progress) -> Result<PathBuf> {
 /// Makes sure that a Go program with the given name exists: `go install PACKAGE@VERSION`, once.
 pub fn go_install(name: &str, package: &str, version: &str, progress: Progress) -> Result<PathBuf> {
     let target = format!("{package}@{version}");
-    store::tool(name, target.as_bytes(), &format!("{name} {version}"), progress, |dir| {
+    built_once(name, target.as_bytes(), &format!("{name} {version}"), progress, |dir| {
         let mut build = Go::find(progress)?.command();
         build.args(["install", "-trimpath", "-ldflags=-s -w", &target]).env("GOBIN", dir);
         run::quietly(build, &format!("go install {target}"), dir, progress)?;

@@ -1,8 +1,10 @@
-//! The user's folder of built programs: one folder for each hash of their inputs, written once and then only read.
+//! The user's folder of what is built once, programs and components: one folder for each hash of its inputs, written once and
+//! then only read, until nobody has used it for a month.
 
 use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{FlockOperation, flock};
@@ -10,10 +12,20 @@ use sha2::{Digest, Sha256};
 
 use super::Progress;
 
-/// The program `name` made from `inputs`. If it does not exist yet, `build` builds it into the folder that it is given.
+/// Digits of a hash in a folder's name.
+const SHORT: usize = 16;
+
+/// How long what nobody uses is kept.
+const KEPT: Duration = Duration::from_hours(30 * 24);
+
+/// The file `name` (a program, a component) made from `inputs`. If it does not exist yet, `build` builds it into the folder that
+/// it is given.
 ///
 /// Callers in other processes wait for one build and do not repeat it, and never see an incomplete one.
-pub(super) fn tool(
+///
+/// # Errors
+/// If the build fails, or the user's cache folder cannot be written.
+pub fn built_once(
     name: &str,
     inputs: impl AsRef<[u8]>,
     what: &str,
@@ -24,12 +36,13 @@ pub(super) fn tool(
     hash.update(format!("{} {}\n", env::consts::OS, env::consts::ARCH));
     hash.update(inputs.as_ref());
     let hash = hex::encode(hash.finalize());
-    let short: String = hash.chars().take(16).collect();
+    let short: String = hash.chars().take(SHORT).collect();
 
     let root = folder()?;
     let home = root.join(format!("{name}-{short}"));
     let program = home.join(name);
     if program.exists() {
+        mark_used(&home);
         return Ok(program);
     }
     fs::create_dir_all(&root).with_context(|| format!("cannot create {}", root.display()))?;
@@ -45,6 +58,7 @@ pub(super) fn tool(
     progress(&format!("building {what}; once, it is kept in {}", home.display()));
     let begun = std::time::Instant::now();
     remove_unfinished(&root, name);
+    remove_unused(&root, name);
     // Next to its target, because a rename is atomic only within one file system.
     let fresh =
         tempfile::Builder::new().prefix(&unfinished(name)).tempdir_in(&root).context("cannot create a folder")?;
@@ -71,6 +85,30 @@ fn remove_unfinished(root: &Path, name: &str) {
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with(&unfinished(name)) {
             // If a folder cannot be removed, it only uses space.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The time of a folder's last use is that of its last modification.
+fn mark_used(home: &Path) {
+    // Without the mark it is built again in a month.
+    let _ = File::open(home).and_then(|folder| folder.set_modified(SystemTime::now()));
+}
+
+/// Removes the builds of `name` from other inputs that nobody has used for a while. The caller holds the lock.
+fn remove_unused(root: &Path, name: &str) {
+    let Ok(entries) = fs::read_dir(root) else {
+        return;
+    };
+    let is_build = |entry: &fs::DirEntry| {
+        let file = entry.file_name();
+        let hash = file.to_str().and_then(|file| file.strip_prefix(name)?.strip_prefix('-'));
+        hash.is_some_and(|hash| hash.len() == SHORT && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    for entry in entries.flatten().filter(is_build) {
+        let used = entry.metadata().and_then(|folder| folder.modified());
+        if used.is_ok_and(|used| used.elapsed().is_ok_and(|unused| unused > KEPT)) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -1,8 +1,8 @@
 //! Guests in other languages than Rust: plugins on the SDKs, which `windlass build` builds, and guests on the bare contract.
 //! For Zig there is no SDK, so its plugins are on the bare contract, too.
 //!
-//! The tools take from seconds to a minute, and always rebuild. So each component is stored under the hash of all its
-//! inputs.
+//! The tools take from seconds to a minute, and always rebuild. So each component is kept in the user's cache folder under the
+//! hash of all its inputs: another checkout with the same inputs needs neither the tools nor the build.
 
 mod go;
 mod js;
@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 use windlass_build::{Project, Tools, WORLD};
+use windlass_testbed::tools;
 
 use super::{Guest, component};
 
@@ -140,26 +141,39 @@ fn component(
     (source, sdk_tools): (&Path, Option<InstallTools>),
     language: &Language,
 ) -> Result<Vec<u8>> {
-    let (wit, sdk) = (root.join("wit"), Path::new("sdk").join(language.name));
-    let mut inputs = [files(&wit)?, files(&root.join(source))?].concat();
+    let mut inputs = [files(&root.join("wit"))?, files(&root.join(source))?].concat();
     if sdk_tools.is_some() {
-        inputs.extend([files(&root.join(&sdk))?, files(&root.join("host/build/src"))?].concat());
+        let sdk = root.join("sdk").join(language.name);
+        inputs.extend([files(&sdk)?, files(&root.join("host/build/src"))?].concat());
     }
-    let home = root.join("target/guests-build").join(name);
     let versions = (language.versions)(root)?;
     let made_by = language.recipe.into_iter().chain([&*versions]);
-    let kept = home.join(hash(root, made_by, &inputs)?).with_extension("wasm");
-    if kept.is_file() {
-        return Ok(fs::read(kept)?);
-    }
-    println!("guests: building {name}, up to a minute");
-    // Remove components of other inputs, and the files of an interrupted build.
+    let file = format!("{name}.wasm");
+    let what = format!("the guest {name}, up to a minute");
+    let progress = |line: &str| println!("guests: {line}");
+    let kept = tools::built_once(&file, hash(root, made_by, &inputs)?, &what, &progress, |folder| {
+        let bytes = build_component(root, name, (source, sdk_tools), language)?;
+        component::check(&bytes).context("builds, but is not a component that the host would load")?;
+        Ok(fs::write(folder.join(&file), bytes)?)
+    })?;
+    Ok(fs::read(kept)?)
+}
+
+fn build_component(
+    root: &Path,
+    name: &str,
+    (source, sdk_tools): (&Path, Option<InstallTools>),
+    language: &Language,
+) -> Result<Vec<u8>> {
+    let sdk = Path::new("sdk").join(language.name);
+    let home = root.join("target/guests-build").join(name);
+    // The files of the build before.
     if home.is_dir() {
         fs::remove_dir_all(&home)?;
     }
     // The copies lie as in the repository: the manifests of projects name the SDK by its relative path.
     let places = Places {
-        wit,
+        wit: root.join("wit"),
         source: home.join(source),
         sdk: home.join(&sdk),
         work: home.join("work"),
@@ -167,18 +181,13 @@ fn component(
     };
     fs::create_dir_all(&places.work)?;
     copy(&root.join(source), &places.source)?;
-    let bytes = match sdk_tools {
+    match sdk_tools {
         Some(tools) => {
             copy(&root.join(&sdk), &places.sdk)?;
-            windlass_build::build(&Project::find(&places.source)?, &tools(&places)?)?
+            Ok(windlass_build::build(&Project::find(&places.source)?, &tools(&places)?)?)
         }
-        None => (language.build)(&places)?,
-    };
-    component::check(&bytes).context("builds, but is not a component that the host would load")?;
-    let part = kept.with_extension("part");
-    fs::write(&part, &bytes)?;
-    fs::rename(&part, &kept)?;
-    Ok(bytes)
+        None => (language.build)(&places),
+    }
 }
 
 /// All files of a folder and its subfolders, always in the same order.
