@@ -33,21 +33,24 @@ pub struct Args {
 /// Sets up everything, and runs the tests.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let filter = args.filter.as_slice();
+    let steps = Steps(Instant::now());
     // Much of the time, the tools of one language and the linker use one core, and installers wait for the network.
     let (set_up, binaries) = std::thread::scope(|scope| {
-        let set_up = scope.spawn(|| set_up_and_test_plugins(filter));
+        let set_up = scope.spawn(|| set_up_and_test_plugins(filter, steps));
         let binaries = Binary::build_all();
+        steps.print("test binaries are built");
         (set_up.join(), binaries)
     });
     set_up.map_err(|_| anyhow::anyhow!("the thread that sets up the tests panicked"))??;
-    run_all(binaries?, filter)
+    run_all(binaries?, filter, steps)
 }
 
 /// Builds the components and the servers of the tests, and runs the tests of the plugins and SDKs, which need none of the workspace's
 /// test binaries.
-fn set_up_and_test_plugins(filter: &[String]) -> anyhow::Result<()> {
+fn set_up_and_test_plugins(filter: &[String], steps: Steps) -> anyhow::Result<()> {
     let root = root()?;
     guests::build(&guests::Options::default())?;
+    steps.print("guests are built");
     windlass_testbed::tools::control_plane(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::collector(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::prometheus(&windlass_testbed::tools::stderr)?;
@@ -56,18 +59,34 @@ fn set_up_and_test_plugins(filter: &[String]) -> anyhow::Result<()> {
     windlass_testbed::tools::cosign(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::helm(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::prometheus_operator_crds(&windlass_testbed::tools::stderr)?;
+    steps.print("servers are built");
     run(cargo()
         .args(["test", "--quiet"])
         .args(["--manifest-path", "plugins/Cargo.toml"])
         .args(filter)
         .current_dir(&root)
         .env("CARGO_TARGET_DIR", root.join("target/plugins-native")))?;
+    steps.print("plugins are tested");
 
-    if filter.is_empty() { sdks::test() } else { Ok(()) }
+    if filter.is_empty() {
+        sdks::test()?;
+        steps.print("SDKs are tested");
+    }
+    Ok(())
+}
+
+/// Prints the time at the end of each step, for who wants to shorten a run.
+#[derive(Clone, Copy)]
+struct Steps(Instant);
+
+impl Steps {
+    fn print(self, what: &str) {
+        println!("\n==> {what} (after {} s of tests)", self.0.elapsed().as_secs());
+    }
 }
 
 /// Runs the test binaries: the end-to-end tests after all others.
-fn run_all(binaries: Vec<Binary>, filter: &[String]) -> anyhow::Result<()> {
+fn run_all(binaries: Vec<Binary>, filter: &[String], steps: Steps) -> anyhow::Result<()> {
     let (mut end_to_end, rest): (Vec<_>, Vec<_>) = binaries.into_iter().partition(Binary::is_end_to_end);
     end_to_end.sort_by_key(|binary| LONGEST.iter().position(|long| *long == binary.name).unwrap_or(LONGEST.len()));
     let mut failed = Vec::new();
@@ -81,8 +100,10 @@ fn run_all(binaries: Vec<Binary>, filter: &[String]) -> anyhow::Result<()> {
     if !cargo().args(["test", "--workspace", "--doc"]).args(filter).current_dir(root()?).status()?.success() {
         failed.push("documentation tests".to_owned());
     }
+    steps.print("unit tests and documentation tests have run");
     let (alone, others): (Vec<_>, Vec<_>) = end_to_end.into_iter().partition(|binary| binary.name == ALONE);
     failed.extend(run_side_by_side(alone, filter)?);
+    steps.print("the tutorials' tests have run");
     failed.extend(run_side_by_side(others, filter)?);
     if !failed.is_empty() {
         bail!("these test binaries failed: {}", failed.join(", "));
