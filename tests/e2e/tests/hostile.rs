@@ -38,6 +38,7 @@ const GUESTS: &[(&str, Outcome)] = &[
     ("endless-loop", Fails("DeadlineExceeded", "1")),
     ("endless-requirements", Fails("RequirementsUnsettled", "still changed after 5 calls")),
     ("event-bomb", Fails("ResponseRejected", "10000 events")),
+    ("event-hoard", Succeeds),
     ("exit", Fails("Trapped", "exit")),
     ("fat-answer", Fails("LimitExceeded", "response")),
     ("files", Succeeds),
