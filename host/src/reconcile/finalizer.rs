@@ -21,6 +21,9 @@ use super::{Reconciler, id_of_parent};
 use crate::live::Live;
 use crate::telemetry::TRACE;
 
+/// How often the removal of a finalizer is tried at once.
+const ATTEMPTS: usize = 4;
+
 impl Reconciler {
     /// Removes the finalizer of a parent that is being deleted and has the annotation to skip it, even if the caches
     /// are out of date. While the watch of the parents is rejected or stalled, the annotation is read from the API
@@ -133,9 +136,7 @@ impl Reconciler {
             }
         }
     }
-}
 
-impl Reconciler {
     /// Writes the finalizers. If a parent that is being deleted has changed since the plugin has cleaned up, its finalizer is removed from
     /// the newer version: another call would clean up again.
     async fn write_finalizer(&self, live: &Live, parent: &Arc<Object>, wanted: bool) -> Result<FinalizerWrite, Failed> {
@@ -153,9 +154,6 @@ impl Reconciler {
         self.applier.set_finalizer(live, &parent, wanted).await
     }
 }
-
-/// How often the removal of a finalizer is tried at once.
-const ATTEMPTS: usize = 4;
 
 /// A parent after a write of its status: as the API server has it, unless it cannot be read or is another one.
 async fn unchanged_but_for_status(live: &Live, parent: Arc<Object>) -> Arc<Object> {

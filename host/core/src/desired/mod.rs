@@ -3,9 +3,10 @@
 //! Scope, ownership and marks come from the host. A response that tries to set them, or that names anything the plugin
 //! was not granted, is rejected as a whole: a doubtful response writes nothing.
 
+mod grants;
+mod rejection;
 mod secret;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,14 +15,16 @@ use hashbrown::HashSet;
 use self::secret::store_string_data;
 use crate::contract::{Limits, Response, UpdateStrategy};
 use crate::digest::Digest;
-use crate::grant::Withheld;
 use crate::ids::{Gvk, ObjectKey, Uid};
-use crate::json::{self, Malformed, Map, Value};
+use crate::json::{self, Map, Value};
 use crate::name_rule::NameRule;
 use crate::names;
 use crate::order::install_rank;
 use crate::parent::ParentRef;
-use crate::reserved::{BOOTSTRAP_SECRET, HostNamespace, SYSTEM_NAMESPACES, TOKEN_SECRET};
+use crate::reserved::{BOOTSTRAP_SECRET, SYSTEM_NAMESPACES, TOKEN_SECRET};
+
+pub use grants::{Grant, Grants};
+pub use rejection::ResponseRejection;
 
 /// Prefix of the annotation with the applied hash; it identifies the version of the hash.
 pub const APPLIED_VERSION: &str = "1:";
@@ -47,111 +50,6 @@ const SET_BY_API_SERVER: [&str; 8] = [
 /// Memory limit for a response's parsed values, as a multiple of the response's size limit. Ordinary objects need three
 /// times the size of their text, which fits; a response of tiny values needs fifty times, and is rejected.
 const VALUE_MEMORY_FACTOR: usize = 8;
-
-/// The children that a plugin may have, resolved against the kinds that the cluster serves.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Grants {
-    kinds: Vec<Grant>,
-    withheld: Vec<(Gvk, Withheld)>,
-    host_namespace: HostNamespace,
-}
-
-/// How a granted kind may be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
-    /// The kind; shared by all children of the kind.
-    pub kind: Arc<Gvk>,
-    /// Whether the kind is namespaced, according to discovery.
-    pub namespaced: bool,
-    /// How existing children are updated.
-    pub update: UpdateStrategy,
-    /// The namespaces in which a cluster-scoped parent may have such children; `None` means all but those of the
-    /// control plane.
-    pub namespaces: Option<Box<[Arc<str>]>>,
-    /// Whether children may be Secrets of the types in `TOKENS`: service account tokens and bootstrap tokens.
-    pub tokens: bool,
-}
-
-impl Grants {
-    /// Creates the grants from the granted kinds and the host's namespace, where no children are allowed. If a kind
-    /// occurs twice, the last one applies.
-    pub fn new(host_namespace: HostNamespace, grants: impl IntoIterator<Item = Grant>) -> Self {
-        let by_kind: BTreeMap<_, _> = grants.into_iter().map(|grant| (grant.kind.clone(), grant)).collect();
-        Self { kinds: by_kind.into_values().collect(), withheld: Vec::new(), host_namespace }
-    }
-
-    /// Passes on everything that decides about a child, in parts for a hash that is the same in every release.
-    pub(crate) fn for_each_part(&self, mut part: impl FnMut(&str)) {
-        let Self { kinds, withheld, host_namespace } = self;
-        part(&host_namespace.to_string());
-        for Grant { kind, namespaced, update, namespaces, tokens } in kinds {
-            part("grant");
-            part(&kind.api_version());
-            part(&kind.kind);
-            part(if *namespaced { "namespaced" } else { "cluster-scoped" });
-            match update {
-                UpdateStrategy::Apply => part("Apply"),
-                UpdateStrategy::Recreate => part("Recreate"),
-                UpdateStrategy::OnDelete => part("OnDelete"),
-                UpdateStrategy::Rolling { recreate, conditions } => {
-                    part(if *recreate { "Rolling, Recreate" } else { "Rolling, Apply" });
-                    conditions.iter().for_each(|condition| part(condition));
-                }
-            }
-            part(if *tokens { "tokens" } else { "no tokens" });
-            match namespaces {
-                None => part("all namespaces"),
-                Some(namespaces) => {
-                    part("namespaces");
-                    namespaces.iter().for_each(|namespace| part(namespace));
-                }
-            }
-        }
-        for (kind, why) in withheld {
-            part("withheld");
-            part(&kind.api_version());
-            part(&kind.kind);
-            part(match why {
-                Withheld::NotNamed => "NotNamed",
-                Withheld::MustBeNamed => "MustBeNamed",
-                Withheld::OutOfScope => "OutOfScope",
-                Withheld::NotReadable => "NotReadable",
-                Withheld::ParentMustBeNamed => "ParentMustBeNamed",
-                Withheld::FinalizerMustBeNamed => "FinalizerMustBeNamed",
-            });
-        }
-    }
-
-    /// Records the kinds that the descriptor declares and the Plugin does not grant, so that a rejection can say why.
-    #[must_use]
-    pub fn with_withheld(self, withheld: Vec<(Gvk, Withheld)>) -> Self {
-        Self { withheld, ..self }
-    }
-
-    /// The reason to reject children of a kind that is not granted.
-    fn rejection(&self, name: &str, api_version: &str, kind: &str) -> ResponseRejection {
-        let (name, kind) = (name.to_owned(), Gvk::from_api_version(api_version, kind));
-        match self.withheld.iter().find(|(withheld, _)| *withheld == kind) {
-            Some((_, why)) => ResponseRejection::KindNotGranted { name, kind, why: *why },
-            None => ResponseRejection::KindNotDeclared { name, kind },
-        }
-    }
-
-    /// The granted kinds, sorted.
-    pub fn kinds(&self) -> Vec<&Gvk> {
-        self.kinds.iter().map(|grant| &*grant.kind).collect()
-    }
-
-    /// The grants, sorted by kind.
-    pub fn iter(&self) -> impl Iterator<Item = &Grant> {
-        self.kinds.iter()
-    }
-
-    /// The grant for an object's `apiVersion` and `kind`. A linear search, as there are only a few grants.
-    fn of(&self, api_version: &str, kind: &str) -> Option<&Grant> {
-        self.kinds.iter().find(|grant| grant.kind.is(api_version, kind))
-    }
-}
 
 /// A validated response.
 #[derive(Debug, Clone, Default)]
@@ -192,114 +90,6 @@ impl DesiredChild {
     pub fn expires(&self) -> bool {
         let ttl = || self.body.get("spec").and_then(|spec| spec.at(&["ttlSecondsAfterFinished"]));
         self.kind.is("batch/v1", "Job") && ttl().is_some_and(|ttl| !matches!(ttl, Value::Null))
-    }
-}
-
-/// Why a response is rejected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ResponseRejection {
-    /// A child or the status is not valid JSON.
-    #[error("{what} is not valid JSON: {error}")]
-    Malformed {
-        /// The part of the response.
-        what: String,
-        /// Position and cause.
-        error: Malformed,
-    },
-    /// A child is not a Kubernetes object.
-    #[error("child {index} is not a Kubernetes object: {problem}")]
-    NotAnObject {
-        /// Index in the response, from 0.
-        index: usize,
-        /// What is missing or invalid.
-        problem: String,
-    },
-    /// The status is not a JSON object.
-    #[error("the status is {found} instead of an object")]
-    StatusNotAnObject {
-        /// Its actual type.
-        found: &'static str,
-    },
-    /// The response exceeds a count limit.
-    #[error("the response has {count} {what}, more than the limit of {limit}")]
-    TooMany {
-        /// What is counted.
-        what: &'static str,
-        /// The count.
-        count: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// A child's kind is declared by the component, but not granted by the Plugin.
-    #[error("child {name:?} is of kind {kind}, which {why}")]
-    KindNotGranted {
-        /// The child's name.
-        name: String,
-        /// The child's kind.
-        kind: Gvk,
-        /// Why the kind is not granted.
-        why: Withheld,
-    },
-    /// A child's kind is not declared by the component.
-    #[error(
-        "child {name:?} is of kind {kind}, which the component's descriptor does not declare: its author must add it to the \
-         descriptor's `children`"
-    )]
-    KindNotDeclared {
-        /// The child's name.
-        name: String,
-        /// The child's kind.
-        kind: Gvk,
-    },
-    /// A child is outside its parent's namespace, or lacks a required namespace.
-    #[error("{child} {problem}")]
-    Scope {
-        /// The child.
-        child: String,
-        /// What is wrong with its namespace; the text follows the child.
-        problem: String,
-    },
-    /// The child is a Secret that the control plane would fill with a ServiceAccount's token, or accept as a token.
-    #[error(
-        "{child} is of type {secret_type}: whoever reads it can log in to the API server as a ServiceAccount or a new node. The \
-         plugin may have such children only if the Plugin's entry for Secret in spec.grants.children has serviceAccountTokens: true"
-    )]
-    TokenNotGranted {
-        /// The child.
-        child: String,
-        /// The Secret's type.
-        secret_type: &'static str,
-    },
-    /// The child sets a field that only the host or the API server may set.
-    #[error("{child} sets {field}, which plugins must not set")]
-    FieldNotAllowed {
-        /// The child.
-        child: String,
-        /// The field.
-        field: String,
-    },
-    /// The child's labels or annotations are not a map of strings.
-    #[error("{child}: {field} is not a {expected}")]
-    WrongType {
-        /// The child.
-        child: String,
-        /// The field.
-        field: String,
-        /// The type that the field must have.
-        expected: &'static str,
-    },
-    /// The response contains a child twice.
-    #[error("{child} is twice in the response")]
-    Duplicate {
-        /// The child.
-        child: String,
-    },
-}
-
-impl ResponseRejection {
-    /// Returns true if the bytes are malformed, as opposed to a well-formed response that is not allowed.
-    pub fn is_malformed(&self) -> bool {
-        matches!(self, Self::Malformed { .. } | Self::NotAnObject { .. } | Self::StatusNotAnObject { .. })
     }
 }
 

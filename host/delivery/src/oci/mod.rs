@@ -9,6 +9,7 @@ pub(crate) mod manifest;
 mod reach;
 mod reference;
 mod registry;
+mod response;
 mod spool;
 mod upload;
 

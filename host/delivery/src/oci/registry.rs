@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LINK, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LINK, LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_auth::ChallengeRef;
 use parking_lot::Mutex;
@@ -14,22 +14,18 @@ use reqwest::{Client, Request, Response, Url};
 use serde::Deserialize;
 use windlass_core::digest::Digest;
 use windlass_core::outcome::bounded;
-use windlass_core::retry_after;
 
 use super::clients::{CONNECT, Clients, Http, redirected};
 use super::credentials::Credentials;
 use super::manifest::{INDEX, MANIFEST};
 use super::reach::Reach;
 use super::reference::{Reference, Version};
+use super::response::{Body, MAX_TALK, checked, header, invalid_redirection, read, unavailable, unless_silent};
 use super::spool::Spool;
 
-/// Maximum time without data during a download. Uploads have no such limit.
-const SILENCE: Duration = Duration::from_secs(30);
 /// Maximum size of a manifest, or of a list of manifests, in bytes. Manifests of components and signatures have a few
 /// KiB. Registries allow 4 MiB, which the host could have to keep for every Plugin at the same time.
 const MAX_MANIFEST: u64 = 256 << 10;
-/// Maximum size of a token server's response, and of an error response, in bytes.
-const MAX_TALK: u64 = 64 << 10;
 /// Maximum number of redirects of one request.
 const MAX_REDIRECTS: usize = 5;
 /// Maximum number of pages that are read of a list.
@@ -413,19 +409,6 @@ struct Token {
     access_token: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Errors {
-    errors: Vec<ErrorInfo>,
-}
-
-#[derive(Deserialize)]
-struct ErrorInfo {
-    #[serde(default)]
-    code: String,
-    #[serde(default)]
-    message: String,
-}
-
 fn basic(user: &str, password: &str) -> Result<HeaderValue, RegistryError> {
     let value = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
     secret(&value).ok_or_else(|| RegistryError::Forbidden("the credentials fit in no header".to_owned()))
@@ -439,73 +422,6 @@ fn secret(value: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(value).ok()?;
     value.set_sensitive(true);
     Some(value)
-}
-
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
-}
-
-/// The response, if its status is a success.
-async fn checked(response: Response, what: &str) -> Result<Response, RegistryError> {
-    let status = response.status();
-    if status.is_success() {
-        return Ok(response);
-    }
-    let wait = asked_wait(response.headers());
-    let said = read(response, MAX_TALK).await.unwrap_or_default();
-    let said = serde_json::from_slice::<Errors>(&said).ok().and_then(|said| said.errors.into_iter().next());
-    let said = said.map(|said| bounded(format!(": {} ({})", said.message, said.code))).unwrap_or_default();
-    Err(match status {
-        StatusCode::NOT_FOUND => RegistryError::NotFound(what.to_owned()),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryError::Forbidden(format!("{what}: {status}{said}")),
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
-            RegistryError::Unavailable { message: format!("{status}{said}"), wait }
-        }
-        _ if status.is_server_error() => RegistryError::Unavailable { message: format!("{status}{said}"), wait },
-        _ => RegistryError::Invalid(format!("{what}: {status}{said}")),
-    })
-}
-
-/// Reads a whole response. A response with a length above the limit is rejected before it is read.
-async fn read(response: Response, limit: u64) -> Result<Vec<u8>, RegistryError> {
-    let mut body = Body::of(response, limit)?;
-    let mut bytes = Vec::new();
-    while let Some(chunk) = body.next().await? {
-        bytes.extend_from_slice(chunk.as_ref());
-    }
-    Ok(bytes)
-}
-
-/// The body of a response, read up to a limit.
-struct Body {
-    response: Response,
-    limit: u64,
-    left: u64,
-}
-
-impl Body {
-    fn of(response: Response, limit: u64) -> Result<Self, RegistryError> {
-        if response.content_length().is_some_and(|length| length > limit) {
-            return Err(too_large(limit));
-        }
-        Ok(Self { response, limit, left: limit })
-    }
-
-    async fn next(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, RegistryError> {
-        let chunk = unless_silent(self.response.chunk()).await?.map_err(unavailable)?;
-        if let Some(chunk) = &chunk {
-            self.left = self.left.checked_sub(chunk.len() as u64).ok_or_else(|| too_large(self.limit))?;
-        }
-        Ok(chunk)
-    }
-}
-
-fn invalid_redirection(problem: &str) -> RegistryError {
-    RegistryError::Invalid(bounded(format!("its redirection: {problem}")))
-}
-
-fn too_large(limit: u64) -> RegistryError {
-    RegistryError::Invalid(format!("it is larger than {limit} bytes"))
 }
 
 /// A downloaded blob whose digest has not been checked yet.
@@ -537,27 +453,6 @@ fn unkept(error: &io::Error) -> RegistryError {
     RegistryError::Unkept(error.to_string())
 }
 
-/// The output of `work`; an error if it takes longer than [`SILENCE`].
-async fn unless_silent<T>(work: impl Future<Output = T>) -> Result<T, RegistryError> {
-    let silent = |_| {
-        let message = format!("no data for {} s", SILENCE.as_secs());
-        RegistryError::Unavailable { message, wait: None }
-    };
-    tokio::time::timeout(SILENCE, work).await.map_err(silent)
-}
-
 fn digest_of(headers: &HeaderMap) -> Option<Digest> {
     header(headers, "docker-content-digest")?.parse().ok()
-}
-
-// Takes the error by value for `map_err`. The message includes the cause, such as an unknown host name or a refused
-// connection.
-fn unavailable(error: reqwest::Error) -> RegistryError {
-    let error = anyhow::Error::from(error.without_url());
-    RegistryError::Unavailable { message: format!("{error:#}"), wait: None }
-}
-
-/// The time that the registry asks the client to wait, from `Retry-After`.
-fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
-    retry_after::wait(headers.get(RETRY_AFTER)?.to_str().ok()?)
 }
