@@ -25,6 +25,7 @@ use windlass_core::selector::Selector;
 use self::follower::Follower;
 use self::raw::Raw;
 use super::in_time;
+use super::writer::response::is_gone;
 pub use config_maps::follow_config_maps;
 pub use progress::{AllProgress, Stalled, WatchProgress};
 pub use store::{Change, Index, Store};
@@ -230,7 +231,11 @@ impl Watch {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &self.resource),
             None => Api::all_with(self.client.clone(), &self.resource),
         };
-        let Some(raw) = in_time(api.get_opt(&key.name)).await? else { return Ok(None) };
+        let raw = match in_time(api.get(&key.name)).await {
+            Ok(raw) => raw,
+            Err(error) if is_gone(&error, &self.resource, &key.name, None) => return Ok(None),
+            Err(error) => return Err(error),
+        };
         // An object that cannot be parsed still exists.
         let unreadable = || kube::Error::SerdeError(serde::de::Error::custom("the object cannot be read"));
         decode(&self.id.kind, &raw).map(Some).ok_or_else(unreadable)
