@@ -3,8 +3,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::contract::{Event, EventType};
 use crate::fixtures::{grants_with, parent_ref, pod, response, validate};
+use crate::grant::Withheld;
 use crate::mark::MarkKey;
 use crate::object::OwnerKey;
+use crate::reserved::HostNamespace;
 
 fn with(change: impl FnOnce(&mut Value)) -> Value {
     let mut child = pod("a");

@@ -3,6 +3,7 @@
 
 mod clients;
 mod credentials;
+mod failure;
 #[cfg(test)]
 mod fuzz;
 pub(crate) mod manifest;
@@ -25,9 +26,10 @@ use super::MAX_SIGNATURE_BYTES;
 use super::trust::{self, Distrust, Trust};
 pub use clients::Http;
 pub use credentials::{Credentials, DOCKER_CONFIG_KEY, of_docker_config};
+pub use failure::RegistryError;
 pub use manifest::Descriptor;
 pub use reference::{Reference, Version};
-pub use registry::{Registry, RegistryError, Spooled};
+pub use registry::{Registry, Spooled};
 pub use upload::{NewArtifact, push};
 
 /// Maximum number of signatures that are checked per artifact and format.

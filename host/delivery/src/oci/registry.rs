@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,6 +16,7 @@ use windlass_core::outcome::bounded;
 
 use super::clients::{CONNECT, Clients, Http, redirected};
 use super::credentials::Credentials;
+use super::failure::RegistryError;
 use super::manifest::{INDEX, MANIFEST};
 use super::reach::Reach;
 use super::reference::{Reference, Version};
@@ -30,39 +30,6 @@ const MAX_MANIFEST: u64 = 256 << 10;
 const MAX_REDIRECTS: usize = 5;
 /// Maximum number of pages that are read of a list.
 const MAX_PAGES: usize = 8;
-
-/// Why a request to a registry failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RegistryError {
-    /// The registry does not have the requested content.
-    #[error("the registry has no {0}")]
-    NotFound(String),
-    /// The registry denies access.
-    #[error("the registry denied access with these credentials: {0}")]
-    Forbidden(String),
-    /// The registry did not respond, failed, or asks the client to retry later.
-    #[error("the registry did not respond: {message}")]
-    Unavailable {
-        /// Description of the failure.
-        message: String,
-        /// Time that the registry asks the client to wait; `None` if it does not ask.
-        wait: Option<Duration>,
-    },
-    /// The response is invalid or too large.
-    #[error("invalid response of the registry: {0}")]
-    Invalid(String),
-    /// The bytes do not have the expected digest.
-    #[error("digest mismatch: the registry returned {found} for {wanted}; the content was changed after it was pushed")]
-    Tampered {
-        /// The expected digest.
-        wanted: Digest,
-        /// The digest of the bytes.
-        found: Digest,
-    },
-    /// The downloaded bytes could not be stored.
-    #[error("the download cannot be stored in the host's --cache-dir: {0}")]
-    Unkept(String),
-}
 
 /// One repository of a registry, accessed with one set of credentials.
 pub struct Registry {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use windlass_core::outcome::bounded;
 use windlass_core::retry_after;
 
-use super::registry::RegistryError;
+use super::failure::RegistryError;
 
 /// Maximum time without data during a download. Uploads have no such limit.
 const SILENCE: Duration = Duration::from_secs(30);
