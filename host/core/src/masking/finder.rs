@@ -7,9 +7,9 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 /// Length of the part of a text by which it is found, in bytes; the rest is compared afterwards.
 const PATTERN_MAX: usize = 128;
-/// The character with which the host ends a message that it cuts.
+/// The character that the host writes where it cuts a message.
 const CUT: char = '…';
-/// Minimum length of the beginning of a text that is replaced before [`CUT`], in bytes.
+/// Minimum length of the part of a text that is replaced beside [`CUT`], in bytes.
 const CUT_MIN: usize = 4;
 
 /// Finds the texts to replace.
@@ -90,6 +90,34 @@ fn first_cut<'a>(
     })
 }
 
+/// Replaces the end of one of these texts after each `…`, where the host has cut its beginning, and any part of it between two of them.
+pub(super) fn without_ends(text: &str, texts: &BTreeMap<String, String>, part: Part) -> String {
+    let mut pieces = text.split(CUT).peekable();
+    let mut masked = pieces.next().unwrap_or_default().to_owned();
+    while let Some(piece) = pieces.next() {
+        masked.push(CUT);
+        let (length, replacement) = longest_end(texts, piece, pieces.peek().is_some()).unwrap_or_default();
+        masked.push_str(part(replacement, length));
+        masked.push_str(piece.get(length..).unwrap_or_default());
+    }
+    masked
+}
+
+/// The length of the longest end of one of these texts with which a piece begins, and its replacement. A piece that is cut may be any part
+/// of a text.
+fn longest_end<'a>(texts: &'a BTreeMap<String, String>, piece: &str, is_cut: bool) -> Option<(usize, &'a str)> {
+    let begins = piece.get(..piece.ceil_char_boundary(CUT_MIN)).filter(|begins| begins.len() >= CUT_MIN)?;
+    let ends = texts.iter().flat_map(|(text, masked)| {
+        let starts = text.char_indices().filter_map(|(start, _)| text.get(start..));
+        starts.filter(|end| end.starts_with(begins)).map(move |end| (end, &**masked))
+    });
+    let lengths = ends.filter_map(|(end, masked)| {
+        let length = common(end, piece);
+        (length == end.len() || is_cut && length == piece.len()).then_some((length, masked))
+    });
+    lengths.max_by_key(|(length, _)| *length)
+}
+
 /// The part of a text by which it is found.
 pub(super) fn beginning(text: &str) -> &str {
     first(text, text.floor_char_boundary(PATTERN_MAX))
@@ -106,6 +134,11 @@ pub(super) fn whole(text: &str, _: usize) -> &str {
 /// The first bytes of a text; the whole text if it has fewer, or other characters.
 pub(super) fn first(text: &str, length: usize) -> &str {
     text.get(..length).unwrap_or(text)
+}
+
+/// The last bytes of a text; the whole text if it has fewer, or other characters.
+pub(super) fn last(text: &str, length: usize) -> &str {
+    text.len().checked_sub(length).and_then(|start| text.get(start..)).unwrap_or(text)
 }
 
 /// Length of the common beginning of two texts, in bytes.

@@ -20,7 +20,7 @@ use base64::Engine as _;
 use base64::alphabet::{STANDARD as ALPHABET, URL_SAFE as URL_ALPHABET};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use self::finder::{Finder, beginning, first, whole};
+use self::finder::{Finder, beginning, first, last, whole};
 use self::placeholder::marker;
 use crate::digest::Digest;
 use crate::json::{self, Map, Value};
@@ -284,9 +284,10 @@ impl Masker {
         self.replaced(text, false)
     }
 
-    /// Replaces the values of Secrets in a message of the host, and the beginning of a value before `…`, where the host has cut it.
+    /// Replaces the values of Secrets in a message of the host, and the parts of a value before and after `…`, where the host has cut it.
     pub fn mask_message(&mut self, message: &str) -> String {
-        self.replaced(message, true)
+        let part = if self.marks { whole } else { last };
+        self.replaced(&finder::without_ends(message, &self.texts, part), true)
     }
 
     fn replaced(&mut self, text: &str, may_be_cut: bool) -> String {

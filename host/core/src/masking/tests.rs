@@ -133,8 +133,22 @@ fn beginning_of_a_value_is_replaced_where_the_host_has_cut_a_message() {
     assert!(!shown.contains("hunt") && !shown.contains("Pass"), "{shown}");
     // The ellipsis of a value is not a cut.
     assert!(!masker.mask_message("it ends \u{2026} here").contains("here"));
-    for message in ["say hun\u{2026}", "and hunter", "cut \u{2026} here"] {
+    for message in ["say hun\u{2026}", "and hunter", "cut \u{2026} somewhere", "cut \u{2026}ord"] {
         assert_eq!(masker.mask_message(message), message);
+    }
+}
+
+#[test]
+fn end_and_middle_of_a_value_are_replaced_where_the_host_has_cut_a_message_in_its_middle() {
+    let mut masker = masker(&secret(&[b"aaaaaaab-Password".to_vec()]));
+    for (message, begin, end) in [
+        ("env: aaaa\u{2026}Password\": too long", "env: ", "\": too long"),
+        ("env: \u{2026}aaab-Password: too long", "env: \u{2026}", ": too long"),
+        ("env: \u{2026}aab-Passw\u{2026}", "env: \u{2026}", "\u{2026}"),
+    ] {
+        let shown = masker.mask_message(message);
+        assert!(shown.starts_with(begin) && shown.ends_with(end) && shown.len() == message.len(), "{shown}");
+        assert!(!shown.contains("aaa") && !shown.contains("Pass"), "{shown}");
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub use self::problem::{FinalizerEnd, Problem, SuspendedBy};
 pub use self::requeue::{BACKOFF, LOOK_AGAIN, PATIENCE, Requeue, UNAVAILABLE};
 use self::write_problem::of_writes;
-pub use self::write_problem::{Rejection, WriteProblem};
+pub use self::write_problem::{Rejection, WriteProblem, name_is_taken};
 use crate::contract::{CallFailure, Failure};
 use crate::desired::asked_wait;
 use crate::guard::{BlockReason, BlockedDeletions};
@@ -293,7 +293,7 @@ fn list(children: impl ExactSizeIterator<Item = impl ToString>) -> String {
 }
 
 /// Shortens a message of the API server in its middle: the object and the field are named at its beginning, the cause at its end, and a dump
-/// of the value may stand between them.
+/// of the value may stand between them. The ellipsis touches both parts, as [`masking`](crate::masking) expects of a cut.
 pub(crate) fn shortened(message: &str) -> std::borrow::Cow<'_, str> {
     const HEAD: usize = 300;
     const TAIL: usize = 200;
@@ -302,7 +302,7 @@ pub(crate) fn shortened(message: &str) -> std::borrow::Cow<'_, str> {
     }
     let head = message.get(..message.floor_char_boundary(HEAD)).unwrap_or_default();
     let tail = message.get(message.ceil_char_boundary(message.len() - TAIL)..).unwrap_or_default();
-    format!("{head} … {tail}").into()
+    format!("{head}…{tail}").into()
 }
 
 /// Truncates a message to 1024 bytes and an ellipsis. A condition's message may have 32 768 characters (API
