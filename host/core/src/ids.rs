@@ -76,6 +76,16 @@ impl Gvk {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
+    /// Whether the deletion of an object of this kind also deletes data that the object does not show.
+    pub fn holds_data(&self) -> bool {
+        matches!(
+            (&*self.group, &*self.kind),
+            ("", "Namespace" | "PersistentVolume" | "PersistentVolumeClaim")
+                | ("apiextensions.k8s.io", "CustomResourceDefinition")
+                | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+        )
+    }
+
     /// Returns true if this is the kind with this `apiVersion` and `kind`.
     pub fn is(&self, api_version: &str, kind: &str) -> bool {
         *self.kind == *kind

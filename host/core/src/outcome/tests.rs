@@ -83,8 +83,8 @@ fn most_severe_write_problem_gives_the_reason_and_the_remedy() {
     };
     let owned = WriteProblem::FieldConflict { conflicts: vec![".spec.image (conflict with \"helm\")".to_owned()] };
     expect![[r#"
-        Conflict (Backoff(0ns)): Pod default/p1 exists already and is not a child of this object, so it was left unchanged. Rename or delete it; the Plugin's spec.adopt makes objects without a controller children (and 1 more with problems)
-        Conflict (Backoff(0ns)): Pod default/p0 exists already and belongs to Echo other of Plugin echo, so it was left unchanged. Two parents cannot have the same child: change the name in one of them, or delete Echo other of Plugin echo
+        Conflict (Backoff(0ns)): Pod default/p1 exists already and is not a child of this object, so it was left unchanged. Rename or delete it, or set spec.adopt of the Plugin, which makes an object a child that has neither a controller nor the label of another Plugin (and 1 more with problems)
+        Conflict (Backoff(0ns)): Pod default/p0 exists already and belongs to Echo other of Plugin echo, so it was left unchanged. An object has one owner: change the name that one of the two gives it
         FieldConflict (Backoff(0ns)): Pod default/p0 was not applied, because other field managers own fields of it: .spec.image (conflict with "helm"). To force ownership, the plugin annotates the child with windlass.dev/take-over=true
         ChildRejected (Backoff(5s)): The API server refused Pod default/p1 (422): spec.x: Invalid value (and 2 more with problems)
         APIError (Unavailable(5s)): Pod default/p0 could not be written: too many requests
@@ -110,7 +110,7 @@ fn long_message_of_the_api_server_keeps_its_object_its_cause_and_the_hint() {
     let outcome = Outcome::from(&writes(&[rejected]));
     assert!(outcome.message.len() <= 1024, "{}", outcome.message.len());
     for words in
-        [r#"Job.batch "a" is invalid: spec.template"#, " … ", "field is immutable; ", "`recreate`", "created again"]
+        [r#"Job.batch "a" is invalid: spec.template"#, "x…x", "field is immutable; ", "`recreate`", "created again"]
     {
         assert!(outcome.message.contains(words), "{words}: {}", outcome.message);
     }

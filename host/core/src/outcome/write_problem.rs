@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::{BACKOFF, LOOK_AGAIN, Requeue, UNAVAILABLE, shortened};
+use crate::ids::Gvk;
 use crate::plan::ChildId;
 use crate::reason::ParentReason;
 
@@ -58,15 +59,11 @@ pub enum Rejection {
     Other,
 }
 
-/// Kinds whose objects hold data, or on whose existence data depends.
-const HOLDS_DATA: [&str; 5] =
-    ["CustomResourceDefinition", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeSnapshot"];
-
 impl Rejection {
     /// What a user can do about the child of this kind, as the end of a message.
-    fn hint(self, kind: &str) -> &'static str {
+    fn hint(self, kind: &Gvk) -> &'static str {
         match self {
-            Self::ImmutableField if HOLDS_DATA.contains(&kind) => {
+            Self::ImmutableField if kind.holds_data() => {
                 "; the field cannot change once the object exists, and to recreate the object would delete its data: keep the value, or \
                  return a child of another name and move the data"
             }
@@ -130,7 +127,9 @@ pub(super) fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (ParentReason, St
         more => format!(" (and {more} more with problems)"),
     };
     let (reason, message, requeue) = match problem {
-        WriteProblem::Taken { owner } => (ParentReason::Conflict, of_taken(child, owner.as_deref(), &more), BACKOFF),
+        WriteProblem::Taken { owner } => {
+            (ParentReason::Conflict, format!("{child} {}{more}", name_is_taken(owner.as_deref())), BACKOFF)
+        }
         WriteProblem::FieldConflict { conflicts } => (
             ParentReason::FieldConflict,
             format!(
@@ -142,7 +141,7 @@ pub(super) fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (ParentReason, St
             BACKOFF,
         ),
         WriteProblem::Rejected { code, message, rejection } => {
-            let (message, hint) = (shortened(message), rejection.hint(&child.kind.kind));
+            let (message, hint) = (shortened(message), rejection.hint(&child.kind));
             (
                 ParentReason::ChildRejected,
                 format!("The API server refused {child} ({code}): {message}{hint}{more}"),
@@ -173,17 +172,16 @@ pub(super) fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (ParentReason, St
     (reason, message, as_asked(requeue, writes))
 }
 
-/// The message about a child's name that another object has.
-fn of_taken(child: &ChildId, owner: Option<&str>, more: &str) -> String {
+/// What a user reads, after the name of a child, if another object has that name.
+pub fn name_is_taken(owner: Option<&str>) -> String {
     match owner {
         Some(owner) => format!(
-            "{child} exists already and belongs to {owner}, so it was left unchanged. Two parents cannot have the same child: change \
-             the name in one of them, or delete {owner}{more}"
+            "exists already and belongs to {owner}, so it was left unchanged. An object has one owner: change the name that one of the \
+             two gives it"
         ),
-        None => format!(
-            "{child} exists already and is not a child of this object, so it was left unchanged. Rename or delete it; the Plugin's \
-             spec.adopt makes objects without a controller children{more}"
-        ),
+        None => "exists already and is not a child of this object, so it was left unchanged. Rename or delete it, or set spec.adopt of \
+                 the Plugin, which makes an object a child that has neither a controller nor the label of another Plugin"
+            .to_owned(),
     }
 }
 

@@ -10,7 +10,7 @@ use windlass_core::desired::DesiredChild;
 use windlass_core::json::{self, Value as CoreValue};
 use windlass_core::managed::{CreateEntry, drop_created};
 use windlass_core::object::Object;
-use windlass_core::outcome::{Rejection, WriteProblem};
+use windlass_core::outcome::{Rejection, WriteProblem, name_is_taken};
 use windlass_core::plan::Target;
 use windlass_core::snapshot::Snapshot;
 
@@ -164,11 +164,7 @@ fn unavailable(error: &anyhow::Error) -> WriteProblem {
 /// Why a child cannot be previewed, for the user of the command.
 pub fn reason(problem: &WriteProblem) -> String {
     match problem {
-        WriteProblem::Taken { .. } => {
-            "its name belongs to an object that is not a child of this parent; rename or delete that object, or set \
-             spec.adopt of the Plugin"
-                .to_owned()
-        }
+        WriteProblem::Taken { owner } => name_is_taken(owner.as_deref()),
         WriteProblem::FieldConflict { conflicts } => format!(
             "other field managers own fields that the plugin sets: {}; remove the fields from one of the two",
             conflicts.join(", ")
