@@ -72,7 +72,7 @@ impl Caller {
         if let Admission::Denied(wait) = admission {
             return Err(Problem::Quarantined(wait));
         }
-        let span = spans::call_span(live, hash);
+        let span = spans::call_span(live, hash, deadline);
         let (size, limit) = (snapshot.size(), live.limits.request_bytes);
         let (result, report) = if size > limit {
             // Objects are packed in the caches and shared: a call that is not made must not unpack them.

@@ -1,6 +1,7 @@
 //! The spans of a reconcile's steps, and the record of a call in `plugin.call`.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{SpanContext, Status, TraceContextExt};
@@ -78,7 +79,7 @@ pub fn planned(plan: impl FnOnce() -> Plan) -> Plan {
 }
 
 /// The span of one call of a plugin: always a child of `reconcile`.
-pub fn call_span(live: &Live, snapshot: &Digest) -> Span {
+pub fn call_span(live: &Live, snapshot: &Digest, deadline: Duration) -> Span {
     let surface = live.component.surface();
     tracing::debug_span!(
         target: TRACE,
@@ -88,7 +89,7 @@ pub fn call_span(live: &Live, snapshot: &Digest) -> Span {
         windlass.contract = &*surface.contract,
         windlass.version = live.version,
         windlass.snapshot = %snapshot.short(),
-        windlass.deadline_ms = int(live.limits.deadline.as_millis()),
+        windlass.deadline_ms = int(deadline.as_millis()),
         windlass.guest_time_us = Empty,
         windlass.memory_peak = Empty,
         windlass.request_bytes = Empty,

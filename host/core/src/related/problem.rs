@@ -181,12 +181,12 @@ pub enum ReadProblem {
     },
     /// The comparison of label selectors with objects took too long.
     #[error(
-        "comparing the plugin's label selectors with the objects in their namespaces took longer than {} ms, the deadline of a call; \
+        "comparing the plugin's label selectors with the objects in their namespaces took longer than {} ms, half the deadline of a call; \
          require fewer label selectors, or raise spec.limits.deadline",
         .deadline.as_millis()
     )]
     Slow {
-        /// The deadline of a call.
+        /// Half the deadline of a call.
         deadline: Duration,
     },
     /// The plugin's rate limit for access reviews is used up.
