@@ -20,6 +20,7 @@ use windlass_core::ids::Gvk;
 use windlass_core::outcome::bounded;
 use windlass_core::progress::{Progress, Stall};
 
+use crate::cluster::plain_cause;
 use crate::telemetry;
 
 /// Prefix of an event by which the API server reports that the watch failed.
@@ -154,7 +155,7 @@ impl WatchProgress {
             return progress.refused();
         }
         // A webhook chooses the text of its error.
-        let (now, message) = (Instant::now(), bounded(telemetry::one_line(&error.to_string()).into_owned()));
+        let (now, message) = (Instant::now(), bounded(telemetry::one_line(&plain_cause(error)).into_owned()));
         let is_answer = match error {
             watcher::Error::InitialListFailed(error)
             | watcher::Error::WatchStartFailed(error)
