@@ -24,6 +24,7 @@ use windlass_sandbox::Component;
 use super::super::connect::plain;
 use super::super::manifests::config;
 use super::super::offline::Offline;
+use super::super::push::Declared;
 use super::Args;
 use crate::cluster::discovery::{Discovery, is_missing};
 use crate::cluster::secret_key::{SecretKey, SecretKeyError};
@@ -64,6 +65,8 @@ pub struct Scope {
     pub adopts: bool,
     /// The limits above which deletions are blocked.
     pub guard: DeletionGuard,
+    /// Why the host would not reconcile the parents, if the Plugin does not grant their kind.
+    pub ungranted: Option<String>,
     mark_key: Option<MarkKey>,
 }
 
@@ -99,6 +102,10 @@ impl Scope {
         let host_namespace = HostNamespace::new(&args.host_namespace);
         let spec_grants = installed.as_ref().map_or_else(SpecGrants::default, |plugin| plugin.spec.spec_grants());
         let descriptor = offline.descriptor();
+        let ungranted = Declared::of(offline.declared(), descriptor).ungranted_parent(&spec_grants, is_namespaced);
+        let ungranted = ungranted.map(|(what, flag)| {
+            format!("the host changes nothing, because {what}. If you trust the component with that, push it with --grant {flag}")
+        });
         let granted = resolve_grants(&discovery, descriptor, &spec_grants, is_namespaced, &host_namespace).await;
         let granted = granted.map_err(|problem| anyhow::anyhow!(problem.message))?;
         let reads = resolve_reads(&discovery, descriptor, &spec_grants, &host_namespace).await;
@@ -131,6 +138,7 @@ impl Scope {
             suspended: settings.as_ref().is_some_and(|settings| settings.suspended),
             adopts: settings.as_ref().is_some_and(|settings| settings.adopts),
             guard: settings.map(|settings| settings.guard).unwrap_or_default(),
+            ungranted,
             mark_key,
         })
     }

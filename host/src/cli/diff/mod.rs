@@ -109,6 +109,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
                  Plugins are not compared. If the component is for another Plugin, name it with --plugin"
             ));
         }
+        scope.ungranted.iter().for_each(|note| Report::note(note));
         let parents = parents::list(args, &scope).await?;
         if let (Some(name), true) = (&args.name, parents.selected.is_empty() && parents.notes.is_empty()) {
             let place = scope.namespace.as_deref().map(|namespace| format!(" in namespace {namespace}"));

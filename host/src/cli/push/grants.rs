@@ -144,15 +144,19 @@ impl<'a> Declared<'a> {
     /// # Errors
     /// If it does not; the message says how to grant the kind.
     pub fn check_parent(self, grants: &GrantsSpec, namespaced: bool) -> anyhow::Result<()> {
-        let Some(parent) = self.parent else { return Ok(()) };
-        match grants.spec_grants().may_reconcile(parent, namespaced, self.descriptor.finalizes) {
-            Ok(()) => Ok(()),
-            Err(why) => bail!(
-                "the component reconciles {parent}, which {why}; nothing was written. If you trust the component with that, push \
-                 again with --grant {}",
-                self.flag(parent)
+        match self.ungranted_parent(&grants.spec_grants(), namespaced) {
+            None => Ok(()),
+            Some((what, flag)) => bail!(
+                "{what}; nothing was written. If you trust the component with that, push again with --grant {flag}"
             ),
         }
+    }
+
+    /// Why these grants do not allow the component's existing parent kind, and the value of `--grant` that does; `None` if they do.
+    pub fn ungranted_parent(self, grants: &SpecGrants, namespaced: bool) -> Option<(String, String)> {
+        let parent = self.parent?;
+        let why = grants.may_reconcile(parent, namespaced, self.descriptor.finalizes).err()?;
+        Some((format!("the component reconciles {parent}, which {why}"), self.flag(parent)))
     }
 
     /// How to grant kinds that a Plugin does not grant.
