@@ -96,6 +96,8 @@ fn add<'n>(places: &mut Vec<Place<'n>>, store: &'n Store, namespace: Option<&'n 
         None => places.push(Place { store, namespace, selectors: vec![selector] }),
     }
 }
+
+/// The objects found so far.
 struct Found {
     /// For each requirement.
     objects: Vec<Vec<Arc<Object>>>,

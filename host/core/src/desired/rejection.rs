@@ -87,7 +87,7 @@ pub enum ResponseRejection {
         /// The field.
         field: String,
     },
-    /// The child's labels or annotations are not a map of strings.
+    /// A field of the child does not have the type that Kubernetes gives it: its labels, its annotations, or the data of a Secret.
     #[error("{child}: {field} is not a {expected}")]
     WrongType {
         /// The child.

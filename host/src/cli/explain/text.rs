@@ -88,10 +88,10 @@ fn headline(decision: &RecordedDecision) -> String {
 fn reason_of(trigger: &str) -> &str {
     match trigger {
         "resync" => "the resync interval, or the time that the plugin asked for, has passed",
-        "pause" => "a time that the host waited for has passed",
+        "pause" => "the time that the plugin asked for, or that the host waited, has passed",
         "retry" => "the backoff after the failure before has passed",
         "sweep" => "all parents of the plugin were reconciled, for example with a new component",
-        "event" => "one of its objects changed, or a time that the host waited for has passed",
+        "event" => "one of its objects or a setting of its Plugin changed, or its deletions were allowed",
         "changed" => "the parent is new, its spec changed, or the name of a child became free",
         other => other,
     }
