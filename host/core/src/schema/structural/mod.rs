@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use regex::{Regex, RegexBuilder};
+use regex::{RegexSet, RegexSetBuilder};
 use serde_json::{Map, Value};
 
 use crate::declared_parent::storage_of;
@@ -14,10 +14,14 @@ use crate::declared_parent::storage_of;
 const SHOWN: usize = 20;
 /// Largest number of known fields that a problem lists.
 const KNOWN_SHOWN: usize = 20;
-/// Largest size of a compiled pattern, in bytes: some need megabytes for a few characters.
+/// Largest length of a pattern, in bytes: while it is parsed, each class in it may need kilobytes.
+const PATTERN_LENGTH_MAX: usize = 4096;
+/// Largest size of a compiled pattern of a CRD, in bytes: some need megabytes for a few characters.
 const PATTERN_MAX: usize = 1 << 20;
-/// Largest number of compiled patterns that a thread keeps.
-const PATTERNS_KEPT: usize = 256;
+/// The same for the schema of a config: the host checks configs by the schemas of components that it does not trust.
+const PATTERN_OF_CONFIG_MAX: usize = 1 << 16;
+/// Largest number of compiled patterns that a thread keeps: those of CRDs, and during a check those of a config.
+const PATTERNS_KEPT: usize = 32;
 /// Largest amount of work for one value: about the number of comparisons. A component may declare a schema of which each
 /// item of a list costs much.
 const STEPS_MAX: usize = 4_000_000;
@@ -30,12 +34,20 @@ pub fn of_definition(definition: &Value) -> Option<&Value> {
 }
 
 thread_local! {
-    static COMPILED: RefCell<HashMap<String, Option<Regex>>> = RefCell::default();
+    static COMPILED: RefCell<HashMap<String, Option<RegexSet>>> = RefCell::default();
 }
 
-/// A pattern, compiled; `None` if it cannot be read. `windlass test` validates thousands of parents, so that each pattern
-/// is compiled only once.
-pub fn compiled(pattern: &str) -> Option<Regex> {
+/// A pattern of a CRD, compiled; `None` if it cannot be read or is too large.
+pub fn compiled(pattern: &str) -> Option<RegexSet> {
+    compiled_within(pattern, PATTERN_MAX)
+}
+
+/// A pattern, compiled to at most so many bytes. `windlass test` validates thousands of parents, so that patterns are kept.
+/// A set of one pattern needs no place for what each group matches, which grows with the square of the pattern.
+fn compiled_within(pattern: &str, size: usize) -> Option<RegexSet> {
+    if pattern.len() > PATTERN_LENGTH_MAX {
+        return None;
+    }
     COMPILED.with_borrow_mut(|all| {
         if let Some(regex) = all.get(pattern) {
             return regex.clone();
@@ -43,7 +55,7 @@ pub fn compiled(pattern: &str) -> Option<Regex> {
         if all.len() >= PATTERNS_KEPT {
             all.clear();
         }
-        let regex = RegexBuilder::new(pattern).size_limit(PATTERN_MAX).build().ok();
+        let regex = RegexSetBuilder::new([pattern]).size_limit(size).dfa_size_limit(size).build().ok();
         all.entry(pattern.to_owned()).or_insert(regex).clone()
     })
 }
@@ -126,11 +138,15 @@ pub fn problems(schema: &Value, object: &Value) -> Vec<String> {
     found.into_lines()
 }
 
-/// The problems of a Plugin's `spec.config` in the schema that its component declares. Keywords that a CRD cannot have are
-/// ignored; an object whose schema names no field may have any.
+/// The problems of a Plugin's `spec.config` in the schema that its component declares. Of keywords that a CRD cannot have,
+/// only the names of fields count; an object whose schema names no field may have any. In doubt, there is no problem: the
+/// plugin checks its config too.
 pub fn problems_of_config(schema: &Value, config: &Value) -> Vec<String> {
     let mut found = Problems { rules: Rules::Config, ..Problems::default() };
+    // The patterns have their own limit, and none of them stays in memory.
+    let of_crds = COMPILED.take();
     found.check(schema, config, "spec.config");
+    COMPILED.set(of_crds);
     found.into_lines()
 }
 
@@ -169,6 +185,12 @@ impl Problems {
         } else {
             self.more += 1;
         }
+    }
+
+    /// Adds a problem of a field, whose path is built only if it is shown.
+    fn add_of_field(&mut self, path: &str, name: &str, problem: &str) {
+        let path = if self.lines.len() < SHOWN { join(path, name) } else { String::new() };
+        self.add(&path, problem);
     }
 
     fn into_lines(mut self) -> Vec<String> {
@@ -213,24 +235,38 @@ impl Problems {
     }
 
     fn check_object(&mut self, schema: &Value, fields: &Map<String, Value>, path: &str) {
-        for required in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
-            let is_missing = |name: &&str| {
-                !fields.contains_key(*name) && property(schema, name).is_none_or(|one| one.get("default").is_none())
-            };
-            if let Some(name) = required.as_str().filter(is_missing) {
-                self.add(&join(path, name), "required, and missing");
+        let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        if !self.afford(required.len().saturating_add(fields.len())) {
+            return;
+        }
+        for name in required.iter().filter_map(Value::as_str) {
+            let has_default = || property(schema, name).is_some_and(|one| one.get("default").is_some());
+            if !fields.contains_key(name) && !has_default() {
+                self.add_of_field(path, name, "required, and missing");
             }
         }
         self.check_bound(schema, ("minProperties", "maxProperties"), fields.len(), "fields", path);
         for (name, field) in fields {
             let path = join(path, name);
+            let is_config = self.rules == Rules::Config;
+            let is_own = object(schema, "properties").is_some_and(|own| own.contains_key(name));
             match property(schema, name) {
-                Some(schema) => self.check(schema, field, &path),
+                // It is none of the additional fields, and the schema of the pattern is not looked at.
+                _ if is_config && !is_own && self.has_pattern_for(schema, name) => {}
+                Some(of_field) => {
+                    // Another part of a config's schema may name more fields of this one.
+                    let is_open = self.is_open || is_config && self.is_named_elsewhere(schema, name);
+                    let before = std::mem::replace(&mut self.is_open, is_open);
+                    self.check(of_field, field, &path);
+                    self.is_open = before;
+                }
                 None if self.is_open || knows(schema, name) => {}
-                None if self.rules == Rules::Object => {
+                None if !is_config => {
                     self.add(&path, "unknown field; the API server drops it, or refuses it under strict validation");
                 }
-                None if names_fields(schema) => {
+                None if is_closed(schema)
+                    || schema.get("properties").is_some() && !self.is_named_elsewhere(schema, name) =>
+                {
                     let known = object(schema, "properties").into_iter().flatten().map(|(name, _)| name.as_str());
                     let known: Vec<_> = known.take(KNOWN_SHOWN).collect();
                     self.add(&path, &format!("unknown field; known are {}", known.join(", ")));
@@ -240,19 +276,40 @@ impl Problems {
         }
     }
 
+    /// Whether a config's schema may name a field of its object outside of its `properties`. References are not followed, so
+    /// that they may name any.
+    fn is_named_elsewhere(&mut self, schema: &Value, name: &str) -> bool {
+        // A config that is too costly is refused anyway.
+        !self.afford(1)
+            || ["$ref", "$dynamicRef", "$recursiveRef"].iter().any(|keyword| schema.get(keyword).is_some())
+            || schema.get("unevaluatedProperties").is_some_and(|fields| *fields != Value::Bool(false))
+            || self.has_pattern_for(schema, name)
+            || parts(schema).any(|part| knows(part, name) || self.is_named_elsewhere(part, name))
+    }
+
+    /// Whether `patternProperties` may name a field.
+    fn has_pattern_for(&mut self, schema: &Value, name: &str) -> bool {
+        let mut patterns = object(schema, "patternProperties").into_iter().flatten();
+        patterns.any(|(pattern, _)| self.matches(pattern, name).unwrap_or(true))
+    }
+
     fn check_array(&mut self, schema: &Value, items: &[Value], path: &str) {
         self.check_bound(schema, ("minItems", "maxItems"), items.len(), "items", path);
-        let keys: Vec<_> =
-            schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten().collect();
+        let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
+        let keys: Vec<_> = keys.filter_map(Value::as_str).collect();
+        if !self.afford(items.len().saturating_add(keys.len())) {
+            return;
+        }
         let list_type = schema.get("x-kubernetes-list-type").and_then(Value::as_str);
         for (at, item) in items.iter().enumerate() {
             let path = format!("{path}[{at}]");
             let same = |other: &Value| match list_type {
                 Some("set") => other == item,
-                Some("map") => keys.iter().filter_map(|key| key.as_str()).all(|key| other.get(key) == item.get(key)),
+                Some("map") => keys.iter().all(|key| other.get(key) == item.get(key)),
                 _ => false,
             };
-            if matches!(list_type, Some("set" | "map")) && self.afford(at) && items.iter().take(at).any(same) {
+            let cost = at.saturating_mul(keys.len().max(1));
+            if matches!(list_type, Some("set" | "map")) && self.afford(cost) && items.iter().take(at).any(same) {
                 self.add(&path, "there is one like it before");
             }
             if let Some(schema) = schema.get("items") {
@@ -264,16 +321,11 @@ impl Problems {
     fn check_text(&mut self, schema: &Value, text: &str, path: &str) {
         self.check_bound(schema, ("minLength", "maxLength"), text.chars().count(), "characters", path);
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
-            let is_new = COMPILED.with_borrow(|all| !all.contains_key(pattern));
-            let cost = if is_new { STEPS_OF_PATTERN } else { 1 };
-            if !self.afford(cost.saturating_add(text.len())) {
-                return;
-            }
-            match compiled(pattern) {
-                Some(regex) if regex.is_match(text) => {}
+            match self.matches(pattern, text) {
+                Some(true) => {}
                 // A pattern in the syntax of another language is checked by the plugin alone.
                 None if self.rules == Rules::Config => {}
-                Some(_) => self.add(path, &format!("{text:?} does not match the pattern {pattern}")),
+                Some(false) => self.add(path, &format!("{text:?} does not match the pattern {pattern}")),
                 None => self.add(path, &format!("the CRD's pattern {pattern} cannot be read")),
             }
         }
@@ -290,6 +342,18 @@ impl Problems {
             let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
             self.add(path, &format!("{text:?} has not the format {format}"));
         }
+    }
+
+    /// Whether a text matches a pattern; `None` if the pattern cannot be compiled. A text that is too costly to match is
+    /// refused for that reason, and counts as matching.
+    fn matches(&mut self, pattern: &str, text: &str) -> Option<bool> {
+        let is_new = pattern.len() <= PATTERN_LENGTH_MAX && COMPILED.with_borrow(|all| !all.contains_key(pattern));
+        let cost = if is_new { STEPS_OF_PATTERN } else { 1 };
+        if !self.afford(cost.saturating_add(text.len())) {
+            return Some(true);
+        }
+        let size = if self.rules == Rules::Config { PATTERN_OF_CONFIG_MAX } else { PATTERN_MAX };
+        compiled_within(pattern, size).map(|regex| regex.is_match(text))
     }
 
     fn check_number(&mut self, schema: &Value, number: &serde_json::Number, path: &str) {
@@ -353,10 +417,12 @@ impl Problems {
             self.add(path, "it fits none of anyOf");
         }
         let count = all("oneOf").filter(|part| self.fits(part, value, path)).count();
-        if all("oneOf").next().is_some() && count != 1 {
+        // A part of a config's schema may have keywords that are ignored, and then only seems to fit.
+        let is_exact = self.rules == Rules::Object;
+        if all("oneOf").next().is_some() && (count == 0 || is_exact && count > 1) {
             self.add(path, &format!("it fits {count} of oneOf, and must fit one"));
         }
-        if schema.get("not").is_some_and(|part| self.fits(part, value, path)) {
+        if is_exact && schema.get("not").is_some_and(|part| self.fits(part, value, path)) {
             self.add(path, "it fits what `not` forbids");
         }
     }
@@ -419,11 +485,16 @@ fn knows(schema: &Value, name: &str) -> bool {
         || is_true(schema, "additionalProperties")
 }
 
-/// Whether the schema of a config says which fields an object has. With `$ref` and the like, they are elsewhere.
-fn names_fields(schema: &Value) -> bool {
-    let is_elsewhere = ["$ref", "$dynamicRef", "patternProperties", "unevaluatedProperties", "if"];
+/// The parts of a config's schema that may name fields of the same object.
+fn parts(schema: &Value) -> impl Iterator<Item = &Value> {
+    let lists = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(move |keyword| schema.get(keyword)?.as_array());
+    let maps = ["dependentSchemas", "dependencies"].into_iter().filter_map(move |keyword| object(schema, keyword));
+    let single = ["if", "then", "else"].into_iter().filter_map(move |keyword| schema.get(keyword));
+    lists.flatten().chain(maps.flat_map(Map::values)).chain(single)
+}
+
+fn is_closed(schema: &Value) -> bool {
     schema.get("additionalProperties") == Some(&Value::Bool(false))
-        || schema.get("properties").is_some() && !is_elsewhere.iter().any(|keyword| schema.get(keyword).is_some())
 }
 
 fn object<'a>(schema: &'a Value, field: &str) -> Option<&'a Map<String, Value>> {

@@ -111,6 +111,82 @@ fn typo_in_a_config_is_a_problem_with_its_path_and_the_known_fields() {
     }
 }
 
+/// What the kinds of stores have in common, and one part for each kind.
+fn stores() -> Value {
+    json!({
+        "type": "object", "properties": {"common": {}},
+        "oneOf": [{"properties": {"s3": {}}, "required": ["s3"]}, {"properties": {"gcs": {}}, "required": ["gcs"]}],
+    })
+}
+
+#[test]
+fn config_field_that_another_part_of_the_schema_may_name_is_known() {
+    let named = json!({"properties": {"b": {}}});
+    let outside = |keyword: &str, value: Value| json!({"properties": {"a": {}}, keyword: value});
+    let closed = json!({"additionalProperties": false, "patternProperties": {"^x-": {}}, "properties": {"a": {}}});
+    let mixed = json!({"additionalProperties": {"type": "string"}, "patternProperties": {"^x-": {}}});
+    let inner = json!({"properties": {"in": {"properties": {"b": {}}}}});
+    let nested = json!({"properties": {"in": {"properties": {"a": {}}}}, "anyOf": [inner]});
+    let same = json!({"oneOf": [{"const": 1}, {"const": 2}]});
+    for (schema, config) in [
+        (stores(), json!({"s3": "x"})),
+        (stores(), json!({"gcs": "x", "common": 1})),
+        (outside("allOf", json!([{"anyOf": [named]}])), json!({"a": 1, "b": 1})),
+        (outside("dependentSchemas", json!({"a": named})), json!({"a": 1, "b": 1})),
+        (outside("if", named.clone()), json!({"b": 1})),
+        (outside("then", named.clone()), json!({"b": 1})),
+        (outside("else", named.clone()), json!({"b": 1})),
+        (outside("anyOf", json!([{"$ref": "#/$defs/b"}])), json!({"b": 1})),
+        (outside("unevaluatedProperties", json!({})), json!({"b": 1})),
+        (closed.clone(), json!({"x-b": 1})),
+        (mixed, json!({"x-b": 1})),
+        (nested, json!({"in": {"a": 1, "b": 1}})),
+        (same, json!(1)),
+        (json!({"not": {"$ref": "#/$defs/b"}}), json!(1)),
+    ] {
+        assert_eq!(problems_of_config(&schema, &config), [""; 0], "{schema}: {config}");
+    }
+    for (schema, config, expected) in [
+        (stores(), json!({"s3": "x", "comon": 1}), "spec.config.comon: unknown field; known are common"),
+        (outside("if", named.clone()), json!({"c": 1}), "spec.config.c: unknown field; known are a"),
+        (closed, json!({"y": 1}), "spec.config.y: unknown field; known are a"),
+        (stores(), json!({}), "spec.config: it fits 0 of oneOf, and must fit one"),
+    ] {
+        assert_eq!(problems_of_config(&schema, &config), [expected], "{schema}: {config}");
+    }
+}
+
+#[test]
+fn compiled_patterns_are_bounded_in_size_and_in_number() {
+    COMPILED.set(HashMap::new());
+    // All letters of Unicode, nine times.
+    let (schema, value) = (json!({"pattern": r"^(\w+,){9}$"}), json!("-"));
+    assert_eq!(problems_of_config(&schema, &value), [""; 0], "too large for the host: the plugin checks it alone");
+    assert_eq!(problems_at(&schema, &value, "a"), [r#"a: "-" does not match the pattern ^(\w+,){9}$"#]);
+    assert_eq!(problems_of_config(&json!({"pattern": "^a$"}), &value).len(), 1);
+    assert_eq!(COMPILED.with_borrow(HashMap::len), 1, "the patterns of a config do not stay");
+    for at in 0..2 * PATTERNS_KEPT {
+        assert!(compiled(&format!("^{at}$")).is_some());
+    }
+    assert!(COMPILED.with_borrow(HashMap::len) <= PATTERNS_KEPT);
+    assert!(compiled(&"a".repeat(PATTERN_LENGTH_MAX + 1)).is_none());
+}
+
+#[test]
+fn required_fields_and_keys_of_lists_count_as_work() {
+    let names: Vec<_> = (0..2000).map(|at| format!("f{at}")).collect();
+    let items: Vec<_> = (0..2500).map(|at| json!({"f0": at})).collect();
+    for schema in [
+        json!({"items": {"required": names}}),
+        json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": names[..10]}),
+    ] {
+        let found = problems_of_config(&schema, &json!(items));
+        assert!(found.iter().any(|line| line.contains("would take too long")), "{found:?}");
+    }
+    let found = problems_of_config(&json!({"required": names}), &json!({}));
+    assert_eq!((found.len(), found.last().map(String::as_str)), (SHOWN + 1, Some("and 1980 more problems")));
+}
+
 #[test]
 fn schema_that_costs_much_for_each_item_is_given_up() {
     let alternatives: Vec<_> = (0..2000).map(|at| json!({"enum": [at]})).collect();
