@@ -1,27 +1,34 @@
 //! Reads the documents of a file: several of YAML, or several of JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use anyhow::{Context as _, bail};
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
-use serde_json::{Map, Value};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
 
 use super::scalar;
 
-/// Maximum number of values that aliases may copy: a few lines could stand for billions.
-const COPIES_MAX: usize = 1_000_000;
+/// Maximum size of the values that anchors keep and aliases copy, in MiB: a few lines could stand for terabytes.
+const COPIES_MAX: usize = 64;
+/// About what a value takes beside its text, in bytes.
+const VALUE_BYTES: usize = 64;
 /// The namespace of YAML's own tags.
 const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
 /// The documents of a text, also empty ones (null). As kubectl, JSON documents may follow each other without a separator.
 ///
 /// # Errors
-/// If the text is neither JSON nor YAML. Unlike kubectl, which uses the last one, also if a key is there twice.
+/// If the text is neither JSON nor YAML, or a key is there twice: kubectl would use the last one without a word.
 pub fn documents(text: &str) -> anyhow::Result<Vec<Value>> {
     if text.trim_start().starts_with(['{', '[']) {
-        let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-        if let Ok(documents) = documents.collect::<Result<Vec<_>, _>>() {
-            return Ok(documents.into_iter().map(as_kept).collect());
+        let documents = serde_json::Deserializer::from_str(text).into_iter::<Json>();
+        match documents.collect::<Result<Vec<_>, serde_json::Error>>() {
+            Ok(documents) => return Ok(documents.into_iter().map(|Json(value)| value).collect()),
+            // A key is there twice. Text with any other error may be YAML.
+            Err(error) if error.is_data() => return Err(error.into()),
+            Err(_) => {}
         }
     }
     Reader::new(text).documents()
@@ -38,15 +45,69 @@ pub fn only(text: &str) -> anyhow::Result<Value> {
     Ok(first)
 }
 
-/// A value with the numbers that the API server keeps.
-fn as_kept(value: Value) -> Value {
-    match value {
-        Value::Number(number) if !number.is_i64() => {
-            number.as_f64().and_then(scalar::float).unwrap_or(Value::Number(number))
+/// A value of JSON in which no object has a key twice, with the numbers that the API server keeps.
+struct Json(Value);
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(JsonVisitor).map(Self)
+    }
+}
+
+struct JsonVisitor;
+
+impl<'de> Visitor<'de> for JsonVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        let number = Number::from(value);
+        let float = if number.is_i64() { None } else { number.as_f64().and_then(scalar::float) };
+        Ok(float.unwrap_or(Value::Number(number)))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        // JSON has no number that is infinite.
+        Ok(scalar::float(value).unwrap_or_default())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Json(item)) = items.next_element()? {
+            all.push(item);
         }
-        Value::Array(items) => items.into_iter().map(as_kept).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, as_kept(value))).collect(),
-        value => value,
+        Ok(all.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut all = Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            if all.contains_key(&name) {
+                return Err(de::Error::custom(format_args!("the key {name:?} is there twice")));
+            }
+            let Json(value) = fields.next_value()?;
+            all.insert(name, value);
+        }
+        Ok(all.into())
     }
 }
 
@@ -55,7 +116,7 @@ struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
     /// The values that aliases may name.
     anchors: BTreeMap<usize, Value>,
-    /// Number of values that aliases have copied.
+    /// Size of the values that anchors have kept and aliases have copied, in bytes.
     copied: usize,
 }
 
@@ -108,18 +169,15 @@ impl<'a> Reader<'a> {
             }
             Event::MappingStart(..) => Value::Object(self.mapping()?),
             Event::Alias(id) => {
-                let value = self.anchors.get(&id).cloned();
+                let value = self.anchors.get(&id);
                 let value = value.with_context(|| format!("{}: an alias within its own value", at(&span)))?;
-                self.copied += size(&value);
-                if self.copied > COPIES_MAX {
-                    bail!("{}: aliases stand for more than {COPIES_MAX} values", at(&span));
-                }
-                value
+                copy(value, &mut self.copied).with_context(|| at(&span))?
             }
             _ => Value::Null,
         };
         if let Some(anchor) = anchor {
-            self.anchors.insert(anchor, value.clone());
+            let kept = copy(&value, &mut self.copied).with_context(|| at(&span))?;
+            self.anchors.insert(anchor, kept);
         }
         Ok(value)
     }
@@ -197,11 +255,24 @@ fn name_of(key: Value) -> anyhow::Result<String> {
     }
 }
 
-/// Number of values in a value, with itself.
-fn size(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => items.iter().map(size).sum::<usize>() + 1,
-        Value::Object(fields) => fields.values().map(size).sum::<usize>() + 1,
-        _ => 1,
+/// Copies a value, and counts its size.
+fn copy(value: &Value, copied: &mut usize) -> anyhow::Result<Value> {
+    *copied += size(value);
+    if *copied > COPIES_MAX << 20 {
+        bail!(
+            "anchors and aliases stand for more than {COPIES_MAX} MiB; use them for smaller values, or write fewer aliases"
+        );
     }
+    Ok(value.clone())
+}
+
+/// About the size of a value in memory, in bytes.
+fn size(value: &Value) -> usize {
+    let content: usize = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + size(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    content + VALUE_BYTES
 }

@@ -132,6 +132,48 @@ fn documents_follow_each_other_in_yaml_and_in_json() {
 }
 
 #[test]
+fn key_that_is_there_twice_in_json_is_an_error_with_its_place() {
+    for (text, words) in [
+        (r#"{"a": 1, "a": 2}"#, "the key \"a\" is there twice at line 1 column 1"),
+        ("[{\"b\": {}},\n{\"b\": 1, \"c\": {\"d\": 1, \"d\": 1}}]", "the key \"d\" is there twice at line 2"),
+        (r#"{"a": 1}{"a": 1, "\u0061": 2}"#, "the key \"a\" is there twice at line 1"),
+    ] {
+        let error = format!("{:#}", documents(text).expect_err(text));
+        assert!(error.contains(words), "{text}: {error}");
+    }
+}
+
+#[test]
+fn numbers_in_json_are_those_in_yaml() {
+    for (number, value) in [
+        ("9223372036854775807", json!(i64::MAX)),
+        ("-9223372036854775808", json!(i64::MIN)),
+        ("18446744073709551615", json!(1.844_674_407_370_955_2e19)),
+        ("1.0", json!(1)),
+        ("-0", json!(0)),
+        ("1.5", json!(1.5)),
+        ("1e999", json!("1e999")),
+    ] {
+        assert_eq!(read(&format!("[{number}, null, true]")), json!([value, null, true]), "{number}");
+        assert_eq!(read(&format!("- {number}")), json!([value]), "{number}");
+    }
+}
+
+#[test]
+fn aliases_of_a_large_text_and_large_anchors_are_refused() {
+    let large = "x".repeat(1 << 20);
+    let aliases = format!("a: &a {large}\nb:\n{}", "- *a\n".repeat(100));
+    let anchors: Vec<_> = (0..100).map(|at| format!("&a{at} [")).collect();
+    let anchors = format!("{}{large}{}", anchors.concat(), "]".repeat(100));
+    for text in [aliases, anchors] {
+        let error = format!("{:#}", only(&text).expect_err("too large"));
+        assert!(error.contains("stand for more than 64 MiB; use them for smaller values"), "{error}");
+    }
+    let few = format!("a: &a {large}\nb:\n{}", "- *a\n".repeat(20));
+    assert_eq!(read(&few)["b"][19], json!(large));
+}
+
+#[test]
 fn few_lines_cannot_stand_for_billions_of_values() {
     let mut text = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
     for at in 1..10 {
