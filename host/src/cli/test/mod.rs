@@ -162,7 +162,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let has_cases = args.cases.is_some() || args.conformance;
     let runs = args.runs.unwrap_or(if has_cases { 0 } else { 100 });
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
-    if runs > 0 {
+    if runs > 0 || !args.parent.is_empty() {
         let runs = Runs { number: runs, seed, except: &args.except };
         results.extend(properties::results(&tested, &kind, runs, &args.save)?);
     }

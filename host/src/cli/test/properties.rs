@@ -17,7 +17,7 @@ use crate::telemetry::one_line;
 /// How often the properties are checked.
 #[derive(Debug, Clone, Copy)]
 pub struct Runs<'a> {
-    /// Number of parents: first the examples, then generated ones.
+    /// Number of generated parents, after the examples.
     pub number: u32,
     /// Seed of the generated parents.
     pub seed: u64,
@@ -70,17 +70,18 @@ pub struct Tally {
     pub failing: Option<Scenario>,
 }
 
-/// Checks the properties with generated parents. Once a property is violated, it is not checked again, and its case is
-/// made as small as possible.
+/// Checks the properties with all examples, and with generated parents. Once a property is violated, it is not checked
+/// again, and its case is made as small as possible.
 ///
 /// # Errors
 /// If no parent is found that the schema accepts.
 pub fn properties(plugin: &impl Plugin, kind: &ParentKind, runs: Runs<'_>) -> anyhow::Result<BTreeMap<Check, Tally>> {
     let Runs { number, seed, except } = runs;
+    let mut examples = kind.examples.parents().iter();
+    let number = number.saturating_add(u32::try_from(examples.len()).unwrap_or(u32::MAX));
     let mut tallies: BTreeMap<Check, Tally> = Check::ALL.iter().map(|check| (*check, Tally::default())).collect();
     let mut invalid = None;
     let mut accepted = 0;
-    let mut examples = kind.examples.parents().iter();
     for run in 0..number {
         let mut generator = Generator::new(kind, seed.wrapping_add(u64::from(run)));
         let fields = match run % 4 {
@@ -120,8 +121,8 @@ pub fn properties(plugin: &impl Plugin, kind: &ParentKind, runs: Runs<'_>) -> an
     if accepted == 0 && !except.contains(&Check::SomeAccepted) {
         tally.failing = invalid.map(|parent| Scenario {
             description: format!(
-                "the plugin accepts none of {number} generated parents; if it needs texts that the schema does not describe, name a \
-                 parent that it accepts with --parent"
+                "the plugin accepts none of {number} parents; if it needs texts that the schema does not describe, name a parent \
+                 that it accepts with --parent"
             ),
             check: Check::SomeAccepted,
             parent,

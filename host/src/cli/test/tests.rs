@@ -310,6 +310,26 @@ fn examples_make_generated_parents_acceptable_to_a_plugin_that_accepts_only_some
 }
 
 #[test]
+fn each_example_is_tested_however_few_parents_are_generated() {
+    let plugin = Native {
+        call: |call: &Call<'_>, _: &mut Reply| {
+            (call.spec()["image"] == json!("@second")).then(|| CallResult::Trap("boom".to_owned()))
+        },
+        finalizes: false,
+    };
+    let example = |image: &str| {
+        json!({"apiVersion": "example.com/v1", "kind": "Thing",
+            "metadata": {"name": "a", "namespace": "default", "uid": "u"}, "spec": {"image": image, "replicas": 1}})
+    };
+    let mut kind = kind();
+    kind.examples = Examples::new(vec![example("@first"), example("@second")]);
+    for number in [0, 1] {
+        let tallies = properties(&plugin, &kind, runs(number)).expect("parents");
+        assert!(tallies.get(&Check::NoTrap).is_some_and(|tally| tally.failing.is_some()), "{number} generated parents");
+    }
+}
+
+#[test]
 fn excepted_property_is_not_checked() {
     let plugin = Native {
         call: |call: &Call<'_>, reply: &mut Reply| {

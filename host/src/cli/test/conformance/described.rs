@@ -12,9 +12,6 @@ use windlass_sandbox::run_here;
 
 use crate::cli::offline::Offline;
 
-/// Label names of one metric.
-const LABELS_MAX: usize = 16;
-
 /// A semantic version (semver.org).
 static VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^\d+\.\d+\.\d+(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$").ok()
@@ -24,8 +21,6 @@ static CONDITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$")
         .ok()
 });
-/// The name of a metric or of its label (Prometheus' data model).
-static METRIC: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new("^[a-zA-Z_][a-zA-Z0-9_]*$").ok());
 
 fn fits(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
     pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
@@ -46,7 +41,7 @@ pub fn problem(offline: &Offline) -> Option<String> {
 }
 
 fn names(descriptor: &Descriptor) -> Option<String> {
-    let Descriptor { version, children, related, metrics, .. } = descriptor;
+    let Descriptor { version, children, related, .. } = descriptor;
     if !fits(&VERSION, version) {
         return Some(format!("the version {version:?} is not a semantic version, as in 1.2.3"));
     }
@@ -62,21 +57,8 @@ fn names(descriptor: &Descriptor) -> Option<String> {
         UpdateStrategy::Rolling { conditions, .. } => Some(conditions.iter()),
         UpdateStrategy::Apply | UpdateStrategy::Recreate | UpdateStrategy::OnDelete => None,
     });
-    if let Some(condition) = conditions.flatten().find(|condition| !fits(&CONDITION, condition)) {
-        return Some(format!("a rolling update waits for {condition:?}, which is not the type of a condition"));
-    }
-    let mut seen = HashSet::new();
-    metrics.iter().find_map(|metric| {
-        let name = &metric.name;
-        if !seen.insert(name) {
-            return Some(format!("the metric {name} is declared twice"));
-        }
-        if metric.labels.len() > LABELS_MAX {
-            return Some(format!("the metric {name} has {} labels, more than {LABELS_MAX}", metric.labels.len()));
-        }
-        let mut names = [name].into_iter().chain(&metric.labels);
-        names.find(|name| !fits(&METRIC, name)).map(|name| format!("{name:?} is not a name of Prometheus"))
-    })
+    let condition = conditions.flatten().find(|condition| !fits(&CONDITION, condition))?;
+    Some(format!("a rolling update waits for {condition:?}, which is not the type of a condition"))
 }
 
 /// Why a cluster would not store or show objects of the CRD's kind as the host expects.
@@ -108,20 +90,13 @@ fn config_schema(schema: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use windlass_core::contract::{ChildRule, Metric, MetricType, Parent};
+    use windlass_core::contract::{ChildRule, Parent};
     use windlass_core::ids::Gvk;
 
     use super::*;
 
     fn descriptor() -> Descriptor {
         let rolling = UpdateStrategy::Rolling { recreate: false, conditions: ["Ready".to_owned()].into() };
-        let metric = Metric {
-            name: "reports_total".to_owned(),
-            unit: String::new(),
-            description: String::new(),
-            metric_type: MetricType::Counter,
-            labels: vec!["kind".to_owned()],
-        };
         Descriptor {
             name: "probe".to_owned(),
             version: "1.0.0-rc.1+build.5".to_owned(),
@@ -132,7 +107,7 @@ mod tests {
             finalizes: false,
             resync: None,
             config_schema: None,
-            metrics: vec![metric],
+            metrics: Vec::new(),
         }
     }
 
@@ -152,9 +127,6 @@ mod tests {
                 UpdateStrategy::Rolling { recreate: false, conditions: ["not ready".to_owned()].into() };
         };
         assert!(problem(with_condition).contains("not ready"));
-        assert!(problem(|of| of.metrics.push(of.metrics[0].clone())).contains("twice"));
-        assert!(problem(|of| of.metrics[0].labels = vec!["a-b".to_owned()]).contains("a-b"));
-        assert!(problem(|of| of.metrics[0].labels = vec!["a".to_owned(); 17]).contains("17 labels"));
     }
 
     #[test]
