@@ -21,10 +21,10 @@ pub(super) struct Group<G> {
     pub name: G,
     /// Places of the group's keys, by name.
     pub keys: HashTable<usize>,
-    /// Places of ready keys that are urgent. A place may be stale: its key was removed, or is in the other lane by now.
-    pub urgent: VecDeque<usize>,
-    /// Places of ready keys that are not urgent. A place may be stale here, too.
-    pub patient: VecDeque<usize>,
+    /// Ready keys that are urgent.
+    pub urgent: Lane,
+    /// Ready keys that are not urgent.
+    pub patient: Lane,
     /// Number of urgent keys that ran since the last key that is not urgent.
     pub urgent_in_row: u8,
     /// Number of running keys.
@@ -51,6 +51,69 @@ pub(super) struct Tenant {
     pub keys: usize,
     pub ready: usize,
     pub running: usize,
+}
+
+/// Ready keys of a group, in the order in which they became ready. A place may be stale: its key was removed, or is in the other lane by
+/// now.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    places: VecDeque<usize>,
+    /// Places that came before those in `places` and were passed over, because the tenants of their keys had running keys and the place
+    /// was for others. They are apart from the rest, and by tenant, so that each is looked at once, and not again for each key that runs.
+    passed: HashMap<Option<Arc<str>>, VecDeque<Passed>>,
+    /// Number of places that were passed over.
+    passes: u64,
+}
+
+#[derive(Debug)]
+struct Passed {
+    place: usize,
+    /// The order among the places of all tenants.
+    number: u64,
+}
+
+impl Lane {
+    pub fn push(&mut self, place: usize) {
+        self.places.push_back(place);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.places.is_empty() && self.passed.is_empty()
+    }
+
+    /// Takes the place of the first key whose tenant is not passed over. `key_at` gives the key of a place that is not stale.
+    fn take<'a, K: Key + 'a>(
+        &mut self,
+        key_at: impl Fn(usize) -> Option<&'a K>,
+        is_passed_over: impl Fn(&Option<Arc<str>>) -> bool,
+    ) -> Option<usize> {
+        loop {
+            // At most as many tenants as ran at once have places here.
+            let free = self.passed.iter_mut().filter(|(tenant, _)| !is_passed_over(tenant));
+            let first = free.min_by_key(|(_, places)| places.front().map(|passed| passed.number));
+            let Some((tenant, places)) = first else { break };
+            let place = places.pop_front().map(|passed| passed.place);
+            // A stale place may by now be that of another tenant's key.
+            let found = place.filter(|place| key_at(*place).is_some_and(|key| key.tenant() == *tenant));
+            if places.is_empty() {
+                let tenant = tenant.clone();
+                self.passed.remove(&tenant);
+            }
+            if found.is_some() {
+                return found;
+            }
+        }
+        while let Some(place) = self.places.pop_front() {
+            let Some(key) = key_at(place) else { continue };
+            let tenant = key.tenant();
+            if !is_passed_over(&tenant) {
+                return Some(place);
+            }
+            self.passed.entry(tenant).or_default().push_back(Passed { place, number: self.passes });
+            self.passes += 1;
+        }
+        None
+    }
 }
 
 impl<G> Group<G> {
@@ -97,41 +160,38 @@ pub(super) fn take<G: Clone, K: Key>(
     entries: &mut Slab<Entry<K>>,
     timers: &mut Timers,
 ) -> Option<Job<G, K>> {
+    let place = next_place(group, (of, idle), entries)?;
+    let entry = entries.get_mut(place)?;
+    let Phase::Ready(trigger) = entry.phase else { return None };
+    entry.phase = Phase::Running { again: None, forget: false };
+    let waited = Duration::from_nanos(now.saturating_sub(std::mem::replace(&mut entry.since, now)));
+    // The run sees the current state; a time that is set during the run is for a later run.
+    set_due(timers, place, entry, None);
+    group.urgent_in_row = if trigger.is_urgent() { group.urgent_in_row.saturating_add(1) } else { 0 };
+    group.running += 1;
+    group.count(entry.key.tenant().as_ref(), |tenant| {
+        (tenant.ready, tenant.running) = (tenant.ready.saturating_sub(1), tenant.running + 1);
+    });
+    Some(Job { group: group.name.clone(), key: entry.key.clone(), trigger, waited, place })
+}
+
+/// Takes the place of the next key out of its lane.
+fn next_place<G, K: Key>(group: &mut Group<G>, (of, idle): (usize, usize), entries: &Slab<Entry<K>>) -> Option<usize> {
     let is_for_others = group.is_for_others(idle);
-    let mut left = Vec::new();
-    let taken = loop {
-        let patient_first = group.urgent.is_empty() || group.urgent_in_row >= AGEING - 1;
-        let patient = if patient_first { group.patient.pop_front() } else { None };
-        let (place, urgent) = match patient {
-            Some(place) => (place, false),
-            None => match group.urgent.pop_front() {
-                Some(place) => (place, true),
-                None => break None,
-            },
+    let Group { urgent, patient, tenants, urgent_in_row, .. } = group;
+    let is_passed_over =
+        |tenant: &Option<Arc<str>>| is_for_others && tenants.get(tenant).is_some_and(|tenant| tenant.running > 0);
+    let take_from = |lane: &mut Lane, is_urgent: bool| {
+        let key_at = |place: usize| {
+            let entry = entries.get(place).filter(|entry| entry.group == of)?;
+            let is_ready = matches!(entry.phase, Phase::Ready(trigger) if trigger.is_urgent() == is_urgent);
+            is_ready.then_some(&entry.key)
         };
-        let Some(entry) = entries.get_mut(place).filter(|entry| entry.group == of) else { continue };
-        let Phase::Ready(trigger) = entry.phase else { continue };
-        if trigger.is_urgent() != urgent {
-            continue;
-        }
-        let tenant = entry.key.tenant();
-        if is_for_others && group.tenants.get(&tenant).is_some_and(|tenant| tenant.running > 0) {
-            left.push((place, urgent));
-            continue;
-        }
-        entry.phase = Phase::Running { again: None, forget: false };
-        let waited = Duration::from_nanos(now.saturating_sub(std::mem::replace(&mut entry.since, now)));
-        // The run sees the current state; a time that is set during the run is for a later run.
-        set_due(timers, place, entry, None);
-        group.urgent_in_row = if urgent { group.urgent_in_row.saturating_add(1) } else { 0 };
-        group.running += 1;
-        group.count(tenant.as_ref(), |tenant| {
-            (tenant.ready, tenant.running) = (tenant.ready.saturating_sub(1), tenant.running + 1);
-        });
-        break Some(Job { group: group.name.clone(), key: entry.key.clone(), trigger, waited, place });
+        lane.take(key_at, is_passed_over)
     };
-    for (place, urgent) in left.into_iter().rev() {
-        if urgent { &mut group.urgent } else { &mut group.patient }.push_front(place);
+    if *urgent_in_row >= AGEING - 1 {
+        take_from(patient, false).or_else(|| take_from(urgent, true))
+    } else {
+        take_from(urgent, true).or_else(|| take_from(patient, false))
     }
-    taken
 }

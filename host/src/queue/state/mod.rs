@@ -17,7 +17,7 @@ use windlass_core::backoff::backoff;
 use windlass_core::outcome::Requeue;
 
 use self::entry::{Entry, Phase, Timers, set_due};
-use self::group::{Group, take};
+use self::group::{Group, Lane, take};
 pub use self::trigger::Trigger;
 use super::Key;
 use super::times::{DELAY_MAX, backoff_of_unavailable, moment};
@@ -377,7 +377,7 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
         if let Some(group) = self.groups.get_mut(group) {
             group.adds += u64::from(is_new);
             group.count(tenant.as_ref(), |tenant| tenant.ready += usize::from(is_new));
-            if trigger.is_urgent() { &mut group.urgent } else { &mut group.patient }.push_back(place);
+            if trigger.is_urgent() { &mut group.urgent } else { &mut group.patient }.push(place);
         }
         self.take_turn(group);
     }
@@ -410,8 +410,8 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
         let place = self.groups.insert(Group {
             name: name.clone(),
             keys: HashTable::new(),
-            urgent: VecDeque::new(),
-            patient: VecDeque::new(),
+            urgent: Lane::default(),
+            patient: Lane::default(),
             urgent_in_row: 0,
             running: 0,
             aside: 0,

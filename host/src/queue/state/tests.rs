@@ -1,3 +1,6 @@
+use std::cell::Cell;
+use std::sync::Arc;
+
 use super::group::AGEING;
 use super::*;
 
@@ -554,4 +557,107 @@ fn group_with_one_place_runs_the_keys_of_all_its_tenants() {
         assert_eq!((job.key, queue.next()), (of_tenant(tenant, tenant), None));
         queue.done(&job, Requeue::WhenChanged);
     }
+}
+
+/// The keys of a group with this concurrency by the rules, from a list of all keys that are ready.
+#[derive(Default)]
+struct Model {
+    concurrency: usize,
+    /// Ready keys in their order, and whether they are urgent.
+    ready: Vec<(u32, bool)>,
+    running: Vec<u32>,
+    urgent_in_row: u8,
+}
+
+impl Model {
+    fn next(&mut self) -> Option<u32> {
+        if self.running.len() >= self.concurrency {
+            return None;
+        }
+        let is_for_others = self.running.len() + 1 >= self.concurrency;
+        let is_busy = |key: u32| self.running.iter().any(|running| running / 10_000 == key / 10_000);
+        let first = |urgent: bool| {
+            self.ready.iter().position(|(key, is_urgent)| *is_urgent == urgent && !(is_for_others && is_busy(*key)))
+        };
+        let ages = self.urgent_in_row >= AGEING - 1;
+        let at = first(!ages).or_else(|| first(ages))?;
+        let (key, urgent) = self.ready.remove(at);
+        self.urgent_in_row = if urgent { self.urgent_in_row.saturating_add(1) } else { 0 };
+        self.running.push(key);
+        Some(key)
+    }
+
+    fn end(&mut self, key: u32) {
+        self.running.retain(|running| *running != key);
+    }
+}
+
+#[test]
+fn keys_of_tenants_that_come_and_go_run_in_the_order_of_the_rules() {
+    for concurrency in [1, 2, 4] {
+        let mut random = fastrand::Rng::with_seed(7);
+        let (mut queue, mut model) = (Harness::new(), Model { concurrency, ..Model::default() });
+        queue.state.set_concurrency(&"a", concurrency);
+        let mut jobs = Vec::new();
+        for key in 0..9000 {
+            // The first keys are of all tenants; then the first tenant has most of them.
+            let tenant = if key < 5 { key } else { random.u32(0..9).saturating_sub(4) };
+            let urgent = random.bool();
+            queue.add("a", of_tenant(tenant, key), if urgent { Trigger::Event } else { Trigger::Resync });
+            model.ready.push((of_tenant(tenant, key), urgent));
+            let at = random.usize(0..model.ready.len());
+            if key % 5 == 0 && !model.ready[at].1 {
+                let (key, _) = model.ready.remove(at);
+                model.ready.push((key, true));
+                queue.add("a", key, Trigger::Event);
+            }
+            let job = queue.next();
+            assert_eq!(job.as_ref().map(|job| job.key), model.next(), "concurrency {concurrency}, after key {key}");
+            jobs.extend(job);
+            if !jobs.is_empty() && random.bool() {
+                let job = jobs.swap_remove(random.usize(0..jobs.len()));
+                model.end(job.key);
+                queue.done(&job, Requeue::WhenChanged);
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// Number of times that a key was asked for its tenant, as each key is that is considered.
+    static CONSIDERED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A key that counts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Counting(u32);
+
+impl Key for Counting {
+    fn tenant(&self) -> Option<Arc<str>> {
+        CONSIDERED.set(CONSIDERED.get() + 1);
+        self.0.tenant()
+    }
+}
+
+#[test]
+fn ready_keys_of_busy_tenants_are_not_considered_again_for_each_key_of_another_tenant() {
+    let now = Instant::now();
+    let mut state = State::new(64, 16, Busy { of_all: 2, of_group: 1 }, now);
+    let (busy, other) = (1, 2);
+    for key in 0..9000 {
+        state.add(&"a", &Counting(of_tenant(busy, key)), Trigger::Event, now);
+    }
+    for key in 0..1000 {
+        state.add(&"a", &Counting(of_tenant(other, key)), Trigger::Event, now);
+    }
+    let mut jobs: Vec<_> = std::iter::from_fn(|| state.next(now)).collect();
+    assert_eq!(jobs.len(), 16);
+    CONSIDERED.set(0);
+    for key in 1..1000 {
+        let job = jobs.pop().expect("a job");
+        state.done(&job, End { requeue: Requeue::WhenChanged, resync: RESYNC, aside: false }, now, 0.5);
+        jobs.extend(state.next(now));
+        assert_eq!(jobs.last().map(|job| job.key.0), Some(of_tenant(other, key)));
+    }
+    assert!(CONSIDERED.get() < 10_000, "{} times for 1000 keys", CONSIDERED.get());
 }
