@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub(super) enum Reach {
     /// Any network.
     Public,
-    /// A private network (RFC 1918, RFC 4193, RFC 6598).
+    /// A private network (RFC 1918, RFC 4193, RFC 6598, RFC 8215).
     Private,
     /// The link of this machine, which has servers such as those for the metadata of cloud instances; also multicast and reserved
     /// addresses.
@@ -57,9 +57,17 @@ impl Reach {
         match address.segments() {
             [0, 0, 0, 0, 0, 0, 0, 0 | 1] => Self::Loopback,
             [0xfe80..=0xfebf | 0xff00..=0xffff, ..] => Self::Link,
-            [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => Self::Private,
+            // The last ones are for NAT64 within a network (RFC 8215): where the IPv4 address is in them differs.
+            [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] | [0x64, 0xff9b, 1, ..] => Self::Private,
             _ => Self::Public,
         }
+    }
+
+    /// The network of a server whose name has these addresses, and whose response came from this one. If it is not one of them, it is that
+    /// of a proxy, which says nothing about the server; and the addresses alone say too little: the owner of a name sets them.
+    pub fn of_server(addresses: &[SocketAddr], sender: Option<IpAddr>) -> Self {
+        let direct = sender.filter(|sender| addresses.iter().any(|address| address.ip() == *sender));
+        direct.map_or(Self::Public, Self::of)
     }
 
     /// Whether a registry in this network may lead the host to a server in the other one: to public servers, to those of its own network,
@@ -106,7 +114,19 @@ mod tests {
     #[test]
     fn addresses_are_in_their_networks_also_if_they_are_written_as_ipv6() {
         for (reach, addresses) in [
-            (Reach::Loopback, ["127.0.0.1", "127.9.9.9", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1", "2002:7f00:1::"]),
+            (
+                Reach::Loopback,
+                [
+                    "127.0.0.1",
+                    "127.9.9.9",
+                    "0.0.0.0",
+                    "::1",
+                    "::",
+                    "::ffff:127.0.0.1",
+                    "2002:7f00:1::",
+                    "64:ff9b::127.0.0.1",
+                ],
+            ),
             (
                 Reach::Link,
                 [
@@ -117,6 +137,7 @@ mod tests {
                     "224.0.0.1",
                     "::ffff:169.254.169.254",
                     "255.255.255.255",
+                    "64:ff9b::169.254.169.254",
                 ],
             ),
             (
@@ -129,6 +150,7 @@ mod tests {
                     "fd00:ec2::254",
                     "64:ff9b::10.0.0.1",
                     "::10.0.0.1",
+                    "64:ff9b:1:7f00::1.1.1.1",
                 ],
             ),
             (
@@ -141,6 +163,7 @@ mod tests {
                     "::ffff:1.1.1.1",
                     "64:ff9b::1.1.1.1",
                     "192.0.2.1",
+                    "64:ff9b:2::1.1.1.1",
                 ],
             ),
         ] {
@@ -168,5 +191,15 @@ mod tests {
         assert_eq!(Public.permitted(&addresses[..1]), Err(Private));
         assert_eq!(Private.permitted(&addresses), Ok(addresses.to_vec()));
         assert_eq!(Public.permitted(&[]), Ok(Vec::new()), "unknown here: a proxy may know the server");
+    }
+
+    #[test]
+    fn network_of_a_server_is_public_unless_its_response_came_from_one_of_its_own_addresses() {
+        let addresses = ["10.0.0.1:443", "10.0.0.2:443"].map(|address| address.parse::<SocketAddr>().expect(address));
+        let network = |addresses: &[SocketAddr], sender: &str| Reach::of_server(addresses, sender.parse().ok());
+        assert_eq!(network(&addresses, "10.0.0.2"), Reach::Private);
+        assert_eq!(network(&addresses, "10.0.0.9"), Reach::Public, "the address of a proxy");
+        assert_eq!(network(&[], "10.0.0.9"), Reach::Public, "unknown here: a proxy may know the server");
+        assert_eq!(Reach::of_server(&addresses, None), Reach::Public);
     }
 }

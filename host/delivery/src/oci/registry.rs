@@ -39,8 +39,8 @@ pub struct Registry {
     reference: Reference,
     credentials: Option<Credentials>,
     authorization: Mutex<Option<HeaderValue>>,
-    /// The network of the registry's server, from which its last response came.
-    reach: Mutex<Reach>,
+    /// The address from which its last response came: the registry's own, or that of a proxy.
+    sender: Mutex<Option<IpAddr>>,
 }
 
 impl Registry {
@@ -61,14 +61,7 @@ impl Registry {
         let root = root.map_err(|error| RegistryError::Invalid(format!("{}: {error}", reference.registry)))?;
         let http = http.clients();
         let http = http.map_err(|error| RegistryError::Unavailable { message: format!("{error:#}"), wait: None })?;
-        Ok(Self {
-            http,
-            root,
-            reference,
-            credentials,
-            authorization: Mutex::default(),
-            reach: Mutex::new(Reach::Public),
-        })
+        Ok(Self { http, root, reference, credentials, authorization: Mutex::default(), sender: Mutex::default() })
     }
 
     /// The reference of the artifact.
@@ -284,8 +277,8 @@ impl Registry {
         let response = client.execute(request);
         let response = if is_fetched { unless_silent(response).await? } else { response.await };
         let response = response.map_err(unavailable)?;
-        if let (true, Some(address)) = (is_registry, response.remote_addr()) {
-            *self.reach.lock() = Reach::of(address.ip());
+        if is_registry {
+            *self.sender.lock() = response.remote_addr().map(|address| address.ip());
         }
         Ok(response)
     }
@@ -294,20 +287,26 @@ impl Registry {
     async fn client_for(&self, url: &Url) -> Result<Client, RegistryError> {
         let named = url.host_str().zip(url.port_or_known_default());
         let (name, port) = named.ok_or_else(|| RegistryError::Invalid(bounded(format!("it refers to {url}"))))?;
-        let addresses: Vec<SocketAddr> = if let Ok(address) = name.trim_matches(['[', ']']).parse::<IpAddr>() {
-            vec![(address, port).into()]
-        } else {
-            // Where names are known to a proxy only, the proxy decides.
-            let found = tokio::time::timeout(CONNECT, tokio::net::lookup_host((name, port))).await;
-            found.ok().and_then(Result::ok).map(Iterator::collect).unwrap_or_default()
-        };
-        let registry = *self.reach.lock();
+        let addresses = addresses_of(name, port).await;
+        // Every registry may lead to public servers, so its own network matters only for others.
+        let are_public = addresses.iter().all(|address| Reach::of(address.ip()) == Reach::Public);
+        let registry = if are_public { Reach::Public } else { self.reach().await };
         let addresses = registry.permitted(&addresses).map_err(|server| {
             RegistryError::Invalid(bounded(format!(
                 "it refers to the server {name}, which has {server}, while the registry has {registry}: the host sends no request there"
             )))
         })?;
         self.http.pinned(name, &addresses).map_err(unavailable)
+    }
+
+    /// The network of the registry.
+    async fn reach(&self) -> Reach {
+        let name = self.root.host_str().unwrap_or_default();
+        if let Some(address) = literal(name) {
+            return Reach::of(address);
+        }
+        let addresses = addresses_of(name, 0).await;
+        Reach::of_server(&addresses, *self.sender.lock())
     }
 
     /// The authorization for the registry's challenges (RFC 9110, section 11).
@@ -370,6 +369,20 @@ impl Registry {
     }
 }
 
+/// The addresses of a server; none if only a proxy knows its name: then the proxy decides.
+async fn addresses_of(name: &str, port: u16) -> Vec<SocketAddr> {
+    if let Some(address) = literal(name) {
+        return vec![(address, port).into()];
+    }
+    let found = tokio::time::timeout(CONNECT, tokio::net::lookup_host((name, port))).await;
+    found.ok().and_then(Result::ok).map(Iterator::collect).unwrap_or_default()
+}
+
+/// The address that a URL has in place of a server's name.
+fn literal(name: &str) -> Option<IpAddr> {
+    name.trim_matches(['[', ']']).parse().ok()
+}
+
 #[derive(Deserialize)]
 struct Token {
     token: Option<String>,
@@ -422,4 +435,30 @@ fn unkept(error: &io::Error) -> RegistryError {
 
 fn digest_of(headers: &HeaderMap) -> Option<Digest> {
     header(headers, "docker-content-digest")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Server;
+    use super::*;
+
+    #[tokio::test]
+    async fn registry_behind_a_proxy_cannot_lead_the_host_to_a_server_in_the_network_of_the_proxy() {
+        let (proxy, internal) = (Server::start().await, Server::start().await);
+        let reference = format!("registry.invalid:{}/echo:1", proxy.address.port());
+        let reference: Reference = reference.parse().expect("a reference");
+        let plain_http = [reference.registry.clone()];
+        let mut registry = Registry::new(&Http::default(), reference, None, &plain_http).expect("a client");
+        // As with a proxy, the responses come from an address that is not one of the registry's.
+        registry.http.registries = registry.http.pinned("registry.invalid", &[proxy.address]).expect("a client");
+        let blob = internal.blob(b"component");
+        let path = format!("/v2/echo/blobs/{blob}");
+        let place = format!("http://{}{path}", internal.address);
+        proxy.set_response(&format!("GET {path}"), (307, vec![("location", place)], Vec::new()));
+        let error = registry.blob(blob, 100).await.expect_err("a redirect");
+        assert!(
+            error.to_string().contains("an address of this machine, while the registry has a public address"),
+            "{error}"
+        );
+    }
 }
