@@ -109,19 +109,23 @@ impl Table {
     }
 
     /// Records one measurement of a call for this parent. Returns false if it is dropped: the value is not finite, or negative for a
-    /// counter, or there is no room for another series.
+    /// counter, or there is no room for another series or another parent of a gauge's series, which would outlive that parent.
     pub fn record(&self, parent: &ObjectKey, value: f64, labels: &[(String, String)]) -> bool {
         if !value.is_finite() || (value < 0.0 && self.metric.metric_type == MetricType::Counter) {
             return false;
         }
         let labels = self.declared(labels);
         let text = self.text_of(&labels);
+        let parent = self.hasher.hash_one(parent);
         let mut rows = self.rows.lock();
         if !rows.by_labels.contains_key(text.as_str()) {
-            let Some(row) = self.begin(&mut rows, &text, &labels) else { return false };
+            let Some(row) = self.begin(&mut rows, &text, &labels, parent) else { return false };
             rows.by_labels.insert(text.as_str().into(), row);
         }
         let Some(row) = rows.by_labels.get_mut(text.as_str()) else { return false };
+        if !self.remember(row, parent) {
+            return false;
+        }
         match &mut row.value {
             Value::Number(sum) if self.metric.metric_type == MetricType::Counter => *sum += value,
             Value::Number(state) => *state = value,
@@ -136,7 +140,6 @@ impl Table {
         if let Some(histogram) = &self.histogram {
             histogram.record(value, &self.attributes(&labels));
         }
-        self.remember(row, parent);
         true
     }
 
@@ -167,14 +170,16 @@ impl Table {
         labels.chain([KeyValue::new(PLUGIN_LABEL, self.plugin.to_string())]).collect()
     }
 
-    /// A new series, if there is room for it.
-    fn begin(&self, rows: &mut Rows, text: &str, labels: &[(&str, String)]) -> Option<Row> {
+    /// A new series of this parent, if there is room for it.
+    fn begin(&self, rows: &mut Rows, text: &str, labels: &[(&str, String)], parent: u64) -> Option<Row> {
         if text.len() > LABELS || rows.by_labels.len() >= SERIES {
             return None;
         }
         let attributes = if self.keeps_attributes { self.attributes(labels) } else { Vec::new() };
         let line = self.name.len() + text.len() + LINE;
-        let bytes = self.lines() * line + ROW + attributes.len() * ATTRIBUTE;
+        let parents = (self.metric.metric_type == MetricType::Gauge).then(|| HashSet::from([parent]));
+        let of_parents = parents.as_ref().map_or(0, |parents| OWNER * parents.len());
+        let bytes = self.lines() * line + ROW + attributes.len() * ATTRIBUTE + of_parents;
         let head = if rows.has_head { 0 } else { self.head().len() };
         let Rooms { bytes: room, series } = &*self.rooms;
         if !series.take(1) {
@@ -185,27 +190,30 @@ impl Table {
             return None;
         }
         rows.has_head = true;
-        let is = |metric_type| self.metric.metric_type == metric_type;
-        let value = if is(MetricType::Histogram) { Value::Distribution(Box::default()) } else { Value::Number(0.0) };
-        Some(Row { value, attributes, parents: is(MetricType::Gauge).then(HashSet::new), bytes })
+        let is_histogram = self.metric.metric_type == MetricType::Histogram;
+        let value = if is_histogram { Value::Distribution(Box::default()) } else { Value::Number(0.0) };
+        Some(Row { value, attributes, parents, bytes })
     }
 
-    /// Remembers that the series of a gauge was measured for this parent.
-    fn remember(&self, row: &mut Row, parent: &ObjectKey) {
-        let Some(parents) = &mut row.parents else { return };
+    /// Remembers that the series of a gauge was measured for this parent. Returns false if there is no room for that.
+    fn remember(&self, row: &mut Row, parent: u64) -> bool {
+        let Some(parents) = &mut row.parents else { return true };
         let room = &self.rooms.bytes;
-        let parent = self.hasher.hash_one(parent);
         if parents.contains(&parent) {
-            return;
+            return true;
         }
-        if parents.len() < OWNERS && room.take(OWNER) {
-            parents.insert(parent);
-            row.bytes += OWNER;
-        } else {
+        if parents.len() >= OWNERS {
             room.give(OWNER * parents.len());
             row.bytes -= OWNER * parents.len();
             row.parents = None;
+            return true;
         }
+        if !room.take(OWNER) {
+            return false;
+        }
+        parents.insert(parent);
+        row.bytes += OWNER;
+        true
     }
 
     /// Ends the series that were measured for this parent alone.
