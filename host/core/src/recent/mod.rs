@@ -147,9 +147,12 @@ impl Reconciled {
         let changed = changes.kinds().into_iter().map(|(_, _, children)| {
             allocated(size_of_val(children)) + children.iter().map(size_of_child).sum::<usize>()
         });
+        // These share their names with the created children.
+        let expiring = allocated(size_of_val::<[_]>(&changes.expiring));
         let of_failed = failed.iter().map(|(child, problem)| size_of_child(child) + size_of_problem(problem));
         let decision = allocated(message.len())
             + changed.sum::<usize>()
+            + expiring
             + allocated(size_of_val::<[_]>(failed))
             + of_failed.sum::<usize>();
         let trace = self.trace.as_ref().map_or(0, |trace| allocated(trace.len()));

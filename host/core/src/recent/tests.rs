@@ -180,7 +180,7 @@ fn call_that_takes_a_large_share_of_the_budget_is_not_kept_but_its_decision_is()
 }
 
 #[test]
-fn size_of_a_reconcile_covers_its_messages_and_config() {
+fn size_of_a_reconcile_covers_its_messages_config_and_lists_of_children() {
     const LONG: usize = 1 << 20;
     let without = reconciled("web", Some(call(1, 0)));
     let child = ChildId::of(&snapshot(&[config_map(0)]).children[0]);
@@ -191,9 +191,12 @@ fn size_of_a_reconcile_covers_its_messages_and_config() {
     };
     let mut with_config = reconciled("web", Some(call(1, 0)));
     with_config.call.as_mut().expect("a call").snapshot.config = Some(vec![b'x'; LONG].into());
+    let mut expiring = reconciled("web", Some(call(1, 0)));
+    expiring.decision.changes.expiring = vec![child.clone(); LONG.div_ceil(size_of::<ChildId>())];
     let message = "x".repeat(LONG);
     for large in [
         with_config,
+        expiring,
         failed(WriteProblem::Rejected { code: 422, message: message.clone(), rejection: Rejection::Other }),
         failed(WriteProblem::Unavailable { message: message.clone(), retry_after: None }),
         failed(WriteProblem::FieldConflict { conflicts: vec![message] }),
