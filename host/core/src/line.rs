@@ -7,7 +7,8 @@
 //!   line breaks and tabs become spaces);
 //! - line and paragraph separators, which some viewers show as newlines;
 //! - characters that are not seen: those that change the direction of the text after them, so that it is read in another order than
-//!   it has, and those without a glyph, so that two different texts look the same.
+//!   it has, and those without a glyph, so that two different texts look the same: all that Unicode calls default-ignorable. The
+//!   selectors of variants of a glyph are among them: a text can be read without them.
 //!
 //! The joiners U+200C and U+200D are not escaped: several scripts and emoji need them.
 
@@ -20,15 +21,23 @@ pub fn is_unprintable(c: char) -> bool {
         || matches!(
             c,
             '\u{ad}'
+                | '\u{34f}'
                 | '\u{61c}'
-                | '\u{180e}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
                 | '\u{200b}'
                 | '\u{200e}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
@@ -89,7 +98,10 @@ mod tests {
 
     #[test]
     fn characters_that_are_not_seen_are_escaped_and_those_that_scripts_need_are_not() {
-        for unseen in "\0\u{7}\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{200e}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}".chars() {
+        let controls = "\0\u{7}\u{1b}\u{7f}\u{85}\u{9b}\u{61c}\u{200e}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}";
+        let ignorable = "\u{ad}\u{34f}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{180b}\u{180d}\u{180e}\u{180f}\u{200b}\u{2060}\u{3164}\u{feff}\u{ffa0}";
+        let selectors = "\u{fe00}\u{fe0f}\u{e0041}\u{e0100}\u{e01ef}";
+        for unseen in [controls, ignorable, selectors].concat().chars() {
             let text = format!("a{unseen}b");
             assert_eq!(one_line(&text), format!("a{}b", unseen.escape_default()));
             assert_eq!(printable(&text), format!("a{}b", unseen.escape_default()));
