@@ -19,6 +19,9 @@ const LAST_LINES: usize = 3;
 /// Beginnings of the line with which Go's runtime ends a program. The stacks of all goroutines follow, so the last lines do
 /// not say what happened.
 const LAST_OF_GO: [&str; 2] = ["panic: ", "fatal error: "];
+/// Beginning of the stack of a goroutine. A guest in any language may write a line like those of [`LAST_OF_GO`], and go on; without a
+/// stack after it, the line is not from Go's runtime.
+const STACK_OF_GO: &str = "goroutine ";
 
 /// A guest's standard stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +44,8 @@ pub(crate) struct Notes {
     last_error: Option<String>,
     /// The last lines on standard error: runtimes report panics there, over several lines.
     last_lines: VecDeque<String>,
-    /// The line that ended a Go program, if there is one.
-    last_of_go: Option<String>,
+    /// The last line that may have ended a Go program, if there is one, and whether a stack followed.
+    last_of_go: Option<(String, bool)>,
 }
 
 impl Notes {
@@ -106,8 +109,12 @@ impl Notes {
         if !message.is_empty() {
             if name == "stderr" {
                 let words: String = message.chars().take(LAST_WORDS).collect();
-                if self.last_of_go.is_none() && LAST_OF_GO.iter().any(|beginning| words.starts_with(beginning)) {
-                    self.last_of_go = Some(words.clone());
+                if LAST_OF_GO.iter().any(|beginning| words.starts_with(beginning)) {
+                    self.last_of_go = Some((words.clone(), false));
+                } else if words.starts_with(STACK_OF_GO)
+                    && let Some((_, has_stack)) = &mut self.last_of_go
+                {
+                    *has_stack = true;
                 }
                 self.last_lines.truncate(LAST_LINES - 1);
                 self.last_lines.push_front(words);
@@ -125,10 +132,8 @@ impl Notes {
         report.notes = std::mem::take(&mut self.kept);
         report.notes_dropped = self.dropped;
         let lines = self.last_lines.drain(..).rev().collect::<Vec<_>>().join(" ");
-        self.last_of_go
-            .take()
-            .or_else(|| self.last_error.take())
-            .or_else(|| Some(lines).filter(|lines| !lines.is_empty()))
+        let last_of_go = self.last_of_go.take().and_then(|(line, has_stack)| has_stack.then_some(line));
+        last_of_go.or_else(|| self.last_error.take()).or_else(|| Some(lines).filter(|lines| !lines.is_empty()))
     }
 }
 
@@ -197,6 +202,22 @@ mod tests {
         );
         notes.write(Stream::Stderr, b"created by main.reconcile in goroutine 1\n\tmain.go:54 +0x2a\n");
         assert_eq!(last(notes).as_deref(), Some("panic: boom"));
+        // Such a line without a stack is one that any guest may write, and an earlier one did not end the program.
+        for (stderr, expected) in [
+            (
+                "fatal error: retrying\nthread 'main' panicked at x:\nboom",
+                "fatal error: retrying thread 'main' panicked at x: boom",
+            ),
+            (
+                "panic: an example\nfatal error: out of memory\n\ngoroutine 1 [running]:\n\tmain.go:54",
+                "fatal error: out of memory",
+            ),
+            ("goroutine 1 starts\npanic: no more\ngoodbye", "goroutine 1 starts panic: no more goodbye"),
+        ] {
+            let mut notes = Notes::new(1000);
+            notes.write(Stream::Stderr, stderr.as_bytes());
+            assert_eq!(last(notes).as_deref(), Some(expected));
+        }
         // The last error is kept even if the log is full.
         let mut notes = Notes::new(0);
         notes.write(Stream::Stderr, b"a warning\n");
