@@ -3,7 +3,6 @@ package windlass
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"reflect"
 	"strings"
 	"syscall"
@@ -75,11 +74,8 @@ func rawFailure(err error) *contract.Failure {
 }
 
 // isOutside tells whether an error comes from a file or the network. Go's messages, like "Bad file number" and "Connection refused",
-// do not say that a plugin has neither.
+// do not say that a plugin has neither. Errors of files that are embedded in the component come from no system call.
 func isOutside(err error) bool {
-	if _, isFile := errors.AsType[*fs.PathError](err); isFile {
-		return true
-	}
 	if _, isSystem := errors.AsType[syscall.Errno](err); isSystem {
 		return true
 	}

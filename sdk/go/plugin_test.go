@@ -1,6 +1,7 @@
 package windlass_test
 
 import (
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -245,6 +246,7 @@ func TestResponseHasEverything(t *testing.T) {
 func TestErrorsBecomeFailures(t *testing.T) {
 	cause := errors.New("no route")
 	_, noFile := os.ReadFile("testdata/no-such-file")
+	_, notEmbedded := embed.FS{}.ReadFile("template.yaml")
 	noRoute := &net.OpError{Op: "dial", Net: "tcp", Err: cause}
 	for _, one := range []struct {
 		response *response
@@ -261,6 +263,7 @@ func TestErrorsBecomeFailures(t *testing.T) {
 			Kind: contract.Failed, Message: `unknown time zone Mars/Base: a component has time zones if the plugin imports _ "time/tzdata"`,
 		}},
 		{nil, noFile, contract.Failure{Kind: contract.Failed, Message: noFile.Error() + ": a plugin has no network and no files"}},
+		{nil, notEmbedded, contract.Failure{Kind: contract.Failed, Message: "open template.yaml: file does not exist"}},
 		{nil, windlass.Retry(time.Second, "hosts: %w", noRoute), contract.Failure{
 			Kind: contract.Retry, Message: "hosts: dial tcp: no route: a plugin has no network and no files", After: 1000,
 		}},

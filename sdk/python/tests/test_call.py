@@ -10,6 +10,7 @@ import unittest
 import zoneinfo
 from datetime import timedelta
 from typing import Annotated, Any, Literal
+from urllib.error import URLError
 
 from windlass_plugin import (
     Apply,
@@ -542,10 +543,22 @@ class FailureTest(unittest.TestCase):
             (LookupError("unknown encoding: cp850"), ": import its module of the package encodings"),
             (FileNotFoundError(2, "No such file"), ": a plugin has no network and no files"),
             (socket.gaierror(-4, "failure in name resolution"), ": a plugin has no network and no files"),
+            (
+                handling(URLError("no host"), ConnectionRefusedError(111, "refused")),
+                ": a plugin has no network and no files",
+            ),
             (RuntimeError("can't start new thread"), ": a plugin has no threads"),
         ]:
             self.assertIn(cause, _errors.summary(error))
-        for error in [KeyError("x"), LookupError("unknown"), RuntimeError("thread"), ValueError("file")]:
+        for error in [
+            KeyError("x"),
+            LookupError("unknown"),
+            RuntimeError("thread"),
+            ValueError("file"),
+            TimeoutError("not yet"),
+            PermissionError("for admins only"),
+            handling(PermissionError("for admins only"), KeyError("x")),
+        ]:
             self.assertEqual(_errors.summary(error), f"{type(error).__name__}: {error}")
 
     def test_summary_of_a_message_of_several_lines_is_one_line(self) -> None:
@@ -556,6 +569,12 @@ class FailureTest(unittest.TestCase):
         loaded = sys.modules.keys()
         self.assertTrue(loaded >= set(_snapshot.MODULES))
         self.assertEqual(len(_snapshot._zones), len(zoneinfo.available_timezones()))
+
+
+def handling(error: Exception, handled: Exception) -> Exception:
+    """Return an error as if it was raised while this one was handled."""
+    error.__context__ = handled
+    return error
 
 
 def fail(failure: Exception) -> Response[Status]:

@@ -30,11 +30,23 @@ def _missing(error: BaseException) -> str:
         return "a component has the modules that are imported when it is built: import it at the top of a module of the plugin"
     if isinstance(error, LookupError) and str(error).startswith("unknown encoding"):
         return "import its module of the package encodings at the top of a module of the plugin"
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and _is_of_system(error):
         return "a plugin has no network and no files"
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         return "a plugin has no threads"
     return ""
+
+
+def _is_of_system(error: BaseException | None) -> bool:
+    """Tell whether a system call failed: an OSError that the plugin raises itself, such as TimeoutError("not yet"), has no number.
+
+    Libraries raise exceptions without one, such as URLError, while they handle that of a system call.
+    """
+    while error is not None:
+        if isinstance(error, OSError) and error.errno is not None:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def stack(error: BaseException) -> str:
