@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use crate::conditions;
 use crate::contract::{Event, EventType};
-use crate::ids::Gvk;
 use crate::json::{Map, Value};
 use crate::line::one_line;
 use crate::names::{event_action as action, event_reason, parent_condition};
@@ -164,13 +163,15 @@ impl Changes {
                  the host creates it again, and it runs again",
             );
         }
-        let emptied: Vec<_> = self.adopted.iter().filter(|child| contains_more(&child.kind)).cloned().collect();
+        let emptied: Vec<_> = self.adopted.iter().filter(|child| child.kind.holds_data()).cloned().collect();
         if !emptied.is_empty() {
             text.push_str(if text.is_empty() { "" } else { ". " });
             list(&mut text, &emptied, parent_namespace);
-            text.push_str(
-                " will be deleted with all contents when the parent is deleted, or when the plugin no longer returns it, unless \
-                 the plugin retains it",
+            let them = if emptied.len() == 1 { "it" } else { "them" };
+            let _ = write!(
+                text,
+                " will be deleted with all contents when the parent is deleted, or when the plugin no longer returns {them}, unless \
+                 the plugin retains {them}",
             );
         }
         text
@@ -262,14 +263,6 @@ pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, outcome: &O
         return Some(note);
     }
     Some(Note { event_type: EventType::Warning, message: cut(&format!("{}. {warnings}", note.message)), ..note })
-}
-
-/// Whether the deletion of an object of this kind also deletes data that the object does not show.
-fn contains_more(kind: &Gvk) -> bool {
-    matches!(
-        (&*kind.group, &*kind.kind),
-        ("", "Namespace" | "PersistentVolumeClaim") | ("apiextensions.k8s.io", "CustomResourceDefinition")
-    )
 }
 
 /// Creates the event for a change of the outcome; `None` if the change needs no event. `before` is the earlier reason,

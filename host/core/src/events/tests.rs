@@ -117,6 +117,7 @@ fn r20_change_that_leads_to_more_than_it_shows_is_a_warning() {
         adopted("ConfigMap"),
         adopted("Namespace"),
         adopted("PersistentVolumeClaim"),
+        Changes { adopted: vec![child("Namespace", "a"), child("Namespace", "b")], ..Changes::default() },
         Changes { created: job.clone(), ..Changes::default() },
         Changes { created: job.clone(), expiring: job, ..Changes::default() },
     ];
@@ -124,6 +125,7 @@ fn r20_change_that_leads_to_more_than_it_shows_is_a_warning() {
         Normal Adopted: Adopted ConfigMap a
         Warning Adopted: Adopted Namespace a. Namespace a will be deleted with all contents when the parent is deleted, or when the plugin no longer returns it, unless the plugin retains it
         Warning Adopted: Adopted PersistentVolumeClaim a. PersistentVolumeClaim a will be deleted with all contents when the parent is deleted, or when the plugin no longer returns it, unless the plugin retains it
+        Warning Adopted: Adopted Namespaces a, b. Namespaces a, b will be deleted with all contents when the parent is deleted, or when the plugin no longer returns them, unless the plugin retains them
         Normal Created: Created Job backup
         Warning Created: Created Job backup. Job backup (ttlSecondsAfterFinished): Kubernetes deletes a finished Job after that time, and while the plugin returns it, the host creates it again, and it runs again"]]
     .assert_eq(&seen.iter().map(event_of_changes).collect::<Vec<_>>().join("\n"));
