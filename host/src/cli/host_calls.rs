@@ -29,9 +29,10 @@ const SIZE_MAX: usize = 256 * 1024 * 1024;
 
 /// Time limit of a connection, and of each part of a response that a host sends at once.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The message about a connection that ended before its response.
-const LOST: &str =
-    "the connection to the host was lost; a host serves three recordings at a time, and a new one ends the oldest";
+/// The message about a connection that ended before its response, and that about one for a recording.
+const LOST: &str = "the connection to the host was lost";
+const LOST_RECORDING: &str =
+    "the connection to the host was lost; a host serves a few recordings at a time, and a new one ends the oldest";
 /// The name of a response in the message about [`PATIENCE`].
 const RESPONSE: &str = "the host's response";
 
@@ -62,7 +63,7 @@ impl HostArgs {
         for connection in self.connections(cluster).await? {
             let mut body = in_time(RESPONSE, request(connection, path)).await?;
             let mut whole = Vec::new();
-            while let Some(part) = in_time(RESPONSE, next_part(&mut body)).await? {
+            while let Some(part) = in_time(RESPONSE, next_part(&mut body, LOST)).await? {
                 whole.extend_from_slice(&part);
                 if whole.len() > SIZE_MAX {
                     bail!("the host's response has more than {SIZE_MAX} bytes; ask for fewer parents");
@@ -73,7 +74,7 @@ impl HostArgs {
         Ok(responses)
     }
 
-    /// The lines that all hosts send in response to a request for this path. With `follows`, a host sends a line whenever
+    /// The lines of a recording that all hosts send in response to a request for this path. With `follows`, a host sends a line whenever
     /// it has a new one; otherwise it sends all lines at once.
     ///
     /// # Errors
@@ -161,22 +162,23 @@ async fn request(connection: Box<dyn Connection>, path: &str) -> anyhow::Result<
     let response = sender.send_request(request).await.context("the host does not respond")?;
     let (status, mut body) = (response.status(), response.into_body());
     if status != StatusCode::OK {
-        let message = next_part(&mut body).await?.unwrap_or_default();
+        let message = next_part(&mut body, LOST).await?.unwrap_or_default();
         bail!("the host rejects the request ({status}): {}", String::from_utf8_lossy(&message).trim());
     }
     Ok(body)
 }
 
-async fn next_part(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
+/// The next part of a body; an error with this message if the connection has ended.
+async fn next_part(body: &mut Incoming, lost: &'static str) -> anyhow::Result<Option<Bytes>> {
     while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame.context(LOST)?.into_data() {
+        if let Ok(data) = frame.context(lost)?.into_data() {
             return Ok(Some(data));
         }
     }
     Ok(None)
 }
 
-/// The lines of a body, without their ends. With `follows`, there may be any time between its parts.
+/// The lines of a recording, without their ends. With `follows`, there may be any time between its parts.
 fn lines_of(body: Incoming, follows: bool) -> BoxStream<'static, anyhow::Result<Vec<u8>>> {
     // The last number is that of the bytes in which no end of a line was found.
     let begin = Some((body, Vec::<u8>::new(), 0));
@@ -190,7 +192,7 @@ fn lines_of(body: Incoming, follows: bool) -> BoxStream<'static, anyhow::Result<
                 return Some((Ok(rest), Some((body, after, 0))));
             }
             scanned = rest.len();
-            let part = next_part(&mut body);
+            let part = next_part(&mut body, LOST_RECORDING);
             let part = if follows { part.await } else { in_time(RESPONSE, part).await };
             match part {
                 Ok(Some(part)) if rest.len() < SIZE_MAX => rest.extend_from_slice(&part),
@@ -225,6 +227,7 @@ pub fn path_of(path: &str, query: &[(&str, Option<&str>)]) -> String {
 mod tests {
     use k8s_openapi::api::coordination::v1::LeaseSpec;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
 
     use super::*;
 
@@ -251,6 +254,32 @@ mod tests {
         let lines = lines_of(request(Box::new(near), "/calls").await.expect("a response"), false);
         let lines: Vec<_> = lines.map(|line| String::from_utf8(line.expect("a line")).expect("text")).collect().await;
         assert_eq!(lines, ["one", "", "a longer line", "and a second"]);
+    }
+
+    /// Sends a part of a response to each request, and closes the connection.
+    async fn serve_in_part(listener: TcpListener) -> std::io::Result<()> {
+        loop {
+            let (mut stream, _) = listener.accept().await?;
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                request.push(stream.read_u8().await?);
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{}\n").await?;
+        }
+    }
+
+    #[tokio::test]
+    async fn lost_connection_may_have_been_ended_by_another_recording_only_if_it_was_for_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let debug_addr = Some(listener.local_addr().expect("an address").to_string());
+        tokio::spawn(serve_in_part(listener));
+        let host = HostArgs { debug_addr, host_namespace: String::new() };
+        let cluster = ClusterArgs { kubeconfig: None, context: None };
+        let error = host.get(&cluster, "/calls").await.expect_err("lost");
+        assert_eq!(error.to_string(), "the connection to the host was lost");
+        let lines: Vec<_> = host.lines(&cluster, "/calls/stream", true).await.expect("a response").collect().await;
+        let shown: Vec<_> = lines.iter().map(|line| line.as_ref().map_err(ToString::to_string)).collect();
+        assert_eq!(shown, [Ok(&b"{}".to_vec()), Err(LOST_RECORDING.to_owned())]);
     }
 
     #[test]

@@ -13,12 +13,12 @@ use windlass_core::line::{json, one_line, printable};
 
 use super::yaml;
 
-/// Prints one line to standard output; the arguments are those of `println!`. Newlines in them are escaped.
+/// Prints one line to standard output; the arguments are those of `println!`. Newlines in them become spaces.
 macro_rules! out {
     ($($arg:tt)*) => { $crate::cli::output::line(format_args!($($arg)*)) };
 }
 
-/// Prints one line to standard error; the arguments are those of `eprintln!`. Newlines in them are escaped.
+/// Prints one line to standard error; the arguments are those of `eprintln!`. Newlines in them become spaces.
 macro_rules! err {
     ($($arg:tt)*) => { $crate::cli::output::error_line(format_args!($($arg)*)) };
 }
