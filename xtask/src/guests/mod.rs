@@ -1,7 +1,7 @@
 //! Builds every component: the plugins, and the scripted, hostile and other guests of the tests.
 //!
 //! A guest is built for `wasm32-unknown-unknown` by the compiler that [`WasmCompiler`] finds, and then made a component.
-//! Cargo rebuilds only what changed, so a second run takes a second or two. Guests in other languages than Rust have
+//! All of them are kept in the user's cache folder for other checkouts; in one checkout, cargo rebuilds only what changed. Guests in other languages than Rust have
 //! their own tools (see [`languages`]).
 
 mod component;
@@ -15,7 +15,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use windlass_testbed::tools::wasm_compiler::{WasmCompiler, cargo};
+use windlass_testbed::tools::{
+    self,
+    wasm_compiler::{WasmCompiler, cargo},
+};
 
 /// Flags: what to build.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -51,22 +54,18 @@ pub struct Guest {
 pub fn build(options: &Options) -> Result<Vec<Guest>> {
     let root = root()?;
     let compiler = compiler()?;
-    println!("guests: {compiler}");
     let folder = root.join("target/guests");
     if !options.only.is_empty() {
         let guests = build_named(&root, &compiler, &options.only, &folder)?;
         return Ok(listed(guests));
     }
 
-    let mut modules = Vec::new();
-    for package in packages(&root.join("plugins/Cargo.toml"))? {
-        modules.extend(compile_plugin(&compiler, &root, &package)?);
-    }
-    // The names of Echo's variants begin with its name.
-    let examples: &[&str] = if options.plugins_only { &["--example", "echo-*"] } else { &["--examples"] };
-    modules.extend(compile(compiler.cargo("build"), &root, "tests/guests", examples)?);
-
-    let mut guests = components(&modules, &folder)?;
+    let mut guests = if options.plugins_only {
+        // The names of Echo's variants begin with its name.
+        components(&compile_all(&compiler, &root, &["--example", "echo-*"])?, &folder)?
+    } else {
+        kept(&compiler, &root, &folder)?
+    };
     if !options.plugins_only {
         for text in texts(&root.join(TEXTS))? {
             let path = folder.join("unloadable").join(text.file_stem().unwrap_or_default()).with_extension("wasm");
@@ -79,8 +78,47 @@ pub fn build(options: &Options) -> Result<Vec<Guest>> {
     Ok(listed(guests))
 }
 
+/// Compiles all plugins, and these examples of tests/guests.
+fn compile_all(compiler: &WasmCompiler, root: &Path, examples: &[&str]) -> Result<Vec<Module>> {
+    println!("guests: {compiler}");
+    let mut modules = Vec::new();
+    for package in packages(&root.join("plugins/Cargo.toml"))? {
+        modules.extend(compile_plugin(compiler, root, &package)?);
+    }
+    modules.extend(compile(compiler.cargo("build"), root, "tests/guests", examples)?);
+    Ok(modules)
+}
+
+/// All guests in Rust, from the user's cache folder if nothing has changed since they were built there: link-time optimization of a
+/// hundred guests takes minutes in a fresh clone.
+fn kept(compiler: &WasmCompiler, root: &Path, folder: &Path) -> Result<Vec<Guest>> {
+    let made_by = [
+        compiler.to_string(),
+        fs::read_to_string(root.join("rust-toolchain.toml"))?,
+        languages::crates(root, &CRATES)?,
+    ];
+    let inputs = INPUTS.map(|folder| languages::files(&root.join(folder))).into_iter().collect::<Result<Vec<_>>>()?;
+    let hash = languages::hash(root, made_by.iter().map(String::as_str), &inputs.concat())?;
+    let progress = |line: &str| println!("guests: {line}");
+    let list = tools::built_once(LIST, hash, "the guests in Rust, some minutes", &progress, |built| {
+        let guests = components(&compile_all(compiler, root, &["--examples"])?, built)?;
+        let names = guests.iter().map(|guest| Ok(guest.path.strip_prefix(built)?.display().to_string() + "\n"));
+        Ok(fs::write(built.join(LIST), names.collect::<Result<String>>()?)?)
+    })?;
+    let names = fs::read_to_string(&list)?;
+    names.lines().map(|name| component::write(&fs::read(list.with_file_name(name))?, &folder.join(name))).collect()
+}
+
+/// The folders with the sources of the guests in Rust, and of what makes them.
+const INPUTS: [&str; 6] = ["plugins", "tests/guests", "sdk/rust", "wit", "host/build/src", "xtask/src/guests"];
+/// The crates of this program that make components of modules.
+const CRATES: [&str; 4] = ["wasm-encoder", "wasmparser", "wit-component", "wit-parser"];
+/// The file with the names of the guests that were built.
+const LIST: &str = "guests-in-rust";
+
 /// Builds the guests with these names.
 fn build_named(root: &Path, compiler: &WasmCompiler, names: &[String], folder: &Path) -> Result<Vec<Guest>> {
+    println!("guests: {compiler}");
     let plugins = packages(&root.join("plugins/Cargo.toml"))?;
     let others = examples(&root.join("tests/guests/Cargo.toml"))?;
     let mut modules = Vec::new();

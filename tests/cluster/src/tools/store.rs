@@ -17,6 +17,8 @@ const SHORT: usize = 16;
 
 /// How long what nobody uses is kept.
 const KEPT: Duration = Duration::from_hours(30 * 24);
+/// How many builds of one thing are kept: those that were used last.
+const BUILDS: usize = 8;
 
 /// The file `name` (a program, a component) made from `inputs`. If it does not exist yet, `build` builds it into the folder that
 /// it is given.
@@ -96,7 +98,7 @@ fn mark_used(home: &Path) {
     let _ = File::open(home).and_then(|folder| folder.set_modified(SystemTime::now()));
 }
 
-/// Removes the builds of `name` from other inputs that nobody has used for a while. The caller holds the lock.
+/// Removes builds of `name` that nobody has used for a while, or after [`BUILDS`] others. The caller holds the lock.
 fn remove_unused(root: &Path, name: &str) {
     let Ok(entries) = fs::read_dir(root) else {
         return;
@@ -106,10 +108,15 @@ fn remove_unused(root: &Path, name: &str) {
         let hash = file.to_str().and_then(|file| file.strip_prefix(name)?.strip_prefix('-'));
         hash.is_some_and(|hash| hash.len() == SHORT && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
     };
-    for entry in entries.flatten().filter(is_build) {
-        let used = entry.metadata().and_then(|folder| folder.modified());
-        if used.is_ok_and(|used| used.elapsed().is_ok_and(|unused| unused > KEPT)) {
-            let _ = fs::remove_dir_all(entry.path());
+    let unused = |entry: fs::DirEntry| {
+        let used = entry.metadata().and_then(|folder| folder.modified()).ok()?;
+        Some((used.elapsed().unwrap_or_default(), entry.path()))
+    };
+    let mut builds: Vec<_> = entries.flatten().filter(is_build).filter_map(unused).collect();
+    builds.sort();
+    for (at, (unused, path)) in builds.iter().enumerate() {
+        if *unused > KEPT || at >= BUILDS {
+            let _ = fs::remove_dir_all(path);
         }
     }
 }

@@ -84,7 +84,7 @@ fn none(_root: &Path) -> Result<String> {
 }
 
 /// The entries of these crates of this program in `Cargo.lock`.
-fn crates(root: &Path, names: &[&str]) -> Result<String> {
+pub(super) fn crates(root: &Path, names: &[&str]) -> Result<String> {
     entries(&fs::read_to_string(root.join("Cargo.lock"))?, names)
 }
 
@@ -191,7 +191,7 @@ fn build_component(
 }
 
 /// All files of a folder and its subfolders, always in the same order.
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut entries = fs::read_dir(folder)
         .with_context(|| format!("cannot read {}", folder.display()))?
         .map(|entry| Ok(entry?.path()))
@@ -214,7 +214,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn hash<'a>(root: &Path, made_by: impl Iterator<Item = &'a str>, inputs: &[PathBuf]) -> Result<String> {
+/// The hash of these texts, and of the names and contents of these files.
+pub(super) fn hash<'a>(root: &Path, made_by: impl Iterator<Item = &'a str>, inputs: &[PathBuf]) -> Result<String> {
     let mut hash = Sha256::new();
     for text in made_by {
         hash.update(Sha256::digest(text));
