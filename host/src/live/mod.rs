@@ -5,6 +5,7 @@ pub mod component_state;
 pub mod contended;
 pub mod failures;
 pub mod interests;
+mod kept_values;
 pub mod namespace_filter;
 pub mod own_writes;
 pub mod record;

@@ -16,12 +16,15 @@ use windlass_core::object::Object;
 use windlass_core::reason::ParentReason;
 
 use super::failures::{Failures, Sums};
+use super::kept_values::KeptValues;
 use super::own_writes::OwnWrites;
 use super::steady::Steady;
 
 /// The records of a Plugin's parents.
 pub struct Records {
     all: Mutex<All>,
+    /// The live values of children that an apply could not change.
+    pub kept_values: KeptValues,
     /// Makes hashes of failures.
     hasher: RandomState,
     /// Queues the Plugin after this time, so that its status is written. Must not block.
@@ -176,7 +179,8 @@ impl All {
 impl Records {
     /// With a function that queues the Plugin after a time.
     pub fn new(wake: impl Fn(Duration) + Send + Sync + 'static) -> Self {
-        Self { all: Mutex::default(), hasher: RandomState::new(), wake: Box::new(wake) }
+        let kept_values = KeptValues::default();
+        Self { all: Mutex::default(), kept_values, hasher: RandomState::new(), wake: Box::new(wake) }
     }
 
     /// Gives access to the record of one parent. The lock is held meanwhile.

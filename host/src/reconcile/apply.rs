@@ -8,7 +8,6 @@ use kube::core::ApiResource;
 use tracing::Instrument;
 use windlass_core::claim::{Claim, claim, marks, may_be_adopted, owner_of};
 use windlass_core::desired::DesiredChild;
-use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, ObjectKey};
 use windlass_core::managed::CreateEntry;
 use windlass_core::next_step::finalizers_with;
@@ -19,7 +18,6 @@ use windlass_core::plan::{ChildId, Delete, Plan, Target, Write};
 use windlass_core::snapshot::Snapshot;
 
 use super::applied::{Applied, Done, Effect, Failed, WriteResult, id, named};
-use super::kept_values::KeptValues;
 use super::waves::send_wave;
 use crate::cluster::in_time;
 use crate::cluster::writer::audit::about;
@@ -42,19 +40,12 @@ pub enum FinalizerWrite {
 #[derive(Clone)]
 pub struct Applier {
     client: Client,
-    kept_values: KeptValues,
 }
 
 impl Applier {
     /// Sends writes with this client.
     pub fn new(client: Client) -> Self {
-        Self { client, kept_values: KeptValues::default() }
-    }
-
-    /// Whether an earlier apply of this child could not change these live values, because the API server or a webhook
-    /// sets them.
-    pub fn is_kept_by_server(&self, live: &Object, child: &DesiredChild, values: Digest) -> bool {
-        self.kept_values.holds(&live.uid, &child.applied, values)
+        Self { client }
     }
 
     /// Sends the writes in install order, those of one rank in parallel; then, if all succeeded, the deletes.
@@ -152,7 +143,7 @@ impl Applier {
             Write::Create(child) => named(&child, self.create(live, snapshot, &child).await),
             Write::Apply { child, target } => {
                 let outcome = self.change(live, &child, &target).await;
-                named(&child, self.after_comparing(live, &child, &target, outcome))
+                named(&child, Self::after_comparing(live, &child, &target, outcome))
             }
             Write::Replace(delete) => self.delete(live, snapshot, delete, Effect::Replaced).await,
         }
@@ -262,16 +253,16 @@ impl Applier {
     /// The result of an apply that was sent because live values differ from the desired ones. If it changed nothing, or
     /// is invalid, the next apply would have the same result, so the values are left. A 403 is different: permissions,
     /// quotas and admission policies change without a change of the child.
-    fn after_comparing(&self, live: &Live, child: &DesiredChild, target: &Target, outcome: WriteResult) -> WriteResult {
+    fn after_comparing(live: &Live, child: &DesiredChild, target: &Target, outcome: WriteResult) -> WriteResult {
         let Some(values) = target.differing else { return outcome };
         match outcome {
             Ok((_, Some(Written::Child { resource_version, .. }))) if resource_version == target.resource_version => {
-                self.kept_values.keep(&target.uid, &child.applied, values);
+                live.records.kept_values.keep(&target.uid, &child.applied, values);
                 Ok((Effect::Nothing, None))
             }
             Ok((_, written)) => Ok((Effect::Restored, written)),
             Err(Failed { problem: WriteProblem::Rejected { code: 400 | 422 | 500, message, .. }, .. }) => {
-                self.kept_values.keep(&target.uid, &child.applied, values);
+                live.records.kept_values.keep(&target.uid, &child.applied, values);
                 tracing::warn!(plugin = %live.name, object = %id(child), message, "live values differ from what is desired, and cannot be changed");
                 Ok((Effect::Nothing, None))
             }

@@ -65,7 +65,8 @@ impl Reconciler {
     ) -> Attempt {
         let differing = |current: &Object, child: &DesiredChild| {
             let values = if compares { plan::differing(current, child) } else { None };
-            values.filter(|values| !self.applier.is_kept_by_server(current, child, *values))
+            // An earlier apply could not change these values, because the API server or a webhook sets them.
+            values.filter(|values| !live.records.kept_values.holds(&current.uid, &child.applied, *values))
         };
         let mut plan = spans::planned(|| planned(live, snapshot, &desired, differing));
         // A parent whose plugin cleans up was read before the call.

@@ -12,7 +12,6 @@ mod ending;
 mod finalizer;
 mod finish;
 mod journal;
-mod kept_values;
 mod observe;
 mod own_writes_first;
 pub mod related;

@@ -2,28 +2,26 @@
 //! an admission webhook or the kind's schema sets them. Without this memory, each comparison would lead to the same
 //! apply.
 
-use std::sync::Arc;
-
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use windlass_core::digest::Digest;
 use windlass_core::ids::Uid;
 
-/// Largest number of remembered objects, some 200 bytes each. A forgotten object is applied once more.
+/// Largest number of remembered objects of a Plugin, some 200 bytes each. A forgotten object is applied once more.
 const MAX: usize = 16_384;
 
 /// For each object: the hash of the desired child, and the hash of the live values that an apply did not change.
-#[derive(Clone, Default)]
-pub(super) struct KeptValues(Arc<Mutex<HashMap<Uid, (Digest, Digest)>>>);
+#[derive(Debug, Default)]
+pub struct KeptValues(Mutex<HashMap<Uid, (Digest, Digest)>>);
 
 impl KeptValues {
     /// Whether an apply of this desired child did not change these live values.
-    pub(super) fn holds(&self, object: &Uid, applied: &str, values: Digest) -> bool {
+    pub fn holds(&self, object: &Uid, applied: &str, values: Digest) -> bool {
         self.0.lock().get(object) == Some(&(Digest::of(applied.as_bytes()), values))
     }
 
     /// Records that an apply of this desired child did not change these live values.
-    pub(super) fn keep(&self, object: &Uid, applied: &str, values: Digest) {
+    pub fn keep(&self, object: &Uid, applied: &str, values: Digest) {
         let mut kept = self.0.lock();
         if kept.len() >= MAX && !kept.contains_key(object) {
             kept.clear();
