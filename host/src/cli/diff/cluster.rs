@@ -102,19 +102,12 @@ impl Scope {
         let host_namespace = HostNamespace::new(&args.host_namespace);
         let spec_grants = installed.as_ref().map_or_else(SpecGrants::default, |plugin| plugin.spec.spec_grants());
         let descriptor = offline.descriptor();
-        let ungranted = Declared::of(offline.declared(), descriptor).ungranted_parent(&spec_grants, is_namespaced);
-        let ungranted = ungranted.map(|(what, flag)| {
-            format!("the host changes nothing, because {what}. If you trust the component with that, push it with --grant {flag}")
-        });
+        let ungranted = ungranted(&offline, &spec_grants, is_namespaced);
         let granted = resolve_grants(&discovery, descriptor, &spec_grants, is_namespaced, &host_namespace).await;
         let granted = granted.map_err(|problem| anyhow::anyhow!(problem.message))?;
         let reads = resolve_reads(&discovery, descriptor, &spec_grants, &host_namespace).await;
         let reads = reads.map_err(|problem| anyhow::anyhow!(problem.message))?;
-        let limits = installed.as_ref().map(|plugin| plugin.spec.limits.resolve()).transpose();
-        let limits: Option<Limits> = limits.map_err(|problem| anyhow::anyhow!("Plugin {plugin}: {problem}"))?;
-        // As in the host: whoever may change a Plugin decides neither about the host nor about this machine.
-        let caps = Caps::without_flags()?;
-        let limits = limits.map(|limits| caps.clamp(&limits).0);
+        let limits = installed.as_ref().map(limits_of).transpose()?;
         let mark_key = if is_namespaced { None } else { mark_key(&client, &args.host_namespace).await? };
         let namespace = match (&args.namespace, is_namespaced && !args.all_namespaces) {
             (_, false) => None,
@@ -153,6 +146,24 @@ impl Scope {
         let wanted = kind.group_kind();
         self.children.iter().find(|(kind, _)| kind.group_kind() == wanted).map(|(_, resource)| resource)
     }
+}
+
+/// A note if the Plugin does not grant the existing kind of the parents.
+fn ungranted(offline: &Offline, grants: &SpecGrants, namespaced: bool) -> Option<String> {
+    let kinds = Declared::of(offline.declared(), offline.descriptor());
+    let (what, flag) = kinds.ungranted_parent(grants, namespaced)?;
+    Some(format!(
+        "the host changes nothing, because {what}. If you trust the component with that, push it with --grant {flag}"
+    ))
+}
+
+/// The limits of a Plugin, as in the host: whoever may change a Plugin decides neither about the host nor about this machine.
+fn limits_of(plugin: &Plugin) -> anyhow::Result<Limits> {
+    let limits = plugin.spec.limits.resolve();
+    let limits = limits.map_err(|problem| {
+        anyhow::anyhow!("Plugin {}: {problem}", plugin.metadata.name.as_deref().unwrap_or_default())
+    })?;
+    Ok(Caps::without_flags()?.clamp(&limits).0)
 }
 
 /// The Plugin, if it exists.

@@ -80,8 +80,7 @@ pub fn properties(plugin: &impl Plugin, kind: &ParentKind, runs: Runs<'_>) -> an
     let mut examples = kind.examples.parents().iter();
     let number = number.saturating_add(u32::try_from(examples.len()).unwrap_or(u32::MAX));
     let mut tallies: BTreeMap<Check, Tally> = Check::ALL.iter().map(|check| (*check, Tally::default())).collect();
-    let mut invalid = None;
-    let mut accepted = 0;
+    let (mut invalid, mut accepted) = (None, 0);
     for run in 0..number {
         let mut generator = Generator::new(kind, seed.wrapping_add(u64::from(run)));
         let fields = match run % 4 {

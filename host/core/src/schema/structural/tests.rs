@@ -1,5 +1,9 @@
+use std::collections::HashMap;
+
 use serde_json::json;
 
+use super::pattern::{COMPILED, PATTERN_LENGTH_MAX, PATTERNS_KEPT};
+use super::problems::SHOWN;
 use super::*;
 
 fn schema() -> Value {

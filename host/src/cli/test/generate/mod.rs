@@ -1,6 +1,7 @@
 //! Generates parents that the schema of a CRD accepts, edits of them, and parents that the schema rejects.
 
 mod examples;
+mod paths;
 
 use serde_json::{Map, Number, Value, json};
 use windlass_core::schema::structural as schema;
@@ -9,6 +10,7 @@ use self::examples::Field;
 use super::pattern;
 
 pub use self::examples::Examples;
+pub use self::paths::{optional_fields, paths_of, remove};
 
 /// Tries to generate a value that meets all constraints, such as `oneOf`.
 const TRIES: usize = 30;
@@ -476,81 +478,6 @@ impl<'a> Generator<'a> {
             }
             Value::Null | Value::Bool(_) | Value::String(_) => {}
         }
-    }
-}
-
-/// The optional fields that a parent has, as paths.
-pub fn optional_fields(kind: &ParentKind, parent: &Value) -> Vec<String> {
-    let mut paths = Vec::new();
-    if let (Some(schema), Some(fields)) = (&kind.schema, parent.as_object()) {
-        for (name, value) in fields.iter().filter(|(name, _)| is_content(name)) {
-            if let Some(schema) = schema::property(schema, name) {
-                optional_below(schema, value, &format!("/{name}"), &mut paths);
-            }
-        }
-    }
-    paths
-}
-
-fn optional_below(schema: &Value, value: &Value, path: &str, paths: &mut Vec<String>) {
-    match value {
-        Value::Object(fields) => {
-            let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
-            for (name, field) in fields {
-                let path = format!("{path}/{}", escaped(name));
-                if !required.contains(&json!(name)) {
-                    paths.push(path.clone());
-                }
-                if let Some(schema) = schema::property(schema, name) {
-                    optional_below(schema, field, &path, paths);
-                }
-            }
-        }
-        Value::Array(items) => {
-            if let (Some(schema), Some(item)) = (schema.get("items"), items.first()) {
-                optional_below(schema, item, &format!("{path}/0"), paths);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-/// The paths of a value and of all values in it, as JSON pointers.
-pub fn paths_of(value: &Value, path: &str, paths: &mut Vec<String>) {
-    paths.push(path.to_owned());
-    match value {
-        Value::Object(fields) => {
-            for (name, field) in fields {
-                paths_of(field, &format!("{path}/{}", escaped(name)), paths);
-            }
-        }
-        Value::Array(items) => {
-            for (at, item) in items.iter().enumerate() {
-                paths_of(item, &format!("{path}/{at}"), paths);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
-}
-
-/// Removes the value at a JSON pointer. Returns whether there was one.
-pub fn remove(value: &mut Value, path: &str) -> bool {
-    let Some((above, name)) = path.rsplit_once('/') else { return false };
-    let name = name.replace("~1", "/").replace("~0", "~");
-    match value.pointer_mut(above) {
-        Some(Value::Object(fields)) => fields.remove(&name).is_some(),
-        Some(Value::Array(items)) => match name.parse() {
-            Ok(at) if at < items.len() => {
-                items.remove(at);
-                true
-            }
-            Ok(_) | Err(_) => false,
-        },
-        _ => false,
     }
 }
 
