@@ -17,11 +17,8 @@ use crate::sdks;
 /// two cores busy.
 const AT_ONCE: usize = 3;
 
-/// The end-to-end test binary that runs alone: it compiles components of all languages, and the compiler has a time limit.
-const ALONE: &str = "tutorials";
-
-/// The others that take longest. They start first, so that none of them runs alone at the end.
-const LONGEST: [&str; 4] = ["rules", "faults", "operators", "spans"];
+/// Those that take longest. They start first, so that none of them runs alone at the end.
+const LONGEST: [&str; 5] = ["tutorials", "rules", "faults", "operators", "spans"];
 
 /// Flags.
 #[derive(Debug, clap::Args)]
@@ -101,10 +98,7 @@ fn run_all(binaries: Vec<Binary>, filter: &[String], steps: Steps) -> anyhow::Re
         failed.push("documentation tests".to_owned());
     }
     steps.print("unit tests and documentation tests have run");
-    let (alone, others): (Vec<_>, Vec<_>) = end_to_end.into_iter().partition(|binary| binary.name == ALONE);
-    failed.extend(run_side_by_side(alone, filter)?);
-    steps.print("the tutorials' tests have run");
-    failed.extend(run_side_by_side(others, filter)?);
+    failed.extend(run_side_by_side(end_to_end, filter)?);
     if !failed.is_empty() {
         bail!("these test binaries failed: {}", failed.join(", "));
     }
