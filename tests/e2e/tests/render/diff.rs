@@ -298,7 +298,7 @@ fn diff_reports_objects_that_cannot_be_written_and_shows_the_others() {
     assert_eq!(errors.code, 3, "{errors:?}");
     let ns = still.ns.name();
     for words in [
-        format!("error: Puppet {ns}/web: ConfigMap {ns}/foreign: its name belongs to an object"),
+        format!("error: Puppet {ns}/web: ConfigMap {ns}/foreign: exists already and is not a child"),
         format!("error: Puppet {ns}/web: Pod {ns}/invalid: "),
         "spec.containers: Required value".to_owned(),
         "1 parent, 1 object differs, 2 errors".to_owned(),
