@@ -11,6 +11,9 @@ const PATTERN_MAX: usize = 128;
 const CUT: char = '…';
 /// Minimum length of the part of a text that is replaced beside [`CUT`], in bytes.
 const CUT_MIN: usize = 4;
+/// Largest number of [`CUT`]s in a message after which ends of texts are looked for: each search reads all texts, and a plugin may write
+/// as many as it likes. The host cuts a message a few times at most.
+const CUTS_MAX: usize = 8;
 
 /// Finds the texts to replace.
 pub(super) struct Finder {
@@ -90,12 +93,17 @@ fn first_cut<'a>(
     })
 }
 
-/// Replaces the end of one of these texts after each `…`, where the host has cut its beginning, and any part of it between two of them.
+/// Replaces the end of one of these texts after each `…`, where the host has cut its beginning, and any part of it between two of them. What
+/// follows [`CUTS_MAX`] of them is hidden.
 pub(super) fn without_ends(text: &str, texts: &BTreeMap<String, String>, part: Part) -> String {
-    let mut pieces = text.split(CUT).peekable();
+    let mut pieces = text.splitn(CUTS_MAX + 1, CUT).peekable();
     let mut masked = pieces.next().unwrap_or_default().to_owned();
     while let Some(piece) = pieces.next() {
         masked.push(CUT);
+        if piece.contains(CUT) {
+            masked.push_str(&"?".repeat(piece.len()));
+            break;
+        }
         let (length, replacement) = longest_end(texts, piece, pieces.peek().is_some()).unwrap_or_default();
         masked.push_str(part(replacement, length));
         masked.push_str(piece.get(length..).unwrap_or_default());
@@ -106,16 +114,19 @@ pub(super) fn without_ends(text: &str, texts: &BTreeMap<String, String>, part: P
 /// The length of the longest end of one of these texts with which a piece begins, and its replacement. A piece that is cut may be any part
 /// of a text.
 fn longest_end<'a>(texts: &'a BTreeMap<String, String>, piece: &str, is_cut: bool) -> Option<(usize, &'a str)> {
-    let begins = piece.get(..piece.ceil_char_boundary(CUT_MIN)).filter(|begins| begins.len() >= CUT_MIN)?;
-    let ends = texts.iter().flat_map(|(text, masked)| {
-        let starts = text.char_indices().filter_map(|(start, _)| text.get(start..));
-        starts.filter(|end| end.starts_with(begins)).map(move |end| (end, &**masked))
+    if piece.len() < CUT_MIN {
+        return None;
+    }
+    if let Some((_, masked)) = texts.iter().find(|(text, _)| is_cut && text.contains(piece)) {
+        return Some((piece.len(), masked));
+    }
+    let ends = texts.iter().filter_map(|(text, masked)| {
+        let least = text.ceil_char_boundary(text.len().saturating_sub(piece.len()));
+        let mut ends = text.get(least..)?.char_indices().filter_map(|(start, _)| text.get(least + start..));
+        let end = ends.find(|end| piece.starts_with(end)).filter(|end| end.len() >= CUT_MIN)?;
+        Some((end.len(), &**masked))
     });
-    let lengths = ends.filter_map(|(end, masked)| {
-        let length = common(end, piece);
-        (length == end.len() || is_cut && length == piece.len()).then_some((length, masked))
-    });
-    lengths.max_by_key(|(length, _)| *length)
+    ends.max_by_key(|(length, _)| *length)
 }
 
 /// The part of a text by which it is found.

@@ -150,6 +150,8 @@ fn end_and_middle_of_a_value_are_replaced_where_the_host_has_cut_a_message_in_it
         assert!(shown.starts_with(begin) && shown.ends_with(end) && shown.len() == message.len(), "{shown}");
         assert!(!shown.contains("aaa") && !shown.contains("Pass"), "{shown}");
     }
+    let many = masker.mask_message(&"\u{2026}Password".repeat(20));
+    assert!(!many.contains("Pass") && many.ends_with("???"), "what follows many ellipses is hidden: {many}");
 }
 
 #[test]
