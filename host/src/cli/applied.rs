@@ -22,8 +22,8 @@ pub struct WriteArgs {
     // Each command replaces this text by what it waits for.
     #[arg(long)]
     pub no_wait: bool,
-    /// How long to wait, as in 120s or 5m; a number alone counts seconds
-    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
+    /// How long to wait, as in 90s or 5m; a number alone counts seconds
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
     pub timeout: Duration,
 }
 

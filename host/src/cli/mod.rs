@@ -114,13 +114,13 @@ const NOT_HOLDER: u8 = 7;
 /// Exit code: Plugins exist.
 const PLUGINS_EXIST: u8 = 8;
 
-/// Parses a duration as kubectl does (`120s`, `1m30s`), or a number of seconds.
+/// Parses a duration as kubectl does (`90s`, `1m30s`), or a number of seconds.
 fn parse_timeout(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {
         return Ok(Duration::from_secs(seconds));
     }
     if !text.starts_with(|c: char| c.is_ascii_digit()) || text.ends_with(|c: char| c.is_ascii_digit()) {
-        return Err("write it as in 120s, 5m or 1m30s".to_owned());
+        return Err("write it as in 90s, 5m or 1m30s".to_owned());
     }
     text.parse::<kube::core::Duration>().map(Duration::from).map_err(|error| error.to_string())
 }

@@ -51,8 +51,8 @@ pub struct Args {
     /// Namespace of the host, to which push wrote the objects
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
-    /// How long to wait for the host, as in 120s or 5m; a number alone counts seconds
-    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
+    /// How long to wait for the host, as in 90s or 5m; a number alone counts seconds
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
     timeout: Duration,
     #[command(flatten)]
     cluster: ClusterArgs,

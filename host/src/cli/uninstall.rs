@@ -50,8 +50,8 @@ pub struct Args {
     delete_crd: bool,
     #[command(flatten)]
     deletion: DeletionArgs,
-    /// How long to wait for the host and for deletions, as in 120s or 5m; a number alone counts seconds
-    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
+    /// How long to wait for the host and for deletions, as in 90s or 5m; a number alone counts seconds
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
     timeout: Duration,
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -89,8 +89,10 @@ impl Reader {
         for (name, value) in &self.variables_to_build {
             _ = writeln!(to_build, "export {}={}", name.to_string_lossy(), quoted(value));
         }
+        // The host compiles components with a low priority, and other tests keep this machine busy for minutes.
         format!(
-            "windlass() (\n{setup}if [ \"$1\" = build ]; then\n:\n{to_build}fi\nexec {} \"$@\"\n)\nkubectl() {{\n{} \"$@\"\n}}\n",
+            "windlass() (\n{setup}case \"$1\" in\nbuild)\n:\n{to_build};;\npush) set -- \"$@\" --timeout 15m;;\nesac\nexec {} \"$@\"\n)\n\
+             kubectl() {{\n{} \"$@\"\n}}\n",
             quoted(program.as_os_str()),
             quoted(&self.kubectl)
         )
