@@ -43,8 +43,8 @@ pub const STATUS_VERB: &str = "patch";
 const PERMITTED: Duration = Duration::from_mins(1);
 /// How long a denial is cached; short, because a user may wait for a permission that was granted meanwhile.
 const DENIED: Duration = Duration::from_secs(5);
-/// Largest number of cached outcomes, some 300 bytes each. An evicted one is reviewed again.
-const MAX_CACHED: usize = 8192;
+/// Largest number of cached outcomes of an account, some 300 bytes each. An evicted one is reviewed again.
+const MAX_CACHED: usize = 4096;
 
 /// One permission to review.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -140,8 +140,12 @@ pub struct Reviews {
     cached: Mutex<CachedReviews>,
 }
 
+/// The cached outcomes by account, so that the questions of one plugin evict no outcomes of another account.
 #[derive(Default)]
-struct CachedReviews {
+struct CachedReviews(HashMap<Account, ReviewsOfAccount>);
+
+#[derive(Default)]
+struct ReviewsOfAccount {
     of: HashMap<Question, CachedReview>,
     /// The cached questions, the oldest first; the oldest is evicted first.
     order: VecDeque<(Instant, Question)>,
@@ -201,15 +205,14 @@ impl Reviews {
         if let Some(known) = self.known(&question, now) {
             return Ok(known);
         }
-        // Tokens are spent before the question enters the cache, so that a flood of questions cannot evict the outcomes
-        // of other plugins.
+        // Tokens are spent before the question enters the cache, so that a flood of questions cannot evict outcomes.
         spend().map_err(ReviewError::Limited)?;
         self.review(question, now).await.map_err(ReviewError::Failed)
     }
 
     fn known(&self, question: &Question, now: Instant) -> Option<ReviewResult> {
         let cached = self.cached.lock();
-        let cached_review = cached.of.get(question)?;
+        let cached_review = cached.0.get(&question.account)?.of.get(question)?;
         let review = cached_review.response.get()?;
         let holds = if review.allowed { PERMITTED } else { DENIED };
         (now.saturating_duration_since(cached_review.at) < holds).then(|| review.clone())
@@ -229,16 +232,30 @@ impl Reviews {
 impl CachedReviews {
     /// The cell for the outcome of a question: the cached one, or a new one.
     fn of(&mut self, question: &Question, now: Instant) -> Arc<OnceCell<ReviewResult>> {
+        if let Some(cell) = self.0.get_mut(&question.account).and_then(|reviews| reviews.cached(question, now)) {
+            return cell;
+        }
+        self.0.retain(|_, reviews| !reviews.are_expired(now));
+        self.0.entry(question.account.clone()).or_default().begin(question, now)
+    }
+}
+
+impl ReviewsOfAccount {
+    /// The cached cell; a denial that has expired gets a new one.
+    fn cached(&mut self, question: &Question, now: Instant) -> Option<Arc<OnceCell<ReviewResult>>> {
         let age = |at: Instant| now.saturating_duration_since(at);
         while self.order.front().is_some_and(|(at, _)| age(*at) >= PERMITTED) {
             self.drop_oldest();
         }
-        if let Some(cached_review) = self.of.get_mut(question) {
-            if cached_review.response.get().is_some_and(|review| !review.allowed) && age(cached_review.at) >= DENIED {
-                *cached_review = CachedReview { at: now, response: Arc::default() };
-            }
-            return cached_review.response.clone();
+        let cached_review = self.of.get_mut(question)?;
+        if cached_review.response.get().is_some_and(|review| !review.allowed) && age(cached_review.at) >= DENIED {
+            *cached_review = CachedReview { at: now, response: Arc::default() };
         }
+        Some(cached_review.response.clone())
+    }
+
+    /// A new cell.
+    fn begin(&mut self, question: &Question, now: Instant) -> Arc<OnceCell<ReviewResult>> {
         if self.order.len() >= MAX_CACHED {
             self.drop_oldest();
         }
@@ -246,6 +263,10 @@ impl CachedReviews {
         self.of.insert(question.clone(), cached_review.clone());
         self.order.push_back((now, question.clone()));
         cached_review.response
+    }
+
+    fn are_expired(&self, now: Instant) -> bool {
+        self.order.back().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= PERMITTED)
     }
 
     fn drop_oldest(&mut self) {
@@ -385,11 +406,12 @@ mod tests {
             (0, 2),
             "one review of all objects, and one of this object"
         );
-        let cached = reviews.cached.lock().of.len();
+        let in_cache = || reviews.cached.lock().0[&account("reader")].of.len();
+        let cached = in_cache();
         let limited = reviews.find(question("fresh"), now, spend).await;
         assert_eq!(limited, Err(ReviewError::Limited(Duration::from_secs(7))));
         assert!(reviews.find(question("db"), now, spend).await.is_ok());
-        assert_eq!((requests.load(Ordering::SeqCst), reviews.cached.lock().of.len()), (2, cached));
+        assert_eq!((requests.load(Ordering::SeqCst), in_cache()), (2, cached));
     }
 
     #[tokio::test]
@@ -403,21 +425,27 @@ mod tests {
     }
 
     #[test]
-    fn cached_outcomes_are_evicted_when_they_expire_or_are_too_many() {
+    fn cached_outcomes_are_evicted_when_they_expire_or_an_account_has_too_many() {
         let mut cached = CachedReviews::default();
         let start = Instant::now();
+        let of_other = Question { account: account("other"), ..question("db") };
+        cached.of(&of_other, start);
         for at in 0..MAX_CACHED * 2 {
             cached.of(&question(&at.to_string()), start);
         }
-        assert_eq!((cached.of.len(), cached.order.len()), (MAX_CACHED, MAX_CACHED));
-        cached.of(&question(&MAX_CACHED.to_string()), start);
-        assert!(cached.of.contains_key(&question(&MAX_CACHED.to_string())), "a cached review evicts nothing");
-        assert!(
-            cached.of.contains_key(&question(&(MAX_CACHED * 2 - 1).to_string())),
-            "the oldest outcomes are evicted first"
-        );
+        let is_cached = |cached: &CachedReviews, question: &Question| {
+            cached.0.get(&question.account).is_some_and(|reviews| reviews.of.contains_key(question))
+        };
+        let len = |cached: &CachedReviews| cached.0.get(&account("reader")).map(|one| (one.of.len(), one.order.len()));
+        assert_eq!(len(&cached), Some((MAX_CACHED, MAX_CACHED)));
+        let (oldest, newest) = (question(&MAX_CACHED.to_string()), question(&(MAX_CACHED * 2 - 1).to_string()));
+        cached.of(&oldest, start);
+        assert!(is_cached(&cached, &oldest), "a cached review evicts nothing");
+        assert!(is_cached(&cached, &newest), "the oldest outcomes are evicted first");
+        assert!(is_cached(&cached, &of_other), "an account evicts no outcomes of another one");
         cached.of(&question("db"), start + PERMITTED);
-        assert_eq!((cached.of.len(), cached.order.len()), (1, 1));
+        assert_eq!(len(&cached), Some((1, 1)));
+        assert!(!cached.0.contains_key(&account("other")), "an account without outcomes is forgotten");
     }
 
     #[test]
