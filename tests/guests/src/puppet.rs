@@ -112,7 +112,7 @@ impl JsonSchema for Script {
     }
 }
 
-/// A status of any shape.
+/// A status of any shape, except that `count` is an integer.
 #[derive(Debug, Serialize)]
 pub struct Reflection(pub(crate) Value);
 
@@ -122,7 +122,9 @@ impl JsonSchema for Reflection {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        open()
+        let mut schema = open();
+        schema.insert("properties".to_owned(), json!({ "count": { "type": "integer" } }));
+        schema
     }
 }
 

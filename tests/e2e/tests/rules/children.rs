@@ -259,6 +259,19 @@ fn r12_failed_call_leaves_the_plugins_part_of_the_status_and_sets_the_reason() {
 }
 
 #[test]
+fn r12_status_that_does_not_fit_the_schema_is_a_rejection_and_children_are_written() {
+    let ns = puppets("untyped-status");
+    let puppet = ns.puppet("web");
+    puppet.play(&json!({ "children": [config_map("a", "1")], "status": { "count": 1 } }));
+    puppet.apply(&json!({ "children": [config_map("a", "2")], "status": { "count": "two" } }));
+    let ready = puppet.wait_reason("StatusRejected");
+    for words in [".status.count", "expected"] {
+        assert!(ready.message.contains(words), "{words}: {ready:?}");
+    }
+    assert_eq!(value(&ns, "a"), "2");
+}
+
+#[test]
 fn r12_plugins_own_ready_condition_counts_once_all_children_are_applied() {
     let ns = puppets("own-ready");
     let puppet = ns.puppet("web");
