@@ -33,10 +33,6 @@ COPY --from=build /image /
 USER 65534:65534
 # Below a volume that the container may write to: the host makes a private folder there.
 ENV WINDLASS_CACHE_DIR=/var/cache/windlass/host
-# One heap for all threads: objects are freed by other threads than those that allocated them, and with a heap for each thread, the holes
-# grow for half an hour while parents change. The thresholds are fixed, because glibc raises them to the size of large buffers that were
-# freed; at its initial 128 KiB, it would request and return memory all the time.
-ENV GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=1048576:glibc.malloc.trim_threshold=2097152
 EXPOSE 8080 9090
 ENTRYPOINT ["/usr/local/bin/windlass"]
 CMD ["run"]

@@ -2,6 +2,7 @@
 
 mod cli;
 mod cluster;
+mod heap;
 mod live;
 mod plugins;
 mod queue;

@@ -104,17 +104,8 @@ pub fn start_traced(stage: &Stage, paths: &Paths) -> anyhow::Result<Process> {
     Contestant::Windlass.start_command(&mut command, stage)
 }
 
-/// The settings of glibc's allocator in the host's image; none if this process has others, to compare them.
-fn allocator_of_the_image() -> Option<(&'static str, &'static str)> {
-    const NAME: &str = "GLIBC_TUNABLES";
-    let mut settings =
-        include_str!("../../../Dockerfile").lines().filter_map(|line| line.strip_prefix("ENV ")?.split_once('='));
-    settings.find(|(name, _)| *name == NAME && std::env::var_os(NAME).is_none())
-}
-
 fn windlass(stage: &Stage, paths: &Paths) -> Command {
     let mut command = Command::new(&paths.windlass);
-    command.envs(allocator_of_the_image());
     command.args(["run", "--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0"]);
     command.args(["--debug-addr", "127.0.0.1:0"]);
     command.args(["--workers", &WORKERS.to_string(), "--kubeconfig"]).arg(&stage.windlass);

@@ -20,6 +20,7 @@ use super::connect::ClusterArgs;
 use super::election::ElectionArgs;
 use super::{NOT_HOLDER, default_cache_dir};
 use crate::cluster::lease::{Election, GateLayer, NotHolder, WriteGate};
+use crate::heap;
 use crate::plugins::caps::Caps;
 use crate::run::{Settings, run, sandbox};
 use crate::serve::DebugAddr;
@@ -147,8 +148,10 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let both = args.election.election().and_then(|election| Ok((election, args.election.shards()?)));
     let (election, shards) =
         both.unwrap_or_else(|error| super::Cli::command().error(ErrorKind::ValueValidation, error).exit());
+    heap::share();
     let runtime = runtime()?;
     let result = runtime.block_on(async {
+        tokio::spawn(heap::return_unused_now_and_then());
         if args.check { args.check(election, shards).await } else { args.run(election, shards).await }
     });
     // Work that blocks a thread, such as a component's `describe`, must not keep the process alive.
