@@ -148,10 +148,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let both = args.election.election().and_then(|election| Ok((election, args.election.shards()?)));
     let (election, shards) =
         both.unwrap_or_else(|error| super::Cli::command().error(ErrorKind::ValueValidation, error).exit());
-    heap::share();
     let runtime = runtime()?;
     let result = runtime.block_on(async {
-        tokio::spawn(heap::return_unused_now_and_then());
         if args.check { args.check(election, shards).await } else { args.run(election, shards).await }
     });
     // Work that blocks a thread, such as a component's `describe`, must not keep the process alive.
@@ -159,17 +157,20 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     result
 }
 
-/// The runtime of a host.
+/// The runtime of a host, whose threads share one heap.
 ///
 /// # Errors
 /// If its threads cannot be started.
 pub fn runtime() -> anyhow::Result<Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
+    heap::share();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         // Guests run between two polls of sockets and timers, so poll more often than every 61 tasks, the default.
         .event_interval(8)
         .build()
-        .context("no runtime")
+        .context("no runtime")?;
+    runtime.spawn(heap::return_unused_now_and_then());
+    Ok(runtime)
 }
 
 impl Args {
