@@ -102,6 +102,18 @@ impl Unreconciled {
     }
 }
 
+/// What is decided about the deletions of many parents, at one moment: reconciles go on while the Plugin's status is made.
+#[derive(Debug)]
+pub struct Decisions {
+    /// The deletions that are blocked for many parents together, if any.
+    pub blocked: Option<BlockedDeletions>,
+    /// Hash of the deletions that are blocked for many parents together, or were blocked before and are not decided again
+    /// yet.
+    pub blocked_hash: Option<String>,
+    /// The record of the component's rollout.
+    pub rollout: RolloutRecord,
+}
+
 /// The objects to reconcile again after a decision about deletions.
 #[derive(Debug, Default)]
 pub struct Consequences {
@@ -113,7 +125,7 @@ pub struct Consequences {
 
 impl ComponentState {
     /// The state of a component that goes live. `before` is the record of the previous rollout, and `was_blocked` the
-    /// result of its [`blocked_hash`](Self::blocked_hash).
+    /// hash of [its blocked deletions](Decisions::blocked_hash).
     pub fn begin(live: &Live, before: Option<&RolloutRecord>, was_blocked: Option<&str>) -> Self {
         // Retained children have no controller and are never deleted. Children of parents that are gone are deleted by
         // the garbage collector; if they counted, the other deletions would be a smaller share.
@@ -232,18 +244,17 @@ impl ComponentState {
         (result, Consequences { parents: fleet.take_to_queue(), plugin })
     }
 
-    /// The deletions that are blocked for many parents together, if any.
-    pub fn blocked_of_all(&self) -> Option<BlockedDeletions> {
-        self.fleet.lock().blocked().cloned()
+    /// What is decided about the deletions of many parents.
+    pub fn decisions(&self) -> Decisions {
+        let fleet = self.fleet.lock();
+        Decisions {
+            blocked: fleet.blocked().cloned(),
+            blocked_hash: fleet.blocked_hash().map(str::to_owned),
+            rollout: fleet.record(),
+        }
     }
 
-    /// Hash of the deletions that are blocked for many parents together, or were blocked before and are not decided
-    /// again yet.
-    pub fn blocked_hash(&self) -> Option<String> {
-        self.fleet.lock().blocked_hash().map(str::to_owned)
-    }
-
-    /// The record of the component's rollout, for the Plugin's status.
+    /// The record of the component's rollout.
     pub fn record_of_rollout(&self) -> RolloutRecord {
         self.fleet.lock().record()
     }
@@ -403,9 +414,28 @@ mod tests {
         assert!(evaluate(&component, "a", "a-0").plugin, "deletions are blocked");
         assert!(!evaluate(&component, "a", "a-0").plugin, "the hash is the same");
         assert!(evaluate(&component, "a", "a-1").plugin, "other deletions have another hash");
-        let name = component.blocked_hash();
-        assert!(evaluate(&component, "b", "b-0").plugin && component.blocked_hash() != name);
-        assert!(component.allow(component.blocked_hash().as_deref()).plugin);
+        let hash = || component.decisions().blocked_hash;
+        let name = hash();
+        assert!(evaluate(&component, "b", "b-0").plugin && hash() != name);
+        assert!(component.allow(hash().as_deref()).plugin);
+    }
+
+    #[test]
+    fn r09_decisions_are_those_of_one_moment_while_parents_are_reconciled() {
+        let guard = DeletionGuard { max_percent: 0, min_children: 1 };
+        for _ in 0..500 {
+            let component = ComponentState::of(Rollout::begin(guard, Digest::of(b"component"), [key("a")], 1, None));
+            std::thread::scope(|scope| {
+                scope.spawn(|| evaluate(&component, "a", "a-0"));
+                loop {
+                    let Decisions { blocked, blocked_hash, .. } = component.decisions();
+                    assert_eq!(blocked.as_ref().map(|blocked| &blocked.hash), blocked_hash.as_ref());
+                    if blocked.is_some() {
+                        break;
+                    }
+                }
+            });
+        }
     }
 
     #[test]

@@ -306,8 +306,8 @@ fn next_state(plugin: &Plugin, live: Option<&Live>, prepared: &Live) -> Option<C
     match live.filter(|live| live.state.share().is_none() || live.decides_like(prepared)) {
         Some(live) if live.decides_like(prepared) => None,
         Some(live) => {
-            let (before, was_blocked) = (live.state.record_of_rollout(), live.state.blocked_hash());
-            Some(ComponentState::begin(prepared, Some(&before), was_blocked.as_deref()))
+            let before = live.state.decisions();
+            Some(ComponentState::begin(prepared, Some(&before.rollout), before.blocked_hash.as_deref()))
         }
         None => Some(ComponentState::begin(prepared, rollout_before(plugin).as_ref(), was_blocked(plugin))),
     }

@@ -218,8 +218,10 @@ impl Plugins {
         let former_kinds = self.known.lock().get(name).map(|known| known.former_kinds.clone()).unwrap_or_default();
         let elsewhere = self.shards.failing_elsewhere(name);
         let is_taken_back = self.is_taken_back(name);
+        let decisions = live.as_ref().map(|live| live.state.decisions());
         let standing = Standing {
             live: live.as_deref(),
+            decisions: decisions.as_ref(),
             elsewhere: &elsewhere,
             is_taken_back,
             former_kinds: &former_kinds,

@@ -14,6 +14,7 @@ use super::super::former_kinds::FormerKinds;
 use super::super::problem::{Problem, Step};
 use super::Standing;
 use crate::live::Live;
+use crate::live::component_state::Decisions;
 use crate::telemetry::one_line;
 
 /// All conditions of a Plugin.
@@ -23,7 +24,7 @@ pub(super) fn conditions(
     unreconciled: usize,
     standing: Standing<'_>,
 ) -> Vec<Map> {
-    let Standing { live, former_kinds, result, .. } = standing;
+    let Standing { live, decisions, former_kinds, result, .. } = standing;
     // Components control parts of some messages, and a status that is too large could not be written.
     let write = |kind: &str, status: &str, reason: PluginReason, message: &str| {
         condition(kind, status, reason.as_str(), &bounded(one_line(message).into_owned()), generation)
@@ -38,7 +39,7 @@ pub(super) fn conditions(
             let (status, reason, message) = step_condition(step, result, &granted);
             write(kind, status, reason, &message)
         });
-    let whole = as_a_whole(unreconciled, live, result, &granted);
+    let whole = as_a_whole(unreconciled, live.zip(decisions), result, &granted);
     let whole = [
         (condition_type::READY, Some(whole.ready)),
         (condition_type::AVAILABLE, Some(whole.available)),
@@ -90,10 +91,11 @@ fn step_condition(
 /// The conditions of the Plugin as a whole.
 fn as_a_whole(
     unreconciled: usize,
-    live: Option<&Live>,
+    of_live: Option<(&Live, &Decisions)>,
     result: &Result<Findings, Problem>,
     granted: &Result<Granted, &Problem>,
 ) -> Readiness {
+    let live = of_live.map(|(live, _)| live);
     let (obstacle, rejected) = match (result, granted) {
         (Err(problem), _) => {
             let rejected = problem.candidate.map(|candidate| candidate.to_string());
@@ -104,7 +106,7 @@ fn as_a_whole(
             let rolled_back = || live.and(rolled_back(findings));
             let stalled = || findings.stalled.clone().map(|message| (PluginReason::WatchStalled, message));
             // Obstacles that stop all work come before obstacles that stop some of it.
-            (live.and_then(obstacle).or_else(stalled).or_else(withheld).or_else(rolled_back), None)
+            (of_live.and_then(obstacle).or_else(stalled).or_else(withheld).or_else(rolled_back), None)
         }
     };
     let digest = live.map(|live| live.digest().to_string());
@@ -122,11 +124,11 @@ fn as_a_whole(
 }
 
 /// The obstacle that keeps a live component from working.
-fn obstacle(live: &Live) -> Option<(PluginReason, String)> {
+fn obstacle((live, decisions): (&Live, &Decisions)) -> Option<(PluginReason, String)> {
     if !live.is_followed() {
         return Some((PluginReason::ApiError, "a kind of the plugin cannot be watched".to_owned()));
     }
-    if let Some(blocked) = live.state.blocked_of_all() {
+    if let Some(blocked) = &decisions.blocked {
         return Some((PluginReason::DeletionBlocked, blocked.message_for_plugin(&live.name)));
     }
     if let Some(cost) = live.budget.lock().empty(jiff::Timestamp::now()) {

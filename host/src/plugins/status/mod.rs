@@ -28,7 +28,7 @@ use crate::cluster::writer::audit::about;
 use crate::cluster::writer::response::Ack;
 use crate::cluster::writer::{request, send};
 use crate::live::Live;
-use crate::live::component_state::Share;
+use crate::live::component_state::{Decisions, Share};
 use crate::live::failures::{LastFailure, Sums};
 
 /// Updates the status from the last reconcile and the live component. Returns the events for the changes.
@@ -156,6 +156,8 @@ fn rollout(record: &RolloutRecord) -> Value {
 #[derive(Clone, Copy)]
 pub(super) struct Standing<'a> {
     pub live: Option<&'a Live>,
+    /// What is decided about the deletions of the live component.
+    pub decisions: Option<&'a Decisions>,
     /// The failing parents in the shares of other hosts.
     pub elsewhere: &'a [FailingShare],
     /// Whether the leader takes back the parents that it shared.
@@ -249,8 +251,9 @@ fn insert_live(
 }
 
 /// Sets the progress of the rollout and the blocked deletions. While no component is live, both keep their values.
-fn insert_decisions(next: &mut Map, before: &Map, Standing { live, result, is_taken_back, .. }: Standing<'_>) {
-    let Some(live) = live else {
+fn insert_decisions(next: &mut Map, before: &Map, standing: Standing<'_>) {
+    let Standing { live, decisions, result, is_taken_back, .. } = standing;
+    let Some((live, decisions)) = live.zip(decisions) else {
         keep(next, before, &["reconciledDigest", "blockedDeletionsHash", "rollout"]);
         // Otherwise the members go on with their shares: only this host has a problem with the component.
         if is_taken_back || result.as_ref().is_err_and(Problem::is_about_kind) {
@@ -264,10 +267,10 @@ fn insert_decisions(next: &mut Map, before: &Map, Standing { live, result, is_ta
     } else {
         keep(next, before, &["reconciledDigest"]);
     }
-    if let Some(hash) = live.state.blocked_hash() {
-        next.insert("blockedDeletionsHash", hash);
+    if let Some(hash) = &decisions.blocked_hash {
+        next.insert("blockedDeletionsHash", hash.as_str());
     }
-    let mut rollout = rollout(&live.state.record_of_rollout());
+    let mut rollout = rollout(&decisions.rollout);
     if live.state.share().is_some_and(Share::is_open)
         && let Value::Object(rollout) = &mut rollout
     {
@@ -374,7 +377,7 @@ mod tests {
     /// The state of a Plugin without a live component.
     pub(super) fn without_component(result: &Result<Findings, Problem>) -> Standing<'_> {
         static NO_KINDS: LazyLock<FormerKinds> = LazyLock::new(FormerKinds::default);
-        Standing { live: None, elsewhere: &[], is_taken_back: false, former_kinds: &NO_KINDS, result }
+        Standing { live: None, decisions: None, elsewhere: &[], is_taken_back: false, former_kinds: &NO_KINDS, result }
     }
 
     #[test]
