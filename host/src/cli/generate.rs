@@ -10,7 +10,7 @@ use crate::plugins::{admission_policies, rbac};
 /// What to generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum What {
-    /// ServiceAccount and roles of the host
+    /// ServiceAccount and roles of the host, and the role of users who read Plugins
     Rbac,
     /// Admission policies that back up the host's own checks
     AdmissionPolicies,
@@ -32,7 +32,11 @@ pub struct Args {
 /// Prints the generated files.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     match args.what {
-        What::Rbac => print_all(&rbac::host_objects(&args.namespace), Format::Yaml)?,
+        What::Rbac => {
+            let mut objects = rbac::host_objects(&args.namespace);
+            objects.push(rbac::view_of_plugins());
+            print_all(&objects, Format::Yaml)?;
+        }
         What::AdmissionPolicies => print_all(&admission_policies::objects(&args.namespace), Format::Yaml)?,
         What::CliReference => write(&cli_reference())?,
     }

@@ -18,6 +18,7 @@ use windlass_core::names::{HOST_FINALIZER, LABEL_PLUGIN, plugin_condition};
 use super::applied::{api, named};
 use super::connect::{ClusterArgs, plain};
 use super::deleted::{Deletion, DeletionArgs, delete};
+use super::output::WithCauses;
 use super::pushed::{is_pushs, parts, reason_to_keep};
 use super::{TIMED_OUT, parse_timeout};
 use crate::cluster::account::plugin_account;
@@ -83,7 +84,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         }
         match written.delete(&client, args.delete_children, args.timeout, |line| out!("{line}")).await {
             Err(error) if error.is::<NotGone>() => {
-                err!("error: {error:#}. Run the same command again to go on");
+                err!("error: {}. Run the same command again to go on", WithCauses(&error));
                 Ok(ExitCode::from(TIMED_OUT))
             }
             deleted => deleted.map(|()| ExitCode::SUCCESS),
@@ -153,7 +154,7 @@ impl Written {
                 Ok(Outcome::Deleted) => print(&format!("deleted {what}")),
                 Ok(Outcome::Gone) => {}
                 Ok(Outcome::Left(why)) => print(&format!("left {what}: {why}")),
-                Err(error) => failed.push(format!("{what}: {error:#}")),
+                Err(error) => failed.push(format!("{what}: {}", WithCauses(&error))),
             }
         }
         if !failed.is_empty() {
@@ -334,6 +335,8 @@ async fn leftovers(
         (resource(rbac_group, "ClusterRoleBinding", "clusterrolebindings"), None, account_role.clone()),
         (resource(rbac_group, "ClusterRole", "clusterroles"), None, account_role),
         (resource(rbac_group, "ClusterRole", "clusterroles"), None, rbac::host_role(name)),
+        (resource(rbac_group, "ClusterRole", "clusterroles"), None, rbac::view_role(name)),
+        (resource(rbac_group, "ClusterRole", "clusterroles"), None, rbac::edit_role(name)),
         (resource(rbac_group, "RoleBinding", "rolebindings"), in_namespace, source_role.clone()),
         (resource(rbac_group, "Role", "roles"), in_namespace, source_role),
         (resource("", "ServiceAccount", "serviceaccounts"), in_namespace, own_account),

@@ -101,6 +101,14 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
     ]
 }
 
+/// The ClusterRole by which the users of a cluster may read Plugins: Kubernetes adds its rules to its own role `view`. There is
+/// none for writing: whoever may write Plugins chooses what runs with the permissions of the ServiceAccounts in the host's
+/// namespace.
+pub fn view_of_plugins() -> Value {
+    let read = rule("windlass.dev", &["plugins"], &["get", "list", "watch"]);
+    aggregated("windlass-plugins-view", "view", &read)
+}
+
 /// The kinds of a plugin, as RBAC rules name them.
 #[derive(Debug, Clone)]
 pub struct Kinds {
@@ -223,6 +231,33 @@ pub fn source_objects(name: &str, namespace: &str, secret: &str) -> Vec<Value> {
     ]
 }
 
+/// The roles by which the users of a cluster may read and write the parents of a plugin: Kubernetes adds their rules to
+/// its own roles `view`, `edit` and `admin`, which cluster admins bind to users.
+pub fn user_roles(name: &str, (group, plural): &Resource) -> [Value; 2] {
+    let read = rule(group, &[plural], &["get", "list", "watch"]);
+    let write = rule(group, &[plural], &["create", "update", "patch", "delete", "deletecollection"]);
+    [aggregated(&view_role(name), "view", &read), aggregated(&edit_role(name), "edit", &write)]
+}
+
+/// A ClusterRole that Kubernetes adds to its role `to`, which is `view` or `edit`.
+fn aggregated(name: &str, to: &str, rule: &Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": {format!("rbac.authorization.k8s.io/aggregate-to-{to}"): "true"}},
+        "rules": [rule],
+    })
+}
+
+/// The ClusterRole with the permission to read the parents of a plugin.
+pub fn view_role(name: &str) -> String {
+    format!("windlass-plugin-{name}:view")
+}
+
+/// The ClusterRole with the permission to write the parents of a plugin.
+pub fn edit_role(name: &str) -> String {
+    format!("windlass-plugin-{name}:edit")
+}
+
 /// Restricts a rule to the objects of these names.
 fn of_names(mut rule: Value, names: &[&str]) -> Value {
     if let Some(rule) = rule.as_object_mut() {
@@ -315,8 +350,8 @@ mod tests {
     #[test]
     fn s07_roles_of_different_plugins_never_have_the_same_name() {
         let names = ["echo", "echo-account", "echo-source", "echo-account-source"];
-        let roles: Vec<_> =
-            names.iter().flat_map(|name| [host_role(name), account_role(name), source_role(name)]).collect();
+        let of = [host_role, account_role, source_role, view_role, edit_role];
+        let roles: Vec<_> = names.iter().flat_map(|name| of.map(|role| role(name))).collect();
         let distinct: std::collections::BTreeSet<_> = roles.iter().collect();
         assert_eq!(distinct.len(), roles.len(), "{roles:?}");
         assert!("echo:account".parse::<PluginName>().is_err(), "no Plugin's name has a colon");

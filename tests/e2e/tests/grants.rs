@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass_e2e::{Env, Namespace, condition, guest, text};
+use windlass_e2e::{Env, Namespace, TIMEOUT, condition, guest, text, wait};
 
 const PUPPET: &str = "puppets/puppet";
 /// A version of it whose only child kind is ConfigMap.
@@ -205,6 +205,34 @@ fn push_writes_no_permissions_beyond_the_plugins_grants() {
 }
 
 #[test]
+fn user_with_the_role_edit_in_a_namespace_may_write_parents_there_and_one_with_view_may_read_them() {
+    let env = Env::start();
+    let _host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("tenant");
+    for role in ["view", "edit"] {
+        ns.kubectl(&["create", "rolebinding", role, &format!("--clusterrole={role}"), &format!("--user={role}")]);
+    }
+    let may = |user: &str, verb: &str, resource: &str, namespace: &str| {
+        env.try_kubectl(&["auth", "can-i", verb, resource, "--as", user, "--namespace", namespace]).is_ok()
+    };
+    let echoes = "echoes.my-operator.dev";
+    wait("Kubernetes to aggregate the roles", TIMEOUT, || {
+        (may("view", "watch", echoes, ns.name()) && may("edit", "deletecollection", echoes, ns.name())).then_some(())
+    });
+    assert!(may("edit", "list", echoes, ns.name()));
+    assert!(!may("view", "create", echoes, ns.name()) && !may("nobody", "get", echoes, ns.name()));
+    assert!(!may("edit", "get", echoes, "default"), "the user has the role in one namespace");
+    assert!(!may("edit", "create", "plugins.windlass.dev", ns.name()), "a Plugin chooses what runs with which account");
+
+    env.windlass(&["remove", "echo"]);
+    for role in ["view", "edit"] {
+        assert_eq!(env.get("clusterroles", "", &format!("windlass-plugin-echo:{role}")), None);
+    }
+}
+
+#[test]
 fn missing_read_permission_is_reported_in_granted_and_does_not_prevent_activation() {
     let env = Env::start();
     let _host = env.start_host();
@@ -215,7 +243,7 @@ fn missing_read_permission_is_reported_in_granted_and_does_not_prevent_activatio
     written["metadata"] = json!({ "name": role });
     env.apply_as("windlass-push", &written.to_string());
     let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-puppet";
-    windlass_e2e::wait("the permission to be revoked", windlass_e2e::TIMEOUT, || {
+    wait("the permission to be revoked", TIMEOUT, || {
         env.try_kubectl(&["auth", "can-i", "list", "secrets", "-A", user]).is_err().then_some(())
     });
     let ns = env.namespace("unread");

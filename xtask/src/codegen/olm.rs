@@ -49,9 +49,12 @@ pub fn bundle(root: &Path, crd: &str, rbac: &str) -> anyhow::Result<Vec<(String,
         (format!("{BUNDLE}/plugins.windlass.dev.crd.yaml"), crd.to_owned()),
         (format!("{BUNDLE}/windlass.clusterserviceversion.yaml"), serde_saphyr::to_string(&csv)?),
     ];
-    // The aggregated role, which a ClusterServiceVersion cannot describe.
-    for (kind, file) in [("ClusterRole", "clusterrole"), ("ClusterRoleBinding", "clusterrolebinding")] {
-        files.push((format!("{BUNDLE}/windlass.{file}.yaml"), serde_saphyr::to_string(&object(kind, "windlass")?)?));
+    // The aggregated role, and the users' role, which a ClusterServiceVersion cannot describe.
+    for (kind, name) in
+        [("ClusterRole", "windlass"), ("ClusterRoleBinding", "windlass"), ("ClusterRole", "windlass-plugins-view")]
+    {
+        let file = format!("{BUNDLE}/{name}.{}.yaml", kind.to_lowercase());
+        files.push((file, serde_saphyr::to_string(&object(kind, name)?)?));
     }
     Ok(files)
 }

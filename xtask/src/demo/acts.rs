@@ -223,11 +223,12 @@ impl<'a> Show<'a> {
 
     fn remove(&self) -> anyhow::Result<()> {
         // In this order: parents are deleted while the host still runs, and permissions last.
-        let deletions: [&[&str]; 5] = [
+        let deletions: [&[&str]; 6] = [
             &["namespace", NAMESPACE],
             &["customresourcedefinition", "echoes.my-operator.dev", "plugins.windlass.dev"],
             &["clusterrolebinding", "windlass", "windlass-plugin-echo:account"],
-            &["clusterrole", "windlass", "windlass-host", "windlass-plugin-echo", "windlass-plugin-echo:account"],
+            &["clusterrole", "windlass", "windlass-host", "windlass-plugins-view", "windlass-plugin-echo"],
+            &["clusterrole", "windlass-plugin-echo:account", "windlass-plugin-echo:view", "windlass-plugin-echo:edit"],
             &["namespace", "windlass-system"],
         ];
         let mut result = Ok(());

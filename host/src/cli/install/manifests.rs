@@ -39,6 +39,7 @@ pub fn objects(namespace: &str, image: &str, replicas: u16) -> anyhow::Result<Ve
     let mut objects = rbac::host_objects(namespace);
     // After the Namespace, which is the first.
     objects.insert(1, serde_json::to_value(Plugin::crd())?);
+    objects.push(rbac::view_of_plugins());
     objects.extend(admission_policies::objects(namespace));
     let mut host = parse(HOST)?;
     if replicas > 1 {

@@ -18,9 +18,10 @@ use windlass_e2e::{Env, SYSTEM_NAMESPACE, text};
 use windlass_testbed::Helm;
 
 /// Cluster-scoped objects of Windlass, besides the CRD.
-const CLUSTER_SCOPED: [(&str, &str); 6] = [
+const CLUSTER_SCOPED: [(&str, &str); 7] = [
     ("clusterroles", "windlass"),
     ("clusterroles", "windlass-host"),
+    ("clusterroles", "windlass-plugins-view"),
     ("clusterrolebindings", "windlass"),
     ("validatingadmissionpolicies", "windlass-marks"),
     ("validatingadmissionpolicies", "windlass-host-namespace"),
