@@ -12,10 +12,10 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
-# The image that `windlass install` of this build installs; default: the image of manifests/kustomize/base.
+# The image that `windlass install` of this build installs. Without it, `windlass install` needs --image.
 ARG WINDLASS_RELEASED_IMAGE
 # `cargo xtask image` copies a binary that was built before; the source is not there then.
-RUN if [ ! -e windlass ]; then cargo build --release --locked --bin windlass && cp target/release/windlass windlass; fi
+RUN if [ ! -e windlass ]; then cargo build --profile dist --locked --bin windlass && cp target/dist/windlass windlass; fi
 RUN mkdir -p /image/usr/local/bin /image/etc/ssl/certs \
     && cp windlass /image/usr/local/bin/windlass \
     && ldd windlass | grep -o '/lib[^ ]*' | xargs -I '{}' cp --dereference --parents '{}' /image \

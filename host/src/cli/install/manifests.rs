@@ -20,15 +20,14 @@ const DISRUPTION_BUDGET: &str = include_str!("../../../../manifests/kustomize/ov
 const SEVERAL_HOSTS: &str = include_str!("../../../../manifests/kustomize/overlays/ha/deployment.yaml");
 
 /// The image of a release, which its build sets.
-const RELEASED_IMAGE: Option<&str> = option_env!("WINDLASS_RELEASED_IMAGE");
+pub const RELEASED_IMAGE: Option<&str> = option_env!("WINDLASS_RELEASED_IMAGE");
 
-/// The image that belongs to this command.
+/// The image that the kustomizations name, which no registry has.
 ///
 /// # Errors
 /// If the Deployment in this command is not valid.
-pub fn default_image() -> anyhow::Result<String> {
-    let of_manifest = || parse(HOST).map(|host| text(&host, "/spec/template/spec/containers/0/image").to_owned());
-    RELEASED_IMAGE.map_or_else(of_manifest, |image| Ok(image.to_owned()))
+pub fn image_of_kustomizations() -> anyhow::Result<String> {
+    parse(HOST).map(|host| text(&host, "/spec/template/spec/containers/0/image").to_owned())
 }
 
 /// The objects, in the order in which they are applied: nothing runs before its permissions and the policies exist.

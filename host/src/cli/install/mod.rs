@@ -21,6 +21,7 @@ use windlass_core::declared_parent::text;
 
 pub use self::existing::{Installation, check_accounts, check_name, reason_to_keep};
 pub use self::manifests::{DEPLOYMENT, objects};
+use self::manifests::{RELEASED_IMAGE, image_of_kustomizations};
 use super::TIMED_OUT;
 use super::applied::{WriteArgs, apply, describe, target};
 use super::connect::{ClusterArgs, plain};
@@ -37,7 +38,7 @@ pub const CRD: &str = "plugins.windlass.dev";
 #[command(mut_arg("no_wait", |arg| arg.help("Do not wait until the hosts are available")))]
 #[command(after_help = "Examples:
   windlass install --image registry.example/team/windlass:0.1.0
-  windlass install --replicas 2
+  windlass install --image registry.example/team/windlass:0.1.0 --replicas 2
   windlass install --dry-run=client -o yaml > windlass.yaml
   kubectl apply --server-side -f windlass.yaml
 
@@ -54,7 +55,7 @@ pub struct Args {
     /// Namespace of the hosts
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
-    /// Image of the hosts; default: the image of this version of windlass
+    /// Image of the hosts; default: the image of the release that this windlass is from
     #[arg(long)]
     image: Option<String>,
     /// Number of hosts: one acts, the others are standbys; default: the number that is installed, or 1
@@ -78,16 +79,17 @@ pub struct Args {
 /// Applies the manifests.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     check_name(&args.namespace)?;
-    let image = args.image.clone().map_or_else(manifests::default_image, Ok)?;
     if args.write.dry_run == Some(DryRun::Client) {
         // Without a cluster, so that the output depends on the flags alone.
+        let named = args.image.as_deref().or(RELEASED_IMAGE).map(str::to_owned);
+        let image = named.map_or_else(image_of_kustomizations, Ok)?;
         print_all(&objects(&args.namespace, &image, args.replicas.unwrap_or(1))?, args.output)?;
         return Ok(ExitCode::SUCCESS);
     }
     super::block_on(async {
         let client = args.cluster.client().await?;
         let host = installed(&client, args).await?;
-        check_image(args, host.as_ref())?;
+        let image = image(args, host.as_ref())?;
         let installed = host.and_then(|host| u16::try_from(host.spec?.replicas?).ok()).filter(|number| *number > 0);
         let replicas = args.replicas.or(installed).unwrap_or(1);
         let objects = objects(&args.namespace, &image, replicas)?;
@@ -131,21 +133,37 @@ async fn installed(client: &Client, args: &Args) -> anyhow::Result<Option<Deploy
     Ok(host)
 }
 
-/// Checks that an upgrade does not silently replace an image from a user's own registry.
-fn check_image(args: &Args, host: Option<&Deployment>) -> anyhow::Result<()> {
-    if args.image.is_some() {
-        return Ok(());
+/// The image of the hosts.
+fn image(args: &Args, host: Option<&Deployment>) -> anyhow::Result<String> {
+    if let Some(image) = &args.image {
+        return Ok(image.clone());
     }
-    let image = manifests::default_image()?;
     let containers = host.and_then(|host| Some(&host.spec.as_ref()?.template.spec.as_ref()?.containers));
     let installed = containers.into_iter().flatten().find_map(|container| container.image.as_deref());
-    match installed.filter(|installed| repository(installed) != repository(&image)) {
-        Some(installed) => bail!(
-            "Deployment {}/{DEPLOYMENT} has the image {installed}, which is not from {}: set --image",
-            args.namespace,
-            repository(&image)
+    default_image(RELEASED_IMAGE, installed).map(str::to_owned)
+}
+
+/// The image of the hosts if the user names none.
+///
+/// # Errors
+/// If an upgrade would silently replace an image from a user's own registry, or if this command is no release, of which no
+/// registry has an image.
+fn default_image<'a>(released: Option<&'a str>, installed: Option<&str>) -> anyhow::Result<&'a str> {
+    match (released, installed) {
+        (Some(released), Some(installed)) if repository(installed) != repository(released) => bail!(
+            "the installed hosts have the image {installed}, which is not from {}: set --image",
+            repository(released)
         ),
-        None => Ok(()),
+        (Some(released), _) => Ok(released),
+        (None, Some(installed)) => bail!(
+            "the installed hosts have the image {installed}, and this windlass was not built by a release, so no registry has \
+             an image of it: set --image"
+        ),
+        (None, None) => bail!(
+            "this windlass was not built by a release, so no registry has an image of it: build one (docker build --tag \
+             IMAGE . or cargo xtask image), push it to your registry or load it into the nodes, and set --image IMAGE. \
+             docs/install.md says how"
+        ),
     }
 }
 
@@ -299,6 +317,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn image_must_be_named_unless_a_release_has_one_from_the_registry_of_the_installed_hosts() {
+        let released = Some("ghcr.io/windlass/windlass:0.2.0");
+        for installed in [None, Some("ghcr.io/windlass/windlass:0.1.0")] {
+            assert_eq!(default_image(released, installed).ok(), released);
+        }
+        for (released, installed, expected) in [
+            (released, Some("registry.example/windlass:1"), "which is not from ghcr.io/windlass/windlass: set --image"),
+            (None, Some("registry.example/windlass:1"), "have the image registry.example/windlass:1"),
+            (None, None, "push it to your registry or load it into the nodes, and set --image IMAGE"),
+        ] {
+            let refused = default_image(released, installed).expect_err("no image").to_string();
+            assert!(refused.contains(expected), "{refused}");
+        }
+    }
 
     #[test]
     fn repository_of_an_image_excludes_tag_and_digest_and_includes_a_port() {

@@ -5,6 +5,9 @@ use windlass_e2e::{SYSTEM_NAMESPACE, guest};
 
 use super::{chart, comparable, empty, repository};
 
+/// Installs without waiting for Pods. The nodes of the tests pull no image.
+const INSTALL: [&str; 4] = ["install", "--no-wait", "--image", "registry.example/windlass:0"];
+
 #[test]
 fn windlass_install_prints_the_objects_of_the_kustomizations() {
     let cluster = empty();
@@ -21,7 +24,10 @@ fn windlass_install_runs_a_host_and_uninstall_leaves_what_is_documented() {
     let cluster = empty();
     let env = &cluster.env;
     let mark = env.mark();
-    let validated = env.windlass(&["install", "--dry-run=server", "-o", "json"]);
+    let refused = env.try_windlass(&["install"]).expect_err("no registry has an image of this build");
+    assert!(refused.contains("exit status: 3") && refused.contains("set --image IMAGE"), "{refused}");
+    let validated =
+        env.windlass(&["install", "--dry-run=server", "-o", "json", "--image", "registry.example/windlass:1"]);
     assert!(validated.contains("\"kind\": \"List\""));
     assert!(env.audit().since(mark).expect("an audit log").by_user("admin").writes().is_empty(), "nothing is written");
 
@@ -36,7 +42,7 @@ fn windlass_install_runs_a_host_and_uninstall_leaves_what_is_documented() {
         "{refused}"
     );
     let refused = env.try_windlass(&["install"]).expect_err("the image of another registry");
-    assert!(refused.contains("has the image registry.example/windlass:1") && refused.contains("--image"), "{refused}");
+    assert!(refused.contains("have the image registry.example/windlass:1") && refused.contains("--image"), "{refused}");
 
     // The Pods of this cluster run nothing: the host runs here, as the ServiceAccount that was installed.
     let host = env.start_host();
@@ -84,7 +90,7 @@ fn windlass_install_runs_a_host_and_uninstall_leaves_what_is_documented() {
 
     let nothing = env.try_windlass(&["uninstall"]).expect_err("nothing is installed");
     assert!(nothing.contains("wrote nothing that exists in namespace windlass-system"), "{nothing}");
-    env.windlass(&["install", "--no-wait"]);
+    env.windlass(&INSTALL);
     env.windlass(&["uninstall", "--delete-crd"]);
     assert!(env.get("customresourcedefinitions", "", "plugins.windlass.dev").is_none());
     cluster.delete_namespace(SYSTEM_NAMESPACE);
@@ -94,7 +100,7 @@ fn windlass_install_runs_a_host_and_uninstall_leaves_what_is_documented() {
 fn windlass_uninstall_in_another_namespace_or_of_other_tools_objects_deletes_nothing() {
     let cluster = empty();
     let env = &cluster.env;
-    env.windlass(&["install", "--no-wait"]);
+    env.windlass(&INSTALL);
     let mark = env.mark();
     let refused = env.try_windlass(&["uninstall", "-n", "elsewhere"]).expect_err("another namespace");
     assert!(refused.contains("exit status: 3"), "{refused}");
@@ -123,7 +129,7 @@ fn windlass_uninstall_in_another_namespace_or_of_other_tools_objects_deletes_not
     assert_eq!(cluster.cluster_scoped(), Vec::<&str>::new());
 
     // Without its host, nothing of an installation that kubectl applies as well is deleted.
-    env.windlass(&["install", "--no-wait", "--force-conflicts"]);
+    env.windlass(&[&INSTALL[..], &["--force-conflicts"]].concat());
     let base = repository().join("manifests/kustomize/base");
     env.kubectl(&["apply", "--server-side", "--force-conflicts", "-k", &base.to_string_lossy()]);
     let mark = env.mark();
@@ -137,7 +143,7 @@ fn windlass_uninstall_in_another_namespace_or_of_other_tools_objects_deletes_not
 fn windlass_install_with_a_conflict_writes_nothing_and_with_one_host_deletes_its_disruption_budget() {
     let cluster = empty();
     let env = &cluster.env;
-    env.windlass(&["install", "--no-wait", "--replicas", "2"]);
+    env.windlass(&[&INSTALL[..], &["--replicas", "2"]].concat());
     assert_eq!(env.list("poddisruptionbudgets", SYSTEM_NAMESPACE).len(), 1);
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": "windlass-metrics", "namespace": SYSTEM_NAMESPACE },
@@ -145,11 +151,11 @@ fn windlass_install_with_a_conflict_writes_nothing_and_with_one_host_deletes_its
     });
     env.apply_as("somebody", &service.to_string());
     let mark = env.mark();
-    let refused = env.try_windlass(&["install", "--no-wait", "--replicas", "1"]).expect_err("a conflict");
+    let refused = env.try_windlass(&[&INSTALL[..], &["--replicas", "1"]].concat()).expect_err("a conflict");
     assert!(refused.contains("conflict with \"somebody\"") && refused.contains("--force-conflicts"), "{refused}");
     assert!(env.audit().since(mark).expect("an audit log").by_user("admin").writes().is_empty(), "nothing is written");
 
-    let written = env.windlass(&["install", "--no-wait", "--replicas", "1", "--force-conflicts"]);
+    let written = env.windlass(&[&INSTALL[..], &["--replicas", "1", "--force-conflicts"]].concat());
     assert!(written.ends_with("deleted PodDisruptionBudget windlass-system/windlass\n"), "{written}");
     assert_eq!(env.list("poddisruptionbudgets", SYSTEM_NAMESPACE), Vec::<Value>::new());
     // One of somebody else stays.
@@ -158,7 +164,7 @@ fn windlass_install_with_a_conflict_writes_nothing_and_with_one_host_deletes_its
         "metadata": { "name": "windlass", "namespace": SYSTEM_NAMESPACE }, "spec": { "maxUnavailable": 1 },
     });
     env.apply(&budget.to_string());
-    env.windlass(&["install", "--no-wait"]);
+    env.windlass(&INSTALL);
     assert_eq!(env.list("poddisruptionbudgets", SYSTEM_NAMESPACE).len(), 1);
     cluster.delete_namespace(SYSTEM_NAMESPACE);
     env.windlass(&["uninstall", "--delete-crd"]);
@@ -184,12 +190,12 @@ fn windlass_needs_a_namespace_of_its_own() {
             "{refused}"
         );
     }
-    let refused = env.try_windlass(&["install", "--no-wait", "-n", shared.name()]).expect_err("a ServiceAccount");
+    let refused = env.try_windlass(&[&INSTALL[..], &["-n", shared.name()]].concat()).expect_err("a ServiceAccount");
     assert!(refused.contains("has other ServiceAccounts (shop)"), "{refused}");
     assert!(env.audit().since(mark).expect("an audit log").by_user("admin").writes().is_empty());
-    env.windlass(&["install", "--no-wait", "-n", shared.name(), "--allow-shared-namespace"]);
+    env.windlass(&[&INSTALL[..], &["-n", shared.name(), "--allow-shared-namespace"]].concat());
     // The same command again upgrades, without the flag.
-    env.windlass(&["install", "--no-wait", "-n", shared.name()]);
+    env.windlass(&[&INSTALL[..], &["-n", shared.name()]].concat());
     env.windlass(&["uninstall", "--delete-crd", "-n", shared.name()]);
     cluster.delete_namespace(shared.name());
 }
@@ -198,7 +204,7 @@ fn windlass_needs_a_namespace_of_its_own() {
 fn helm_takes_over_an_installation_by_windlass_install_and_its_plugins_stay() {
     let cluster = empty();
     let env = &cluster.env;
-    env.windlass(&["install", "--no-wait", "--replicas", "2"]);
+    env.windlass(&[&INSTALL[..], &["--replicas", "2"]].concat());
     let plugin = json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": { "name": "kept" },
         "spec": { "source": { "configMap": { "namespace": SYSTEM_NAMESPACE, "name": "kept" } } },
@@ -232,7 +238,7 @@ fn windlass_uninstall_leaves_an_installation_by_helm_alone() {
     }
     cluster.helm(&["uninstall", "windlass", "--namespace", SYSTEM_NAMESPACE, "--wait"]);
     // The CRD that Helm left does not block another installation.
-    env.windlass(&["install", "--no-wait"]);
+    env.windlass(&INSTALL);
     env.windlass(&["uninstall", "--delete-crd"]);
     assert!(env.get("customresourcedefinitions", "", "plugins.windlass.dev").is_none());
     cluster.delete_namespace(SYSTEM_NAMESPACE);
