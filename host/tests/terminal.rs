@@ -95,3 +95,12 @@ fn new_project_says_that_the_plural_is_a_guess() {
     let printed = windlass(folder.path(), &["new", "chassis", "--lang", "rust"]);
     assert!(printed.contains("note: the plural of Chassis is a guess: chassises."), "{printed}");
 }
+
+#[test]
+fn command_without_a_cluster_names_the_cause_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for args in [&["remove", "echo"][..], &["remove", "echo", "--kubeconfig", "none"]] {
+        let output = windlass(folder.path(), args);
+        assert_eq!(output.matches("os error 2").count(), 1, "{output}");
+    }
+}

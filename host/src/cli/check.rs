@@ -24,6 +24,7 @@ use windlass_core::lease::Step;
 use windlass_core::schema;
 
 use super::install::CRD;
+use super::output::WithCauses;
 use super::{INPUT_REJECTED, yaml};
 use crate::cluster::lease::{Election, Instance, NAME as LEASE, preview};
 use crate::cluster::secret_key::SecretKey;
@@ -109,7 +110,7 @@ impl Setup {
         }
         let reached = match self.client {
             Ok(client) => server(&client).await.map(|found| (client, found)),
-            Err(error) => Err(format!("{error:#}")),
+            Err(error) => Err(WithCauses(&error).to_string()),
         };
         let (client, Server { version, ahead }) = match reached {
             Ok(reached) => reached,
@@ -144,7 +145,8 @@ fn cache((folder, usable): &(PathBuf, anyhow::Result<()>)) -> Result<String, Str
     match usable {
         Ok(()) => Ok(format!("{} can be used", folder.display())),
         Err(error) => Err(format!(
-            "{error:#}. Set --cache-dir to a folder that belongs to the host's user, and that no other user can write to"
+            "{}. Set --cache-dir to a folder that belongs to the host's user, and that no other user can write to",
+            WithCauses(error)
         )),
     }
 }

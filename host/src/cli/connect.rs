@@ -1,5 +1,6 @@
 //! Connects commands and the host to the API server.
 
+use std::error::Error as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -102,9 +103,13 @@ impl ClusterArgs {
             (None, Some(context)) => Config::from_kubeconfig(&options)
                 .await
                 .with_context(|| format!("the context {context} of the kubeconfig cannot be used")),
-            (None, None) => Config::infer()
-                .await
-                .context("no cluster: set --kubeconfig or $KUBECONFIG, or run in a Pod with a ServiceAccount"),
+            // The error also says that this is no Pod; that is its first part, and the kubeconfig's is its cause.
+            (None, None) => Config::infer().await.map_err(|error| {
+                let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+                anyhow::anyhow!(
+                    "no cluster: set --kubeconfig or $KUBECONFIG, or run in a Pod with a ServiceAccount: {why}"
+                )
+            }),
         }
     }
 }

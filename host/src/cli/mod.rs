@@ -153,7 +153,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // The reader of the output has what it needs.
             if !error.is::<output::Closed>() {
-                err!("error: {error:#}");
+                err!("error: {}", output::WithCauses(&error));
             }
             ExitCode::from(COMMAND_FAILED)
         }

@@ -51,6 +51,23 @@ pub enum DryRun {
     Server,
 }
 
+/// Shows an error with its causes. A cause whose text was shown already is left out, because many libraries repeat the text of a
+/// cause in their own.
+pub struct WithCauses<'a>(pub &'a anyhow::Error);
+
+impl fmt::Display for WithCauses<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = String::new();
+        for cause in self.0.chain().map(ToString::to_string) {
+            if !shown.contains(&cause) {
+                shown.push_str(if shown.is_empty() { "" } else { ": " });
+                shown.push_str(&cause);
+            }
+        }
+        f.write_str(&shown)
+    }
+}
+
 /// The reader of standard output, such as `head`, has closed it.
 #[derive(Debug, thiserror::Error)]
 #[error("standard output was closed")]

@@ -18,6 +18,7 @@ use super::check::{self, Setup};
 use super::component::{CompileArgs, RegistryArgs};
 use super::connect::ClusterArgs;
 use super::election::ElectionArgs;
+use super::output::WithCauses;
 use super::{NOT_HOLDER, default_cache_dir};
 use crate::cluster::lease::{Election, GateLayer, NotHolder, WriteGate};
 use crate::heap;
@@ -199,7 +200,7 @@ impl Args {
         telemetry.close();
         match result {
             Err(error) if error.is::<NotHolder>() => {
-                err!("error: {error:#}");
+                err!("error: {}", WithCauses(&error));
                 Ok(ExitCode::from(NOT_HOLDER))
             }
             result => result.map(|()| ExitCode::SUCCESS),

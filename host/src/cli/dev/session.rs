@@ -16,6 +16,7 @@ use super::plugin::{Built, Delivered, Place};
 use super::sources::{Changes, Sources};
 use super::terminal::{Terminal, Tone};
 use super::{Args, READY_TIMEOUT, cluster, samples};
+use crate::cli::output::WithCauses;
 use crate::cli::push::{Progress, Push, wait};
 use crate::cluster::lease::{Election, NotHolder, WriteGate};
 use crate::plugins::caps::Caps;
@@ -171,7 +172,7 @@ impl<'a> Session<'a> {
         } else if steps.must_apply {
             match self.apply_samples().await {
                 Ok(()) => steps.must_apply = false,
-                Err(error) => self.terminal.print(Tone::Bad, &format!("error: {error:#}")),
+                Err(error) => self.terminal.print(Tone::Bad, &format!("error: {}", WithCauses(&error))),
             }
         }
         Ok(None)
@@ -180,7 +181,7 @@ impl<'a> Session<'a> {
     /// Reports what prevents the newest sources from being live.
     fn report(&self, error: &anyhow::Error) {
         let live = if self.host.is_some() { "; the last good component stays live" } else { "" };
-        self.terminal.print(Tone::Bad, &format!("error: {error:#}{live}"));
+        self.terminal.print(Tone::Bad, &format!("error: {}{live}", WithCauses(error)));
     }
 
     async fn build(&self, sources: &mut Sources) -> anyhow::Result<Built> {
