@@ -2,7 +2,13 @@
 
 use std::sync::Arc;
 
+use windlass_core::conditions::{conditions_of, type_of};
 use windlass_core::ids::PluginName;
+use windlass_core::json::Value;
+use windlass_core::names::plugin_condition;
+use windlass_core::object::Object;
+use windlass_core::observed_status::observed;
+use windlass_core::reason::PluginReason;
 use windlass_sandbox::registry::Registry;
 
 use crate::cluster::lease::WriteGate;
@@ -11,7 +17,7 @@ use crate::cluster::watch::Watch;
 use crate::live::record::FailureCounts;
 use crate::live::{Live, ParentKey};
 use crate::queue::Queue;
-use crate::telemetry::{self, PluginState};
+use crate::telemetry::{self, PluginCondition, PluginState};
 
 /// Exports the states of the parents' queue and of the live components.
 pub(super) fn observe(
@@ -46,6 +52,23 @@ pub(super) fn observe(
         });
         states.collect()
     });
+}
+
+/// Exports the conditions of the Plugins as a whole: those that say whether somebody must look at a Plugin.
+pub(super) fn observe_conditions(own: &Arc<Watch>) {
+    let own = own.clone();
+    let conditions = |plugin: &Object| {
+        let status = observed(plugin);
+        let found = [plugin_condition::READY, plugin_condition::AVAILABLE].into_iter().filter_map(|kind| {
+            let condition = conditions_of(&status).find(|condition| type_of(condition) == Some(kind))?;
+            let value = |field: &str| condition.get(field).and_then(Value::as_str);
+            let status = ["True", "False", "Unknown"].into_iter().find(|status| Some(*status) == value("status"))?;
+            let reason = value("reason")?.parse::<PluginReason>().ok()?.as_str();
+            Some(PluginCondition { plugin: plugin.key.name.to_string(), kind, status, reason })
+        });
+        Some(found.collect::<Vec<_>>())
+    };
+    telemetry::observe_conditions(move || own.store.pick(conditions).into_iter().flatten().collect());
 }
 
 /// Number of a plugin's parents that this host reconciles, and how many of them fail.

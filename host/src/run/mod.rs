@@ -25,7 +25,7 @@ use windlass_delivery::{Needs, Sources};
 use windlass_sandbox::Sandbox;
 use windlass_sandbox::registry::{Publisher, Registry};
 
-use self::exported::observe;
+use self::exported::{observe, observe_conditions};
 use self::parent_work::ParentWork;
 use self::plugin_work::PluginWork;
 use self::running::{Keeper, Running, Working};
@@ -199,6 +199,7 @@ impl Host {
         let on_change = Arc::new(move |watch: &WatchId, change: &Change| triggers.on_change(watch, change));
         let watches = Arc::new(Watches::new(client.clone(), on_change, on_health, progress.clone()));
         let own = watch_plugins(&watches);
+        observe_conditions(&own);
         let ask = access_review::by_api_server(client.clone());
         let accounts = Accounts::new(&settings.namespace, access_review::own_user(client.clone()));
         let (recorder, events) = Recorder::start(client.clone());

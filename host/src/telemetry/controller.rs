@@ -179,6 +179,19 @@ pub struct PluginState {
     pub quarantined: bool,
 }
 
+/// A condition of a Plugin, as its status has it.
+#[derive(Debug, Clone)]
+pub struct PluginCondition {
+    /// Name of the Plugin.
+    pub plugin: String,
+    /// Type of the condition.
+    pub kind: &'static str,
+    /// `True`, `False` or `Unknown`.
+    pub status: &'static str,
+    /// Reason of the condition.
+    pub reason: &'static str,
+}
+
 /// Exports the state of the queues, which `queues` returns with the names of their Plugins.
 pub fn observe_queues(queues: impl Fn() -> Vec<(String, QueueState)> + Send + Sync + 'static) {
     let Some(instruments) = instruments() else { return };
@@ -254,6 +267,18 @@ pub fn observe_plugins(plugins: impl Fn() -> Vec<PluginState> + Send + Sync + 's
     let description = "1 if too many calls of the live component failed, so that it is rarely called";
     observe(meter, "windlass_plugin_quarantined", description, &plugins, |state| {
         vec![(f64::from(u8::from(state.quarantined)), vec![KeyValue::new("plugin", state.plugin.clone())])]
+    });
+}
+
+/// Exports the conditions of the Plugins, as `conditions` returns them.
+pub fn observe_conditions(conditions: impl Fn() -> Vec<PluginCondition> + Send + Sync + 'static) {
+    let Some(Instruments { meter, .. }) = instruments() else { return };
+    let conditions = States::new(conditions);
+    let description = "Always 1; the labels are a condition of the Plugin";
+    observe(meter, "windlass_plugin_condition", description, &conditions, |condition| {
+        let labels = [("type", condition.kind), ("status", condition.status), ("reason", condition.reason)];
+        let plugin = KeyValue::new("plugin", condition.plugin.clone());
+        vec![(1.0, labels.map(|(name, value)| KeyValue::new(name, value)).into_iter().chain([plugin]).collect())]
     });
 }
 

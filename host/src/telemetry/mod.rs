@@ -35,7 +35,10 @@ use self::decisions::DecisionLayer;
 use self::measures::{PluginMetrics, WithPlugins};
 use self::trace_ids::WithTraceIds;
 
-pub use controller::{Controller, PluginState, QueueState, observe_leader, observe_plugins, observe_queues};
+pub use controller::{
+    Controller, PluginCondition, PluginState, QueueState, observe_conditions, observe_leader, observe_plugins,
+    observe_queues,
+};
 pub use decisions::{Cause, Decision, Failure, Happening, Listener, LogLine, Write};
 pub use instruments::{loaded, observe_watches, requested, watch_restarted};
 pub use measures::Measures;

@@ -18,7 +18,7 @@ use windlass_testbed::{Prometheus, check_metrics};
 const CREATORS: usize = 8;
 
 /// Expressions as dashboards for controller-runtime have them, and of the host's own metrics.
-const QUERIES: [&str; 18] = [
+const QUERIES: [&str; 19] = [
     r#"up{job="windlass"} == 1"#,
     r#"controller_runtime_reconcile_total{controller="echo", result="success"} > 0"#,
     r#"histogram_quantile(0.99, controller_runtime_reconcile_time_seconds_bucket{controller="echo"}) > 0"#,
@@ -33,6 +33,7 @@ const QUERIES: [&str; 18] = [
     r#"sum by (code, method) (rest_client_requests_total{code="201", method="POST"}) > 0"#,
     r#"windlass_plugin_call_seconds_count{plugin="echo"} > 0"#,
     r#"windlass_plugin_info{plugin="echo", digest=~"sha256:.+"} == 1"#,
+    r#"windlass_plugin_condition{plugin="echo", type="Ready", status="True", reason="Succeeded"} == 1"#,
     r#"windlass_parents{plugin="echo", ready="true"} > 0"#,
     r#"windlass_children{plugin="echo", kind="Pod.v1"} > 0"#,
     r#"windlass_plugin_quarantined{plugin="echo"} == 0"#,
@@ -124,6 +125,7 @@ fn states_of_a_removed_plugin_are_no_longer_exported() {
     env.wait_live("echo", &echo);
     let states = [
         "windlass_plugin_info{",
+        "windlass_plugin_condition{",
         "windlass_plugin_quarantined{",
         "windlass_parents{",
         "windlass_children{",

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use windlass_e2e::{Env, TIMEOUT, guest, text, wait};
+use windlass_e2e::{Env, SYSTEM_NAMESPACE, TIMEOUT, guest, text, wait};
 use windlass_testbed::{Prometheus, promtool};
 
 fn root() -> PathBuf {
@@ -50,6 +50,16 @@ fn put_load_on(env: &Env) {
         env.push(&guest(component), plugin, &[]);
         env.wait_live(plugin, &guest(component));
     }
+    // A Plugin that is not Ready, and one that is rolled back.
+    let absent = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": { "name": "absent" },
+        "spec": { "source": { "configMap": { "namespace": SYSTEM_NAMESPACE, "name": "absent" } } },
+    });
+    env.apply(&absent.to_string());
+    env.push(&guest("echo-v2"), "echo", &[]);
+    env.wait_live("echo", &guest("echo-v2"));
+    env.kubectl(&["annotate", "plugins.windlass.dev", "echo", "windlass.dev/rollback=true"]);
+    env.wait_live("echo", &guest("echo"));
     let ns = env.namespace("load");
     ns.echo("web", 3, "nginx:1");
     ns.wait_settled("web");
