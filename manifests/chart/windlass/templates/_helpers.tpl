@@ -104,7 +104,7 @@ leader-elect-retry-period: leaderElection.retryPeriod
 {{- end }}
 {{- with .Values.otlp.endpoint }}
 {{- $url := urlParse . }}
-{{- $ports = append $ports (regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary 443 80 (eq $url.scheme "https")) | int) }}
+{{- $ports = append $ports (regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default 80 | int) }}
 {{- end }}
 {{- uniq $ports | toJson }}
 {{- end }}

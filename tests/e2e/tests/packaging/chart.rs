@@ -156,6 +156,7 @@ fn chart_names_the_value_that_it_rejects() {
         ("fullnameOverride=fleet-", "'/fullnameOverride'"),
         ("commonLabels.app\\.kubernetes\\.io/name=mine", "'/commonLabels/app.kubernetes.io~1name'"),
         ("podLabels.app\\.kubernetes\\.io/instance=mine", "'/podLabels/app.kubernetes.io~1instance'"),
+        ("otlp.endpoint=https://collector.example", "'/otlp/endpoint'"),
     ] {
         let message = cluster.rejected(set);
         assert!(message.contains(expected), "{set}: {message}");
@@ -180,7 +181,14 @@ fn chart_opens_the_ports_of_registries_without_tls_and_of_the_collector() {
     assert_eq!(ports(registries), all(&[5000, 80, 5001]));
     assert_eq!(ports(r#"otlp: {endpoint: "http://collector.observability:14317"}"#), all(&[14317]));
     assert_eq!(ports(r#"otlp: {endpoint: "http://collector.observability/otlp"}"#), all(&[80]));
-    assert_eq!(ports(r#"otlp: {endpoint: "https://collector.example"}"#), all(&[]));
+}
+
+#[test]
+fn common_labels_are_on_every_object_of_the_chart() {
+    let cluster = empty();
+    for object in documents(&cluster.rendered(ALL_VALUES)) {
+        assert_eq!(text(&object, "/metadata/labels/team"), "platform", "{object:#}");
+    }
 }
 
 #[test]
