@@ -57,22 +57,22 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         &["--package", "windlass-bench"],
         &["--package", "windlass-sandbox", "--example", "call-latency"],
     ] {
-        run(cargo().args(["build", "--release", "--quiet"]).args(what).current_dir(&root))?;
+        run(cargo().args(["build", "--profile", "dist", "--quiet"]).args(what).current_dir(&root))?;
     }
     // The languages alone are measured without peers.
     let with_peers = languages.is_empty() || !others.is_empty();
     let go = with_peers.then(|| optional("controller-runtime", controller_runtime(&root, &folder))).flatten();
     let python = with_peers.then(|| optional("kopf", kopf(&folder))).flatten();
 
-    let release = target.join("release");
+    let dist = target.join("dist");
     let component = |name: &str| {
         let found = components.iter().find(|guest| guest.name == name);
         found.map(|guest| guest.path.clone()).with_context(|| format!("`cargo xtask guests` builds no {name}"))
     };
-    let mut driver = Command::new(release.join("windlass-bench"));
-    driver.arg("run").arg("--windlass").arg(release.join("windlass")).arg("--load").arg(load.path);
+    let mut driver = Command::new(dist.join("windlass-bench"));
+    driver.arg("run").arg("--windlass").arg(dist.join("windlass")).arg("--load").arg(load.path);
     driver.arg("--cache").arg(folder.join("components"));
-    driver.arg("--call-latency").arg(release.join("examples/call-latency"));
+    driver.arg("--call-latency").arg(dist.join("examples/call-latency"));
     driver.arg("--guests").arg(root.join("target/guests"));
     driver.arg("--hostile").arg(root.join("target/guests/hostile"));
     driver.arg("--report").arg(folder.join("report.md"));

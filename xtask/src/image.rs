@@ -50,8 +50,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let binary = if args.dev {
         windlass()?
     } else {
-        run(cargo().args(["build", "--release", "--locked", "--bin", "windlass"]).current_dir(&root))?;
-        root.join("target/release/windlass")
+        run(cargo().args(["build", "--profile", "dist", "--locked", "--bin", "windlass"]).current_dir(&root))?;
+        root.join("target/dist/windlass")
     };
     let work = root.join("target/image");
     // A folder with only the binary, because buildah copies the whole folder.
