@@ -37,6 +37,16 @@ fn every_page_in_docs_is_in_the_table_of_contents() {
     assert_eq!(missing, Vec::<&PathBuf>::new(), "{SUMMARY} does not list these pages");
 }
 
+#[test]
+fn code_in_the_readme_is_that_of_the_plugin() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect(path);
+    let (readme, plugin) = (read("README.md"), read("plugins/echo/python/echo.py"));
+    let shown =
+        readme.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```")).expect("a block in Python").0;
+    let method = shown.lines().map(|line| format!("    {line}\n").replace("    \n", "\n")).collect::<String>();
+    assert!(plugin.ends_with(&method), "README.md shows another function than plugins/echo/python/echo.py");
+}
+
 /// A forge shows folders and every page of the repository; the book has only what its table of contents lists.
 #[test]
 fn links_of_the_books_pages_lead_to_pages_of_the_book_or_to_other_files() {
