@@ -103,7 +103,7 @@ impl ClusterArgs {
             (None, Some(context)) => Config::from_kubeconfig(&options)
                 .await
                 .with_context(|| format!("the context {context} of the kubeconfig cannot be used")),
-            // The error also says that this is no Pod; that is its first part, and the kubeconfig's is its cause.
+            // The error also says why this is no Pod. Its source is the error of the kubeconfig, on which a user can act.
             (None, None) => Config::infer().await.map_err(|error| {
                 let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
                 anyhow::anyhow!(

@@ -232,11 +232,16 @@ pub fn source_objects(name: &str, namespace: &str, secret: &str) -> Vec<Value> {
 }
 
 /// The roles by which the users of a cluster may read and write the parents of a plugin: Kubernetes adds their rules to
-/// its own roles `view`, `edit` and `admin`, which cluster admins bind to users.
-pub fn user_roles(name: &str, (group, plural): &Resource) -> [Value; 2] {
+/// its own roles `view`, `edit` and `admin`, which cluster admins bind to users. None if no Plugin installed the kind: it may
+/// belong to another operator, and a component must not open it to users by carrying a copy of its CRD.
+pub fn user_roles(name: &str, kinds: &Kinds) -> Vec<Value> {
+    if kinds.status == StatusWriter::Nobody {
+        return Vec::new();
+    }
+    let (group, plural) = &kinds.parent;
     let read = rule(group, &[plural], &["get", "list", "watch"]);
     let write = rule(group, &[plural], &["create", "update", "patch", "delete", "deletecollection"]);
-    [aggregated(&view_role(name), "view", &read), aggregated(&edit_role(name), "edit", &write)]
+    vec![aggregated(&view_role(name), "view", &read), aggregated(&edit_role(name), "edit", &write)]
 }
 
 /// A ClusterRole that Kubernetes adds to its role `to`, which is `view` or `edit`.
@@ -355,6 +360,16 @@ mod tests {
         let distinct: std::collections::BTreeSet<_> = roles.iter().collect();
         assert_eq!(distinct.len(), roles.len(), "{roles:?}");
         assert!("echo:account".parse::<PluginName>().is_err(), "no Plugin's name has a colon");
+    }
+
+    #[test]
+    fn s05_users_get_no_permissions_for_a_kind_that_no_plugin_installed() {
+        let echoes = || ("my-operator.dev".to_owned(), "echoes".to_owned());
+        for (status, expected) in [(StatusWriter::Host, 2), (StatusWriter::Account, 2), (StatusWriter::Nobody, 0)] {
+            let written = user_roles("echo", &Kinds { status, ..kinds(echoes()) });
+            assert_eq!(written.len(), expected, "{status:?}");
+            assert!(written.iter().all(|role| rules(role)[0].starts_with("my-operator.dev echoes ")), "{written:?}");
+        }
     }
 
     #[test]

@@ -58,9 +58,7 @@ impl Granted<'_> {
                     .map(|component| format!("note: ClusterRole {role} keeps what {component} needs, for a rollback")),
             );
         }
-        if let Some(crd) = declared.crd() {
-            roles.extend(rbac::user_roles(name.as_str(), crd.resource()));
-        }
+        roles.extend(rbac::user_roles(name.as_str(), &kinds));
         if let Some(secret) = pull_secret {
             roles.extend(rbac::source_objects(name.as_str(), namespace, secret));
         }
