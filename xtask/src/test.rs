@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -105,24 +105,23 @@ fn run_all(binaries: Vec<Binary>, filter: &[String], steps: Steps) -> anyhow::Re
     Ok(())
 }
 
-/// Runs test binaries, [`AT_ONCE`] at a time, and prints the output of each one when it has ended. Returns the names of
-/// those that failed.
+/// Runs test binaries, [`AT_ONCE`] at a time, and prints the output of each one when it has ended. The output of those that failed
+/// comes last, because often only the end of a log is kept. Returns their names.
 fn run_side_by_side(binaries: Vec<Binary>, filter: &[String]) -> anyhow::Result<Vec<String>> {
     let waiting = Mutex::new(VecDeque::from(binaries));
     let next = || waiting.lock().ok()?.pop_front();
-    let work = || -> anyhow::Result<Vec<String>> {
+    let work = || -> anyhow::Result<Vec<(String, Output)>> {
         let mut failed = Vec::new();
         while let Some(binary) = next() {
             println!("     Started {}", binary.name);
             let began = Instant::now();
-            // The output of one test binary stays together.
             let ended = binary.command(filter).stdin(Stdio::null()).output().with_context(|| binary.name.clone())?;
-            let mut out = std::io::stdout().lock();
-            writeln!(out, "\n     Running {} ({} s)", binary.name, began.elapsed().as_secs())?;
-            out.write_all(&ended.stderr)?;
-            out.write_all(&ended.stdout)?;
-            if !ended.status.success() {
-                failed.push(binary.name);
+            let title = format!("\n     Running {} ({} s)", binary.name, began.elapsed().as_secs());
+            if ended.status.success() {
+                print(&title, &ended)?;
+            } else {
+                println!("{title}: failed, output below");
+                failed.push((binary.name, ended));
             }
         }
         Ok(failed)
@@ -132,12 +131,23 @@ fn run_side_by_side(binaries: Vec<Binary>, filter: &[String]) -> anyhow::Result<
         let mut failed = Vec::new();
         for worker in workers {
             match worker.join() {
-                Ok(names) => failed.extend(names?),
+                Ok(of_worker) => failed.extend(of_worker?),
                 Err(_) => bail!("a thread that runs test binaries panicked"),
             }
         }
-        Ok(failed)
+        for (name, output) in &failed {
+            print(&format!("\n     Failed {name}"), output)?;
+        }
+        Ok(failed.into_iter().map(|(name, _)| name).collect())
     })
+}
+
+/// Prints the output of one test binary without lines of others in between.
+fn print(title: &str, output: &Output) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{title}")?;
+    out.write_all(&output.stderr)?;
+    out.write_all(&output.stdout)
 }
 
 /// A built test binary.
