@@ -1,9 +1,12 @@
 // A real Kubernetes control plane in one file: kube-apiserver,
-// kube-controller-manager, kube-scheduler, kubectl and etcd, chosen by the
-// name of the file or else by the first argument.
+// kube-controller-manager, kube-scheduler, kubectl and etcd (etcd.go), chosen
+// by the name of the file or else by the first argument.
 //
 // One binary rather than five, because they share nearly all their code: it is
 // a third of the size, and a third of the time to link.
+//
+// This file is also built with older and newer versions of Kubernetes, which
+// use the same etcd.
 package main
 
 import (
@@ -14,7 +17,6 @@ import (
 	"strings"
 	_ "time/tzdata" // CronJobs name time zones, and the machine may have no database of them.
 
-	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
@@ -29,7 +31,6 @@ import (
 // components maps each name to the component's own main, which reads os.Args
 // as if it had been started alone.
 var components = map[string]func(){
-	"etcd":                    func() { etcdmain.Main(os.Args) },
 	"kube-apiserver":          func() { os.Exit(cli.Run(apiserver.NewAPIServerCommand())) },
 	"kube-controller-manager": func() { os.Exit(cli.Run(controllermanager.NewControllerManagerCommand())) },
 	"kube-scheduler":          func() { os.Exit(cli.Run(scheduler.NewSchedulerCommand())) },

@@ -11,6 +11,10 @@ use crate::run::root;
 pub enum Command {
     /// Start a control plane that runs until `down`, and print its KUBECONFIG
     Up {
+        /// With a real node instead of fake ones: Pods run, in namespaces of their own. Takes root, and Debian's packages buildah, runc
+        /// and iptables; installs those that are missing
+        #[arg(long)]
+        node: bool,
         /// Its folder; default: target/cluster
         #[arg(long)]
         dir: Option<PathBuf>,
@@ -25,11 +29,11 @@ pub enum Command {
 
 /// Runs the subcommand.
 pub fn main(command: &Command) -> anyhow::Result<()> {
-    let (Command::Up { dir } | Command::Down { dir }) = command;
+    let (Command::Up { dir, .. } | Command::Down { dir }) = command;
     let dir = dir.clone().map_or_else(|| Ok::<_, anyhow::Error>(root()?.join("target/cluster")), Ok)?;
     match command {
-        Command::Up { .. } => {
-            let cluster = windlass_testbed::up(&dir, &Options::default())?;
+        Command::Up { node, .. } => {
+            let cluster = windlass_testbed::up(&dir, &Options { node: *node, ..Options::default() })?;
             println!("KUBECONFIG={}", cluster.kubeconfig().display());
         }
         Command::Down { .. } => {

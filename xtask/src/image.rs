@@ -5,19 +5,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
-use windlass_testbed::tools;
+use windlass_testbed::tools::{self, Buildah};
 
 use crate::guests;
-use crate::run::{cargo, output, root, run, windlass};
+use crate::run::{cargo, root, run, windlass};
 
 /// Flags.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Needs root, and Debian's packages buildah, debootstrap and runc; installs those that are missing.
+    after_help = "Needs root, and Debian's packages buildah and debootstrap, with --try also runc and iptables; installs those that are \
+missing.
 
 Examples:
-  cargo xtask image                a release image, in buildah's own storage
-  cargo xtask image --dev --try    a quick build, run by runc with the Deployment's memory limit against a control plane"
+  cargo xtask image                              a release image, in buildah's own storage
+  cargo xtask image --dev --try                  a quick build, installed on a real node by chart and kustomization
+  cargo xtask image --dev --try --from HEAD~1    also an upgrade from another commit, and back"
 )]
 pub struct Args {
     /// Name and tag of the image
@@ -26,9 +28,12 @@ pub struct Args {
     /// Put a dev build into the image, which is quick, instead of a release build
     #[arg(long)]
     dev: bool,
-    /// Run the image as manifests/kustomize/base does, with components whose compilation or metrics would need more memory than there is
+    /// Install the image on a real node, in Linux namespaces of this machine, and test it there
     #[arg(long = "try")]
     is_tried: bool,
+    /// Build an image of this commit, too, and test the upgrade from it and back
+    #[arg(long, value_name = "COMMIT", requires = "is_tried")]
+    from: Option<String>,
 }
 
 /// The image in which the Dockerfile puts the host's image together, instead of its own with a Rust compiler. If it cannot be
@@ -40,130 +45,117 @@ const RELEASE: &str = "bookworm";
 /// Largest compressed size of a release image, in bytes.
 const LARGEST: u32 = 25_000_000;
 
+/// The tag of the image of the commit that is upgraded.
+const BEFORE: &str = "windlass:before";
+
 /// Builds the image, and tests it if `--try` is set.
 ///
 /// # Errors
 /// If something does not build, or the test fails.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let root = root()?;
-    install(&["buildah", "debootstrap", "runc"])?;
-    let binary = if args.dev {
-        windlass()?
-    } else {
-        run(cargo().args(["build", "--profile", "dist", "--locked", "--bin", "windlass"]).current_dir(&root))?;
-        root.join("target/dist/windlass")
-    };
+    tools::install(&[("buildah", "buildah"), ("debootstrap", "debootstrap")], &tools::stderr)?;
     let work = root.join("target/image");
+    let buildah = Buildah::in_folder(work.join("storage"));
+    build(&root, args.dev, &root.join("target"), &buildah, &args.tag)?;
+    let size = compressed_size(&buildah, &args.tag, &work)?;
+    let megabytes = f64::from(size) / 1e6;
+    tools::stderr(&format!("image {} is in {}: {megabytes:.1} MB compressed", args.tag, buildah.storage().display()));
+    if !args.dev && size > LARGEST {
+        bail!("the image has {size} bytes compressed, more than {LARGEST}");
+    }
+    if let Some(commit) = &args.from {
+        let sources = work.join("before");
+        // Left by a run that was ended.
+        let _ = Command::new("git").args(["worktree", "remove", "--force"]).arg(&sources).current_dir(&root).output();
+        run(Command::new("git").args(["worktree", "add", "--detach"]).arg(&sources).arg(commit).current_dir(&root))?;
+        let built = build(&sources, args.dev, &work.join("before-target"), &buildah, BEFORE);
+        run(Command::new("git").args(["worktree", "remove", "--force"]).arg(&sources).current_dir(&root))?;
+        built?;
+    }
+    if args.is_tried { try_out(&root, &buildah, args) } else { Ok(()) }
+}
+
+/// Builds the binary of a checkout, and its image.
+fn build(checkout: &Path, is_dev: bool, target: &Path, buildah: &Buildah, tag: &str) -> anyhow::Result<()> {
+    let (profile, folder) = if is_dev { ("dev", "debug") } else { ("dist", "dist") };
+    run(cargo()
+        .args(["build", "--profile", profile, "--locked", "--bin", "windlass"])
+        .current_dir(checkout)
+        .env("CARGO_TARGET_DIR", target))?;
+    let binary = target.join(folder).join("windlass");
+    let work = buildah.storage().with_file_name("");
     // A folder with only the binary, because buildah copies the whole folder.
     let context = work.join("context");
     fs::create_dir_all(&context)?;
     fs::copy(&binary, context.join("windlass")).with_context(|| binary.display().to_string())?;
-    let buildah = Buildah { storage: work.join("storage") };
-    buildah.make_base(&work)?;
-    let file = root.join("Dockerfile");
+    make_base(buildah, &work)?;
     let builder = format!("BUILDER={BASE}");
-    let build =
-        ["build", "--isolation", "chroot", "--pull-never", "--build-arg", &builder, "--tag", &args.tag, "--file"];
-    run(buildah.command().args(build).arg(&file).arg(&context))?;
-    let size = buildah.compressed_size(&args.tag, &work)?;
-    let megabytes = f64::from(size) / 1e6;
-    tools::stderr(&format!("image {} is in {}: {megabytes:.1} MB compressed", args.tag, buildah.storage.display()));
-    if !args.dev && size > LARGEST {
-        bail!("the image has {size} bytes compressed, more than {LARGEST}");
-    }
-    if args.is_tried { try_out(&root, &buildah, &args.tag) } else { Ok(()) }
+    let build = ["build", "--isolation", "chroot", "--pull-never", "--build-arg", &builder, "--tag", tag, "--file"];
+    run(buildah.command().args(build).arg(checkout.join("Dockerfile")).arg(&context))
 }
 
-/// Runs the ignored tests that start the image.
-fn try_out(root: &Path, buildah: &Buildah, tag: &str) -> anyhow::Result<()> {
+/// Runs the ignored tests, which install the image on a real node.
+fn try_out(root: &Path, buildah: &Buildah, args: &Args) -> anyhow::Result<()> {
     guests::build(&guests::Options::default())?;
-    tools::control_plane(&tools::stderr)?;
-    // The end-to-end tests also run it as a command.
+    // The tests also run it as a command.
     windlass()?;
-    let container = output(buildah.command().args(["from", "--pull-never", tag]))?;
-    let rootfs = output(buildah.command().args(["mount", container.trim()]))?;
-    let tried = run(cargo()
-        .args(["test", "--workspace", "--test", "container", "--", "--ignored", "--nocapture"])
-        .env("WINDLASS_TEST_ROOTFS", rootfs.trim())
-        .current_dir(root));
-    run(buildah.command().args(["rm", container.trim()]))?;
-    tried
-}
-
-/// buildah with its own storage.
-struct Buildah {
-    storage: PathBuf,
-}
-
-impl Buildah {
-    fn command(&self) -> Command {
-        let mut buildah = Command::new("buildah");
-        // This driver works everywhere, also inside a container.
-        buildah.args(["--storage-driver", "vfs", "--root"]).arg(&self.storage);
-        buildah.arg("--runroot").arg(self.storage.with_file_name("run"));
-        buildah
-    }
-
-    /// The size of an image as a registry stores it.
-    fn compressed_size(&self, tag: &str, work: &Path) -> anyhow::Result<u32> {
-        let layout = work.join("oci");
-        if layout.exists() {
-            fs::remove_dir_all(&layout)?;
-        }
-        run(self.command().args(["push", "--quiet", tag]).arg(format!("oci:{}", layout.display())))?;
-        let mut size = 0;
-        for blob in fs::read_dir(layout.join("blobs/sha256"))? {
-            size += blob?.metadata()?.len();
-        }
-        fs::remove_dir_all(&layout)?;
-        u32::try_from(size).context("the image is larger than 4 GiB")
-    }
-
-    /// Makes sure that the base image exists.
-    fn make_base(&self, work: &Path) -> anyhow::Result<()> {
-        let is_there = || {
-            let known = self.command().args(["inspect", "--type", "image", BASE]).output();
-            known.is_ok_and(|known| known.status.success())
-        };
-        if is_there() {
-            return Ok(());
-        }
-        if self.command().args(["pull", "--quiet", BASE]).output()?.status.success() {
-            return Ok(());
-        }
-        tools::stderr(&format!("{BASE} cannot be pulled: building it from Debian's packages, some 2 minutes"));
-        let tree = work.join("debian");
-        if tree.exists() {
-            fs::remove_dir_all(&tree)?;
-        }
-        run(Command::new("debootstrap")
-            .args(["--variant=minbase", RELEASE])
-            .arg(&tree)
-            .stdout(std::process::Stdio::null()))?;
-        let container = output(self.command().args(["from", "scratch"]))?;
-        let container = container.trim();
-        run(self.command().args(["copy", "--quiet", container]).arg(&tree).arg("/"))?;
-        run(self.command().args(["commit", "--quiet", "--rm", container, BASE]))?;
-        fs::remove_dir_all(&tree)?;
-        Ok(())
-    }
-}
-
-/// Installs the missing ones of these Debian packages, each of which has a program of the same name.
-fn install(packages: &[&str]) -> anyhow::Result<()> {
-    let is_missing = |package: &&&str| {
-        let found = Command::new(package).arg("--version").output();
-        !found.is_ok_and(|found| found.status.success())
+    let archive = |tag: &str, file: &str| -> anyhow::Result<PathBuf> {
+        let file = buildah.storage().with_file_name(file);
+        // The name by which the manifests refer to it, as the container runtime completes it.
+        buildah.archive(tag, &format!("docker.io/library/{tag}"), &file)?;
+        Ok(file)
     };
-    let missing: Vec<_> = packages.iter().filter(is_missing).collect();
-    if missing.is_empty() {
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--test", "node", "--", "--ignored", "--nocapture", "--test-threads=1"]);
+    tests.env("WINDLASS_TEST_IMAGE", &args.tag).env("WINDLASS_TEST_IMAGE_ARCHIVE", archive(&args.tag, "image.tar")?);
+    if args.from.is_some() {
+        tests
+            .env("WINDLASS_TEST_IMAGE_BEFORE", BEFORE)
+            .env("WINDLASS_TEST_IMAGE_BEFORE_ARCHIVE", archive(BEFORE, "before.tar")?);
+    }
+    run(tests.current_dir(root))
+}
+
+/// The size of an image as a registry stores it.
+fn compressed_size(buildah: &Buildah, tag: &str, work: &Path) -> anyhow::Result<u32> {
+    let layout = work.join("oci");
+    if layout.exists() {
+        fs::remove_dir_all(&layout)?;
+    }
+    run(buildah.command().args(["push", "--quiet", tag]).arg(format!("oci:{}", layout.display())))?;
+    let mut size = 0;
+    for blob in fs::read_dir(layout.join("blobs/sha256"))? {
+        size += blob?.metadata()?.len();
+    }
+    fs::remove_dir_all(&layout)?;
+    u32::try_from(size).context("the image is larger than 4 GiB")
+}
+
+/// Makes sure that the base image exists.
+fn make_base(buildah: &Buildah, work: &Path) -> anyhow::Result<()> {
+    let is_there = || {
+        let known = buildah.command().args(["inspect", "--type", "image", BASE]).output();
+        known.is_ok_and(|known| known.status.success())
+    };
+    if is_there() {
         return Ok(());
     }
-    if !Path::new("/etc/debian_version").exists() {
-        bail!("{missing:?} are missing; install them with the package manager of this machine");
+    if buildah.command().args(["pull", "--quiet", BASE]).output()?.status.success() {
+        return Ok(());
     }
-    tools::stderr(&format!("installing Debian's {missing:?}"));
-    let mut apt = Command::new("apt-get");
-    apt.args(["install", "--quiet", "--yes", "--no-install-recommends"]).args(missing);
-    run(apt.env("DEBIAN_FRONTEND", "noninteractive"))
+    tools::stderr(&format!("{BASE} cannot be pulled: building it from Debian's packages, some 2 minutes"));
+    let tree = work.join("debian");
+    if tree.exists() {
+        fs::remove_dir_all(&tree)?;
+    }
+    run(Command::new("debootstrap")
+        .args(["--variant=minbase", RELEASE])
+        .arg(&tree)
+        .stdout(std::process::Stdio::null()))?;
+    let container = buildah.output(&["from", "scratch"])?;
+    buildah.output(&["copy", "--quiet", &container, &tree.to_string_lossy(), "/"])?;
+    buildah.output(&["commit", "--quiet", "--rm", &container, BASE])?;
+    fs::remove_dir_all(&tree)?;
+    Ok(())
 }

@@ -10,9 +10,10 @@ use std::thread::panicking;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::audit::Audit;
-use crate::control_plane::{self, AUDIT_LOG, KUBECONFIG};
-use crate::supervised::Supervised;
-use crate::tools;
+use crate::control_plane::{self, AUDIT_LOG, KUBECONFIG, Tools};
+use crate::node;
+use crate::supervised::{LOCK, Supervised};
+use crate::tools::{self, NodeTools};
 
 /// Names a kubeconfig file of a cluster to use instead of a new one.
 const EXTERNAL: &str = "WINDLASS_TEST_KUBECONFIG";
@@ -38,6 +39,8 @@ pub enum AuditLevel {
 pub struct Options {
     /// The number of fake Nodes; each has room for 5000 Pods.
     pub nodes: u32,
+    /// One real node instead, whose containers run. Takes root; one cluster at a time can have it.
+    pub node: bool,
     /// The folder to use, which is kept at the end; if unset, a temporary folder that is removed at the end.
     pub dir: Option<PathBuf>,
     /// Keeps a temporary folder, too. A panic and `WINDLASS_KEEP=1` do the same.
@@ -50,7 +53,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nodes: 2, dir: None, keep: false, audit: AuditLevel::default(), apiserver_args: Vec::new() }
+        Self { nodes: 2, node: false, dir: None, keep: false, audit: AuditLevel::default(), apiserver_args: Vec::new() }
     }
 }
 
@@ -60,6 +63,8 @@ pub struct Cluster {
     pub(crate) dir: PathBuf,
     pub(crate) kubeconfig: PathBuf,
     pub(crate) kubectl: PathBuf,
+    /// The programs of its real node.
+    node: Option<NodeTools>,
     life: Life,
 }
 
@@ -79,16 +84,21 @@ impl Cluster {
         if let Some(kubeconfig) = env::var_os(EXTERNAL).filter(|value| !value.is_empty()) {
             return Self::external(PathBuf::from(kubeconfig));
         }
-        let tools = tools::control_plane(&tools::stderr)?;
+        let tools = programs(&options)?;
         let remove_dir = options.dir.is_none();
         let dir = folder(options.dir.as_deref())?;
-        match run(&dir, &tools, &options, remove_dir, false) {
-            Ok(processes) => {
-                let keep = options.keep;
-                Ok(Self::new(dir, tools.kubectl, Life::Owned { processes: Mutex::new(processes), keep, remove_dir }))
+        let started = || -> Result<Self> {
+            let processes = Mutex::new(run(&dir, &tools, &options, remove_dir, false)?);
+            // Kept if the rest fails.
+            let life = Life::Owned { processes, keep: true, remove_dir };
+            let mut cluster = Self::new(dir.clone(), &tools, life);
+            cluster.connect_node()?;
+            if let Life::Owned { keep, .. } = &mut cluster.life {
+                *keep = options.keep;
             }
-            Err(error) => Err(error.context(format!("no cluster; its logs are kept in {}", dir.display()))),
-        }
+            Ok(cluster)
+        };
+        started().with_context(|| format!("no cluster; its logs are kept in {}", dir.display()))
     }
 
     /// An existing cluster, by the administrator's kubeconfig file; dropping the value leaves the cluster unchanged.
@@ -99,12 +109,33 @@ impl Cluster {
         Self::external(kubeconfig.to_owned())
     }
 
-    pub(crate) fn detached(dir: PathBuf, kubectl: PathBuf) -> Self {
-        Self::new(dir, kubectl, Life::Detached)
+    pub(crate) fn detached(dir: PathBuf, tools: &Tools) -> Self {
+        Self::new(dir, tools, Life::Detached)
     }
 
-    fn new(dir: PathBuf, kubectl: PathBuf, life: Life) -> Self {
-        Self { kubeconfig: dir.join(KUBECONFIG), dir, kubectl, life }
+    fn new(dir: PathBuf, tools: &Tools, life: Life) -> Self {
+        let kubectl = tools.control_plane.kubectl.clone();
+        Self { kubeconfig: dir.join(KUBECONFIG), dir, kubectl, node: tools.node.clone(), life }
+    }
+
+    /// Connects this machine with the real node, if there is one, and waits until it is Ready.
+    pub(crate) fn connect_node(&self) -> Result<()> {
+        self.node.as_ref().map_or(Ok(()), |tools| node::connect(self, tools))
+    }
+
+    /// Gives the real node the images of an archive (`docker save`).
+    ///
+    /// # Errors
+    /// If the cluster has no real node, or the archive is none.
+    pub fn load_image(&self, archive: &Path) -> Result<()> {
+        node::load_image(self, self.node.as_ref().context("this cluster has no real node")?, archive)
+    }
+
+    /// The process that holds the namespaces of the cluster's processes.
+    pub(crate) fn supervisor(&self) -> Result<u32> {
+        let lock = self.dir.join(LOCK);
+        let text = fs::read_to_string(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
+        text.trim().parse().with_context(|| format!("{} names no process", lock.display()))
     }
 
     fn external(kubeconfig: PathBuf) -> Result<Self> {
@@ -118,7 +149,13 @@ impl Cluster {
             Some(path) => path,
             None => tools::kubectl(&tools::stderr)?,
         };
-        Ok(Self { kubeconfig: fs::canonicalize(kubeconfig)?, dir: folder(None)?, kubectl, life: Life::External })
+        Ok(Self {
+            kubeconfig: fs::canonicalize(kubeconfig)?,
+            dir: folder(None)?,
+            kubectl,
+            node: None,
+            life: Life::External,
+        })
     }
 
     /// The administrator's kubeconfig file. Its user is in the group `system:masters`, which is never denied anything;
@@ -187,6 +224,9 @@ impl Drop for Cluster {
             Life::Owned { processes, keep, remove_dir } => {
                 let keep = *keep || wish;
                 processes.get_mut().unwrap_or_else(PoisonError::into_inner).end(keep);
+                if self.node.is_some() {
+                    node::remove_control_groups();
+                }
                 if keep {
                     tools::stderr(&format!("logs of the cluster are kept in {}", self.dir.display()));
                 } else if *remove_dir {
@@ -202,10 +242,17 @@ impl Drop for Cluster {
     }
 }
 
+/// The programs of a cluster with these options.
+pub(crate) fn programs(options: &Options) -> Result<Tools> {
+    let control_plane = tools::control_plane(&tools::stderr)?;
+    let node = if options.node { Some(tools::node(&tools::stderr)?) } else { None };
+    Ok(Tools { control_plane, node })
+}
+
 /// Starts a control plane in `dir`; retries with other ports if another process took one in the meantime.
 pub(crate) fn run(
     dir: &Path,
-    tools: &tools::ControlPlane,
+    tools: &Tools,
     options: &Options,
     remove_dir: bool,
     detached: bool,
@@ -213,7 +260,7 @@ pub(crate) fn run(
     let mut tries = 1;
     loop {
         let plan = control_plane::plan(dir, tools, options, remove_dir, detached)?;
-        match Supervised::start(&tools.supervise, &plan) {
+        match Supervised::start(&tools.control_plane.supervise, &plan) {
             Err(error) if tries < 3 && format!("{error:#}").contains("address already in use") => {
                 tries += 1;
                 // The names of etcd's members contain the ports.

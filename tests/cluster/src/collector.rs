@@ -41,14 +41,13 @@ impl Collector {
             let argv = vec![program.display().to_string(), format!("--config=file:{}", config.display())];
             let plan = Plan {
                 dir: dir.clone(),
-                remove_dir: false,
-                detached: false,
                 processes: vec![Process { name: "otelcol", argv, after_server: false }],
                 ready: Ready {
                     tcp: vec![format!("127.0.0.1:{grpc}"), format!("127.0.0.1:{http}")],
                     timeout_seconds: 60,
                     ..Ready::default()
                 },
+                ..Plan::default()
             };
             match Supervised::start(&supervise, &plan) {
                 Ok(processes) => {

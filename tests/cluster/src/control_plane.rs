@@ -7,9 +7,10 @@ use anyhow::{Context, Result};
 
 use crate::cluster::Options;
 use crate::credentials::{self, COMPONENTS, Server, component_token, kubeconfig, private_file};
+use crate::node;
 use crate::ports;
 use crate::supervised::{Plan, Process, Ready};
-use crate::tools::{ControlPlane, source};
+use crate::tools::{ControlPlane, NodeTools, source};
 
 /// The administrator's kubeconfig file.
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
@@ -23,16 +24,18 @@ const KWOK_CONFIG: &str = "kwok.yaml";
 /// builds something else on all its cores.
 const READY_SECONDS: u32 = 120;
 
+/// The programs of a cluster.
+pub(crate) struct Tools {
+    pub control_plane: ControlPlane,
+    /// With a real node instead of fake ones.
+    pub node: Option<NodeTools>,
+}
+
 /// Writes all files of a new cluster into `dir`, and returns the processes to run there.
-pub(crate) fn plan(
-    dir: &Path,
-    tools: &ControlPlane,
-    options: &Options,
-    remove_dir: bool,
-    detached: bool,
-) -> Result<Plan> {
+pub(crate) fn plan(dir: &Path, tools: &Tools, options: &Options, remove_dir: bool, detached: bool) -> Result<Plan> {
     let [api, etcd, peer] = ports::free()?;
-    let url = format!("https://127.0.0.1:{api}");
+    let address = if tools.node.is_some() { node::ADDRESS } else { "127.0.0.1" };
+    let url = format!("https://{address}:{api}");
     let token = credentials::write(dir)?;
     let ca_file = dir.join(credentials::CA);
     let ca_pem = fs::read(&ca_file).with_context(|| format!("cannot read {}", ca_file.display()))?;
@@ -44,40 +47,42 @@ pub(crate) fn plan(
     private_file(&dir.join(AUDIT_POLICY), audit_policy(options).as_bytes())?;
     private_file(&dir.join(KWOK_CONFIG), kwok_config()?.as_bytes())?;
 
-    let cluster = tools.cluster.display().to_string();
-    let component = |name: &'static str, flags: Vec<String>, after_server| Process {
-        name,
-        argv: [cluster.clone(), name.to_owned()].into_iter().chain(flags).collect(),
-        after_server,
+    let component = |name: &'static str, flags: Vec<String>, after_server| {
+        let program = if name == "etcd" { &tools.control_plane.etcd } else { &tools.control_plane.cluster };
+        let argv = [program.display().to_string(), name.to_owned()].into_iter().chain(flags).collect();
+        Process { name, argv, after_server }
     };
-    let kwok = Process {
-        name: "kwok",
-        argv: std::iter::once(tools.kwok.display().to_string()).chain(kwok_flags(dir)).collect(),
-        after_server: true,
-    };
+    let mut processes = vec![
+        component("etcd", etcd_flags(dir, etcd, peer), false),
+        component("kube-apiserver", api_server_flags(dir, [address, &api.to_string()], etcd, options), false),
+        component("kube-controller-manager", controller_manager_flags(dir), true),
+        component("kube-scheduler", scheduler_flags(dir), true),
+    ];
+    if let Some(node) = &tools.node {
+        processes.extend(node::processes(dir, node)?);
+    } else {
+        let argv = std::iter::once(tools.control_plane.kwok.display().to_string()).chain(kwok_flags(dir)).collect();
+        processes.push(Process { name: "kwok", argv, after_server: true });
+    }
     Ok(Plan {
         dir: dir.to_owned(),
-        remove_dir,
+        // The files of containers are mounted there, until the namespaces end with the supervisor.
+        remove_dir: remove_dir && tools.node.is_none(),
         detached,
-        processes: vec![
-            component("etcd", etcd_flags(dir, etcd, peer), false),
-            component("kube-apiserver", api_server_flags(dir, api, etcd, options), false),
-            component("kube-controller-manager", controller_manager_flags(dir), true),
-            component("kube-scheduler", scheduler_flags(dir), true),
-            kwok,
-        ],
+        set_up: tools.node.as_ref().map(|_| node::set_up(dir)).unwrap_or_default(),
+        processes,
         ready: Ready {
             server: url,
             token,
             ca_file,
-            nodes: options.nodes,
+            nodes: if tools.node.is_some() { 0 } else { options.nodes },
             timeout_seconds: READY_SECONDS,
             tcp: Vec::new(),
         },
     })
 }
 
-fn of(component: &str) -> String {
+pub(crate) fn of(component: &str) -> String {
     format!("{component}.{KUBECONFIG}")
 }
 
@@ -97,21 +102,18 @@ fn etcd_flags(dir: &Path, client: u16, peer: u16) -> Vec<String> {
     ]
 }
 
-fn api_server_flags(dir: &Path, port: u16, etcd: u16, options: &Options) -> Vec<String> {
+fn api_server_flags(dir: &Path, [address, port]: [&str; 2], etcd: u16, options: &Options) -> Vec<String> {
     let file = |name: &str| dir.join(name).display().to_string();
     let mut flags = vec![
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
         format!("--secure-port={port}"),
-        "--bind-address=127.0.0.1".into(),
-        // A loopback address cannot be advertised, and without a network there is no other one. No client uses this
-        // address.
-        "--advertise-address=192.0.2.1".into(),
-        "--endpoint-reconciler-type=none".into(),
+        format!("--bind-address={address}"),
         format!("--cert-dir={}", dir.display()),
         format!("--tls-cert-file={}", file(credentials::SERVER_CERTIFICATE)),
         format!("--tls-private-key-file={}", file(credentials::SERVER_KEY)),
         format!("--token-auth-file={}", file(credentials::TOKENS)),
-        "--authorization-mode=RBAC".into(),
+        // A kubelet may only read what its Pods need.
+        "--authorization-mode=Node,RBAC".into(),
         "--service-account-issuer=https://kubernetes.default.svc".into(),
         format!("--service-account-key-file={}", file(credentials::SERVICE_ACCOUNT_PUBLIC_KEY)),
         format!("--service-account-signing-key-file={}", file(credentials::SERVICE_ACCOUNT_KEY)),
@@ -123,6 +125,13 @@ fn api_server_flags(dir: &Path, port: u16, etcd: u16, options: &Options) -> Vec<
         // Megabytes. The log must not be rotated while a test reads it.
         "--audit-log-maxsize=1000000".into(),
     ];
+    if options.node {
+        // Pods reach it by the Service `kubernetes`; it reaches the kubelet for logs and port-forward.
+        flags.extend([format!("--advertise-address={address}"), "--kubelet-preferred-address-types=InternalIP".into()]);
+    } else {
+        // A loopback address cannot be advertised, and without a network there is no other one. No client uses this address.
+        flags.extend(["--advertise-address=192.0.2.1".into(), "--endpoint-reconciler-type=none".into()]);
+    }
     flags.extend(options.apiserver_args.iter().cloned());
     flags
 }

@@ -13,6 +13,8 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
+use crate::node;
+
 /// The names of the files that [`write`] puts into a folder.
 pub(crate) const CA: &str = "ca.crt";
 pub(crate) const SERVER_CERTIFICATE: &str = "apiserver.crt";
@@ -56,7 +58,7 @@ pub(crate) fn issue(server: &str, names: &[&str]) -> Result<Issued> {
 /// Writes the CA, the API server's certificate, the key that signs `ServiceAccount` tokens and the administrator's
 /// token into `dir`, and returns that token.
 pub(crate) fn write(dir: &Path) -> Result<String> {
-    let names = ["127.0.0.1", "10.96.0.1", "localhost", "kubernetes.default.svc"];
+    let names = ["127.0.0.1", node::ADDRESS, "10.96.0.1", "localhost", "kubernetes.default.svc"];
     let server = issue("kube-apiserver", &names)?;
     let service_accounts = KeyPair::generate()?;
     let token = hex::encode(random_bytes::<16>()?);
@@ -73,7 +75,7 @@ pub(crate) fn write(dir: &Path) -> Result<String> {
 }
 
 /// The components of the control plane that have users of their own; [`component_token`] derives their tokens.
-pub(crate) const COMPONENTS: [&str; 3] = ["kube-controller-manager", "kube-scheduler", "kwok"];
+pub(crate) const COMPONENTS: [&str; 5] = ["kube-controller-manager", "kube-scheduler", "kwok", "kube-proxy", "kubelet"];
 
 /// The token of one of [`COMPONENTS`].
 pub(crate) fn component_token(admin: &str, component: &str) -> String {
@@ -84,7 +86,12 @@ fn tokens(admin: &str) -> String {
     let mut lines = format!("{admin},admin,admin,\"system:masters\"\n");
     for component in COMPONENTS {
         let token = component_token(admin, component);
-        lines.extend([&token, ",system:", component, ",", component, ",\"system:masters\"\n"]);
+        let (user, group) = match component {
+            // What it may do depends on its name and group.
+            "kubelet" => (format!("node:{}", node::NAME), "system:nodes"),
+            _ => (component.to_owned(), "system:masters"),
+        };
+        lines.extend([&token, ",system:", &user, ",", component, ",\"", group, "\"\n"]);
     }
     lines
 }

@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::cluster::{Cluster, Options, run};
+use crate::cluster::{Cluster, Options, programs, run};
 use crate::control_plane::KUBECONFIG;
+use crate::node;
 use crate::poll::until;
-use crate::tools;
+use crate::supervised::LOCK;
 
-/// The supervisor holds a lock on this file, which contains its process id: so the id of an ended process is never
-/// taken for that of a running one.
-const LOCK: &str = "supervise.lock";
 /// Shows that we may remove the folder, and that its cluster became ready.
 const STATE: &str = "cluster.json";
 
@@ -30,7 +28,7 @@ pub fn up(dir: &Path, options: &Options) -> Result<Cluster> {
         // The cluster was killed, or the machine stopped: its files are useless without its processes.
         fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
     }
-    let tools = tools::control_plane(&tools::stderr)?;
+    let tools = programs(options)?;
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let empty = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?.next().is_none();
     ensure!(empty, "{} is not empty: give the cluster a folder of its own", dir.display());
@@ -38,9 +36,12 @@ pub fn up(dir: &Path, options: &Options) -> Result<Cluster> {
     fs::write(dir.join(STATE), "{\"ready\":false}\n").with_context(|| format!("cannot write to {}", dir.display()))?;
     let processes = run(&dir, &tools, options, false, true);
     let id = processes.with_context(|| format!("no cluster; its logs are in {}", dir.display()))?.detach();
-    let state = serde_json::json!({"ready": true, "supervisor": id, "kubeconfig": dir.join(KUBECONFIG)});
+    let cluster = Cluster::detached(dir.clone(), &tools);
+    cluster.connect_node()?;
+    let state =
+        serde_json::json!({"ready": true, "supervisor": id, "kubeconfig": dir.join(KUBECONFIG), "node": options.node});
     fs::write(dir.join(STATE), format!("{state}\n")).with_context(|| format!("cannot write to {}", dir.display()))?;
-    Ok(Cluster::detached(dir, tools.kubectl))
+    Ok(cluster)
 }
 
 /// The cluster that [`up`] started in `dir`.
@@ -52,12 +53,13 @@ pub fn attach(dir: &Path) -> Result<Cluster> {
     if running(&dir)?.is_none() {
         bail!("no cluster runs in {}: start one with `cargo xtask cluster up`", dir.display());
     }
-    until("the cluster to be ready", Duration::from_mins(2), || {
+    let node = until("the cluster to be ready", Duration::from_mins(2), || {
         let state: serde_json::Value = serde_json::from_slice(&fs::read(dir.join(STATE))?)?;
-        Ok(state.get("ready").and_then(serde_json::Value::as_bool).filter(|ready| *ready))
+        let is = |field| state.get(field).and_then(serde_json::Value::as_bool).unwrap_or_default();
+        Ok(is("ready").then(|| is("node")))
     })?;
-    let kubectl = tools::kubectl(&tools::stderr)?;
-    Ok(Cluster::detached(dir, kubectl))
+    let tools = programs(&Options { node, ..Options::default() })?;
+    Ok(Cluster::detached(dir, &tools))
 }
 
 /// Ends the cluster in `dir` and removes the folder; returns whether a cluster ran.
@@ -78,9 +80,11 @@ pub fn down(dir: &Path) -> Result<bool> {
     kill_process(pid, Signal::TERM).with_context(|| format!("cannot end process {pid:?}, the supervisor"))?;
     let ended = || Ok(running(&dir)?.is_none().then_some(()));
     if until("the cluster to end", Duration::from_secs(10), ended).is_err() {
-        kill_process_group(pid, Signal::KILL).context("cannot kill the cluster's processes")?;
+        // Its processes end with it.
+        kill_process(pid, Signal::KILL).context("cannot kill the supervisor")?;
         until("the killed cluster to end", Duration::from_secs(10), ended)?;
     }
+    node::remove_control_groups();
     fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
     Ok(true)
 }

@@ -23,6 +23,7 @@ mod credentials;
 mod detached;
 mod helm;
 mod kubectl;
+mod node;
 mod otlp;
 mod poll;
 mod ports;

@@ -50,10 +50,9 @@ impl Prometheus {
             ];
             let plan = Plan {
                 dir: dir.clone(),
-                remove_dir: false,
-                detached: false,
                 processes: vec![Process { name: "prometheus", argv, after_server: false }],
                 ready: Ready { tcp: vec![format!("127.0.0.1:{port}")], timeout_seconds: 60, ..Ready::default() },
+                ..Plan::default()
             };
             match Supervised::start(&supervise, &plan) {
                 Ok(processes) => {

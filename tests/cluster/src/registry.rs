@@ -84,10 +84,9 @@ impl Registry {
         let argv = vec![program.display().to_string(), "serve".to_owned(), config.display().to_string()];
         let plan = Plan {
             dir: self.dir.clone(),
-            remove_dir: false,
-            detached: false,
             processes: vec![Process { name: "registry", argv, after_server: false }],
             ready: Ready { tcp: vec![self.address.clone()], timeout_seconds: 60, ..Ready::default() },
+            ..Plan::default()
         };
         let processes = Supervised::start(&supervise, &plan);
         self.processes =

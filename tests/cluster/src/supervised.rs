@@ -15,12 +15,14 @@ use crate::credentials::private_file;
 use crate::poll::until;
 
 /// The processes to run; supervise/main.go and supervise/ready.go explain the fields.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Plan {
     pub dir: PathBuf,
     pub remove_dir: bool,
     pub detached: bool,
+    /// If it is not empty, all processes run in Linux namespaces of their own, and this command prepares those.
+    pub set_up: Vec<String>,
     pub processes: Vec<Process>,
     pub ready: Ready,
 }
@@ -44,6 +46,9 @@ pub(crate) struct Ready {
     pub timeout_seconds: u32,
 }
 
+/// The supervisor holds a lock on this file in the plan's folder, which contains its process id: so the id of an ended process is
+/// never taken for that of a running one.
+pub(crate) const LOCK: &str = "supervise.lock";
 /// The supervisor's own log, in the plan's folder.
 const LOG: &str = "supervise.log";
 
@@ -61,7 +66,10 @@ impl Supervised {
         let path = plan.dir.join("plan.json");
         private_file(&path, &serde_json::to_vec_pretty(plan)?)?;
         let log = fs::File::create(plan.dir.join(LOG)).context("cannot write the supervisor's log")?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(if plan.set_up.is_empty() { program.as_os_str() } else { "unshare".as_ref() });
+        if !plan.set_up.is_empty() {
+            command.args(["--mount", "--net", "--pid", "--fork", "--kill-child"]).arg(program);
+        }
         // A process group of its own, so that a Ctrl-C in the terminal reaches only the process that decides about the
         // end.
         command.arg(&path).process_group(0).stdout(Stdio::piped()).stderr(log);

@@ -20,6 +20,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -32,7 +33,9 @@ type plan struct {
 	// RemoveDir asks to remove Dir at the end, unless "keep" was said.
 	RemoveDir bool `json:"removeDir"`
 	// Detached means that standard input says nothing: only a signal ends it.
-	Detached  bool      `json:"detached"`
+	Detached bool `json:"detached"`
+	// SetUp is a command that must succeed before the processes start.
+	SetUp     []string  `json:"setUp"`
 	Processes []process `json:"processes"`
 	// Ready is what to wait for before saying so; none means at once.
 	Ready *ready `json:"ready"`
@@ -97,6 +100,11 @@ func run(path string) error {
 		return err
 	}
 	defer lock.Close()
+	if command := s.plan.SetUp; len(command) > 0 {
+		if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(command, " "), err, output)
+		}
+	}
 	return s.serve()
 }
 
@@ -113,7 +121,12 @@ func lockDir(dir string) (*os.File, error) {
 	if err := lock.Truncate(0); err != nil {
 		return nil, err
 	}
-	_, err = fmt.Fprintf(lock, "%d\n", os.Getpid())
+	// As the starting process sees it: Getpid gives the one within a namespace.
+	id, err := os.Readlink("/proc/self")
+	if err != nil {
+		id = strconv.Itoa(os.Getpid())
+	}
+	_, err = fmt.Fprintln(lock, id)
 	return lock, err
 }
 

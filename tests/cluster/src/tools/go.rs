@@ -5,8 +5,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
 
 use super::{Progress, run, source};
 
@@ -60,6 +61,19 @@ impl Go {
         // Static programs, built by this toolchain and not by another one that it would download.
         command.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local").env("GOWORK", "off");
         command
+    }
+
+    /// The folder of a module's sources (`k8s.io/kubernetes@v1.36.3`). Go keeps them in its own cache; `dir` is where it runs.
+    ///
+    /// # Errors
+    /// If the module cannot be downloaded.
+    pub(super) fn download(&self, module: &str, dir: &Path) -> Result<PathBuf> {
+        let output = self.command().args(["mod", "download", "-json", module]).current_dir(dir).output();
+        let output = output.context("cannot start go mod download")?;
+        ensure!(output.status.success(), "go mod download {module}: {}", String::from_utf8_lossy(&output.stdout));
+        let described: Value = serde_json::from_slice(&output.stdout).context("go mod download printed no JSON")?;
+        let folder = described.get("Dir").and_then(Value::as_str).context("go mod download printed no folder")?;
+        Ok(PathBuf::from(folder))
     }
 
     fn minor(&self) -> Option<u32> {

@@ -1,21 +1,27 @@
 //! The programs that the testbed runs: built once from their Go modules, and kept in the user's cache folder, as other things
 //! that take long to build ([`built_once`]).
 
+mod buildah;
 mod go;
+mod kubernetes;
+mod node;
 mod run;
 mod store;
 pub mod wasm_compiler;
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
+pub use buildah::{Buildah, install};
 pub use go::Go;
+pub use kubernetes::{ControlPlane, KUBERNETES, OTHER_VERSIONS, control_plane, kubectl};
+pub use node::PAUSE_IMAGE;
+pub(crate) use node::{NodeTools, node};
 pub use store::built_once;
 
 /// Receives a line for each step of the set-up.
@@ -28,53 +34,7 @@ pub fn stderr(line: &str) {
     let _ = writeln!(std::io::stderr(), "windlass: {line}");
 }
 
-/// The programs of a control plane.
-#[derive(Clone, Debug)]
-pub struct ControlPlane {
-    /// kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and etcd, selected by the first argument.
-    pub cluster: PathBuf,
-    /// The same file with the name kubectl.
-    pub kubectl: PathBuf,
-    /// The fake kubelet.
-    pub kwok: PathBuf,
-    /// Starts and ends all of them.
-    pub supervise: PathBuf,
-}
-
-const KWOK: &str = "v0.8.0";
 const COLLECTOR_BUILDER: &str = "go.opentelemetry.io/collector/cmd/builder@v0.156.0";
-
-/// Makes sure that the programs of a control plane exist. This takes milliseconds if they do, and about ten minutes on
-/// two cores if none does.
-pub fn control_plane(progress: Progress) -> Result<ControlPlane> {
-    let cluster = cluster(progress)?;
-    Ok(ControlPlane {
-        kubectl: cluster.with_file_name("kubectl"),
-        cluster,
-        kwok: go_install("kwok", "sigs.k8s.io/kwok/cmd/kwok", KWOK, progress)?,
-        supervise: supervise(progress)?,
-    })
-}
-
-/// kubectl of the control plane's version.
-pub fn kubectl(progress: Progress) -> Result<PathBuf> {
-    Ok(cluster(progress)?.with_file_name("kubectl"))
-}
-
-fn cluster(progress: Progress) -> Result<PathBuf> {
-    let source = source("cluster");
-    let inputs = read_all(&source, &["go.mod", "go.sum", "main.go"])?;
-    let version = kubernetes_version(&inputs).context("tests/cluster/go.mod requires no k8s.io/kubernetes v1.x.y")?;
-    let what = format!("the control plane (Kubernetes {version}), up to ten minutes on 2 cores");
-    built_once("cluster", &inputs, &what, progress, |dir| {
-        let flags = link_flags(&version);
-        let mut build = go_build(&source, &flags, progress)?;
-        build.arg(dir.join("cluster")).arg(".");
-        run::quietly(build, "go build of tests/cluster", dir, progress)?;
-        // For users: this folder can be in `PATH`.
-        symlink("cluster", dir.join("kubectl")).context("cannot link kubectl")
-    })
-}
 
 /// Starts processes and ends them together: see tests/cluster/supervise.
 pub(crate) fn supervise(progress: Progress) -> Result<PathBuf> {
@@ -137,8 +97,13 @@ fn from_debian(name: &str, files: &[&str], dir: &Path, progress: Progress) -> Re
     unpack.arg("--extract").arg(&archive).arg(&package);
     run::quietly(unpack, "dpkg-deb", dir, progress)?;
     for file in files {
-        // Not `etc`: a package of a service has a script of the same name there.
-        let found = find(&package.join("usr"), file)?.with_context(|| format!("the package {name} has no {file}"))?;
+        // Not in `etc` or `usr/share`: a package of a service has a script of the same name there, or a completion.
+        let mut found = None;
+        for folder in ["usr/bin", "usr/lib"].map(|folder| package.join(folder)).iter().filter(|folder| folder.exists())
+        {
+            found = found.or(find(folder, file)?);
+        }
+        let found = found.with_context(|| format!("the package {name} has no {file}"))?;
         fs::rename(found, dir.join(file)).with_context(|| format!("cannot move {file}"))?;
     }
     fs::remove_dir_all(&package).context("cannot remove the unpacked package")
@@ -207,13 +172,7 @@ pub fn prometheus_operator_crds(progress: Progress) -> Result<PathBuf> {
     const MODULE: &str = "github.com/prometheus-operator/prometheus-operator@v0.85.0";
     const NAME: &str = "prometheus-operator-crds";
     built_once(NAME, MODULE, "the CRDs of the Prometheus operator", progress, |dir| {
-        let mut download = Go::find(progress)?.command();
-        download.args(["mod", "download", "-json", MODULE]).current_dir(dir);
-        let output = download.output().context("cannot start go mod download")?;
-        ensure!(output.status.success(), "go mod download {MODULE}: {}", String::from_utf8_lossy(&output.stdout));
-        let module: Value = serde_json::from_slice(&output.stdout).context("go mod download printed no JSON")?;
-        let folder = module.get("Dir").and_then(Value::as_str).context("go mod download printed no folder")?;
-        let folder = Path::new(folder).join("example/prometheus-operator-crd");
+        let folder = Go::find(progress)?.download(MODULE, dir)?.join("example/prometheus-operator-crd");
         let mut crds = String::new();
         for kind in ["servicemonitors", "prometheusrules"] {
             let file = folder.join(format!("monitoring.coreos.com_{kind}.yaml"));
@@ -236,25 +195,6 @@ pub fn go_install(name: &str, package: &str, version: &str, progress: Progress) 
         }
         fs::rename(dir.join(program), dir.join(name)).with_context(|| format!("go install {target} made no {program}"))
     })
-}
-
-/// Clients and the API server compare versions, and a plain `go build` sets them to v0.0.0.
-fn link_flags(version: &str) -> String {
-    let mut parts = version.trim_start_matches('v').split('.');
-    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let mut flags = String::from("-s -w");
-    for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
-        for (variable, value) in [("gitVersion", version), ("gitMajor", major), ("gitMinor", minor)] {
-            flags.extend([" -X ", package, ".", variable, "=", value]);
-        }
-    }
-    flags
-}
-
-fn kubernetes_version(go_mod: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(go_mod);
-    let mut words = text.lines().filter_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
-    Some(words.next()?.trim().to_owned())
 }
 
 /// A folder of the tests, in the checkout from which this crate was built.
