@@ -23,7 +23,7 @@ Examples:
 )]
 pub struct Args {
     /// Name and tag of the image
-    #[arg(long, default_value = "windlass:0.1.0")]
+    #[arg(long, default_value = IMAGE)]
     tag: String,
     /// Put a dev build into the image, which is quick, instead of a release build
     #[arg(long)]
@@ -45,6 +45,8 @@ const RELEASE: &str = "bookworm";
 /// Largest compressed size of a release image, in bytes.
 const LARGEST: u32 = 25_000_000;
 
+/// The image in the manifests.
+const IMAGE: &str = "windlass:0.1.0";
 /// The tag of the image of the commit that is upgraded.
 const BEFORE: &str = "windlass:before";
 
@@ -64,16 +66,26 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     if !args.dev && size > LARGEST {
         bail!("the image has {size} bytes compressed, more than {LARGEST}");
     }
-    if let Some(commit) = &args.from {
-        let sources = work.join("before");
-        // Left by a run that was ended.
-        let _ = Command::new("git").args(["worktree", "remove", "--force"]).arg(&sources).current_dir(&root).output();
-        run(Command::new("git").args(["worktree", "add", "--detach"]).arg(&sources).arg(commit).current_dir(&root))?;
-        let built = build(&sources, args.dev, &work.join("before-target"), &buildah, BEFORE);
-        run(Command::new("git").args(["worktree", "remove", "--force"]).arg(&sources).current_dir(&root))?;
-        built?;
+    if !args.is_tried {
+        return Ok(());
     }
-    if args.is_tried { try_out(&root, &buildah, args) } else { Ok(()) }
+    let Some(commit) = &args.from else {
+        return try_out(&root, &buildah, &args.tag, None);
+    };
+    let before = work.join("before");
+    let worktree = |args: &[&str]| {
+        let mut git = Command::new("git");
+        git.arg("worktree").args(args).current_dir(&root);
+        git
+    };
+    let path = before.to_string_lossy();
+    // One may be left by a run that was ended.
+    let _ = worktree(&["remove", "--force", &path]).output();
+    run(&mut worktree(&["add", "--quiet", "--detach", &path, commit]))?;
+    let tried = build(&before, args.dev, &work.join("before-target"), &buildah, BEFORE)
+        .and_then(|()| try_out(&root, &buildah, &args.tag, Some(&before)));
+    run(&mut worktree(&["remove", "--force", &path]))?;
+    tried
 }
 
 /// Builds the binary of a checkout, and its image.
@@ -95,24 +107,23 @@ fn build(checkout: &Path, is_dev: bool, target: &Path, buildah: &Buildah, tag: &
     run(buildah.command().args(build).arg(checkout.join("Dockerfile")).arg(&context))
 }
 
-/// Runs the ignored tests, which install the image on a real node.
-fn try_out(root: &Path, buildah: &Buildah, args: &Args) -> anyhow::Result<()> {
+/// Runs the ignored tests, which install the image on a real node: with the checkout of the commit that is upgraded, if there is one.
+fn try_out(root: &Path, buildah: &Buildah, tag: &str, before: Option<&Path>) -> anyhow::Result<()> {
     guests::build(&guests::Options::default())?;
     // The tests also run it as a command.
     windlass()?;
-    let archive = |tag: &str, file: &str| -> anyhow::Result<PathBuf> {
+    let archive = |tag: &str, name: &str, file: &str| -> anyhow::Result<PathBuf> {
         let file = buildah.storage().with_file_name(file);
-        // The name by which the manifests refer to it, as the container runtime completes it.
-        buildah.archive(tag, &format!("docker.io/library/{tag}"), &file)?;
+        // The name in the manifests, as the container runtime completes it.
+        buildah.archive(tag, &format!("docker.io/library/{name}"), &file)?;
         Ok(file)
     };
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--test", "node", "--", "--ignored", "--nocapture", "--test-threads=1"]);
-    tests.env("WINDLASS_TEST_IMAGE", &args.tag).env("WINDLASS_TEST_IMAGE_ARCHIVE", archive(&args.tag, "image.tar")?);
-    if args.from.is_some() {
-        tests
-            .env("WINDLASS_TEST_IMAGE_BEFORE", BEFORE)
-            .env("WINDLASS_TEST_IMAGE_BEFORE_ARCHIVE", archive(BEFORE, "before.tar")?);
+    tests.env("WINDLASS_TEST_IMAGE", archive(tag, IMAGE, "image.tar")?);
+    if let Some(before) = before {
+        tests.env("WINDLASS_TEST_CHECKOUT_BEFORE", before);
+        tests.env("WINDLASS_TEST_IMAGE_BEFORE", archive(BEFORE, BEFORE, "before.tar")?);
     }
     run(tests.current_dir(root))
 }

@@ -20,6 +20,8 @@ pub struct AuditEvent {
     pub impersonated: Option<String>,
     /// The credential that the request was sent with: `JTI=…` for a ServiceAccount's token; empty if it has no id.
     pub credential: String,
+    /// The Pod that the ServiceAccount's token belongs to; empty if it belongs to none.
+    pub pod: String,
     /// The user agent that the client named.
     pub user_agent: String,
     /// The API group; empty for the core group.
@@ -160,13 +162,14 @@ impl IntoIterator for AuditEvents {
 impl From<Line> for AuditEvent {
     fn from(line: Line) -> Self {
         let object = line.object_ref.unwrap_or_default();
-        let credential = line.user.extra.get(CREDENTIAL).and_then(|ids| ids.first().cloned());
+        let extra = |key: &str| line.user.extra.get(key).and_then(|values| values.first().cloned()).unwrap_or_default();
         Self {
             stage: line.stage,
             verb: line.verb,
+            credential: extra(CREDENTIAL),
+            pod: extra(POD),
             user: line.user.username,
             impersonated: line.impersonated_user.map(|user| user.username),
-            credential: credential.unwrap_or_default(),
             user_agent: line.user_agent,
             group: object.api_group,
             resource: object.resource,
@@ -211,8 +214,9 @@ struct User {
     extra: HashMap<String, Vec<String>>,
 }
 
-/// The key of a credential's id in a user's extra information.
+/// The keys of a credential's id, and of the Pod that it belongs to, in a user's extra information.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+const POD: &str = "authentication.kubernetes.io/pod-name";
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -61,11 +61,12 @@ impl Env {
     /// A control plane without Windlass.
     #[track_caller]
     pub fn empty() -> Self {
-        Self::bare(Options::default())
+        Self::empty_with(Options::default())
     }
 
+    /// [`Env::empty`] with options.
     #[track_caller]
-    fn bare(options: Options) -> Self {
+    pub fn empty_with(options: Options) -> Self {
         let slot = Slot::take();
         Self {
             cluster: Cluster::start(options).expect("a control plane"),
@@ -81,7 +82,7 @@ impl Env {
     /// [`Env::start`] on a control plane with options.
     #[track_caller]
     pub fn with(options: Options) -> Self {
-        let env = Self::bare(options);
+        let env = Self::empty_with(options);
         for args in [["crd"].as_slice(), &["generate", "rbac"]] {
             env.apply(&env.windlass(args));
         }
