@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
+use windlass_testbed::tools;
 
 use crate::guests;
 use crate::run::{cargo, root, run};
@@ -20,11 +21,37 @@ const AT_ONCE: usize = 3;
 /// Those that take longest. They start first, so that none of them runs alone at the end.
 const LONGEST: [&str; 5] = ["tutorials", "rules", "faults", "operators", "spans"];
 
+/// The end-to-end tests whose behaviour can depend on the version of Kubernetes, beside the shipped plugins'.
+const CORE: [&str; 12] = [
+    "operators",
+    "packaging",
+    "ownership",
+    "hot_swap",
+    "failover",
+    "steady_state",
+    "lifecycle",
+    "plugin_deletion",
+    "plugins",
+    "escape",
+    "grants",
+    "kinds",
+];
+
+/// Names the version of Kubernetes for [`CORE`] among all tests. CI sets it to one after the other.
+const CORE_KUBERNETES: &str = "WINDLASS_TEST_CORE_KUBERNETES";
+
 /// Flags.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask test                      all tests
+  cargo xtask test r09                  the tests whose name contains r09
+  cargo xtask test --kubernetes 1.30    the core of the end-to-end tests on another version of Kubernetes")]
 pub struct Args {
     /// Run only the tests whose name contains this
     filter: Option<String>,
+    /// Run only the core of the end-to-end tests, on this version of Kubernetes: 1.30, 1.33, 1.36 or 1.37
+    #[arg(long, value_name = "VERSION")]
+    kubernetes: Option<String>,
 }
 
 /// Sets up everything, and runs the tests.
@@ -33,30 +60,41 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let steps = Steps(Instant::now());
     // Much of the time, the tools of one language and the linker use one core, and installers wait for the network.
     let (set_up, binaries) = std::thread::scope(|scope| {
-        let set_up = scope.spawn(|| set_up_and_test_plugins(filter, steps));
+        let set_up = scope.spawn(|| set_up_and_test_plugins(filter, args.kubernetes.is_some(), steps));
         let binaries = Binary::build_all();
         steps.print("test binaries are built");
         (set_up.join(), binaries)
     });
     set_up.map_err(|_| anyhow::anyhow!("the thread that sets up the tests panicked"))??;
-    run_all(binaries?, filter, steps)
+    let mut binaries = binaries?;
+    if args.kubernetes.is_some() {
+        binaries.retain(Binary::is_core);
+    }
+    let of_core = args.kubernetes.clone().or_else(|| std::env::var(CORE_KUBERNETES).ok());
+    for binary in binaries.iter_mut().filter(|binary| binary.is_core()) {
+        binary.kubernetes.clone_from(&of_core);
+    }
+    run_all(binaries, filter, steps)
 }
 
 /// Builds the components and the servers of the tests, and runs the tests of the plugins and SDKs, which need none of the workspace's
 /// test binaries.
-fn set_up_and_test_plugins(filter: &[String], steps: Steps) -> anyhow::Result<()> {
+fn set_up_and_test_plugins(filter: &[String], is_core_alone: bool, steps: Steps) -> anyhow::Result<()> {
     let root = root()?;
     guests::build(&guests::Options::default())?;
     steps.print("guests are built");
-    windlass_testbed::tools::control_plane(&windlass_testbed::tools::stderr)?;
-    windlass_testbed::tools::collector(&windlass_testbed::tools::stderr)?;
-    windlass_testbed::tools::prometheus(&windlass_testbed::tools::stderr)?;
-    windlass_testbed::tools::faketime(&windlass_testbed::tools::stderr)?;
-    windlass_testbed::tools::registry(&windlass_testbed::tools::stderr)?;
-    windlass_testbed::tools::cosign(&windlass_testbed::tools::stderr)?;
-    windlass_testbed::tools::helm(&windlass_testbed::tools::stderr)?;
-    windlass_testbed::tools::prometheus_operator_crds(&windlass_testbed::tools::stderr)?;
+    tools::control_plane(&tools::stderr)?;
+    tools::collector(&tools::stderr)?;
+    tools::prometheus(&tools::stderr)?;
+    tools::faketime(&tools::stderr)?;
+    tools::registry(&tools::stderr)?;
+    tools::cosign(&tools::stderr)?;
+    tools::helm(&tools::stderr)?;
+    tools::prometheus_operator_crds(&tools::stderr)?;
     steps.print("servers are built");
+    if is_core_alone {
+        return Ok(());
+    }
     run(cargo()
         .args(["test", "--quiet"])
         .args(["--manifest-path", "plugins/Cargo.toml"])
@@ -94,7 +132,9 @@ fn run_all(binaries: Vec<Binary>, filter: &[String], steps: Steps) -> anyhow::Re
             failed.push(binary.name);
         }
     }
-    if !cargo().args(["test", "--workspace", "--doc"]).args(filter).current_dir(root()?).status()?.success() {
+    if end_to_end.iter().any(|binary| !binary.is_core())
+        && !cargo().args(["test", "--workspace", "--doc"]).args(filter).current_dir(root()?).status()?.success()
+    {
         failed.push("documentation tests".to_owned());
     }
     steps.print("unit tests and documentation tests have run");
@@ -116,7 +156,9 @@ fn run_side_by_side(binaries: Vec<Binary>, filter: &[String]) -> anyhow::Result<
             println!("     Started {}", binary.name);
             let began = Instant::now();
             let ended = binary.command(filter).stdin(Stdio::null()).output().with_context(|| binary.name.clone())?;
-            let title = format!("\n     Running {} ({} s)", binary.name, began.elapsed().as_secs());
+            let version =
+                binary.kubernetes.iter().map(|version| format!(" on Kubernetes {version}")).collect::<String>();
+            let title = format!("\n     Running {}{version} ({} s)", binary.name, began.elapsed().as_secs());
             if ended.status.success() {
                 print(&title, &ended)?;
             } else {
@@ -157,6 +199,8 @@ struct Binary {
     path: PathBuf,
     /// The folder of its package, in which cargo would run it.
     package: PathBuf,
+    /// The version of Kubernetes, if it is not that of the testbed.
+    kubernetes: Option<String>,
 }
 
 impl Binary {
@@ -185,11 +229,20 @@ impl Binary {
             return None;
         }
         let package = PathBuf::from(text("/manifest_path")?).parent()?.to_owned();
-        Some(Self { name: text("/target/name")?.to_owned(), path: text("/executable")?.into(), package })
+        Some(Self {
+            name: text("/target/name")?.to_owned(),
+            path: text("/executable")?.into(),
+            package,
+            kubernetes: None,
+        })
     }
 
     fn is_end_to_end(&self) -> bool {
         self.package.ends_with("tests/e2e")
+    }
+
+    fn is_core(&self) -> bool {
+        self.is_end_to_end() && CORE.contains(&self.name.as_str())
     }
 
     /// Runs the binary as cargo would.
@@ -198,6 +251,9 @@ impl Binary {
         command.args(filter).current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
         // The control planes have most of the end-to-end tests' CPU time, and young ones spend a quarter of it on collecting garbage.
         command.env("GOGC", "400");
+        if let Some(version) = &self.kubernetes {
+            command.env(tools::KUBERNETES, version);
+        }
         command
     }
 }
