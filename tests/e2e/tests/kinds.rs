@@ -262,3 +262,54 @@ fn component_for_another_parent_kind_is_rejected_while_parents_of_the_live_one_e
     ns.kubectl(&["delete", ECHOES, "web", "--wait=true"]);
     env.wait_live("echo", &puppet);
 }
+
+/// An expression that calls a function, for a field of type string.
+fn expression(function: &str) -> String {
+    match function {
+        "ip" | "cidr" | "semver" => format!("{function}(self) == {function}(self)"),
+        "isIP" | "isCIDR" | "isSemver" | "ip.isCanonical" => format!("{function}(self)"),
+        "format.named" => "!format.named('uuid').value().validate(self).hasValue()".to_owned(),
+        name if name.starts_with("format.") => format!("!{name}().validate(self).hasValue()"),
+        "transformList" => "[self].transformList(at, item, item).size() == 1".to_owned(),
+        "transformMap" => "{'a': self}.transformMap(key, value, value).size() == 1".to_owned(),
+        "transformMapEntry" => "{'a': self}.transformMapEntry(key, value, {value: key}).size() == 1".to_owned(),
+        "lists.range" => "lists.range(3).size() == 3".to_owned(),
+        "slice" => "[self].slice(0, 1).size() == 1".to_owned(),
+        "flatten" => "[[self]].flatten().size() == 1".to_owned(),
+        "sortBy" => "[self].sortBy(item, item).size() == 1".to_owned(),
+        "first" | "last" => format!("[self].{function}().hasValue()"),
+        method => format!("[self].{method}().size() == 1"),
+    }
+}
+
+#[test]
+fn api_server_accepts_a_function_in_a_rule_from_the_version_on_that_inspect_names() {
+    let env = Env::empty();
+    let version: Value = serde_json::from_str(&env.kubectl(&["get", "--raw", "/version"])).expect("JSON");
+    let minor: u32 = text(&version, "/minor").parse().expect("a minor version");
+    let mut wrong = Vec::new();
+    for (needed, functions) in windlass_core::schema::functions::FUNCTIONS {
+        for function in functions {
+            let rule = expression(function);
+            let field = json!({ "type": "string", "maxLength": 10, "x-kubernetes-validations": [{ "rule": rule }] });
+            let schema = json!({ "type": "object", "properties": { "spec": { "type": "object", "properties": { "field": field } } } });
+            let version =
+                json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
+            let names = json!({ "plural": "calls", "singular": "call", "kind": "Call", "listKind": "CallList" });
+            let definition = json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": { "name": "calls.functions.example" },
+                "spec": { "group": "functions.example", "scope": "Namespaced", "names": names, "versions": [version] },
+            });
+            let args = ["create", "--dry-run=server", "-f", "-"];
+            let created = env.cluster().kubectl_with_input(&args, &definition.to_string());
+            if created.is_ok() != (minor >= needed) {
+                wrong.push(format!(
+                    "{function} ({needed}) on {minor}: {:?}",
+                    created.err().map(|error| format!("{error:#}"))
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -5,6 +5,7 @@
 //! bound is tighter, the next write fails. The comparison of the schemas finds both, independent of the existing
 //! objects.
 
+pub mod functions;
 pub mod structural;
 
 use std::fmt::Write as _;
