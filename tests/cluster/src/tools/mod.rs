@@ -206,7 +206,8 @@ pub fn helm(progress: Progress) -> Result<PathBuf> {
 pub fn prometheus_operator_crds(progress: Progress) -> Result<PathBuf> {
     const MODULE: &str = "github.com/prometheus-operator/prometheus-operator@v0.85.0";
     const NAME: &str = "prometheus-operator-crds";
-    built_once(NAME, MODULE, "the CRDs of the Prometheus operator", progress, |dir| {
+    const KINDS: [&str; 3] = ["servicemonitors", "podmonitors", "prometheusrules"];
+    built_once(NAME, format!("{MODULE} {}", KINDS.join(" ")), "the CRDs of the Prometheus operator", progress, |dir| {
         let mut download = Go::find(progress)?.command();
         download.args(["mod", "download", "-json", MODULE]).current_dir(dir);
         let output = download.output().context("cannot start go mod download")?;
@@ -215,7 +216,7 @@ pub fn prometheus_operator_crds(progress: Progress) -> Result<PathBuf> {
         let folder = module.get("Dir").and_then(Value::as_str).context("go mod download printed no folder")?;
         let folder = Path::new(folder).join("example/prometheus-operator-crd");
         let mut crds = String::new();
-        for kind in ["servicemonitors", "prometheusrules"] {
+        for kind in KINDS {
             let file = folder.join(format!("monitoring.coreos.com_{kind}.yaml"));
             crds += &fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         }
