@@ -12,6 +12,10 @@ use crate::plugins::{admission_policies, rbac};
 enum What {
     /// ServiceAccount and roles of the host, and the role of users who read Plugins
     Rbac,
+    /// Roles of a CI that runs `windlass push`
+    Pusher,
+    /// Roles of a CI that runs `windlass push --create-rbac`: those of a cluster admin, in effect
+    PusherWithRbac,
     /// Admission policies that back up the host's own checks
     AdmissionPolicies,
     /// Reference of the command line, as Markdown
@@ -37,6 +41,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             objects.push(rbac::view_of_plugins());
             print_all(&objects, Format::Yaml)?;
         }
+        What::Pusher => print_all(&rbac::pusher(&args.namespace, false), Format::Yaml)?,
+        What::PusherWithRbac => print_all(&rbac::pusher(&args.namespace, true), Format::Yaml)?,
         What::AdmissionPolicies => print_all(&admission_policies::objects(&args.namespace), Format::Yaml)?,
         What::CliReference => write(&cli_reference())?,
     }

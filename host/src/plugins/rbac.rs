@@ -109,6 +109,39 @@ pub fn view_of_plugins() -> Value {
     aggregated("windlass-plugins-view", "view", &read)
 }
 
+/// What `windlass push` needs, for a CI: a ClusterRole, and a Role in the host's namespace. With `creates_rbac`, also what
+/// `--create-rbac` needs. A component chooses its child kinds, so a pusher cannot hold all permissions of the roles that it
+/// writes: it needs `escalate` and `bind`, by which it can give any account every permission.
+pub fn pusher(namespace: &str, creates_rbac: bool) -> Vec<Value> {
+    const RBAC: &str = "rbac.authorization.k8s.io";
+    let name = if creates_rbac { "windlass-pusher-with-rbac" } else { "windlass-pusher" };
+    let apply = ["get", "create", "patch"];
+    let mut cluster = vec![
+        rule("windlass.dev", &["plugins"], &["get", "list", "watch", "create", "patch"]),
+        // To compare the CRD that the component carries with the installed one.
+        rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get"]),
+    ];
+    let mut namespaced = vec![
+        // The component; the parts of earlier ones are listed and deleted.
+        rule("", &["configmaps"], &["get", "list", "create", "patch", "delete"]),
+        // To say whether a host runs.
+        of_names(rule("coordination.k8s.io", &["leases"], &["get"]), &[lease::NAME]),
+    ];
+    if creates_rbac {
+        cluster.push(rule(RBAC, &["clusterroles", "clusterrolebindings"], &apply));
+        cluster.push(rule(RBAC, &["clusterroles"], &["escalate", "bind"]));
+        namespaced.push(rule("", &["serviceaccounts"], &apply));
+        // The Role with which the host reads a pull secret.
+        namespaced.push(rule(RBAC, &["roles", "rolebindings"], &apply));
+        namespaced.push(rule(RBAC, &["roles"], &["escalate", "bind"]));
+    }
+    let role = |kind: &str, metadata: Value, rules: Vec<Value>| json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata, "rules": rules});
+    vec![
+        role("ClusterRole", json!({"name": name}), cluster),
+        role("Role", json!({"name": name, "namespace": namespace}), namespaced),
+    ]
+}
+
 /// The kinds of a plugin, as RBAC rules name them.
 #[derive(Debug, Clone)]
 pub struct Kinds {

@@ -11,7 +11,7 @@ use windlass_core::observed_status::observed;
 use windlass_core::reason::PluginReason;
 use windlass_sandbox::registry::Registry;
 
-use crate::cluster::lease::WriteGate;
+use crate::cluster::lease::{self, WriteGate};
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::Watch;
 use crate::live::record::FailureCounts;
@@ -19,13 +19,19 @@ use crate::live::{Live, ParentKey};
 use crate::queue::Queue;
 use crate::telemetry::{self, PluginCondition, PluginState};
 
-/// Exports the states of the parents' queue and of the live components.
+/// Exports the states of the parents' queue, of the live components and of the Leases.
 pub(super) fn observe(
     parents: &Queue<PluginName, ParentKey>,
     registry: &Registry<Live>,
     (shards, gate): (&Shards, &WriteGate),
 ) {
     let (queue, live, shards, gate) = (parents.clone(), registry.clone(), shards.clone(), gate.clone());
+    let (all, leader) = (shards.clone(), gate.clone());
+    telemetry::observe_leases(move || {
+        let mut leases = all.held();
+        leases.push((lease::NAME.to_owned(), leader.leads()));
+        leases
+    });
     telemetry::observe_queues(move || {
         queue.groups().into_iter().map(|(plugin, state)| (plugin.to_string(), state)).collect()
     });

@@ -85,8 +85,6 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let closing = CancellationToken::new();
     let health = serve_health(listener, readiness.clone(), liveness.clone(), closing.clone());
     let serving = tokio::spawn(serve_all(health, metrics, debug, closing.clone()));
-    let leads = gate.clone();
-    telemetry::observe_leader(move || leads.leads());
     let tasks = Tasks { running: TaskTracker::new(), readiness: readiness.clone(), liveness };
     let host = Host::wire(base, &settings, (tasks, recent), &gate, &stop);
     let instance = Arc::new(Instance::of(&settings.cache_dir));

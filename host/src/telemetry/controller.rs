@@ -282,13 +282,13 @@ pub fn observe_conditions(conditions: impl Fn() -> Vec<PluginCondition> + Send +
     });
 }
 
-/// Exports whether this host holds the Lease.
-pub fn observe_leader(is_leader: impl Fn() -> bool + Send + Sync + 'static) {
+/// Exports which Leases this host holds. `leases` returns the name of each, and whether this host holds it.
+pub fn observe_leases(leases: impl Fn() -> Vec<(String, bool)> + Send + Sync + 'static) {
     let Some(Instruments { meter, .. }) = instruments() else { return };
-    let states = States::new(move || vec![is_leader()]);
+    let leases = States::new(leases);
     let description = "1 if this host holds the Lease, 0 if not";
-    observe(meter, "leader_election_master_status", description, &states, |is_leader| {
-        vec![(f64::from(u8::from(*is_leader)), vec![KeyValue::new("name", "windlass")])]
+    observe(meter, "leader_election_master_status", description, &leases, |(name, is_held)| {
+        vec![(f64::from(u8::from(*is_held)), vec![KeyValue::new("name", name.clone())])]
     });
 }
 

@@ -36,7 +36,7 @@ use self::measures::{PluginMetrics, WithPlugins};
 use self::trace_ids::WithTraceIds;
 
 pub use controller::{
-    Controller, PluginCondition, PluginState, QueueState, observe_conditions, observe_leader, observe_plugins,
+    Controller, PluginCondition, PluginState, QueueState, observe_conditions, observe_leases, observe_plugins,
     observe_queues,
 };
 pub use decisions::{Cause, Decision, Failure, Happening, Listener, LogLine, Write};

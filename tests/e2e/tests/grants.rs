@@ -3,10 +3,13 @@
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass_e2e::{Env, Namespace, TIMEOUT, condition, guest, text, wait};
+use windlass_e2e::{Env, Namespace, SYSTEM_NAMESPACE, TIMEOUT, condition, guest, text, wait};
 
 const PUPPET: &str = "puppets/puppet";
 /// A version of it whose only child kind is ConfigMap.
@@ -230,6 +233,78 @@ fn user_with_the_role_edit_in_a_namespace_may_write_parents_there_and_one_with_v
     for role in ["view", "edit"] {
         assert_eq!(env.get("clusterroles", "", &format!("windlass-plugin-echo:{role}")), None);
     }
+}
+
+/// The kubeconfig of a ServiceAccount in the namespace `ci` that has these roles of a pusher, as `windlass` reads it.
+fn pusher(env: &Env, roles: &str) -> [(String, String); 1] {
+    env.apply(&env.windlass(&["generate", roles]));
+    let role = format!("windlass-{roles}");
+    env.kubectl(&["create", "serviceaccount", roles, "-n", "ci"]);
+    let account = format!("--serviceaccount=ci:{roles}");
+    env.kubectl(&["create", "clusterrolebinding", &role, &format!("--clusterrole={role}"), &account]);
+    env.kubectl(&["create", "rolebinding", &role, "-n", SYSTEM_NAMESPACE, &format!("--role={role}"), &account]);
+    let config = env.cluster().service_account_kubeconfig("ci", roles).expect("a kubeconfig");
+    [("WINDLASS_KUBECONFIG".to_owned(), config.display().to_string())]
+}
+
+#[test]
+fn ci_with_the_role_of_a_pusher_updates_a_component_and_writes_no_permissions() {
+    let env = Env::start();
+    let _host = env.start_host();
+    env.kubectl(&["create", "namespace", "ci"]);
+    let ci = pusher(&env, "pusher");
+    let push = |component: &Path, name: &str, more: &[&str], ci: &[(String, String)]| {
+        let component = component.to_string_lossy();
+        env.try_windlass_with(&[&["push", &component, "--name", name], more].concat(), ci)
+    };
+    // An administrator grants the permissions with the first push.
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let next = env.variant(&guest("echo"), "next");
+    let mark = env.mark();
+    let pushed = push(&next, "echo", &[], &ci).expect("the CI may push");
+    assert!(pushed.contains("Plugin echo: Ready"), "{pushed}");
+    env.wait_live("echo", &next);
+    let user = "system:serviceaccount:ci:pusher";
+    let written: BTreeSet<_> = env
+        .audit()
+        .since(mark)
+        .expect("an audit log")
+        .by_user(user)
+        .writes()
+        .iter()
+        .map(|write| write.resource.clone())
+        .collect();
+    assert!(written.is_subset(&["configmaps", "plugins"].map(str::to_owned).into()), "{written:?}");
+
+    let mark = env.mark();
+    let refused = push(&guest("echo-v2"), "echo", &["--create-rbac"], &ci).expect_err("it may write no role");
+    assert!(refused.contains("windlass-plugin-echo") && refused.contains("forbidden"), "{refused}");
+    assert!(env.audit().since(mark).expect("an audit log").by_user(user).writes().is_empty(), "nothing was written");
+    let may = |verb: &str, resource: &str, namespace: &str| {
+        env.try_kubectl(&["auth", "can-i", verb, resource, "--as", user, "--namespace", namespace]).is_ok()
+    };
+    assert!(may("create", "configmaps", SYSTEM_NAMESPACE) && !may("create", "configmaps", "default"));
+    for (verb, resource) in
+        [("get", "secrets"), ("create", "serviceaccounts/token"), ("delete", "plugins.windlass.dev")]
+    {
+        assert!(!may(verb, resource, SYSTEM_NAMESPACE), "{verb} {resource}");
+    }
+
+    // The names of the Plugins that it may push.
+    let names = json!([{ "op": "add", "path": "/rules/0/resourceNames", "value": ["echo"] }]).to_string();
+    env.kubectl(&["patch", "clusterrole", "windlass-pusher", "--type=json", "-p", &names]);
+    wait("the permission to be narrowed", TIMEOUT, || {
+        (!may("patch", "plugins.windlass.dev/other", "") && may("patch", "plugins.windlass.dev/echo", "")).then_some(())
+    });
+    push(&guest("echo"), "echo", &[], &ci).expect("the CI may push this Plugin");
+    let refused = push(&guest("echo"), "other", &[], &ci).expect_err("and no other");
+    assert!(refused.contains("other") && refused.contains("forbidden"), "{refused}");
+
+    let ci = pusher(&env, "pusher-with-rbac");
+    let pushed = push(&guest(PUPPET), "puppet", &["--create-rbac", "--no-wait"], &ci).expect("the CI may grant");
+    assert!(pushed.contains("as Plugin puppet"), "{pushed}");
+    env.wait_live("puppet", &guest(PUPPET));
 }
 
 #[test]

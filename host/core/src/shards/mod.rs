@@ -172,7 +172,8 @@ impl Membership {
 /// The parents that a member may reconcile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
-    own: Shard,
+    /// The shard of this host.
+    pub own: Shard,
     /// The own views: the one that is shown, and later ones.
     views: Vec<Members>,
     /// Other views of other members; none if a view is not known.

@@ -129,6 +129,13 @@ impl Shards {
         self.0.count > 1
     }
 
+    /// The Lease of each shard, and whether this host holds it; none if hosts do not share the parents.
+    pub fn held(&self) -> Vec<(String, bool)> {
+        let own = self.0.claims.load().as_ref().map(|claims| claims.own);
+        let shards = (0..self.0.count).filter(|_| self.are_used());
+        shards.map(|shard| (name_of_shard(shard), own == Some(shard))).collect()
+    }
+
     /// Whether this host may reconcile a parent in its share of a Plugin. `hash` identifies what the host would reconcile
     /// with: the leader must have rolled out the same.
     pub fn may_reconcile(&self, plugin: &PluginName, hash: &str, parent: &ObjectKey) -> bool {

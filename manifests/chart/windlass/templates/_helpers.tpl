@@ -29,12 +29,24 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{- define "windlass.annotations" -}}
+{{- with .Values.commonAnnotations -}}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The image. global.imageRegistry replaces the registry of the repository, which has a dot or a port. */}}
 {{- define "windlass.image" -}}
+{{- $repository := .Values.image.repository -}}
+{{- with .Values.global.imageRegistry -}}
+{{- $repository = printf "%s/%s" . (regexReplaceAll "^(localhost|[^/]*[.:][^/]*)/" $repository "") -}}
+{{- end -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
-{{ .repository }}@{{ .digest }}
+{{ $repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{ $repository }}:{{ .tag | default $.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -138,6 +150,12 @@ leader-elect-retry-period: leaderElection.retryPeriod
 {{- with get $flags (regexReplaceAll "=.*$" (trimPrefix "--" .) "") }}
 {{- fail (printf "extraArgs has a flag that the value %s sets: set this value instead" .) }}
 {{- end }}
+{{- end }}
+{{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled }}
+{{- fail "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are true: Prometheus would scrape each host twice. Set one of them to false" }}
+{{- end }}
+{{- if and (or .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled) (not .Values.metrics.enabled) }}
+{{- fail "metrics.serviceMonitor.enabled or metrics.podMonitor.enabled is true and metrics.enabled is false: there would be nothing to scrape. Set metrics.enabled to true" }}
 {{- end }}
 {{- if and .Values.metrics.prometheusRule.enabled (not .Values.metrics.enabled) }}
 {{- fail "metrics.prometheusRule.enabled is true and metrics.enabled is false: its alerts would have no metrics. Set metrics.enabled to true" }}

@@ -171,10 +171,11 @@ pub fn helm(progress: Progress) -> Result<PathBuf> {
 pub fn prometheus_operator_crds(progress: Progress) -> Result<PathBuf> {
     const MODULE: &str = "github.com/prometheus-operator/prometheus-operator@v0.85.0";
     const NAME: &str = "prometheus-operator-crds";
-    built_once(NAME, MODULE, "the CRDs of the Prometheus operator", progress, |dir| {
+    const KINDS: [&str; 3] = ["servicemonitors", "podmonitors", "prometheusrules"];
+    built_once(NAME, format!("{MODULE} {}", KINDS.join(" ")), "the CRDs of the Prometheus operator", progress, |dir| {
         let folder = Go::find(progress)?.download(MODULE, dir)?.join("example/prometheus-operator-crd");
         let mut crds = String::new();
-        for kind in ["servicemonitors", "prometheusrules"] {
+        for kind in KINDS {
             let file = folder.join(format!("monitoring.coreos.com_{kind}.yaml"));
             crds += &fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use windlass_e2e::{Env, SYSTEM_NAMESPACE, TIMEOUT, guest, text, wait};
+use windlass_e2e::{Env, HostOptions, SYSTEM_NAMESPACE, TIMEOUT, guest, text, wait};
 use windlass_testbed::{Prometheus, promtool};
 
 fn root() -> PathBuf {
@@ -27,6 +27,28 @@ fn rules() -> Value {
 fn alerts() -> Vec<Value> {
     let groups = rules()["groups"].as_array().cloned().expect("groups");
     groups.iter().flat_map(|group| group["rules"].as_array().cloned().expect("rules")).collect()
+}
+
+/// What an alert compares with its limit.
+fn compared(alert: &Value) -> String {
+    let expression = text(alert, "/expr");
+    let compared = [" > ", " < "].iter().find_map(|operator| expression.rsplit_once(operator));
+    compared.unwrap_or_else(|| panic!("{expression} compares nothing")).0.to_owned()
+}
+
+/// The names of the metrics in an expression: without labels, functions and operators.
+fn metrics(expression: &str) -> BTreeSet<String> {
+    let without = |text: &str, (open, close): (&str, char)| {
+        let parts = text.split(open).enumerate();
+        parts
+            .map(|(at, part)| if at == 0 { part } else { part.split_once(close).expect("closed").1 })
+            .collect::<String>()
+    };
+    let plain = without(&without(expression, ("{", '}')), ("by (", ')'));
+    let is_part = |part: char| part.is_ascii_alphanumeric() || part == '_';
+    let words = plain.split_inclusive(|part| !is_part(part)).filter(|word| !word.ends_with('('));
+    let words = words.map(|word| word.trim_end_matches(|part| !is_part(part)));
+    words.filter(|word| *word == "up" || word.contains('_')).map(str::to_owned).collect()
 }
 
 /// The queries of the dashboard, as Grafana sends them if everything is selected.
@@ -71,7 +93,8 @@ fn put_load_on(env: &Env) {
 #[test]
 fn every_query_of_dashboard_and_alerts_returns_data_under_load() {
     let env = Env::start();
-    let host = env.start_host();
+    // The second shard has no holder.
+    let host = env.start_host_with(HostOptions { args: vec!["--shards=2".to_owned()], ..HostOptions::default() });
     put_load_on(&env);
     let address = wait("the address of /metrics", TIMEOUT, || host.metrics_address());
     let files = tempfile::tempdir().expect("a temporary folder");
@@ -79,12 +102,13 @@ fn every_query_of_dashboard_and_alerts_returns_data_under_load() {
     let mut queries = queries_of_dashboard();
     let of_panels = queries.len();
     // An alert that does not fire returns nothing; the value that it compares must exist.
-    queries.extend(alerts().iter().map(|alert| {
-        let expression = text(alert, "/expr");
-        let compared = [" > ", " < "].iter().find_map(|operator| expression.rsplit_once(operator));
-        compared.unwrap_or_else(|| panic!("{expression} compares nothing")).0.to_owned()
-    }));
+    queries.extend(alerts().iter().map(compared));
     eprintln!("queries: {of_panels} of the dashboard, {} of alerts", queries.len() - of_panels);
+    let shards = [("0", 1), ("1", 0)];
+    queries
+        .extend(shards.map(|(shard, held)| {
+            format!("leader_election_master_status{{name=\"windlass-shard-{shard}\"}} == {held}")
+        }));
     for query in queries {
         assert!(!query.contains('$'), "{query} has an unknown variable");
         wait(&format!("data for {query}"), TIMEOUT, || match prometheus.query(&query) {
@@ -104,9 +128,24 @@ fn alerts_pass_the_checks_of_promtool_and_fire_when_they_should() {
     assert!(found.as_ref().is_ok_and(|found| found.contains(&count)), "{found:?}");
 
     let tests = read("tests/e2e/tests/metrics/alerts.yaml");
+    let cases: Value = serde_saphyr::from_str(&tests).expect("YAML");
+    let cases = cases["tests"].as_array().expect("tests");
+    let healthy = cases.iter().find(|test| test["name"] == "a healthy hour").expect("a healthy hour");
+    let series = healthy["input_series"].as_array().expect("series").iter().map(|series| text(series, "/series"));
+    let series: BTreeSet<_> = series.filter_map(|series| Some(series.split_once('{')?.0.to_owned())).collect();
+    let silent = |alert: &Value| {
+        let missing: Vec<_> = metrics(&text(alert, "/expr")).difference(&series).cloned().collect();
+        assert!(missing.is_empty(), "the healthy hour in alerts.yaml has no {missing:?}: {alert:#}");
+        let at = |minute| json!({ "alertname": alert["alert"], "eval_time": format!("{minute}m"), "exp_alerts": [] });
+        (1..=60).map(at).collect::<Vec<_>>()
+    };
+    let silent: Value = alerts().iter().flat_map(silent).collect();
+    // As text: a YAML parser reads the series 0x60 as a hexadecimal number.
+    let tests = tests.replacen("alert_rule_test: []", &format!("alert_rule_test: {silent}"), 1);
+    let expected: Vec<_> = cases.iter().filter_map(|test| test["alert_rule_test"].as_array()).flatten().collect();
     for alert in alerts() {
-        let name = text(&alert, "/alert");
-        assert!(tests.contains(&format!("alertname: {name}\n")), "no series in alerts.yaml make {name} fire");
+        let fires = |test: &&&Value| test["alertname"] == alert["alert"] && test["exp_alerts"] != json!([]);
+        assert!(expected.iter().any(|test| fires(&test)), "no series in alerts.yaml make this fire: {alert:#}");
     }
     // promtool compares annotations as well, so the texts would have to be repeated.
     let mut plain = rules();
@@ -120,19 +159,17 @@ fn alerts_pass_the_checks_of_promtool_and_fire_when_they_should() {
     promtool(&["test", "rules", &path("alerts.yaml")], "").unwrap_or_else(|found| panic!("{found:#}"));
 }
 
-/// The anchor that Markdown renderers give to a heading of one word.
-fn anchors(page: &str) -> BTreeSet<String> {
-    read(page).lines().filter_map(|line| line.strip_prefix("## ")).map(str::to_lowercase).collect()
-}
-
 #[test]
 fn each_alert_has_a_severity_and_a_runbook_that_exists() {
+    let page = read("docs/troubleshooting/alerts.md");
+    let sections: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(sections, alerts().iter().map(|alert| text(alert, "/alert")).collect::<Vec<_>>());
     for alert in alerts() {
         let severity = text(&alert, "/labels/severity");
         assert!(["warning", "critical"].contains(&severity.as_str()), "{alert:#}");
-        let runbook = text(&alert, "/annotations/runbook");
-        let (page, anchor) = runbook.split_once('#').unwrap_or_else(|| panic!("no section in {runbook:?}"));
-        assert_eq!(anchor, text(&alert, "/alert").to_lowercase());
-        assert!(anchors(page).contains(anchor), "{page} has no section {anchor}");
+        // The book's address of the page. Markdown renderers give a heading of one word this anchor.
+        let anchor = text(&alert, "/alert").to_lowercase();
+        let page = "https://windlass.dev/docs/troubleshooting/alerts.html";
+        assert_eq!(text(&alert, "/annotations/runbook_url"), format!("{page}#{anchor}"));
     }
 }

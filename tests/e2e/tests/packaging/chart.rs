@@ -5,18 +5,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use sha2::Digest as _;
 use windlass_e2e::{SYSTEM_NAMESPACE, text, windlass};
 use windlass_testbed::tools;
 
-use super::{CLUSTER_SCOPED, chart, comparable, documents, empty, is_kind, repository};
+use super::{CLUSTER_SCOPED, Empty, chart, comparable, documents, empty, is_kind, repository};
 
 /// Values that switch on everything, and set every value.
 const ALL_VALUES: &str = r#"
+global: {imageRegistry: mirror.example:5000}
 replicaCount: 3
 shards: 2
 image: {repository: registry.example/windlass, digest: "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", pullPolicy: Always}
 imagePullSecrets: [{name: regcred}]
 fullnameOverride: fleet
+serviceAccount: {annotations: {example.com/role: host}}
 leaderElection: {leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 4s}
 host:
   workers: 8
@@ -33,6 +36,20 @@ host:
 extraArgs: [--max-deadline=5s]
 otlp: {endpoint: "http://collector.observability:4317", protocol: grpc}
 extraEnv: [{name: HTTPS_PROXY, value: "http://proxy.example:3128"}]
+envFrom: [{secretRef: {name: proxy}}]
+extraContainers: [{name: proxy, image: "registry.example/proxy:1", securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]
+extraObjects:
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: "{{ .Release.Name }}-extra", namespace: windlass-system, labels: {team: platform}, annotations: {note: all}}}
+  - |
+    apiVersion: v1
+    kind: Secret
+    metadata: {name: extra, namespace: "{{ .Release.Namespace }}", labels: {team: platform}, annotations: {note: all}}
+podSecurityContext: {runAsUser: 1000700000, runAsGroup: null, fsGroup: null}
+securityContext: {privileged: false}
+startupProbe: {httpGet: {path: /healthz, port: health}, failureThreshold: 30}
+dnsPolicy: None
+dnsConfig: {nameservers: [10.0.0.10]}
+commonAnnotations: {note: all}
 extraVolumes: [{name: ca, configMap: {name: registry-ca}}]
 extraVolumeMounts: [{name: ca, mountPath: /etc/registry-ca, readOnly: true}]
 cache: {sizeLimit: 3Gi, medium: Memory}
@@ -58,9 +75,12 @@ metrics:
     labels: {release: prometheus}
     relabelings: [{action: labeldrop, regex: pod}]
     metricRelabelings: [{action: keep, regex: "windlass_.*", sourceLabels: [__name__]}]
-  prometheusRule: {enabled: true}
-  dashboard: {enabled: true}
+  prometheusRule: {enabled: true, namespace: monitoring, labels: {release: prometheus}, runbookUrl: "https://wiki.example/alerts"}
+  dashboard: {enabled: true, namespace: grafana, labels: {folder: operators}}
 "#;
+
+const POD_MONITOR: &str =
+    "metrics: {podMonitor: {enabled: true, namespace: monitoring, labels: {release: prometheus}, interval: 15s}}";
 
 #[test]
 fn chart_passes_helm_lint_and_has_the_version_of_the_host() {
@@ -100,21 +120,29 @@ fn chart_with_default_values_has_the_objects_of_the_kustomize_base() {
 
 #[test]
 fn every_value_of_the_chart_has_a_schema_and_a_comment() {
-    fn check(values: &Value, schema: &Value, path: &str) {
+    fn check(values: &Value, (all, schema): (&Value, &Value), path: &str) {
+        let definition = |of: &Value| all.pointer(&text(of, "")[1..]).expect("a definition");
+        let schema = schema.get("$ref").map_or(schema, definition);
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
-        assert_eq!(schema["additionalProperties"], false, "{path}: an unknown value would be ignored");
-        let named: BTreeSet<_> = properties.keys().filter(|name| *name != "global").collect();
+        // Labels have any name but those by which the Pods are selected.
+        if path.ends_with("Labels") {
+            return;
+        }
+        let is_closed = schema["additionalProperties"] == false;
+        assert!(is_closed || path == ".global", "{path}: an unknown value would be ignored");
+        let named: BTreeSet<_> = properties.keys().collect();
         let fields = values.as_object().expect("an object");
         let optional = ["resources", "strategy"].iter().any(|name| path.ends_with(name));
         assert!(optional || fields.keys().collect::<BTreeSet<_>>() == named, "{path}: {fields:?} and {named:?}");
         for (name, value) in fields {
-            check(value, &properties[name], &format!("{path}.{name}"));
+            check(value, (all, &properties[name]), &format!("{path}.{name}"));
         }
     }
     let folder = PathBuf::from(chart());
     let text = fs::read_to_string(folder.join("values.yaml")).expect("the values");
     let schema = fs::read_to_string(folder.join("values.schema.json")).expect("the schema");
-    check(&documents(&text)[0], &serde_json::from_str(&schema).expect("JSON"), "");
+    let schema = serde_json::from_str(&schema).expect("JSON");
+    check(&documents(&text)[0], (&schema, &schema), "");
     // A comment is before each paragraph, or before the first fields in it.
     for paragraph in text.split("\n\n") {
         assert!(
@@ -139,6 +167,9 @@ fn chart_names_the_value_that_it_rejects() {
         ("shards=3", "Set replicaCount to at least the number of shards"),
         ("shards=2,leaderElection.enabled=false", "Set shards to 1"),
         ("metrics.enabled=false,metrics.serviceMonitor.enabled=true", "Set metrics.enabled to true"),
+        ("metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true", "would scrape each host twice"),
+        ("metrics.prometheusRule.runbookUrl=docs/alerts.md", "'/metrics/prometheusRule/runbookUrl'"),
+        ("dnsPolicy=Cluster", "'/dnsPolicy'"),
         ("metrics.enabled=false,metrics.prometheusRule.enabled=true", "Set metrics.enabled to true"),
         ("strategy.type=Recreate,replicaCount=2", "Remove strategy.type"),
         ("strategy.type=RollingUpdate,leaderElection.enabled=false", "Remove strategy.type"),
@@ -184,11 +215,63 @@ fn chart_opens_the_ports_of_registries_without_tls_and_of_the_collector() {
 }
 
 #[test]
-fn common_labels_are_on_every_object_of_the_chart() {
+fn common_labels_and_annotations_are_on_every_object_of_the_chart() {
     let cluster = empty();
-    for object in documents(&cluster.rendered(ALL_VALUES)) {
-        assert_eq!(text(&object, "/metadata/labels/team"), "platform", "{object:#}");
+    let objects = documents(&cluster.rendered(ALL_VALUES));
+    for object in objects.iter().chain([&test_pod(&cluster, ALL_VALUES)]) {
+        assert_eq!(text(object, "/metadata/labels/team"), "platform", "{object:#}");
+        assert_eq!(text(object, "/metadata/annotations/note"), "all", "{object:#}");
     }
+}
+
+/// The Pod of `helm test`.
+fn test_pod(cluster: &Empty, values: &str) -> Value {
+    documents(&cluster.templated(values, &["--show-only", "templates/test.yaml"])).remove(0)
+}
+
+#[test]
+fn values_are_set_where_kubernetes_expects_them() {
+    const POD: &str = "/spec/template/spec";
+    const HOST: &str = "/spec/template/spec/containers/0";
+    let cluster = empty();
+    let objects = documents(&cluster.rendered(ALL_VALUES));
+    let other = documents(&cluster.rendered(POD_MONITOR));
+    let runbook = "https://wiki.example/alerts#windlasshostdown";
+    let image = format!("mirror.example:5000/windlass@sha256:{}", hex::encode(sha2::Sha256::digest([])));
+    for (kind, pointer, expected) in [
+        ("ServiceAccount", "/metadata/annotations/example.com~1role".to_owned(), json!("host")),
+        ("Deployment", format!("{HOST}/image"), json!(image)),
+        ("Deployment", format!("{HOST}/envFrom"), json!([{ "secretRef": { "name": "proxy" } }])),
+        ("Deployment", format!("{HOST}/startupProbe/failureThreshold"), json!(30)),
+        ("Deployment", format!("{HOST}/securityContext/privileged"), json!(false)),
+        ("Deployment", format!("{HOST}/securityContext/readOnlyRootFilesystem"), json!(true)),
+        ("Deployment", format!("{HOST}/volumeMounts/1/name"), json!("ca")),
+        ("Deployment", format!("{POD}/containers/1/name"), json!("proxy")),
+        ("Deployment", format!("{POD}/volumes/1/name"), json!("ca")),
+        ("Deployment", format!("{POD}/dnsPolicy"), json!("None")),
+        ("Deployment", format!("{POD}/dnsConfig/nameservers"), json!(["10.0.0.10"])),
+        (
+            "Deployment",
+            format!("{POD}/securityContext"),
+            json!({ "runAsNonRoot": true, "runAsUser": 1_000_700_000, "seccompProfile": { "type": "RuntimeDefault" } }),
+        ),
+        ("ConfigMap", "/metadata/name".to_owned(), json!("windlass-extra")),
+        ("Secret", "/metadata/namespace".to_owned(), json!(SYSTEM_NAMESPACE)),
+        ("ServiceMonitor", "/spec/namespaceSelector/matchNames".to_owned(), json!([SYSTEM_NAMESPACE])),
+        ("PrometheusRule", "/metadata/namespace".to_owned(), json!("monitoring")),
+        ("PrometheusRule", "/metadata/labels/release".to_owned(), json!("prometheus")),
+        ("PrometheusRule", "/spec/groups/0/rules/0/annotations/runbook_url".to_owned(), json!(runbook)),
+        ("PodMonitor", "/metadata/namespace".to_owned(), json!("monitoring")),
+        ("PodMonitor", "/spec/podMetricsEndpoints".to_owned(), json!([{ "port": "metrics", "interval": "15s" }])),
+        ("PodMonitor", "/spec/namespaceSelector/matchNames".to_owned(), json!([SYSTEM_NAMESPACE])),
+    ] {
+        let mut of_kind = objects.iter().chain(&other).filter(|object| is_kind(object, kind));
+        let is_set = of_kind.any(|object| object.pointer(&pointer) == Some(&expected));
+        assert!(is_set, "no {kind} has {pointer} {expected}");
+    }
+    let dashboard = objects.iter().find(|object| text(object, "/metadata/name") == "fleet-dashboard").expect("one");
+    assert_eq!(text(dashboard, "/metadata/namespace"), "grafana");
+    assert_eq!(text(dashboard, "/metadata/labels/folder"), "operators");
 }
 
 #[test]
@@ -214,25 +297,33 @@ fn api_server_accepts_the_chart_with_default_and_with_all_values() {
     env.kubectl(&["label", "namespace", SYSTEM_NAMESPACE, "pod-security.kubernetes.io/enforce=restricted"]);
     let crds = fs::read_to_string(tools::prometheus_operator_crds(&tools::stderr).expect("CRDs")).expect("CRDs");
     env.apply(&crds);
-    let names = ["servicemonitors", "prometheusrules"].map(|name| format!("crd/{name}.monitoring.coreos.com"));
-    env.kubectl(&["wait", "--for=condition=Established", &names[0], &names[1], "--timeout=60s"]);
-    for values in ["", ALL_VALUES] {
+    let names =
+        ["servicemonitors", "podmonitors", "prometheusrules"].map(|name| format!("crd/{name}.monitoring.coreos.com"));
+    env.kubectl(&["wait", "--for=condition=Established", &names[0], &names[1], &names[2], "--timeout=60s"]);
+    // Objects in these namespaces.
+    for namespace in ["monitoring", "grafana"] {
+        env.kubectl(&["create", "namespace", namespace]);
+    }
+    for values in ["", ALL_VALUES, POD_MONITOR] {
         let rendered = cluster.rendered(values);
         let args = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"];
         env.cluster().kubectl_with_input(&args, &rendered).unwrap_or_else(|error| panic!("{error:#}"));
         let deployment = documents(&rendered).into_iter().find(|object| is_kind(object, "Deployment")).expect("one");
-        let mut pod = deployment["spec"]["template"].clone();
-        pod["apiVersion"] = "v1".into();
-        pod["kind"] = "Pod".into();
-        pod["metadata"]["name"] = "admitted".into();
-        // The ServiceAccount does not exist in a dry run.
-        pod["spec"].as_object_mut().expect("a spec").remove("serviceAccountName");
-        let args = ["create", "--dry-run=server", "-n", SYSTEM_NAMESPACE, "-f", "-"];
-        let admitted = env.cluster().kubectl_with_input(&args, &pod.to_string());
-        admitted.unwrap_or_else(|error| panic!("the restricted Pod Security Standard: {error:#}"));
+        for mut pod in [deployment["spec"]["template"].clone(), test_pod(&cluster, values)] {
+            pod["apiVersion"] = "v1".into();
+            pod["kind"] = "Pod".into();
+            pod["metadata"]["name"] = "admitted".into();
+            // The ServiceAccount does not exist in a dry run.
+            pod["spec"].as_object_mut().expect("a spec").remove("serviceAccountName");
+            let args = ["create", "--dry-run=server", "-n", SYSTEM_NAMESPACE, "-f", "-"];
+            let admitted = env.cluster().kubectl_with_input(&args, &pod.to_string());
+            admitted.unwrap_or_else(|error| panic!("the restricted Pod Security Standard: {error:#}"));
+        }
     }
-    cluster.delete_namespace(SYSTEM_NAMESPACE);
-    env.kubectl(&["delete", &names[0], &names[1]]);
+    for namespace in [SYSTEM_NAMESPACE, "monitoring", "grafana"] {
+        cluster.delete_namespace(namespace);
+    }
+    env.kubectl(&["delete", &names[0], &names[1], &names[2]]);
 }
 
 #[test]
@@ -299,7 +390,8 @@ fn helm_installs_upgrades_and_uninstalls_and_keeps_the_crd_and_its_plugins() {
     };
     let in_namespace = ["--namespace", SYSTEM_NAMESPACE, "--wait", "--timeout", "3m"];
 
-    cluster.helm(&[&["install", "windlass", &earlier], &in_namespace[..]].concat());
+    let notes = cluster.helm(&[&["install", "windlass", &earlier], &in_namespace[..]].concat());
+    assert!(notes.contains("WARNING: no registry has the image windlass:0.0.1"), "{notes}");
     let deployment = cluster.wait_available("windlass");
     assert_eq!(text(&deployment, "/spec/template/spec/containers/0/image"), "windlass:0.0.1");
     assert!(!has_suspend());
@@ -310,13 +402,26 @@ fn helm_installs_upgrades_and_uninstalls_and_keeps_the_crd_and_its_plugins() {
     });
     env.apply(&plugin.to_string());
 
-    cluster.helm(&[&["upgrade", "windlass", &chart(), "--set", "replicaCount=2"], &in_namespace[..]].concat());
+    let upgrade =
+        ["upgrade", "windlass", &chart(), "--set", "replicaCount=2,image.repository=registry.example/windlass"];
+    let notes = cluster.helm(&[&upgrade, &in_namespace[..]].concat());
+    assert!(!notes.contains("WARNING"), "{notes}");
     let deployment = cluster.wait_available("windlass");
-    assert_eq!(text(&deployment, "/spec/template/spec/containers/0/image"), "windlass:0.1.0");
+    assert_eq!(text(&deployment, "/spec/template/spec/containers/0/image"), "registry.example/windlass:0.1.0");
     assert_eq!(text(&deployment, "/spec/strategy/type"), "RollingUpdate");
     assert!(has_suspend(), "the upgrade updates the CRD");
     assert_eq!(env.list("poddisruptionbudgets", SYSTEM_NAMESPACE).len(), 1);
     assert_eq!(cluster.cluster_scoped().len(), CLUSTER_SCOPED.len());
+    // The Pods of this cluster run nothing: what the Pod of `helm test` runs is run here, as the host.
+    let args = test_pod(&cluster, "")["spec"]["containers"][0]["args"].as_array().expect("arguments").clone();
+    let config = env.cluster().service_account_kubeconfig(SYSTEM_NAMESPACE, "windlass").expect("a kubeconfig");
+    let here =
+        ["--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0", "--debug-addr", "127.0.0.1:0", "--cache-dir"];
+    let cache = env.cluster().dir().join("test-cache");
+    let mut command = windlass();
+    command.args(args.iter().map(|arg| text(arg, ""))).args(here).arg(cache).arg("--kubeconfig").arg(config);
+    let checked = command.output().expect("windlass starts");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
 
     cluster.helm(&["uninstall", "windlass", "--namespace", SYSTEM_NAMESPACE, "--wait", "--timeout", "3m"]);
     assert_eq!(cluster.cluster_scoped(), Vec::<&str>::new());

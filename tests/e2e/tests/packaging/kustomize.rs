@@ -1,8 +1,10 @@
 //! The kustomizations: which objects deployment tools keep, and hosts that they install.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_e2e::{SYSTEM_NAMESPACE, TIMEOUT, text, wait};
 
 use super::{documents, empty, is_kind, repository};
@@ -18,6 +20,63 @@ fn flux_and_argo_cd_keep_the_crd_and_the_namespace_of_the_kustomization() {
         let argo = &annotations["argocd.argoproj.io/sync-options"];
         assert_eq!(argo == "Prune=false,Delete=false", is_kept, "{annotations}");
     }
+}
+
+/// The objects in the YAML blocks of a page.
+fn shown(page: &str) -> Vec<Value> {
+    let text = fs::read_to_string(repository().join(page)).expect(page);
+    let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| Some(documents(rest.split_once("```")?.0)));
+    blocks.flatten().collect()
+}
+
+/// The image of the host that a kustomization of a user sets on one of the folders in `manifests/kustomize`.
+fn image(kubectl: &dyn Fn(&[&str]) -> String, folder: &str, images: &Value) -> String {
+    let user = tempfile::tempdir().expect("a temporary folder");
+    symlink(repository().join("manifests"), user.path().join("manifests")).expect("a link");
+    let kustomization = json!({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+        "resources": [folder], "images": images,
+    });
+    fs::write(user.path().join("kustomization.yaml"), kustomization.to_string()).expect("written");
+    let objects = documents(&kubectl(&["kustomize", &user.path().to_string_lossy()]));
+    let deployment = objects.iter().find(|object| is_kind(object, "Deployment")).expect("a Deployment");
+    text(deployment, "/spec/template/spec/containers/0/image")
+}
+
+#[test]
+fn kustomization_with_a_remote_base_sets_the_image_of_the_folder_that_it_names() {
+    let cluster = empty();
+    let kubectl = |args: &[&str]| cluster.env.kubectl(args);
+    let shown = shown("docs/install.md");
+    let user = shown.iter().find(|object| is_kind(object, "Kustomization")).expect("a kustomization");
+    let (_, folder) = text(user, "/resources/0")
+        .split_once("//manifests/")
+        .map(|(url, folder)| (url.to_owned(), folder.to_owned()))
+        .expect("a folder");
+    let (folder, version) = folder.split_once("?ref=").expect("a version");
+    assert_eq!(version, format!("v{}", env!("CARGO_PKG_VERSION")));
+    let image = image(&kubectl, &format!("manifests/{folder}"), &user["images"]);
+    assert_eq!(image, format!("registry.example/team/windlass:{}", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn recipe_for_flux_has_every_object_that_it_refers_to() {
+    let cluster = empty();
+    let shown = shown("docs/gitops.md");
+    let find = |kind: &str, name: &str| {
+        let is_it = |object: &&Value| is_kind(object, kind) && text(object, "/metadata/name") == name;
+        shown.iter().find(is_it).unwrap_or_else(|| panic!("docs/gitops.md has no {kind} {name}"))
+    };
+    for kustomization in shown.iter().filter(|object| is_kind(object, "Kustomization")) {
+        find(&text(kustomization, "/spec/sourceRef/kind"), &text(kustomization, "/spec/sourceRef/name"));
+        for other in kustomization["spec"]["dependsOn"].as_array().into_iter().flatten() {
+            find("Kustomization", &text(other, "/name"));
+        }
+    }
+    let spec = &find("Kustomization", "windlass")["spec"];
+    let folder = text(spec, "/path");
+    let image = image(&|args| cluster.env.kubectl(args), &folder, &spec["images"]);
+    assert_eq!(image, format!("registry.example/team/windlass:{}", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]

@@ -60,13 +60,20 @@ impl Empty {
         self.helm.run(args).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    /// The chart's objects with these values.
+    /// The chart's objects with these values, without the Pod of `helm test`.
     #[track_caller]
     fn rendered(&self, values: &str) -> String {
+        self.templated(values, &["--skip-tests"])
+    }
+
+    /// What `helm template` prints for these values and flags.
+    #[track_caller]
+    fn templated(&self, values: &str, flags: &[&str]) -> String {
         let file = self.env.cluster().dir().join("values.yaml");
         fs::write(&file, values).expect("a file in the cluster's folder");
         let (chart, file) = (chart(), file.to_string_lossy());
-        self.helm(&["template", "windlass", &chart, "--namespace", SYSTEM_NAMESPACE, "--values", &file])
+        let args = ["template", "windlass", &chart, "--namespace", SYSTEM_NAMESPACE, "--values", &file];
+        self.helm(&[&args, flags].concat())
     }
 
     /// Helm's message about wrong values.
