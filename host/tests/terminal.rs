@@ -49,6 +49,24 @@ fn call() -> serde_json::Value {
 }
 
 #[test]
+fn requests_are_printed_from_verbosity_6_on_as_kubectl_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let status = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "message": "no"}"#;
+    let address = server("403 Forbidden", "application/json", status);
+    let kubeconfig = serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "a", "users": [],
+        "clusters": [{"name": "a", "cluster": {"server": format!("http://{address}")}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+    });
+    let file = folder.path().join("config");
+    std::fs::write(&file, kubeconfig.to_string()).expect("written");
+    let remove = |level: &str| windlass(folder.path(), &["remove", "echo", "--kubeconfig", "config", level]);
+    let request = format!("GET http://{address}/apis/windlass.dev/v1alpha1/plugins/echo 403 Forbidden in ");
+    let (quiet, verbose) = (remove("-v=5"), remove("-v=6"));
+    assert!(!quiet.contains(&request) && verbose.contains(&request), "{quiet}{verbose}");
+}
+
+#[test]
 fn text_of_others_adds_no_line_and_controls_no_terminal() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| {

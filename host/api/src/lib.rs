@@ -3,7 +3,6 @@
 mod plugin;
 mod quantity;
 
-use kube::CustomResourceExt;
 use windlass_core::ids::Gvk;
 
 pub use plugin::{
@@ -36,12 +35,4 @@ pub fn conditions_schema() -> serde_json::Value {
             },
         },
     })
-}
-
-/// The CRDs of Windlass, as YAML documents.
-///
-/// # Errors
-/// If the CRDs cannot be serialized as YAML, which would be a bug in Windlass.
-pub fn crds_yaml() -> Result<String, serde_saphyr::ser::Error> {
-    serde_saphyr::to_string(&Plugin::crd())
 }

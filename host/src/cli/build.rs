@@ -13,7 +13,7 @@ use super::component::CacheArgs;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   windlass build
-  windlass build greeting -o greeting.wasm
+  windlass build greeting --output-file greeting.wasm
 
 The language is that of the project's manifest: Cargo.toml (Rust), go.mod (Go), package.json (JavaScript, TypeScript) or pyproject.toml (Python).
 The command runs the language's own tools, and installs none of them: if one is missing, the message says how to get it.
@@ -27,8 +27,8 @@ pub struct Args {
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
     /// File of the component; default: `build/NAME.wasm` in the project, with the name in its manifest
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    output_file: Option<PathBuf>,
     #[command(flatten)]
     cache: CacheArgs,
 }
@@ -40,7 +40,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let bytes = windlass_build::build(&project, &Tools::default())
         .with_context(|| format!("project {} was not built", args.folder.display()))?;
     let component = args.cache.load(&bytes).context("the host cannot load the component")?;
-    let output = args.output.clone();
+    let output = args.output_file.clone();
     let output = output.unwrap_or_else(|| project.folder.join(FOLDER).join(&project.name).with_extension("wasm"));
     fs::write(&output, &bytes).with_context(|| format!("cannot write {}", output.display()))?;
     let (descriptor, size) = (component.descriptor(), bytes.len().div_ceil(1024));

@@ -18,14 +18,15 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::api::PostParams;
 use kube::client::Body;
-use kube::{Api, Client};
+use kube::{Api, Client, CustomResourceExt as _};
 use serde_json::Value;
+use windlass_api::Plugin;
 use windlass_core::lease::Step;
 use windlass_core::schema;
 
+use super::INPUT_REJECTED;
 use super::install::CRD;
 use super::output::WithCauses;
-use super::{INPUT_REJECTED, yaml};
 use crate::cluster::lease::{Election, Instance, NAME as LEASE, preview};
 use crate::cluster::secret_key::SecretKey;
 use crate::cluster::{access_review, in_time};
@@ -242,7 +243,7 @@ pub async fn crd(client: &Client) -> Result<String, String> {
     if !conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True") {
         return Err(format!("{CRD} is not established yet: see `kubectl describe crd {CRD}`"));
     }
-    let own = own_crd().map_err(|error| format!("{CRD} cannot be compared: {error}"))?;
+    let own = Plugin::crd();
     let json = |spec: &CustomResourceDefinitionSpec| {
         serde_json::to_value(spec).map_err(|error| format!("{CRD} cannot be compared: {error}"))
     };
@@ -252,10 +253,6 @@ pub async fn crd(client: &Client) -> Result<String, String> {
     } else {
         Err(format!("{CRD} is older than this host ({}): {APPLY}", schema::list(&lacking)))
     }
-}
-
-fn own_crd() -> anyhow::Result<CustomResourceDefinition> {
-    Ok(serde_json::from_value(yaml::only(&windlass_api::crds_yaml()?)?)?)
 }
 
 /// Reviews every permission of the roles that `windlass generate rbac` prints.

@@ -20,6 +20,7 @@ use kube::{Client, Config};
 use tower::util::AndThenLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
+use super::requests::{RequestArgs, RequestLayer};
 use crate::cluster::lease::{FencedConnector, GateLayer, Pools};
 use crate::cluster::request_count::RequestCountLayer;
 use crate::cluster::retry_after::into_status;
@@ -34,8 +35,8 @@ pub fn plain(error: kube::Error) -> anyhow::Error {
     }
 }
 
-/// Selects the cluster.
-#[derive(Debug, Clone, clap::Args)]
+/// Selects the cluster, and the user and limits of its requests: the flags of every command that connects to a cluster.
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct ClusterArgs {
     /// Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the Pod's ServiceAccount
     #[arg(long, env = "WINDLASS_KUBECONFIG")]
@@ -43,6 +44,43 @@ pub struct ClusterArgs {
     /// Context of the kubeconfig; default: its current context
     #[arg(long, env = "WINDLASS_CONTEXT")]
     pub context: Option<String>,
+    /// User to impersonate, as in kubectl
+    #[arg(id = "as-user", long = "as", value_name = "USER")]
+    pub user: Option<String>,
+    /// Group to impersonate; may be repeated
+    #[arg(id = "as-groups", long = "as-group", value_name = "GROUP", requires = "as-user")]
+    pub groups: Vec<String>,
+    #[command(flatten)]
+    pub requests: RequestArgs,
+}
+
+/// Selects the namespace of the objects that a command names.
+#[derive(Debug, Clone, clap::Args)]
+pub struct NamespaceArgs {
+    /// Namespace of the objects that the command names; default: that of the kubeconfig's context
+    #[arg(short, long)]
+    namespace: Option<String>,
+}
+
+impl NamespaceArgs {
+    /// The namespace.
+    ///
+    /// # Errors
+    /// If no flag names it, and there is no usable configuration.
+    pub async fn find(&self, cluster: &ClusterArgs) -> anyhow::Result<String> {
+        match &self.namespace {
+            Some(namespace) => Ok(namespace.clone()),
+            None => Ok(cluster.config().await?.default_namespace),
+        }
+    }
+}
+
+/// Names the host of a command that is about other objects.
+#[derive(Debug, Clone, clap::Args)]
+pub struct HostNamespaceArgs {
+    /// Namespace of the host
+    #[arg(long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system", value_name = "NAMESPACE")]
+    pub host_namespace: String,
 }
 
 /// A cluster, as the kubeconfig describes it.
@@ -52,8 +90,6 @@ pub struct Destination {
     pub context: Option<String>,
     /// Address of the API server.
     pub server: Uri,
-    /// The context's namespace.
-    pub namespace: String,
 }
 
 impl ClusterArgs {
@@ -62,7 +98,7 @@ impl ClusterArgs {
     /// # Errors
     /// If there is no usable configuration.
     pub async fn client(&self) -> anyhow::Result<Client> {
-        connect(self.config().await?, SILENCE, None).context("the client cannot be set up")
+        connect(self.config().await?, SILENCE, None, self.requests).context("the client cannot be set up")
     }
 
     /// A client for the host. It sends requests as the host itself or as a plugin's ServiceAccount, and no write
@@ -73,7 +109,7 @@ impl ClusterArgs {
     pub async fn client_of_host(&self, gate: GateLayer) -> anyhow::Result<Client> {
         let config = self.config().await?;
         check_impersonation(&config)?;
-        connect(config, SILENCE, Some(gate)).context("the client cannot be set up")
+        connect(config, SILENCE, Some(gate), self.requests).context("the client cannot be set up")
     }
 
     /// The cluster that these flags select.
@@ -88,10 +124,19 @@ impl ClusterArgs {
         };
         // Without a kubeconfig, the configuration is that of a Pod.
         let context = self.context.clone().or_else(|| kubeconfig.ok()?.current_context);
-        Ok(Destination { context, server: config.cluster_url, namespace: config.default_namespace })
+        Ok(Destination { context, server: config.cluster_url })
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
+        let mut config = self.config_of_context().await?;
+        if self.user.is_some() {
+            config.auth_info.impersonate = self.user.clone();
+            config.auth_info.impersonate_groups = Some(self.groups.clone());
+        }
+        Ok(config)
+    }
+
+    async fn config_of_context(&self) -> anyhow::Result<Config> {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         match (&self.kubeconfig, &self.context) {
             (Some(file), _) => {
@@ -123,8 +168,9 @@ fn check_impersonation(config: &Config) -> anyhow::Result<()> {
         return Ok(());
     }
     anyhow::bail!(
-        "the kubeconfig impersonates {} (`as`, `as-groups`): the host impersonates the plugins' ServiceAccounts itself, and \
-         those permissions would be added to theirs. Remove both from the kubeconfig's user, and give that user the host's permissions",
+        "the client would impersonate {} (--as, or `as` and `as-groups` of the kubeconfig's user): the host impersonates the plugins' \
+         ServiceAccounts itself, and those permissions would be added to theirs. Leave it out, and give the kubeconfig's user the \
+         host's permissions",
         user.map(str::to_owned).into_iter().chain(groups.iter().cloned()).collect::<Vec<_>>().join(", ")
     )
 }
@@ -141,7 +187,12 @@ const SILENCE: Duration = Duration::from_secs(150);
 /// It equals the client of kube's own builder, except for a TCP option that the builder does not set
 /// ([kube#2056](https://github.com/kube-rs/kube/issues/2056)), for spans and log lines, which are not used here, and
 /// for retries: these would repeat POSTs and block a worker for minutes, and every caller here has its own backoff.
-fn connect(config: Config, silence: Duration, gate: Option<GateLayer>) -> Result<Client, kube::Error> {
+fn connect(
+    config: Config,
+    silence: Duration,
+    gate: Option<GateLayer>,
+    requests: RequestArgs,
+) -> Result<Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     // Without this option the first request of each connection waits 40 ms after the handshake: Nagle's algorithm waits
@@ -152,7 +203,7 @@ fn connect(config: Config, silence: Duration, gate: Option<GateLayer>) -> Result
     let mut fenced = tcp.clone();
     fenced.set_tcp_user_timeout(gate.as_ref().map(GateLayer::margin));
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let Some(proxy) = proxy(&config, variable) else { return through([tcp, fenced], config, silence, gate) };
+    let Some(proxy) = proxy(&config, variable) else { return through([tcp, fenced], config, silence, gate, requests) };
     if proxy.uri().scheme_str() != Some("http") {
         // An error is better than a connection that bypasses the proxy.
         return Err(kube::Error::ProxyProtocolUnsupported { proxy_url: Box::new(proxy.uri().clone()) });
@@ -164,7 +215,7 @@ fn connect(config: Config, silence: Duration, gate: Option<GateLayer>) -> Result
             None => tunnel,
         }
     };
-    through([tunnel(tcp), tunnel(fenced)], config, silence, gate)
+    through([tunnel(tcp), tunnel(fenced)], config, silence, gate, requests)
 }
 
 /// The proxy for an API server: the kubeconfig's, or else the environment's (`HTTPS_PROXY`), except for servers that
@@ -190,6 +241,7 @@ fn through<C>(
     mut config: Config,
     silence: Duration,
     gate: Option<GateLayer>,
+    requests: RequestArgs,
 ) -> Result<Client, kube::Error>
 where
     C: Service<Uri, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
@@ -213,6 +265,7 @@ where
     // Only the host's writes are logged, not the writes of a user's command.
     let audit = gate.is_some().then_some(AuditLayer);
     let count = gate.is_some().then(|| RequestCountLayer::new(config.cluster_url.host().unwrap_or_default()));
+    let requests = RequestLayer::new(requests, gate.is_some());
     let service = ServiceBuilder::new()
         .option_layer(gate)
         .option_layer(audit)
@@ -220,6 +273,7 @@ where
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
+        .option_layer(requests)
         .map_err(BoxError::from)
         .service(pools);
     Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&AndThenLayer::new(into_status)).build())
@@ -231,6 +285,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use axum::http::{HeaderMap, Request, StatusCode, header};
+    use clap::{Args as _, FromArgMatches as _};
 
     use super::*;
 
@@ -247,6 +302,42 @@ mod tests {
             let refused = with(user, groups).expect_err("impersonates");
             assert!(groups.iter().copied().chain(user).all(|named| refused.contains(named)), "{refused}");
         }
+    }
+
+    #[tokio::test]
+    async fn requests_impersonate_the_user_and_groups_of_the_flags_and_end_in_time() {
+        let server = axum::Router::new().fallback(|headers: HeaderMap| async move {
+            let of =
+                |name: &str| headers.get_all(name).iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join(" ");
+            let named = format!("{} {}", of("impersonate-user"), of("impersonate-group"));
+            if named == " " {
+                std::future::pending::<()>().await;
+            }
+            named
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let serving = tokio::spawn(async { axum::serve(listener, server).await });
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("config");
+        let kubeconfig = serde_json::json!({
+            "current-context": "a", "clusters": [{"name": "a", "cluster": {"server": url}}], "users": [],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        });
+        std::fs::write(&file, kubeconfig.to_string()).expect("written");
+        let respond = async |flags: &[&str]| {
+            let file = file.to_string_lossy();
+            let args = [&["", "--kubeconfig", &file][..], flags].concat();
+            let args = ClusterArgs::augment_args(clap::Command::new("")).get_matches_from(args);
+            let client = ClusterArgs::from_arg_matches(&args).expect("flags").client().await.expect("a client");
+            let request = Request::get("/").body(Vec::new()).expect("a request");
+            client.request_text(request).await.map_err(|error| format!("{:#}", anyhow::Error::from(error)))
+        };
+        let named = respond(&["--as", "ann", "--as-group=a", "--as-group=b"]).await;
+        assert_eq!(named.as_deref(), Ok(r#""ann" "a" "b""#));
+        let late = respond(&["--request-timeout=50ms"]).await.expect_err("no response");
+        assert!(late.contains("--request-timeout"), "{late}");
+        serving.abort();
     }
 
     fn config(address: std::net::SocketAddr) -> Config {
@@ -266,7 +357,7 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let serving = tokio::spawn(async { axum::serve(listener, busy).await });
 
-        let client = connect(config(address), SILENCE, None).expect("a client");
+        let client = connect(config(address), SILENCE, None, RequestArgs::default()).expect("a client");
         let request = Request::post("/api/v1/namespaces/default/pods").body(Vec::new()).expect("a request");
         let error = client.request_text(request).await.expect_err("refused");
         let kube::Error::Api(status) = error else { panic!("{error}") };
@@ -279,7 +370,8 @@ mod tests {
     async fn unsupported_proxy_is_an_error_and_is_not_bypassed() {
         let mut config = config("127.0.0.1:1".parse().expect("an address"));
         config.proxy_url = Some("https://proxy.example:3128".parse().expect("a URL"));
-        let refused = connect(config, SILENCE, None).err().expect("the proxy is unsupported").to_string();
+        let refused =
+            connect(config, SILENCE, None, RequestArgs::default()).err().expect("the proxy is unsupported").to_string();
         assert!(refused.contains("proxy.example"), "{refused}");
     }
 
@@ -315,7 +407,8 @@ mod tests {
         // The listener accepts connections and never responds.
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let client = connect(config(address), Duration::from_millis(20), None).expect("a client");
+        let client =
+            connect(config(address), Duration::from_millis(20), None, RequestArgs::default()).expect("a client");
         let request = Request::get("/api/v1/pods").body(Vec::new()).expect("a request");
         let ended = tokio::time::timeout(Duration::from_mins(1), client.request_text(request)).await;
         let error = ended.expect("the request ends").expect_err("no response");

@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
-use windlass_api as api;
+use kube::CustomResourceExt as _;
+use serde_json::{Value, json};
+use windlass_api::Plugin;
 use windlass_core::contract::Descriptor;
 use windlass_core::declared_parent::DeclaredParent;
 
 use super::component::{ComponentArgs, ComponentRef, LoadArgs};
-use super::output::{Format, print, write};
+use super::output::{Objects, print_objects};
 use crate::plugins::sanitized_crd;
 
 /// Flags of `windlass crd`.
@@ -31,18 +32,20 @@ pub struct Args {
     /// Plugin CRD
     #[arg(value_name = "COMPONENT")]
     component: Option<ComponentRef>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value = "yaml")]
+    output: Objects,
     #[command(flatten)]
     options: LoadArgs,
 }
 
 /// Prints the CRDs.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
-    let Some(component) = args.component else {
-        write(&api::crds_yaml()?)?;
-        return Ok(ExitCode::SUCCESS);
+    let crd = match args.component {
+        Some(component) => crd_of(ComponentArgs { component, options: args.options }.load()?.descriptor())?,
+        None => json!(Plugin::crd()),
     };
-    let component = ComponentArgs { component, options: args.options }.load()?;
-    print(&crd_of(component.descriptor())?, Format::Yaml)?;
+    print_objects(&[crd], args.output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -58,7 +61,6 @@ fn crd_of(descriptor: &Descriptor) -> anyhow::Result<Value> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
     use windlass_core::contract::Parent;
 
     use super::*;

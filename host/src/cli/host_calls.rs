@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use windlass_core::names::LABEL_SHARD;
 
-use super::connect::{ClusterArgs, plain};
+use super::connect::{ClusterArgs, HostNamespaceArgs, plain};
 use crate::cluster::lease::NAME as LEASE;
 
 /// The port of a host's recent calls in its Pod.
@@ -43,9 +43,8 @@ pub struct HostArgs {
     /// that holds the Lease, and with --shards to each Pod that holds a shard
     #[arg(long, value_name = "URL")]
     debug_addr: Option<String>,
-    /// Namespace of the host
-    #[arg(long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system", value_name = "NAMESPACE")]
-    host_namespace: String,
+    #[command(flatten)]
+    namespace: HostNamespaceArgs,
 }
 
 /// A connection to a host.
@@ -105,7 +104,7 @@ impl HostArgs {
             return Ok(vec![Box::new(stream)]);
         }
         let client = cluster.client().await?;
-        let namespace = &self.host_namespace;
+        let namespace = &self.namespace.host_namespace;
         let pods = Api::<Pod>::namespaced(client.clone(), namespace);
         let mut connections = Vec::<Box<dyn Connection>>::new();
         for name in holders(&Api::namespaced(client, namespace), namespace).await? {
@@ -273,8 +272,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let debug_addr = Some(listener.local_addr().expect("an address").to_string());
         tokio::spawn(serve_in_part(listener));
-        let host = HostArgs { debug_addr, host_namespace: String::new() };
-        let cluster = ClusterArgs { kubeconfig: None, context: None };
+        let host = HostArgs { debug_addr, namespace: HostNamespaceArgs { host_namespace: String::new() } };
+        let cluster = ClusterArgs::default();
         let error = host.get(&cluster, "/calls").await.expect_err("lost");
         assert_eq!(error.to_string(), "the connection to the host was lost");
         let lines: Vec<_> = host.lines(&cluster, "/calls/stream", true).await.expect("a response").collect().await;

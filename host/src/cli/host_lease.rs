@@ -34,7 +34,7 @@ fn text(namespace: &str, holder: Result<Option<(&str, Duration)>, &String>) -> S
         ),
         Ok(None) => format!(
             "no host runs: nobody holds Lease {namespace}/{LEASE}. Start one (`windlass install`, `windlass run`), or name its namespace \
-             with --namespace"
+             with --host-namespace"
         ),
         Err(why) => format!(
             "see whether the host runs (`windlass run`, or its Pod): Lease {namespace}/{LEASE} was not read: {why}"

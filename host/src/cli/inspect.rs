@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_core::contract::{Descriptor, Parent, Surface, UpdateStrategy};
 
 use super::component::ComponentArgs;
-use super::output::{print, write};
+use super::output::{Report, print_report};
 use crate::telemetry::one_line;
 
 /// Flags of `windlass inspect`.
@@ -26,29 +26,14 @@ pub struct Args {
     component: ComponentArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
-    output: Format,
-}
-
-/// Output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Text for people; scripts should use JSON
-    Text,
-    /// YAML
-    Yaml,
-    /// JSON
-    Json,
+    output: Report,
 }
 
 /// Prints the component.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let component = args.component.load()?;
     let (surface, descriptor) = (component.surface(), component.descriptor());
-    match args.output {
-        Format::Text => write(&text(surface, descriptor))?,
-        Format::Yaml => print(&describe(surface, descriptor), super::output::Format::Yaml)?,
-        Format::Json => print(&describe(surface, descriptor), super::output::Format::Json)?,
-    }
+    print_report(args.output, || text(surface, descriptor), || describe(surface, descriptor))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,6 +9,8 @@ mod check;
 mod completion;
 mod component;
 mod connect;
+#[cfg(test)]
+mod conventions;
 mod crd;
 mod deleted;
 mod dev;
@@ -32,6 +34,7 @@ mod remove;
 mod render;
 mod repeat;
 mod replay;
+mod requests;
 mod run;
 mod secrets;
 mod test;
@@ -125,6 +128,15 @@ fn parse_timeout(text: &str) -> Result<Duration, String> {
     text.parse::<kube::core::Duration>().map(Duration::from).map_err(|error| error.to_string())
 }
 
+/// Parses the name of an object, whose namespace is a flag of its own.
+fn parse_name(text: &str) -> Result<String, String> {
+    match text.split_once('/') {
+        Some((namespace, _)) => Err(format!("write the name alone, and its namespace as -n {namespace}")),
+        None if text.is_empty() => Err("the name is empty".to_owned()),
+        None => Ok(text.to_owned()),
+    }
+}
+
 /// Parses the command line, runs the command and returns its exit code.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -190,7 +202,7 @@ mod tests {
 
     /// The commands after pipes and redirections of a shell line, each as its words. Placeholders such as `NAME` become
     /// lower-case words, which are valid names.
-    fn commands_of(line: &str) -> Vec<Vec<String>> {
+    pub fn commands_of(line: &str) -> Vec<Vec<String>> {
         let words = shlex::split(line).unwrap_or_default();
         assert!(!words.is_empty() || !line.contains("windlass "), "unbalanced quotes: {line}");
         let is_end = |word: &String| matches!(word.as_str(), "|" | "||" | "&&" | ";" | "&" | ">" | ">>");

@@ -225,8 +225,8 @@ impl Offline {
     }
 }
 
-/// Built-in cluster-scoped kinds that plugins may have as parents or require: without a cluster there is no discovery.
-const CLUSTER_SCOPED: [(&str, &str); 8] = [
+/// Built-in cluster-scoped kinds that plugins may declare: without a cluster there is no discovery.
+const CLUSTER_SCOPED: [(&str, &str); 11] = [
     ("", "Namespace"),
     ("", "Node"),
     ("", "PersistentVolume"),
@@ -235,9 +235,13 @@ const CLUSTER_SCOPED: [(&str, &str); 8] = [
     ("scheduling.k8s.io", "PriorityClass"),
     ("node.k8s.io", "RuntimeClass"),
     ("certificates.k8s.io", "CertificateSigningRequest"),
+    ("rbac.authorization.k8s.io", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
 ];
 
-fn is_cluster_scoped(kind: &Gvk) -> bool {
+/// Whether the objects of a kind have no namespace, as far as its name tells it.
+pub fn is_cluster_scoped(kind: &Gvk) -> bool {
     CLUSTER_SCOPED.contains(&(&*kind.group, &*kind.kind))
 }
 

@@ -9,6 +9,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 
 use serde_json::Value;
+use windlass_core::declared_parent::text;
 use windlass_core::line::{json, one_line, printable};
 
 use super::yaml;
@@ -33,8 +34,41 @@ pub fn error_line(text: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{}", one_line(&text.to_string()));
 }
 
-/// Output format.
+/// Output format of a command that reports something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Report {
+    /// Text for people; scripts should use JSON
+    Text,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// Output format of a command that prints Kubernetes objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Objects {
+    /// YAML documents
+    Yaml,
+    /// JSON, several objects as a List
+    Json,
+    /// One line per object, as in configmap/echo
+    Name,
+}
+
+impl Objects {
+    /// The format of whole objects; none if only their names are printed.
+    pub fn format(self) -> Option<Format> {
+        match self {
+            Self::Yaml => Some(Format::Yaml),
+            Self::Json => Some(Format::Json),
+            Self::Name => None,
+        }
+    }
+}
+
+/// Format of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// YAML
     Yaml,
@@ -42,12 +76,10 @@ pub enum Format {
     Json,
 }
 
-/// Where a dry run is checked, as for kubectl.
+/// Where a dry run is checked, as for kubectl. The help of each flag says what that means for its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum DryRun {
-    /// Print the objects
     Client,
-    /// Let the API server validate the objects first; for `remove`: the same as `client`
     Server,
 }
 
@@ -107,6 +139,39 @@ pub fn print_all(values: &[Value], format: Format) -> anyhow::Result<()> {
         (Format::Yaml, all) => Ok(all.iter().map(yaml::document).collect::<Vec<_>>().join("---\n")),
     };
     write(&text.map_err(|error: serde_json::Error| error)?)
+}
+
+/// Prints a report, whose text and value are made only if they are printed.
+///
+/// # Errors
+/// As for [`print()`].
+pub fn print_report(
+    format: Report,
+    text: impl FnOnce() -> String,
+    value: impl FnOnce() -> Value,
+) -> anyhow::Result<()> {
+    match format {
+        Report::Text => write(&text()),
+        Report::Json => print(&value(), Format::Json),
+        Report::Yaml => print(&value(), Format::Yaml),
+    }
+}
+
+/// Prints Kubernetes objects in a format that the user has chosen.
+///
+/// # Errors
+/// As for [`print()`].
+pub fn print_objects(objects: &[Value], format: Objects) -> anyhow::Result<()> {
+    let Some(format) = format.format() else {
+        // As `kubectl -o name`: the resource in lower case, with its group.
+        for object in objects {
+            let kind = text(object, "/kind").to_lowercase();
+            let group = text(object, "/apiVersion").split_once('/').map(|(group, _)| format!(".{group}"));
+            out!("{kind}{}/{}", group.unwrap_or_default(), text(object, "/metadata/name"));
+        }
+        return Ok(());
+    };
+    print_all(objects, format)
 }
 
 /// Prints values as a `List`, also a single one.

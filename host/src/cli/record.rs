@@ -15,11 +15,11 @@ use windlass_core::recording::{ObjectId, RecordedCall};
 use windlass_sandbox::Component;
 
 use super::component::{ComponentArgs, ComponentRef, LoadArgs};
-use super::connect::plain;
+use super::connect::{NamespaceArgs, plain};
 use super::host_calls::{HostArgs, path_of};
-use super::parse_timeout;
 use super::recording_file::{Header, Recorder};
 use super::repeat::{for_repetition, repeat};
+use super::{parse_name, parse_timeout};
 
 /// Exit code: there was no call to record.
 const NOTHING: u8 = 1;
@@ -28,10 +28,11 @@ const LONGEST: Duration = Duration::from_mins(59);
 
 /// Flags of `windlass record`.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("namespace", |arg| arg.requires("parent")))]
 #[command(after_help = "Examples:
   windlass record echo
-  windlass record echo --for 5m -o incident.jsonl
-  windlass record echo --parent shop/web
+  windlass record echo --for 5m --output-file incident.jsonl
+  windlass record echo --parent web -n shop
   windlass record echo --for 0 --calls 10
   windlass record echo --debug-addr http://127.0.0.1:8081 --component target/guests/echo.wasm
 
@@ -49,9 +50,11 @@ pub struct Args {
     /// Name of the Plugin
     #[arg(value_name = "PLUGIN")]
     plugin: PluginName,
-    /// Record only the calls for the parents of this name
-    #[arg(long, value_name = "[NAMESPACE/]NAME")]
+    /// Record only the calls for the parent of this name; default: for all parents, in all namespaces
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
     parent: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     /// How long to record, as in 60s or 5m, at most 59m; 0 saves only the calls that the host still has
     #[arg(long = "for", value_name = "DURATION", default_value = "60s", value_parser = parse_timeout)]
     duration: Duration,
@@ -59,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     calls: Option<u64>,
     /// File to write; - for standard output; default: PLUGIN.calls.jsonl
-    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    #[arg(long = "output-file", value_name = "FILE")]
     file: Option<PathBuf>,
     /// Component of the calls: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`; default: the Plugin's source
     #[arg(long, value_name = "COMPONENT")]
@@ -88,7 +91,7 @@ struct Summary {
 
 /// Records the calls of a plugin.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { plugin, parent, duration, calls, file, component, without_component, host, options } = args;
+    let Args { plugin, parent, namespace, duration, calls, file, component, without_component, host, options } = args;
     let component = match component {
         Some(component) => component,
         None => super::block_on(source_of(&plugin, &options))?,
@@ -105,9 +108,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let summary = super::block_on(async {
         let follows = !duration.is_zero();
         let follow = (!follows).then_some("false");
-        let parent = parent.as_deref();
-        let (namespace, name) = parent.and_then(|parent| parent.split_once('/')).unzip();
-        let name = name.or(parent);
+        let name = parent.as_deref();
+        // As for `windlass explain`, the command needs no kubeconfig with --debug-addr.
+        let namespace = if name.is_some() { namespace.find(&cluster).await.ok() } else { None };
+        let namespace = namespace.as_deref();
         let wanted = [("plugin", Some(plugin.as_str())), ("namespace", namespace), ("name", name), ("follow", follow)];
         let path = path_of("/calls/stream", &wanted);
         let mut lines = host.lines(&cluster, &path, follows).await?;

@@ -16,7 +16,7 @@ use windlass_core::ids::PluginName;
 use windlass_core::names::{HOST_FINALIZER, LABEL_PLUGIN, plugin_condition};
 
 use super::applied::{api, named};
-use super::connect::{ClusterArgs, plain};
+use super::connect::{ClusterArgs, HostNamespaceArgs, plain};
 use super::deleted::{Deletion, DeletionArgs, delete};
 use super::output::WithCauses;
 use super::pushed::{is_pushs, parts, reason_to_keep};
@@ -49,9 +49,8 @@ pub struct Args {
     delete_children: bool,
     #[command(flatten)]
     deletion: DeletionArgs,
-    /// Namespace of the host, to which push wrote the objects
-    #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
-    namespace: String,
+    #[command(flatten)]
+    host: HostNamespaceArgs,
     /// How long to wait for the host, as in 90s or 5m; a number alone counts seconds
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
     timeout: Duration,
@@ -71,7 +70,7 @@ pub struct NotGone {
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     super::block_on(async {
         let client = args.cluster.client().await?;
-        let written = Written::find(&client, &args.name, &args.namespace).await?;
+        let written = Written::find(&client, &args.name, &args.host.host_namespace).await?;
         if written.plugin.is_none() && written.leftovers.is_empty() {
             bail!("there is no Plugin {}, and nothing that `windlass push` wrote for it", args.name);
         }

@@ -12,7 +12,7 @@ use windlass_core::recording::{Change, Changed, ObjectId, RecordedCall};
 use windlass_sandbox::Component;
 
 use super::component::{ComponentArgs, ComponentRef, LoadArgs};
-use super::output::{Format, print, write};
+use super::output::{Report, print_report, write};
 use super::recording_file::{Header, read};
 use super::repeat::{limits, repeat};
 use crate::plugins::caps::{Capped, Caps};
@@ -46,20 +46,11 @@ pub struct Args {
     with: Option<ComponentRef>,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
-    output: Output,
+    output: Report,
     #[command(flatten)]
     options: LoadArgs,
     #[command(flatten)]
     caps: Caps,
-}
-
-/// Output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    /// Lines for people
-    Text,
-    /// JSON
-    Json,
 }
 
 /// One repeated call.
@@ -92,18 +83,20 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         count += 1;
         different += u64::from(!one.is_equal);
         match args.output {
-            Output::Text => write(&text(&one))?,
-            Output::Json => replayed.push(one),
+            Report::Text => write(&text(&one))?,
+            Report::Json | Report::Yaml => replayed.push(one),
         }
     }
     anyhow::ensure!(count > 0, "{} has no calls; record for longer, or change a parent meanwhile", args.file.display());
     let digest = component.digest().to_string();
-    match args.output {
-        Output::Json => {
-            print(&json!({"component": digest, "different": different, "calls": replayed}), Format::Json)?;
-        }
-        Output::Text if different > 0 => err!("error: {different} results differ with component {digest}"),
-        Output::Text => write(&format!("all results are equal: {count} calls of component {digest}\n"))?,
+    let end = || match different {
+        0 => format!("all results are equal: {count} calls of component {digest}\n"),
+        _ => String::new(),
+    };
+    let whole = || json!({"component": digest, "different": different, "calls": replayed});
+    print_report(args.output, end, whole)?;
+    if args.output == Report::Text && different > 0 {
+        err!("error: {different} results differ with component {digest}");
     }
     Ok(if different > 0 { ExitCode::from(DIFFERENT) } else { ExitCode::SUCCESS })
 }

@@ -29,6 +29,8 @@ use crate::telemetry::{self, Scrape, Telemetry};
 
 /// Flags of `windlass run`.
 #[derive(Debug, clap::Args)]
+// The client of a host rejects impersonation.
+#[command(mut_arg("as-user", |arg| arg.hide(true)), mut_arg("as-groups", |arg| arg.hide(true)))]
 #[command(after_help = "Examples:
   windlass run --kubeconfig ~/.kube/config
   windlass run --check

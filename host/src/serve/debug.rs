@@ -61,7 +61,8 @@ impl Wanted {
         };
         let (kind, plural) = (&one.parent.kind, &one.plural);
         is(&self.plugin, Some(one.parent.plugin.as_str()))
-            && is(&self.namespace, one.parent.key.namespace.as_deref())
+            // As for kubectl, a namespace has no effect on cluster-scoped objects.
+            && one.parent.key.namespace.as_deref().is_none_or(|found| is(&self.namespace, Some(found)))
             && is(&self.name, Some(&one.parent.key.name))
             && self.kind.as_deref().is_none_or(|wanted| {
                 let names = [

@@ -442,7 +442,7 @@ fn component_that_carries_a_crd_of_another_owner_gets_none_of_its_objects() {
 
     let account = "windlass-plugin-mole-reader";
     reader(&env, account, &ns);
-    let args = ["push", &mole.to_string_lossy(), "--name", "mole", "--create-rbac", "--dry-run=client", "-o", "json"];
+    let args = ["push", &mole.to_string_lossy(), "--name", "mole", "--create-rbac", "--dry-run=server", "-o", "json"];
     let mut list: Value = serde_json::from_str(&env.windlass(&args)).expect("JSON");
     for object in list["items"].as_array_mut().expect("a list") {
         if object["kind"] == "Plugin" {

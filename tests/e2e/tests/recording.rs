@@ -56,16 +56,16 @@ impl Stage {
     /// What `windlass explain` prints about a parent.
     #[track_caller]
     fn explain(&self, kind: &str, ns: &Namespace, name: &str, more: &[&str]) -> String {
-        let (name, address) = (format!("{}/{name}", ns.name()), self.address());
-        self.env.windlass(&[&["explain", kind, &name, "--debug-addr", &address], more].concat())
+        let (object, address) = (format!("{kind}/{name}"), self.address());
+        self.env.windlass(&[&["explain", &object, "-n", ns.name(), "--debug-addr", &address], more].concat())
     }
 
     /// Waits until `windlass explain` prints some words about the newest reconciles of a parent, and returns its output.
     #[track_caller]
     fn wait_explained(&self, kind: &str, ns: &Namespace, name: &str, words: &str) -> String {
         wait(&format!("an explanation with {words:?}"), TIMEOUT, || {
-            let name = format!("{}/{name}", ns.name());
-            let explained = self.env.try_windlass(&["explain", kind, &name, "--debug-addr", &self.address()]);
+            let args = ["explain", kind, name, "-n", ns.name(), "--debug-addr", &self.address()];
+            let explained = self.env.try_windlass(&args);
             explained.ok().filter(|explained| explained.contains(words))
         })
     }
@@ -75,7 +75,7 @@ impl Stage {
     fn record(&self, plugin: &str, folder: &Path, more: &[&str]) -> String {
         let file = folder.join(format!("{plugin}.calls.jsonl")).to_string_lossy().into_owned();
         let address = self.address();
-        let args = ["record", plugin, "--for", "0", "-o", &file, "--debug-addr", &address];
+        let args = ["record", plugin, "--for", "0", "--output-file", &file, "--debug-addr", &address];
         self.env.windlass(&[&args[..], more].concat());
         file
     }
@@ -128,8 +128,7 @@ fn recorded_calls_of_all_operators_replay_byte_for_byte_and_contain_no_value_of_
     let folder = tempfile::tempdir().expect("a folder");
     let mut written: Vec<_> =
         ["orders", "reports"].iter().map(|name| stage.explain("mysqlcluster", ns, name, &["-o", "json"])).collect();
-    let hello = format!("{}/hello", ns.name());
-    let only_hello = ["--parent", hello.as_str()];
+    let only_hello = ["--parent", "hello", "-n", ns.name()];
     for plugin in OPERATORS {
         // Other tests of this file have parents of this plugin.
         let is_echo = plugin == "echo";
@@ -249,10 +248,10 @@ fn r05_parent_whose_child_has_a_taken_name_is_reconciled_once_the_name_is_free()
 #[test]
 fn unknown_parent_is_an_error_that_says_what_to_do() {
     let stage = stage();
-    let error = stage.env.try_windlass(&["explain", "echo", "nowhere/web", "--debug-addr", &stage.address()]);
+    let error = stage.env.try_windlass(&["explain", "echo/web", "-n", "nowhere", "--debug-addr", &stage.address()]);
     let error = error.expect_err("there is no such parent");
     assert!(error.contains("exit status: 1"), "{error}");
-    for words in ["no recent reconcile of echo nowhere/web", "kubectl get echo web -n nowhere"] {
+    for words in ["no recent reconcile of echo/web in namespace nowhere", "kubectl get echo web -n nowhere"] {
         assert!(error.contains(words), "{error}");
     }
 }

@@ -44,7 +44,7 @@ pub fn check_chosen(destination: &Destination, is_named: bool) -> anyhow::Result
     if is_named || is_local(destination) {
         return Ok(());
     }
-    let Destination { context, server, .. } = destination;
+    let Destination { context, server } = destination;
     match context {
         Some(context) => bail!(
             "the current context {context} is not that of a local cluster ({server}); nothing was written. To use it all the \
@@ -58,7 +58,7 @@ pub fn check_chosen(destination: &Destination, is_named: bool) -> anyhow::Result
 
 /// Whether a cluster runs on this machine: its API server has a loopback address, or its context the name that a tool for
 /// local clusters gives it.
-fn is_local(Destination { context, server, .. }: &Destination) -> bool {
+fn is_local(Destination { context, server }: &Destination) -> bool {
     let host = server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let is_here = host.parse::<IpAddr>().map_or_else(|_| LOCAL_NAMES.contains(&host), |address| address.is_loopback());
     let is_of_tool = context.as_deref().is_some_and(|context| {
@@ -199,7 +199,7 @@ mod tests {
 
     fn destination(context: Option<&str>, server: &str) -> Destination {
         let server = server.parse().expect("a URL");
-        Destination { context: context.map(str::to_owned), server, namespace: "default".to_owned() }
+        Destination { context: context.map(str::to_owned), server }
     }
 
     #[test]

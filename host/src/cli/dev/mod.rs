@@ -23,7 +23,7 @@ use self::session::{Clients, Session, election};
 use self::terminal::{Terminal, Tone};
 use super::NOT_HOLDER;
 use super::component::CacheArgs;
-use super::connect::{ClusterArgs, Destination};
+use super::connect::{ClusterArgs, Destination, NamespaceArgs};
 use super::push::GrantArgs;
 use super::run::LINGER;
 use crate::cluster::lease::{GateLayer, NotHolder, WriteGate};
@@ -38,9 +38,11 @@ const CACHE: &str = "dev";
 
 /// Flags of `windlass dev`.
 #[derive(Debug, clap::Args)]
+// The client of a host rejects impersonation.
+#[command(mut_arg("as-user", |arg| arg.hide(true)), mut_arg("as-groups", |arg| arg.hide(true)))]
 #[command(after_help = "Examples:
   windlass dev
-  windlass dev greeting --context kind-kind
+  windlass dev greeting --context kind-kind -n shop
   windlass dev --apply samples/small.yaml --apply samples/large.yaml
   windlass dev --cleanup
 
@@ -75,11 +77,13 @@ pub struct Args {
     #[arg(long)]
     cleanup: bool,
     /// Also print the host's log, on standard error
-    #[arg(short, long)]
+    #[arg(long)]
     verbose: bool,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     /// Namespace of the host and of the plugin's ServiceAccount
-    #[arg(short, long, default_value = "windlass-dev")]
-    namespace: String,
+    #[arg(long, default_value = "windlass-dev", value_name = "NAMESPACE")]
+    host_namespace: String,
     #[command(flatten)]
     grants: GrantArgs,
     #[command(flatten)]
@@ -147,13 +151,14 @@ impl Args {
         let project = Project::find(&self.folder)?;
         let destination = self.cluster.destination().await?;
         cluster::check_chosen(&destination, self.cluster.context.is_some())?;
-        let Destination { context, server, namespace } = destination;
+        let Destination { context, server } = destination;
         // All clients are made here, for the context that was checked: the kubeconfig's current context may change later.
         let chosen = ClusterArgs { context, ..self.cluster.clone() };
+        let namespace = self.namespace.find(&chosen).await?;
         let gate = WriteGate::default();
-        let layer = GateLayer::new(gate.clone(), &self.namespace, election().timing.margin());
+        let layer = GateLayer::new(gate.clone(), &self.host_namespace, election().timing.margin());
         let clients = Clients { user: chosen.client().await?, host: chosen.client_of_host(layer).await?, gate };
-        cluster::check_free(&clients.user, &self.namespace, &self.cache_dir()?).await?;
+        cluster::check_free(&clients.user, &self.host_namespace, &self.cache_dir()?).await?;
         let context = chosen.context.map_or_else(String::new, |context| format!("context {context}, "));
         terminal.print(Tone::Plain, &format!("cluster: {context}{server}"));
         let telemetry = self.telemetry(terminal.clone())?;

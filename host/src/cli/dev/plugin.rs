@@ -96,7 +96,7 @@ impl Place<'_> {
         let elsewhere = source.map(|source| &source.namespace).filter(|other| *other != namespace);
         ensure!(
             elsewhere.is_none(),
-            "Plugin {name} was made by `windlass dev` with --namespace {}; use that namespace, or delete the Plugin",
+            "Plugin {name} was made by `windlass dev` with --host-namespace {}; use that namespace, or delete the Plugin",
             elsewhere.map_or("", String::as_str)
         );
         if let Some(carried) = declared.crd() {
@@ -106,7 +106,7 @@ impl Place<'_> {
         let account = plugin_account(name.as_str());
         let kinds = Declared::of(declared, component.descriptor());
         let grants = kinds.pushed(grants, existing.as_ref())?;
-        check_parent(client, kinds, &grants.whole).await?;
+        check_parent(Some(client), kinds, &grants.whole).await?;
         let granted = Granted {
             name,
             component,
@@ -117,7 +117,7 @@ impl Place<'_> {
             grants: &grants.whole,
             prunes: existing.is_some_and(|plugin| plugin.spec.deletion_policy == DeletionPolicy::Delete),
         };
-        let (mut roles, notes) = granted.objects(client, &status).await?;
+        let (mut roles, notes) = granted.objects(Some(client), &status).await?;
         roles.iter_mut().for_each(mark);
         for role in &roles {
             apply(&target(client, role).await?, false).await?;

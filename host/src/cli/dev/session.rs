@@ -203,12 +203,12 @@ impl<'a> Session<'a> {
     async fn deliver(&mut self, built: &Built) -> anyhow::Result<String> {
         if self.host.is_none() {
             // Another host may have started meanwhile.
-            cluster::check_free(&self.clients.user, &self.args.namespace, &self.args.cache_dir()?).await?;
-            cluster::prepare(&self.clients.user, &self.args.namespace, &self.terminal).await?;
+            cluster::check_free(&self.clients.user, &self.args.host_namespace, &self.args.cache_dir()?).await?;
+            cluster::prepare(&self.clients.user, &self.args.host_namespace, &self.terminal).await?;
         }
         let place = Place {
             client: &self.clients.user,
-            namespace: &self.args.namespace,
+            namespace: &self.args.host_namespace,
             folder: self.components.path(),
             grants: &self.args.grants,
         };
@@ -231,7 +231,7 @@ impl<'a> Session<'a> {
     async fn follow(&mut self, sources: &mut Sources) -> anyhow::Result<Option<Changes>> {
         let Some(Delivered { built, at }) = &self.delivered else { return Ok(None) };
         let (name, digest) = (&built.name, built.component.digest().to_string());
-        let push = Push { name, digest: &digest, at, namespace: &self.args.namespace };
+        let push = Push { name, digest: &digest, at, namespace: &self.args.host_namespace };
         let progress = tokio::select! {
             progress = wait(&self.clients.user, push, READY_TIMEOUT) => progress?,
             changes = sources.changed() => return changes.map(Some),
@@ -274,7 +274,7 @@ impl<'a> Session<'a> {
             requirements_memory: REQUIREMENTS_MEMORY,
             workers: WORKERS,
             caps: Caps::without_flags()?,
-            namespace: self.args.namespace.clone(),
+            namespace: self.args.host_namespace.clone(),
             election: election(),
             shards: 1,
             plain_http: Vec::new(),
@@ -293,7 +293,7 @@ impl<'a> Session<'a> {
     /// That of the work, or if the host or the cleanup failed.
     pub async fn end(self, worked: anyhow::Result<()>, skip_cleanup: &CancellationToken) -> anyhow::Result<()> {
         let Self { args, samples, sample_namespace, clients, terminal, components, host, delivered, begun, .. } = self;
-        let cleanup = Cleanup { client: &clients.user, namespace: &args.namespace, terminal: &terminal };
+        let cleanup = Cleanup { client: &clients.user, namespace: &args.host_namespace, terminal: &terminal };
         let to_go_on = "the cleanup is not complete; to go on, run `windlass dev --cleanup` with the same flags, and stop it when \
                         the plugin is live";
         let Some(Host { stop, running }) = host else {
@@ -338,6 +338,6 @@ fn left(name: &PluginName, args: &Args) -> String {
     format!(
         "stopped. Plugin {name}, its objects, CRDs and namespace {} stay as they are; nothing reconciles them. To delete them, run \
          `windlass dev --cleanup` with the same flags, and stop it",
-        args.namespace
+        args.host_namespace
     )
 }

@@ -99,7 +99,7 @@ impl Scope {
             None => StatusShape::NONE,
         };
         let is_namespaced = scope == KindScope::Namespaced;
-        let host_namespace = HostNamespace::new(&args.host_namespace);
+        let host_namespace = HostNamespace::new(&args.host.host_namespace);
         let spec_grants = installed.as_ref().map_or_else(SpecGrants::default, |plugin| plugin.spec.spec_grants());
         let descriptor = offline.descriptor();
         let ungranted = ungranted(&offline, &spec_grants, is_namespaced);
@@ -108,12 +108,9 @@ impl Scope {
         let reads = resolve_reads(&discovery, descriptor, &spec_grants, &host_namespace).await;
         let reads = reads.map_err(|problem| anyhow::anyhow!(problem.message))?;
         let limits = installed.as_ref().map(limits_of).transpose()?;
-        let mark_key = if is_namespaced { None } else { mark_key(&client, &args.host_namespace).await? };
-        let namespace = match (&args.namespace, is_namespaced && !args.all_namespaces) {
-            (_, false) => None,
-            (Some(namespace), true) => Some(namespace.clone()),
-            (None, true) => Some(client.default_namespace().to_owned()),
-        };
+        let mark_key = if is_namespaced { None } else { mark_key(&client, &args.host.host_namespace).await? };
+        let is_one = is_namespaced && !args.all_namespaces;
+        let namespace = if is_one { Some(args.namespace.find(&args.component.options.cluster).await?) } else { None };
         let limits = limits.unwrap_or_else(|| offline.limits.clone());
         Ok(Self {
             offline: offline.in_cluster(plugin.clone(), limits, granted.grants, reads.grants.clone()),

@@ -23,6 +23,7 @@ use self::preview::Previewer;
 use self::report::Report;
 use super::COMMAND_FAILED;
 use super::component::ComponentArgs;
+use super::connect::{HostNamespaceArgs, NamespaceArgs};
 
 /// Exit code: there are differences. The same as of `kubectl diff`.
 const DIFFERENCES: u8 = 1;
@@ -67,11 +68,10 @@ pub struct Args {
     /// Name of one parent; default: all parents
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Namespace of the parents; default: that of the kubeconfig's context
-    #[arg(short, long, conflicts_with = "all_namespaces")]
-    namespace: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     /// Parents in all namespaces
-    #[arg(short = 'A', long)]
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
     /// Label selector of the parents
     #[arg(short = 'l', long)]
@@ -91,9 +91,8 @@ pub struct Args {
     /// When to use colours; auto: on a terminal, unless `NO_COLOR` is set
     #[arg(long, value_enum, default_value_t = clap::ColorChoice::Auto, value_name = "WHEN")]
     color: clap::ColorChoice,
-    /// Namespace of the host
-    #[arg(long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system", value_name = "NAMESPACE")]
-    host_namespace: String,
+    #[command(flatten)]
+    host: HostNamespaceArgs,
 }
 
 /// Shows the differences of all parents.

@@ -7,13 +7,16 @@ mod text;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass_core::recording::{Change, RecordedCall, changes};
 
-use super::connect::ClusterArgs;
+use super::connect::{ClusterArgs, NamespaceArgs};
 use super::host_calls::{HostArgs, path_of};
-use super::output::{Format, print, write};
+use super::output::{Report, print_report};
+use super::parse_name;
 
 pub use text::lines_of;
 
@@ -23,10 +26,10 @@ const UNKNOWN: u8 = 1;
 /// Flags of `windlass explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  windlass explain echo shop/web
+  windlass explain echo/web
   windlass explain echo web -n shop
-  windlass explain echoes.my-operator.dev shop/web -o json
-  windlass explain echo shop/web --debug-addr http://127.0.0.1:8081
+  windlass explain echoes.my-operator.dev/web -n shop -o json
+  windlass explain echo/web --debug-addr http://127.0.0.1:8081
 
 The newest reconcile comes first. The host keeps five of each parent in memory, those that changed something longer than those \
 that did not, as far as `windlass run --recent-calls-memory` allows. A reconcile that had no new inputs makes no call, and is not \
@@ -39,31 +42,22 @@ Exit codes:
   2  wrong usage
   3  the command failed; the message says why")]
 pub struct Args {
-    /// Kind of the parent, as kubectl accepts it: kind, singular, plural or short name, with or without the API group
-    #[arg(value_name = "KIND")]
-    kind: String,
-    /// Name of the parent
-    #[arg(value_name = "[NAMESPACE/]NAME")]
-    name: String,
-    /// Namespace of the parent
-    #[arg(short, long, value_name = "NAMESPACE")]
-    namespace: Option<String>,
+    /// Type of the parent, as kubectl accepts it: kind, singular, plural or short name, with or without the API group; or type and
+    /// name
+    #[arg(value_name = "TYPE[/NAME]")]
+    object: String,
+    /// Name of the parent, after a type without a name
+    #[arg(value_name = "NAME", value_parser = parse_name)]
+    name: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
-    output: Output,
+    output: Report,
     #[command(flatten)]
     host: HostArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
-}
-
-/// Output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    /// Text for people
-    Text,
-    /// JSON
-    Json,
 }
 
 /// The response of a host.
@@ -87,27 +81,29 @@ struct Explained {
 
 /// Prints what the host did with a parent.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    let (namespace, name) = namespace_and_name(&args.name, args.namespace.as_deref())?;
-    let parent =
-        format!("{} {}{name}", args.kind, namespace.map_or_else(String::new, |namespace| format!("{namespace}/")));
-    let (mut calls, is_on) = super::block_on(ask(args, &args.kind, (namespace, name)))?;
-    if calls.is_empty()
-        && let Some(kind) = super::block_on(resource::find(&args.cluster, &args.kind))?
-    {
-        (calls, _) = super::block_on(ask(args, &kind, (namespace, name)))?;
-    }
+    let (kind, name) = type_and_name(&args.object, args.name.as_deref())
+        .unwrap_or_else(|problem| super::Cli::command().error(ErrorKind::ValueValidation, problem).exit());
+    let (mut calls, is_on, namespace) = super::block_on(async {
+        // Without a namespace if there is no kubeconfig: with --debug-addr, the command needs none.
+        let namespace = args.namespace.find(&args.cluster).await.ok();
+        let parent = (namespace.as_deref(), name);
+        let (mut calls, is_on) = ask(args, kind, parent).await?;
+        if calls.is_empty()
+            && let Some(kind) = resource::find(&args.cluster, kind).await?
+        {
+            (calls, _) = ask(args, &kind, parent).await?;
+        }
+        Ok((calls, is_on, namespace))
+    })?;
     if calls.is_empty() {
-        err!("error: {}", unknown(&parent, is_on, args, (namespace, name)));
+        err!("error: {}", unknown(is_on, (kind, name), namespace.as_deref()));
         return Ok(ExitCode::from(UNKNOWN));
     }
-    check_one(&calls, &parent)?;
+    check_one(&calls, &format!("{kind}/{name}"))?;
     // Of several hosts, each had the parent for some time.
     calls.sort_by_key(|call| std::cmp::Reverse((call.at, call.number)));
     let explained = explain(calls);
-    match args.output {
-        Output::Text => write(&text::text(&explained))?,
-        Output::Json => print(&json!(explained), Format::Json)?,
-    }
+    print_report(args.output, || text::text(&explained), || json!(explained))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -128,14 +124,12 @@ async fn ask(
     Ok((calls, is_on))
 }
 
-/// The namespace and the name of the parent.
-fn namespace_and_name<'a>(name: &'a str, namespace: Option<&'a str>) -> anyhow::Result<(Option<&'a str>, &'a str)> {
-    match (name.split_once('/'), namespace) {
-        (Some((of_name, _)), Some(other)) if of_name != other => {
-            bail!("{name} is in namespace {of_name}, but --namespace is {other}; leave out one of the two")
-        }
-        (Some((namespace, name)), _) => Ok((Some(namespace), name)),
-        (None, namespace) => Ok((namespace, name)),
+/// The type and the name of the parent.
+fn type_and_name<'a>(object: &'a str, name: Option<&'a str>) -> Result<(&'a str, &'a str), String> {
+    match (object.split_once('/'), name) {
+        (Some((kind, name)), None) => parse_name(name).map(|_| (kind, name)),
+        (None, Some(name)) => Ok((object, name)),
+        _ => Err("name one parent, as TYPE NAME or TYPE/NAME".to_owned()),
     }
 }
 
@@ -165,14 +159,14 @@ fn explain(calls: Vec<RecordedCall>) -> Vec<Explained> {
 }
 
 /// What to do if the host has no call of a parent.
-fn unknown(parent: &str, is_on: bool, args: &Args, (namespace, name): (Option<&str>, &str)) -> String {
+fn unknown(is_on: bool, (kind, name): (&str, &str), namespace: Option<&str>) -> String {
     if !is_on {
         return "the host keeps no recent calls; start it with --recent-calls-memory other than 0".to_owned();
     }
+    let place = namespace.map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
     let in_namespace = namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
-    let kind = &args.kind;
     format!(
-        "the host has no recent reconcile of {parent}; compare kind and name with `kubectl get {kind} {name}{in_namespace}`. If the \
+        "the host has no recent reconcile of {kind}/{name}{place}; compare kind and name with `kubectl get {kind} {name}{in_namespace}`. If the \
          object exists, its Plugin has no live component, does not select it, or is suspended (`kubectl get plugins`), or its last \
          calls were dropped from the host's memory: the next change of the object makes a new one, for example `kubectl annotate \
          {kind} {name}{in_namespace} explained-at=\"$(date +%s)\" --overwrite`"
@@ -184,12 +178,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespace_is_given_with_the_name_or_by_its_flag() {
-        let found = |name, namespace| namespace_and_name(name, namespace).ok();
-        assert_eq!(found("shop/web", None), Some((Some("shop"), "web")));
-        assert_eq!(found("web", Some("shop")), Some((Some("shop"), "web")));
-        assert_eq!(found("web", None), Some((None, "web")));
-        assert_eq!(found("shop/web", Some("shop")), Some((Some("shop"), "web")));
-        assert_eq!(found("shop/web", Some("other")), None, "the flag is not ignored");
+    fn parent_is_named_as_kubectl_accepts_it() {
+        for (object, name) in [("echo/web", None), ("echo", Some("web"))] {
+            assert_eq!(type_and_name(object, name), Ok(("echo", "web")));
+        }
+        for (object, name) in [("echo", None), ("echo/web", Some("web")), ("echo/shop/web", None), ("echo/", None)] {
+            assert!(type_and_name(object, name).is_err(), "{object} {name:?}");
+        }
+        assert_eq!(parse_name("shop/web"), Err("write the name alone, and its namespace as -n shop".to_owned()));
     }
 }

@@ -26,7 +26,7 @@ use super::TIMED_OUT;
 use super::applied::{WriteArgs, apply, describe, target};
 use super::connect::{ClusterArgs, plain};
 use super::deleted::{Deletion, delete};
-use super::output::{DryRun, Format, print_all};
+use super::output::{DryRun, Objects, print_objects};
 
 /// Field manager of installations.
 pub const FIELD_MANAGER: &str = "windlass-install";
@@ -39,7 +39,7 @@ pub const CRD: &str = "plugins.windlass.dev";
 #[command(after_help = "Examples:
   windlass install --image registry.example/team/windlass:0.1.0
   windlass install --image registry.example/team/windlass:0.1.0 --replicas 2
-  windlass install --dry-run=client -o yaml > windlass.yaml
+  windlass install --dry-run=client > windlass.yaml
   kubectl apply --server-side -f windlass.yaml
 
 The same command with a newer windlass upgrades the CRD, the permissions, the policies and the hosts. --dry-run=client \
@@ -71,7 +71,7 @@ pub struct Args {
     write: WriteArgs,
     /// Output format of --dry-run
     #[arg(short, long, value_enum, default_value = "yaml")]
-    output: Format,
+    output: Objects,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -83,7 +83,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         // Without a cluster, so that the output depends on the flags alone.
         let named = args.image.as_deref().or(RELEASED_IMAGE).map(str::to_owned);
         let image = named.map_or_else(image_of_kustomizations, Ok)?;
-        print_all(&objects(&args.namespace, &image, args.replicas.unwrap_or(1))?, args.output)?;
+        print_objects(&objects(&args.namespace, &image, args.replicas.unwrap_or(1))?, args.output)?;
         return Ok(ExitCode::SUCCESS);
     }
     super::block_on(async {
@@ -96,7 +96,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         // Before the first write, so that a conflict does not leave one half of an upgrade.
         validate(&client, args, &objects).await?;
         if args.write.dry_run.is_some() {
-            print_all(&objects, args.output)?;
+            print_objects(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
         }
         write(&client, args, &objects).await?;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kube::Client;
 use serde_json::{Value, json};
 use windlass_api::{OciSource, PluginSpec, SecretRef};
 use windlass_delivery::Trust;
@@ -9,8 +10,9 @@ use windlass_delivery::oci::Reference;
 
 use super::super::applied::WriteArgs;
 use super::super::component::ComponentArgs;
+use super::super::connect::HostNamespaceArgs;
 use super::super::files;
-use super::super::output::DryRun;
+use super::super::output::{DryRun, Objects};
 use super::grants::GrantArgs;
 
 /// Flags of `windlass push`.
@@ -36,14 +38,14 @@ Signed, in a ConfigMap:
     --bundle echo.sigstore.json echo.wasm
   windlass push echo.wasm --name echo --signature echo.sigstore.json --public-key cosign.pub
 
---dry-run=client prints the same bytes for the same component and flags, so its output can be kept in a \
-repository. With --create-rbac, it also reads the cluster, and the output depends on it. Apply that output with `kubectl apply --server-side`, as push itself does: client-side apply would \
-copy the component into an annotation, which is limited to 256 KiB. The Plugin owns the ConfigMaps, so they are \
+--dry-run=client prints the same bytes for the same component and flags, so its output can be kept in a repository. It reads no \
+cluster, so it does not know the existing Plugin (set --grant, --public-key and --pull-secret again), the owner of the installed CRD, \
+the rules that a rollback needs, and the plurals of custom kinds, which it assumes. --dry-run=server prints what a push to the cluster \
+would write. Apply the output with `kubectl apply --server-side`, as push itself does: client-side apply would copy the component into an annotation, which is limited to 256 KiB. The Plugin owns the ConfigMaps, so they are \
 deleted with it; `windlass remove` deletes the other objects.
 
 --grant and --grant-all-declared write spec.grants of the Plugin. A list there replaces the default, so it is written as a \
-whole, with the kinds that the plugin may use already. Later pushes keep it. `--dry-run=client` without `--create-rbac` does \
-not read the existing Plugin: set the flags again.
+whole, with the kinds that the plugin may use already. Later pushes keep it.
 
 Exit codes:
   0  the component is live and works, and every parent has been reconciled with it (with --no-wait: it was written)
@@ -63,11 +65,10 @@ pub struct Args {
     pub(super) name: Option<String>,
     #[command(flatten)]
     pub(super) delivery: DeliveryArgs,
-    /// Namespace of the host, to which the ConfigMap is written
-    #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
-    pub(super) namespace: String,
+    #[command(flatten)]
+    pub(super) host: HostNamespaceArgs,
     /// Also create the plugin's ServiceAccount and roles, and the host's role for the plugin's kinds. Review these
-    /// objects first with --dry-run=client
+    /// objects first with --dry-run=server
     #[arg(long)]
     pub(super) create_rbac: bool,
     #[command(flatten)]
@@ -78,18 +79,7 @@ pub struct Args {
     pub(super) write: WriteArgs,
     /// Output format of --dry-run
     #[arg(short, long, value_enum, default_value = "yaml")]
-    pub(super) output: Output,
-}
-
-/// Output format of a dry run.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(super) enum Output {
-    /// YAML documents
-    Yaml,
-    /// A JSON List
-    Json,
-    /// One line per object, as in configmap/echo
-    Name,
+    pub(super) output: Objects,
 }
 
 /// What a push may overwrite.
@@ -121,8 +111,8 @@ pub(super) struct DeliveryArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "oci")]
     pub signature: Option<PathBuf>,
     /// Public key in PEM that must have signed the component. May be repeated: a signature by any one of the keys is
-    /// enough. Default: the keys of the existing Plugin. `--dry-run=client` reads the existing Plugin only with
-    /// `--create-rbac`: without it, set this flag again, or the printed Plugin has no spec.verify
+    /// enough. Default: the keys of the existing Plugin, which --dry-run=client does not read: without this flag, the Plugin
+    /// that it prints has no spec.verify
     #[arg(long, value_name = "FILE")]
     pub public_key: Vec<PathBuf>,
     /// Remove spec.verify: signatures are no longer checked
@@ -173,9 +163,12 @@ impl DeliveryArgs {
 }
 
 impl Args {
-    /// Whether the push reads the existing Plugin and its kinds. A dry run that does not depend on them must work
-    /// without a cluster, unless the component is in a ConfigMap.
-    pub(super) fn reads_existing(&self) -> bool {
-        self.create_rbac || self.write.dry_run != Some(DryRun::Client)
+    /// A client for the cluster; none if the push must not read it: a dry run of the client needs a cluster only for a component
+    /// in a ConfigMap.
+    pub(super) async fn client(&self) -> anyhow::Result<Option<Client>> {
+        if self.write.dry_run == Some(DryRun::Client) {
+            return Ok(None);
+        }
+        self.component.options.cluster.client().await.map(Some)
     }
 }

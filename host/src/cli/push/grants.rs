@@ -55,7 +55,8 @@ impl<'a> Declared<'a> {
         self.descriptor.children.iter().map(|rule| &rule.kind)
     }
 
-    fn all(self) -> impl Iterator<Item = &'a Gvk> {
+    /// All kinds that the component declares, except a parent kind whose CRD it carries.
+    pub fn all(self) -> impl Iterator<Item = &'a Gvk> {
         self.parent.into_iter().chain(self.children()).chain(&self.descriptor.related)
     }
 

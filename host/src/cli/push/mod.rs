@@ -29,7 +29,6 @@ use windlass_delivery::oci::{self, Http, NewArtifact, Reference, Registry, Versi
 use windlass_sandbox::Component;
 
 pub use self::args::Args;
-use self::args::Output;
 pub use self::grants::{Declared, GrantArgs};
 pub use self::objects::{PluginFields, plugin_object};
 use self::objects::{Pushed, own_by, split};
@@ -41,7 +40,7 @@ use super::applied::{self, Target, target};
 use super::component::credentials_of_user;
 use super::connect::plain;
 use super::deleted::delete;
-use super::output::{DryRun, Format, print_all};
+use super::output::{DryRun, print_objects};
 use super::pushed::{FIELD_MANAGER, parts, reason_to_keep};
 use super::{BLOCKED_BY_SETTING, INPUT_REJECTED, TIMED_OUT};
 use crate::cluster::account::plugin_account;
@@ -101,7 +100,7 @@ impl<'a> Delivery<'a> {
                 bail!("--oci takes a tag: the digest is the component's, and is printed")
             }
             Some(_) => Pushed { digest: component.digest(), parts: Vec::new(), objects: Vec::new() },
-            None => split(name.as_str(), &args.namespace, &bytes, args.delivery.signature()?.as_deref())?,
+            None => split(name.as_str(), &args.host.host_namespace, &bytes, args.delivery.signature()?.as_deref())?,
         };
         Ok(Self { args, name, bytes, component, declared, pushed })
     }
@@ -109,24 +108,25 @@ impl<'a> Delivery<'a> {
     /// The objects to write, after all checks that need no write: of the existing Plugin, its CRD and its parent kind.
     async fn manifests(&self) -> anyhow::Result<Manifests> {
         let Self { args, name, declared, pushed, .. } = self;
-        let existing = existing(args, name).await?;
+        let client = args.client().await?;
+        let client = client.as_ref();
+        let existing = existing(client, name).await?;
         if let Some(plugin) = &existing {
             safety::check_plugin(plugin, args.name.is_some(), args.overwrites.overwrite)?;
             if args.delivery.no_verify {
                 safety::check_no_verify(plugin)?;
             }
         }
-        if let (Some(carried), true) = (declared.crd(), args.reads_existing()) {
-            let client = args.component.options.cluster.client().await?;
-            check_schema(&client, name, carried, args.overwrites.allow_schema_narrowing).await?;
+        if let (Some(carried), Some(client)) = (declared.crd(), client) {
+            check_schema(client, name, carried, args.overwrites.allow_schema_narrowing).await?;
         }
         let existing_uid = existing.as_ref().and_then(|plugin| plugin.metadata.uid.clone());
         let status = existing.as_ref().and_then(|plugin| plugin.status.clone()).unwrap_or_default();
         check_kind(name, &status, declared)?;
         let kinds = Declared::of(declared, self.component.descriptor());
         let grants = kinds.pushed(&args.grants, existing.as_ref())?;
-        if args.reads_existing() {
-            check_parent(&args.component.options.cluster.client().await?, kinds, &grants.whole).await?;
+        if args.create_rbac || client.is_some() {
+            check_parent(client, kinds, &grants.whole).await?;
         }
         let existing = existing.as_ref().map(|plugin| &plugin.spec);
         let verify = args.delivery.verify(existing)?;
@@ -136,18 +136,17 @@ impl<'a> Delivery<'a> {
         let account = account.unwrap_or_else(|| plugin_account(name.as_str()));
         let mut objects: Vec<Value> = pushed.objects.clone();
         if args.create_rbac {
-            let client = args.component.options.cluster.client().await?;
             let granted = Granted {
                 name,
                 component: &self.component,
                 declared,
-                namespace: &args.namespace,
+                namespace: &args.host.host_namespace,
                 account: &account,
                 pull_secret: oci.as_ref().and_then(|oci| Some(&*oci.pull_secret_ref.as_ref()?.name)),
                 grants: &grants.whole,
                 prunes: existing.is_some_and(|spec| spec.deletion_policy == DeletionPolicy::Delete),
             };
-            let (roles, notes) = granted.objects(&client, &status).await?;
+            let (roles, notes) = granted.objects(client, &status).await?;
             for note in notes {
                 err!("{note}");
             }
@@ -156,7 +155,7 @@ impl<'a> Delivery<'a> {
         objects.iter_mut().for_each(mark);
         let source = match oci {
             Some(oci) => json!({"oci": oci}),
-            None => json!({"configMap": {"namespace": args.namespace, "name": name.as_str()}}),
+            None => json!({"configMap": {"namespace": args.host.host_namespace, "name": name.as_str()}}),
         };
         let may_narrow = args.overwrites.allow_schema_narrowing.then_some(pushed.digest);
         let grants = grants.written;
@@ -193,9 +192,12 @@ impl<'a> Delivery<'a> {
             return Ok(ExitCode::SUCCESS);
         }
         let digest = pushed.digest.to_string();
-        let code =
-            follow(&client, Push { name, digest: &digest, at: &at, namespace: &args.namespace }, args.write.timeout)
-                .await?;
+        let code = follow(
+            &client,
+            Push { name, digest: &digest, at: &at, namespace: &args.host.host_namespace },
+            args.write.timeout,
+        )
+        .await?;
         if code == ExitCode::SUCCESS {
             remove_old_parts(&client, args, name, pushed).await?;
         }
@@ -332,30 +334,10 @@ fn check_kind(name: &PluginName, status: &PluginStatus, declared: &DeclaredParen
 
 /// The existing Plugin, because a push keeps the fields that it does not set. None if there is none, or the cluster is
 /// not read.
-async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugin>> {
-    // A dry run that needs no cluster must not need one only for the existing Plugin.
-    if !args.reads_existing() {
-        return Ok(None);
-    }
-    let api: Api<Plugin> = Api::all(args.component.options.cluster.client().await?);
+async fn existing(client: Option<&Client>, name: &PluginName) -> anyhow::Result<Option<Plugin>> {
+    let Some(client) = client else { return Ok(None) };
+    let api: Api<Plugin> = Api::all(client.clone());
     api.get_opt(name.as_str()).await.map_err(plain).with_context(|| format!("Plugin {name}"))
-}
-
-fn print_objects(objects: &[Value], output: Output) -> anyhow::Result<()> {
-    let format = match output {
-        Output::Yaml => Format::Yaml,
-        Output::Json => Format::Json,
-        Output::Name => {
-            // Same format as `kubectl -o name`: the resource in lower case, with its group.
-            for object in objects {
-                let kind = text(object, "/kind").to_lowercase();
-                let group = text(object, "/apiVersion").split_once('/').map(|(group, _)| format!(".{group}"));
-                out!("{kind}{}/{}", group.unwrap_or_default(), text(object, "/metadata/name"));
-            }
-            return Ok(());
-        }
-    };
-    print_all(objects, format)
 }
 
 /// Applies an object as a push does, or tries to as a dry run; returns its uid.
@@ -366,7 +348,7 @@ pub async fn apply(target: &Target, dry_run: bool) -> anyhow::Result<String> {
 /// Deletes the parts of earlier components, which the head no longer names. Parts that other managers wrote as well are
 /// kept.
 async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushed: &Pushed) -> anyhow::Result<()> {
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &args.namespace);
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &args.host.host_namespace);
     for part in parts(&api, name).await.context("old parts could not be listed")? {
         let kept = reason_to_keep(name, &part);
         let uid = part.uid;
@@ -374,7 +356,7 @@ async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushe
         if let Some(reason) = kept {
             err!(
                 "note: ConfigMap {}/{part} is labelled as an old part of Plugin {name} and was left: {reason}",
-                args.namespace
+                args.host.host_namespace
             );
             continue;
         }

@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::core::GroupVersionKind;
+use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
 use kube::{Api, Client, Error};
 use windlass_api::{GrantsSpec, PluginStatus};
@@ -14,6 +14,7 @@ use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
 
 use super::super::connect::plain;
+use super::super::offline::is_cluster_scoped;
 use super::grants::Declared;
 use crate::plugins::rbac::{Kinds, StatusWriter};
 use crate::telemetry::one_line;
@@ -34,6 +35,8 @@ pub struct Permissions {
     parents_of_others: Option<String>,
     /// How to grant what was withheld, if that is possible.
     how_to_grant: Option<String>,
+    /// What is assumed without a cluster, if none was read.
+    assumptions: Option<String>,
 }
 
 impl Permissions {
@@ -45,6 +48,7 @@ impl Permissions {
             .map(|(purpose, kind, why)| format!("note: no permission to {purpose} {kind}, which {why}"))
             .collect();
         notes.extend(self.how_to_grant.clone());
+        notes.extend(self.assumptions.clone());
         notes.extend(self.parents_of_others.clone());
         notes.extend(self.status_of_others.iter().map(|definition| {
             format!(
@@ -109,8 +113,9 @@ impl BroadPermission {
 ///
 /// # Errors
 /// If it may not, or the API server does not respond.
-pub async fn check_parent(client: &Client, kinds: Declared<'_>, grants: &GrantsSpec) -> anyhow::Result<()> {
+pub async fn check_parent(client: Option<&Client>, kinds: Declared<'_>, grants: &GrantsSpec) -> anyhow::Result<()> {
     let Some(parent) = kinds.existing_parent() else { return Ok(()) };
+    let Some(client) = client else { return kinds.check_parent(grants, assumed(parent).1) };
     match served(client, parent).await {
         Ok((_, namespaced)) => kinds.check_parent(grants, namespaced),
         // The host waits until the kind is served.
@@ -121,12 +126,12 @@ pub async fn check_parent(client: &Client, kinds: Declared<'_>, grants: &GrantsS
 }
 
 /// Determines the permissions of a plugin, from the kinds that the cluster serves and the grants of the Plugin. `prunes`:
-/// the children of former kinds are deleted with the Plugin.
+/// the children of former kinds are deleted with the Plugin. Without a client, a note says what is assumed.
 ///
 /// # Errors
 /// If a granted kind is not served or of the wrong scope, or the API server does not respond.
 pub async fn of(
-    client: &Client,
+    client: Option<&Client>,
     name: &PluginName,
     (declared, descriptor): (&DeclaredParent, &Descriptor),
     (grants, prunes): (&GrantsSpec, bool),
@@ -184,13 +189,20 @@ pub async fn of(
     let status_of_others = is_of_others.then(|| format!("{}.{}", parent.1, parent.0));
     let is_own = status == StatusWriter::Host;
     let parents_of_others = (!is_own).then(|| parents_of_others(declared, descriptor));
+    let assumptions = client.is_none().then(|| assumptions(kinds));
     let kinds = Kinds { parent, children, related, former, prunes, status };
-    Ok(Permissions { kinds, withheld, read, broad, status_of_others, parents_of_others, how_to_grant })
+    Ok(Permissions { kinds, withheld, read, broad, status_of_others, parents_of_others, how_to_grant, assumptions })
 }
 
 /// The kinds that the plugin owned before, as far as the cluster serves them.
-async fn former_kinds(client: &Client, status: &PluginStatus, granted: &[&Gvk]) -> anyhow::Result<Vec<Resource>> {
+async fn former_kinds(
+    client: Option<&Client>,
+    status: &PluginStatus,
+    granted: &[&Gvk],
+) -> anyhow::Result<Vec<Resource>> {
     let mut former = Vec::new();
+    // Without a client, there is no status.
+    let Some(client) = client else { return Ok(former) };
     for kind in status.known_child_kinds().not_granted(granted) {
         match served(client, &kind).await {
             Ok((resource, _)) => former.push(resource),
@@ -220,7 +232,12 @@ fn parents_of_others(declared: &DeclaredParent, descriptor: &Descriptor) -> Stri
 /// The account that may write the status of a kind whose CRD the component carries. A CRD that the Plugin did not
 /// install may belong to another operator, and a component must not gain access to its status by carrying a copy of the
 /// CRD.
-async fn status_writer(client: &Client, name: &PluginName, (group, plural): &Resource) -> anyhow::Result<StatusWriter> {
+async fn status_writer(
+    client: Option<&Client>,
+    name: &PluginName,
+    (group, plural): &Resource,
+) -> anyhow::Result<StatusWriter> {
+    let Some(client) = client else { return Ok(StatusWriter::Host) };
     let definition = format!("{plural}.{group}");
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let found = definitions.get_metadata_opt(&definition).await.map_err(plain);
@@ -242,8 +259,28 @@ fn writer_of(name: &PluginName, installer: Option<&str>) -> StatusWriter {
 }
 
 /// The API resource of a kind, and whether it is namespaced.
-async fn look_up(client: &Client, kind: &Gvk) -> anyhow::Result<(Resource, bool)> {
+async fn look_up(client: Option<&Client>, kind: &Gvk) -> anyhow::Result<(Resource, bool)> {
+    let Some(client) = client else { return Ok(assumed(kind)) };
     served(client, kind).await.map_err(plain).with_context(|| format!("the cluster does not serve {kind}"))
+}
+
+/// The API resource of a kind, and whether it is namespaced, as far as its name tells it.
+fn assumed(kind: &Gvk) -> (Resource, bool) {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind));
+    ((resource.group, resource.plural), !is_cluster_scoped(kind))
+}
+
+/// The note on permissions that were determined without a cluster.
+fn assumptions(kinds: Declared<'_>) -> String {
+    let mut custom: Vec<_> = kinds.all().filter(|kind| kind.group.contains('.')).map(ToString::to_string).collect();
+    custom.sort();
+    custom.dedup();
+    let of_kinds = if custom.is_empty() { "" } else { ", and assumes plural and scope of " };
+    format!(
+        "note: --dry-run=client reads no cluster: it prints the permissions of a new Plugin, which installs the CRD that it \
+         carries{of_kinds}{}. --dry-run=server asks the API server",
+        custom.join(", ")
+    )
 }
 
 async fn served(client: &Client, kind: &Gvk) -> kube::Result<(Resource, bool)> {
@@ -275,7 +312,9 @@ mod tests {
             let status = StatusWriter::Nobody;
             let kinds = Kinds { parent, children, related, former, prunes: false, status };
             let (broad, status_of_others, parents_of_others) = (Vec::new(), None, None);
-            Permissions { kinds, withheld, read, broad, status_of_others, parents_of_others, how_to_grant }.notes()
+            let assumptions = None;
+            Permissions { kinds, withheld, read, broad, status_of_others, parents_of_others, how_to_grant, assumptions }
+                .notes()
         };
         assert_eq!(notes(Vec::new(), Vec::new(), None), [""; 0]);
         let withheld = vec![("own", kind("Namespace.v1"), Withheld::MustBeNamed)];

@@ -36,11 +36,15 @@ pub struct Granted<'a> {
 
 impl Granted<'_> {
     /// The ServiceAccount, roles and bindings, and notes about them for the user. The roles keep what earlier components of the
-    /// Plugin need, for a rollback.
+    /// Plugin need, for a rollback. Without a client, they are those of a new Plugin that installs its CRD.
     ///
     /// # Errors
     /// If a kind of the component is not served or cannot be granted, or the API server does not respond.
-    pub async fn objects(&self, client: &Client, status: &PluginStatus) -> anyhow::Result<(Vec<Value>, Vec<String>)> {
+    pub async fn objects(
+        &self,
+        client: Option<&Client>,
+        status: &PluginStatus,
+    ) -> anyhow::Result<(Vec<Value>, Vec<String>)> {
         let Self { name, component, declared, namespace, account, pull_secret, grants, prunes } = *self;
         let descriptor = component.descriptor();
         let permissions = permissions::of(client, name, (declared, descriptor), (grants, prunes), status).await?;
@@ -50,7 +54,8 @@ impl Granted<'_> {
         roles.extend(rbac::account_objects(name.as_str(), account, namespace, &kinds));
         let kept = Kept::new(component.digest(), grants, status);
         for role in roles.iter_mut().filter(|object| text(object, "/kind") == "ClusterRole") {
-            let components = kept.add(role, found(client, role).await?.as_ref());
+            let found = if let Some(client) = client { found(client, role).await? } else { None };
+            let components = kept.add(role, found.as_ref());
             let role = text(role, "/metadata/name");
             notes.extend(
                 components

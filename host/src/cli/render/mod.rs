@@ -9,6 +9,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use windlass_core::contract::{CallReport, Failure, Note, Phase};
 use windlass_core::json::Value as CoreValue;
@@ -23,7 +25,7 @@ use self::status::keep_status;
 use super::component::ComponentArgs;
 use super::manifests::check_standard_input;
 use super::offline::{NoResponse, Offline, event, existing_child, requirement};
-use super::output::{Format, print, print_all, print_list};
+use super::output::{Objects, print, print_list, print_objects};
 use super::{INPUT_REJECTED, INVALID_PARENT, secrets};
 
 /// Flags of `windlass render`.
@@ -31,17 +33,17 @@ use super::{INPUT_REJECTED, INVALID_PARENT, secrets};
 #[command(after_help = "Examples:
   windlass render echo.wasm -f echo.yaml
   windlass render echo.wasm -f echo.yaml --show-secrets | kubectl diff -f -
-  kubectl get echo demo -o yaml | windlass render echo.wasm -f - -o full
+  kubectl get echo demo -o yaml | windlass render echo.wasm -f - --full
   windlass render echo.wasm -f echo.yaml --children pods.yaml
   kubectl get secrets,nodes -A -o yaml | windlass render echo.wasm -f echo.yaml --related -
-  kubectl get echoes -A -o yaml | windlass render echo.wasm -f - -o json
+  kubectl get echoes -A -o yaml | windlass render echo.wasm -f - --full -o json
   windlass render echo.wasm -f team-a.yaml -f team-b.yaml
 
 Each parent gets the defaults of the CRD that the component carries, and must match its schema; CEL rules are not \
 evaluated. The status is printed as the API server would store it. The plugin's log is written to standard error. \
 Values of Secrets are printed as ***, which kubectl refuses: with --show-secrets, it gets the values, and `kubectl diff` \
 masks them itself. \
-With several parents, the children are printed in the order of the parents, and -o json or full prints a List whose \
+With several parents, the children are printed in the order of the parents, and --full prints a List whose \
 items name their parent; if one parent fails, the others are printed. \
 --kubeconfig and --context are used only for a component in `configmap/NAMESPACE/NAME`. To compare with the objects \
 of a cluster, see `windlass diff`.
@@ -80,20 +82,12 @@ pub struct Args {
     /// Print the values of Secrets instead of masking them
     #[arg(long)]
     show_secrets: bool,
-    /// What to print
+    /// Print the whole response instead of its children: children, status, events, requirements
+    #[arg(long)]
+    full: bool,
+    /// Output format
     #[arg(short, long, value_enum, default_value = "yaml")]
-    output: Output,
-}
-
-/// The part of a response to print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    /// The desired children, as YAML documents
-    Yaml,
-    /// The whole response as JSON: children, status, events, requirements
-    Json,
-    /// The whole response as YAML
-    Full,
+    output: Objects,
 }
 
 /// The response for one parent, and its exit code.
@@ -104,6 +98,10 @@ struct Rendered {
 
 /// Prints the desired children, or the whole responses.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.full && args.output == Objects::Name {
+        let problem = "--full prints no names: set another --output";
+        super::Cli::command().error(ErrorKind::ArgumentConflict, problem).exit();
+    }
     check_standard_input(args.parents.iter().chain(&args.children).chain(&args.related).chain(&args.config))?;
     let offline = Offline::new(args.component.load()?)?;
     let (parents, beside) = read_parents(&args.parents, offline.kind())?;
@@ -119,15 +117,13 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let rendered = rendered.collect::<anyhow::Result<Vec<_>>>()?;
     let code = rendered.iter().map(|one| one.code).max().unwrap_or_default();
     let responses: Vec<_> = rendered.into_iter().map(|one| one.response).filter(|one| !one.is_null()).collect();
-    let format = if args.output == Output::Json { Format::Json } else { Format::Yaml };
-    match (args.output, &*responses) {
-        (Output::Yaml, all) => {
-            let children = all.iter().filter_map(|one| one.get("children").and_then(Value::as_array));
-            let children: Vec<_> = children.flatten().cloned().collect();
-            print_all(&children, format)?;
+    match args.output.format().filter(|_| args.full) {
+        None => {
+            let children = responses.iter().filter_map(|one| one.get("children").and_then(Value::as_array));
+            print_objects(&children.flatten().cloned().collect::<Vec<_>>(), args.output)?;
         }
-        (Output::Json | Output::Full, all) if input.has_several => print_list(all, format)?,
-        (Output::Json | Output::Full, all) => all.iter().try_for_each(|one| print(one, format))?,
+        Some(format) if input.has_several => print_list(&responses, format)?,
+        Some(format) => responses.iter().try_for_each(|one| print(one, format))?,
     }
     Ok(ExitCode::from(code))
 }
@@ -160,7 +156,7 @@ fn render_one(args: &Args, offline: &Offline, input: &Input, given: Given) -> an
     }
     let failure = response.pointer("/failure/message").and_then(Value::as_str);
     let code = if failure.is_some() { INPUT_REJECTED } else { 0 };
-    if let Some(message) = failure.filter(|_| args.output == Output::Yaml || input.has_several) {
+    if let Some(message) = failure.filter(|_| !args.full || input.has_several) {
         err!("error: {whose}: {message}");
     }
     let response = if input.has_several { named(response, &object) } else { response };

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use serde::Serialize;
 use strum::VariantArray as _;
 
 /// The result of one test.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TestResult {
     /// The group of tests that it belongs to.
     pub suite: Suite,
@@ -15,11 +16,13 @@ pub struct TestResult {
     /// What is tested, or how often.
     pub detail: String,
     /// Whether it passed.
+    #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 /// A group of tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantArray)]
+#[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Suite {
     /// Checks with generated parents.
@@ -31,7 +34,8 @@ pub enum Suite {
 }
 
 /// Whether a test passed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "lowercase")]
 pub enum Outcome {
     /// The property holds, or the response is the expected one.
     Passed,

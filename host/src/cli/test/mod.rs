@@ -17,12 +17,13 @@ mod reply;
 mod shrink;
 mod world;
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
-use serde_json::Value;
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
 
 use self::cases::Case;
 use self::checks::check;
@@ -34,7 +35,7 @@ use self::property::{Check, CheckResult};
 use super::component::ComponentArgs;
 use super::manifests;
 use super::offline::Offline;
-use super::output::write;
+use super::output::{Report, print_report};
 use super::render::input::{Given, read_parents, title};
 use crate::telemetry::one_line;
 
@@ -52,7 +53,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
   windlass test build/greeting.wasm --conformance
   windlass test build/greeting.wasm --runs 1000 --seed 7
   windlass test build/backup.wasm --parent samples/backup.yaml --except edit-like-new
-  windlass test build/greeting.wasm -o junit > report.xml
+  windlass test build/greeting.wasm --junit report.xml
 
 Golden cases: NAME.yaml has `description`, `parent` and optionally `children`, `related` (by requirement), `config`, \
 `finalize` and `at` (the time). NAME.answer.yaml has the expected response; the SDKs' test harnesses write and read the same \
@@ -125,18 +126,12 @@ pub struct Args {
     /// a plugin that shares its cases with a port to another language
     #[arg(long)]
     shared: bool,
-    /// Format of the results
+    /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
-    output: Output,
-}
-
-/// Format of the results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    /// A line for each test, and the failing cases
-    Text,
-    /// Report in XML as `JUnit` writes it, for CI
-    Junit,
+    output: Report,
+    /// Also write the results to this file, in XML as `JUnit` writes it, for CI
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
 }
 
 /// Runs the tests, and prints their results.
@@ -167,11 +162,11 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         results.extend(properties::results(&tested, &kind, runs, &args.save)?);
     }
     let descriptor = offline.descriptor();
-    let output = match args.output {
-        Output::Text => junit::text(&results),
-        Output::Junit => junit::xml(&descriptor.name, &results)?,
-    };
-    write(&output)?;
+    if let Some(file) = &args.junit {
+        let report = junit::xml(&descriptor.name, &results)?;
+        fs::write(file, report).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    print_report(args.output, || junit::text(&results), || json!({"tests": results}))?;
     let failed = results.iter().filter(|result| matches!(result.outcome, Outcome::Failed { .. })).count();
     let seed = if runs > 0 { format!(", {runs} parents from seed {seed}") } else { String::new() };
     err!("{} {}: {} tests, {failed} failed{seed}", descriptor.name, descriptor.version, results.len());

@@ -165,8 +165,16 @@ impl Still {
         self.script(children);
         let parent = self.file("parent.json", &self.ns.puppet("web").get().expect("a parent"));
         let component = guest("puppets/puppet");
-        let (code, rendered, stderr) =
-            run_offline(&["render", &component.to_string_lossy(), "-f", &parent, "-o", "json", "--show-secrets"]);
+        let (code, rendered, stderr) = run_offline(&[
+            "render",
+            &component.to_string_lossy(),
+            "-f",
+            &parent,
+            "--full",
+            "-o",
+            "json",
+            "--show-secrets",
+        ]);
         assert_eq!(code, 0, "{stderr}");
         let rendered: Value = serde_json::from_str(&rendered).expect("JSON");
         for child in rendered["children"].as_array().expect("children") {

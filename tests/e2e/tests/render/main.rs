@@ -31,7 +31,7 @@ fn render(component: &str, parent: &Value) -> (i32, Value) {
 fn render_with(component: &str, parent: &Value, more: &[&str]) -> (i32, Value) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (path, parent) = (path(component), file(&folder, parent));
-    let args = ["render", &path, "-f", &parent, "-o", "json"];
+    let args = ["render", &path, "-f", &parent, "--full", "-o", "json"];
     let (code, printed, stderr) = run_offline(&[&args[..], more].concat());
     (code, serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}{stderr}")))
 }
@@ -112,7 +112,7 @@ fn render_prints_children_as_manifests_and_the_whole_response_with_output_full()
     }
     assert!(!printed.contains("requeueMs"), "{printed}");
 
-    let (code, whole, stderr) = run_offline(&["render", &component, "-f", &parent, "-o", "full"]);
+    let (code, whole, stderr) = run_offline(&["render", &component, "-f", &parent, "--full"]);
     assert_eq!(code, 0, "{stderr}");
     assert!(whole.contains("requeueMs") && whole.contains("currentReplicas: 0"), "{whole}");
 
@@ -187,7 +187,7 @@ fn render_prints_the_plugins_log_on_standard_error() {
         "apiVersion": "hostile.example/v1", "kind": "Panic", "metadata": {"name": "a", "namespace": "b"}, "spec": {},
     });
     let (code, printed, stderr) =
-        run_offline(&["render", &path("hostile/panic"), "-f", &file(&folder, &parent), "-o", "json"]);
+        run_offline(&["render", &path("hostile/panic"), "-f", &file(&folder, &parent), "--full", "-o", "json"]);
     assert_eq!(code, 1, "{stderr}");
     assert!(stderr.contains("plugin error: ") && stderr.contains("no such luck"), "{stderr}");
     serde_json::from_str::<Value>(&printed).expect("standard output is JSON");
@@ -232,7 +232,7 @@ fn render_returns_children_for_every_sample_of_the_repository() {
     ] {
         let sample = samples.join(sample).with_extension("yaml");
         let (component, sample) = (path(component), sample.to_string_lossy().into_owned());
-        let args = ["render", &component, "-f", &sample, "-o", "json"];
+        let args = ["render", &component, "-f", &sample, "--full", "-o", "json"];
         let (code, printed, stderr) = run_offline(&[&args[..], &more].concat());
         assert_eq!(code, 0, "{sample}: {stderr}{printed}");
         let rendered: Value = serde_json::from_str(&printed).expect("JSON");
@@ -286,7 +286,7 @@ fn render_prints_the_children_of_several_parents_in_their_order() {
     let second = folder.path().join("second.json");
     std::fs::write(&second, named("a", 1).to_string()).expect("a temporary file");
     let (code, printed, stderr) =
-        run_offline(&["render", &component, "-f", &first, "-f", &second.to_string_lossy(), "-o", "json"]);
+        run_offline(&["render", &component, "-f", &first, "-f", &second.to_string_lossy(), "--full", "-o", "json"]);
     assert_eq!(code, 0, "{stderr}");
     let list: Value = serde_json::from_str(&printed).expect("JSON");
     assert_eq!(list["kind"], "List");
@@ -304,7 +304,7 @@ fn render_of_several_parents_prints_the_others_if_one_fails_and_exits_with_the_l
 
     let mut invalid = named("invalid", 1);
     invalid["spec"]["image"] = json!(7);
-    let (code, printed, stderr) = render_several(&[invalid, named("good", 1)], &["-o", "json"]);
+    let (code, printed, stderr) = render_several(&[invalid, named("good", 1)], &["--full", "-o", "json"]);
     assert_eq!(code, 6, "{stderr}");
     assert!(stderr.contains("error: Echo shop/invalid in ") && stderr.contains("spec.image"), "{stderr}");
     let list: Value = serde_json::from_str(&printed).expect("JSON");
@@ -351,6 +351,8 @@ fn push_dry_run_prints_the_same_manifests_each_time_without_a_cluster() {
     assert_eq!(manifests, push(&[]), "the manifests do not depend on the time");
     assert!(manifests.contains("kind: Plugin") && !manifests.contains("pushed-at"), "{manifests}");
     assert_eq!(push(&["-o", "name"]), "configmap/echo\nplugin.windlass.dev/echo\n");
+    let roles = push(&["-o", "name", "--create-rbac"]);
+    assert!(roles.contains("clusterrole.rbac.authorization.k8s.io/windlass-plugin-echo:account\n"), "{roles}");
 }
 
 #[test]

@@ -102,7 +102,8 @@ fn render_reads_scalars_as_kubectl_does() {
     }
     let file = folder.path().join("parent.yaml").to_string_lossy().into_owned();
     std::fs::write(&file, &text).expect("written");
-    let (code, printed, stderr) = run_offline(&["render", &path("puppets/puppet"), "-f", &file, "-o", "json"]);
+    let (code, printed, stderr) =
+        run_offline(&["render", &path("puppets/puppet"), "-f", &file, "--full", "-o", "json"]);
     assert_eq!(code, 0, "{printed}{stderr}");
     let rendered: Value = serde_json::from_str(&printed).expect("JSON");
     let expected = read_by_kubectl(&file).pop().expect("an object");

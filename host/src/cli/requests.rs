@@ -1,0 +1,99 @@
+//! What a user may ask of each request to the API server: a limit of its time, and a line about it.
+
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use tower::{BoxError, Layer, Service};
+
+use super::parse_timeout;
+
+/// The level of kubectl's `-v` at which it prints requests.
+const REQUESTS: u8 = 6;
+
+/// Flags for all requests of a command.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct RequestArgs {
+    /// Longest wait for a response of the API server, as in 90s or 5m; a number alone counts seconds, and 0 sets no limit
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_timeout)]
+    request_timeout: Duration,
+    /// Verbosity, with kubectl's levels: from 6 on, standard error has a line for each request to the API server
+    #[arg(short, long = "v", value_name = "LEVEL", default_value_t = 0)]
+    verbosity: u8,
+}
+
+/// Makes a client obey the flags.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestLayer {
+    args: RequestArgs,
+    /// Whether the lines belong to the log of a host.
+    logs: bool,
+}
+
+impl RequestLayer {
+    /// A layer for these flags; none if they ask for nothing.
+    pub fn new(args: RequestArgs, logs: bool) -> Option<Self> {
+        (!args.request_timeout.is_zero() || args.verbosity >= REQUESTS).then_some(Self { args, logs })
+    }
+
+    fn report(self, request: &str, started: Instant, outcome: &str) {
+        let (took, logs) = (started.elapsed().as_millis(), self.logs);
+        match self.args.verbosity {
+            ..REQUESTS => {}
+            _ if logs => {
+                tracing::info!(request, outcome, duration_ms = u64::try_from(took).ok(), "request to the API server")
+            }
+            _ => err!("{request} {outcome} in {took} ms"),
+        }
+    }
+}
+
+impl<S> Layer<S> for RequestLayer {
+    type Service = Requests<S>;
+
+    fn layer(&self, inner: S) -> Requests<S> {
+        Requests { layer: *self, inner }
+    }
+}
+
+/// A client's service that obeys the flags.
+#[derive(Debug, Clone)]
+pub struct Requests<S> {
+    layer: RequestLayer,
+    inner: S,
+}
+
+impl<S, A, B> Service<Request<A>> for Requests<S>
+where
+    S: Service<Request<A>, Response = Response<B>, Error = BoxError, Future: Send + 'static>,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        let (layer, started) = (self.layer, Instant::now());
+        let name = format!("{} {}", request.method(), request.uri());
+        let limit = Some(layer.args.request_timeout).filter(|limit| !limit.is_zero());
+        let response = self.inner.call(request);
+        async move {
+            let result = match limit {
+                None => response.await,
+                Some(limit) => tokio::time::timeout(limit, response).await.unwrap_or_else(|_| {
+                    Err(anyhow!("{name}: no response within {limit:?} (--request-timeout)").into())
+                }),
+            };
+            let outcome = result.as_ref().map_or_else(ToString::to_string, |response| response.status().to_string());
+            layer.report(&name, started, &outcome);
+            result
+        }
+        .boxed()
+    }
+}
