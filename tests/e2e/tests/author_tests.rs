@@ -181,7 +181,7 @@ fn junit_report_names_each_test_and_the_exit_code_tells_how_the_command_ended() 
     let printed: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
     let converges = printed["tests"].as_array().into_iter().flatten().find(|test| test["name"] == "converges");
     assert!(converges.is_some_and(|test| test["outcome"] == "failed" && test["suite"] == "properties"), "{printed:#}");
-    let report = std::fs::read_to_string(&file).expect("the report");
+    let report = fs::read_to_string(&file).expect("the report");
     assert!(report.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>"), "{report}");
     assert!(report.contains("tests=\"15\"") && report.contains("failures=\"1\""), "{report}");
     assert!(report.contains("<testcase name=\"converges\""), "{report}");

@@ -144,8 +144,8 @@ fn alerts_pass_the_checks_of_promtool_and_fire_when_they_should() {
     let tests = tests.replacen("alert_rule_test: []", &format!("alert_rule_test: {silent}"), 1);
     let expected: Vec<_> = cases.iter().filter_map(|test| test["alert_rule_test"].as_array()).flatten().collect();
     for alert in alerts() {
-        let fires = |test: &&&Value| test["alertname"] == alert["alert"] && test["exp_alerts"] != json!([]);
-        assert!(expected.iter().any(|test| fires(&test)), "no series in alerts.yaml make this fire: {alert:#}");
+        let is_firing = |test: &Value| test["alertname"] == alert["alert"] && test["exp_alerts"] != json!([]);
+        assert!(expected.iter().any(|test| is_firing(test)), "no series in alerts.yaml make this fire: {alert:#}");
     }
     // promtool compares annotations as well, so the texts would have to be repeated.
     let mut plain = rules();
