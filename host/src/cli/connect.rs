@@ -130,7 +130,7 @@ impl ClusterArgs {
     async fn config(&self) -> anyhow::Result<Config> {
         let mut config = self.config_of_context().await?;
         if self.user.is_some() {
-            config.auth_info.impersonate = self.user.clone();
+            config.auth_info.impersonate.clone_from(&self.user);
             config.auth_info.impersonate_groups = Some(self.groups.clone());
         }
         Ok(config)

@@ -67,7 +67,7 @@ fn output_is_a_format_of_reports_or_of_objects() {
         let name = command.get_name();
         let Some(output) = flag(&command, "output") else { continue };
         let values = output.get_possible_values();
-        let values: Vec<_> = values.iter().map(|value| value.get_name()).collect();
+        let values: Vec<_> = values.iter().map(clap::builder::PossibleValue::get_name).collect();
         assert!(
             [["text", "json", "yaml"], ["yaml", "json", "name"]].iter().any(|set| values == set),
             "{name}: {values:?}"

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use windlass_core::contract::{Descriptor, Parent, Surface, UpdateStrategy};
+use windlass_core::schema::functions::{self, Needs};
 
 use super::component::ComponentArgs;
 use super::output::{Report, print_report};
@@ -46,6 +47,7 @@ fn text(surface: &Surface, descriptor: &Descriptor) -> String {
         ("Size", format!("{} bytes", surface.size)),
         ("Contract", format!("windlass:plugin@{}", surface.contract)),
         ("Parent", parent(&descriptor.parent)),
+        ("Kubernetes", needs(&descriptor.parent).to_string()),
     ];
     let list = |title: &'static str, items: Vec<String>| {
         let none = items.is_empty().then(|| (title, "none".to_owned()));
@@ -78,6 +80,12 @@ fn text(surface: &Surface, descriptor: &Descriptor) -> String {
     // A component controls parts of the text, and must not be able to add lines of its own.
     let line = |(title, what): (&str, String)| format!("{title:<13}{}", one_line(&what)).trim_end().to_owned() + "\n";
     lines.into_iter().map(line).collect()
+}
+
+/// The version of Kubernetes that the rules of a carried CRD need.
+fn needs(parent: &Parent) -> Needs {
+    let Parent::Custom(definition) = parent else { return functions::needs(&Value::Null) };
+    functions::needs(&serde_json::from_slice(definition).unwrap_or_default())
 }
 
 fn parent(parent: &Parent) -> String {
@@ -128,6 +136,7 @@ fn describe(surface: &Surface, descriptor: &Descriptor) -> Value {
         "digest": surface.digest.to_string(),
         "size": surface.size,
         "contract": &*surface.contract,
+        "kubernetes": format!("1.{}", needs(&descriptor.parent).minor),
         "descriptor": self::descriptor(descriptor),
         "imports": surface.imports,
         "unknownImports": surface.unsupported_imports,
@@ -198,13 +207,14 @@ mod tests {
             unsupported_imports: vec!["wasi:sockets/tcp@0.2.0".to_owned()],
             size: 123_456,
         };
-        expect![[r"
+        expect![[r#"
             Name         echo 0.1.0
             Description  Pods that are asked for
             Digest       sha256:092c79e8f80e559e404bcf660c48f3522b67aba9ff1484b0367e1a4ddef7431d
             Size         123456 bytes
             Contract     windlass:plugin@0.1.0
             Parent       Echo (namespaced), whose CRD echoes.my-operator.dev the component carries
+            Kubernetes   1.30 or newer
             Children     Pod.v1, recreated one by one, each after the one before is Ready
                          Secret.v1, kept until a user deletes it
             Reads        none
@@ -217,7 +227,7 @@ mod tests {
             Exports      windlass:plugin/reconciler@0.1.0
                          windlass:plugin/admission@0.1.0
             Note         the host does not call admission or conversion yet: only the reconciler is used
-        "]]
+        "#]]
         .assert_eq(&text(&surface, &descriptor));
         let machine = describe(&surface, &descriptor).to_string();
         assert!(machine.contains(r#""update":"on-delete""#) && !machine.contains("OnDelete"), "{machine}");

@@ -44,7 +44,7 @@ impl RequestLayer {
         match self.args.verbosity {
             ..REQUESTS => {}
             _ if logs => {
-                tracing::info!(request, outcome, duration_ms = u64::try_from(took).ok(), "request to the API server")
+                tracing::info!(request, outcome, duration_ms = u64::try_from(took).ok(), "request to the API server");
             }
             _ => err!("{request} {outcome} in {took} ms"),
         }

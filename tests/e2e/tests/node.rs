@@ -235,7 +235,7 @@ fn bomb() -> Vec<u8> {
 
 #[test]
 #[ignore = "takes root, and the image: cargo xtask image --try"]
-fn chart_runs_two_hosts_through_an_update_an_eviction_and_a_compilation_beyond_their_memory() {
+fn s03_chart_runs_two_hosts_through_an_update_an_eviction_and_a_compilation_beyond_their_memory() {
     let node = Node::start();
     let env = &node.env;
     let mark = env.mark();

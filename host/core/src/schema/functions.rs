@@ -3,6 +3,8 @@
 //! The API server refuses a CRD whose rules call functions that it does not know. It accepts the functions of a library one version
 //! after it introduced the library, so that it can be downgraded (k8s.io/apiserver/pkg/cel/environment).
 
+use std::fmt;
+
 use serde_json::Value;
 
 /// The oldest version of Kubernetes 1 that Windlass supports; it has all functions that [`FUNCTIONS`] does not name.
@@ -12,9 +14,9 @@ pub const OLDEST: u32 = 30;
 pub const FUNCTIONS: [(u32, &[&str]); 5] = [
     (31, &["ip", "isIP", "cidr", "isCIDR", "ip.isCanonical"]),
     (32, &["format.named", "format.dns1123Label", "format.dns1123Subdomain", "format.uuid", "format.labelValue"]),
-    (33, &["transformList", "transformMap", "transformMapEntry"]),
+    (33, &["transformList", "transformMap", "transformMapEntry", "first", "last"]),
     (34, &["semver", "isSemver"]),
-    (35, &["lists.range", "slice", "flatten", "distinct", "reverse", "sort", "sortBy", "first", "last"]),
+    (35, &["lists.range", "slice", "flatten", "distinct", "reverse", "sort", "sortBy"]),
 ];
 
 /// What makes a CRD need a version of Kubernetes.
@@ -24,6 +26,18 @@ pub struct Needs {
     pub minor: u32,
     /// The function, and the field whose rule calls it, as in `spec.ranges`; none if [`OLDEST`] suffices.
     pub function: Option<(&'static str, String)>,
+}
+
+impl fmt::Display for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{} or newer", self.minor)?;
+        match &self.function {
+            Some((name, field)) => {
+                write!(f, ", for {name} in a rule of {}", if field.is_empty() { "the object" } else { field })
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// The version of Kubernetes that a CRD's rules need. A function that this module does not know counts as one of [`OLDEST`].
@@ -81,7 +95,7 @@ fn without_strings(expression: &str) -> String {
             // What is escaped ends no literal.
             Some(_) if char == '\\' => drop(chars.next()),
             Some(end) if char == end => quote = None,
-            Some(_) => continue,
+            Some(_) => {}
             None => {
                 code.push(char);
                 quote = ['"', '\''].contains(&char).then_some(char);
@@ -118,6 +132,9 @@ mod tests {
         ] {
             let needed = needs(&with_rule(rule));
             let at = || "spec.ranges[]".to_owned();
+            if minor == 31 {
+                assert_eq!(needed.to_string(), "1.31 or newer, for isCIDR in a rule of spec.ranges[]");
+            }
             assert_eq!(needed, Needs { minor, function: function.map(|name| (name, at())) }, "{rule}");
         }
     }

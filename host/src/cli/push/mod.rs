@@ -118,6 +118,7 @@ impl<'a> Delivery<'a> {
             }
         }
         if let (Some(carried), Some(client)) = (declared.crd(), client) {
+            safety::check_functions(client, carried).await?;
             check_schema(client, name, carried, args.overwrites.allow_schema_narrowing).await?;
         }
         let existing_uid = existing.as_ref().and_then(|plugin| plugin.metadata.uid.clone());

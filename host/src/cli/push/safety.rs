@@ -1,6 +1,6 @@
 //! Checks that a push does not overwrite objects of other owners, or narrow a CRD whose objects depend on it.
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
@@ -12,6 +12,7 @@ use windlass_api::Plugin;
 use windlass_core::declared_parent::{CarriedCrd, text};
 use windlass_core::ids::PluginName;
 use windlass_core::names::ANNOTATION_PUSHED_AT;
+use windlass_core::schema::functions;
 
 use super::super::applied::{Target, describe};
 use super::super::connect::plain;
@@ -183,6 +184,23 @@ pub async fn check_schema(
              --allow-schema-narrowing"
         ),
     }
+}
+
+/// Checks that the API server has the functions that the rules of the component's CRD call: it would refuse the CRD.
+pub async fn check_functions(client: &Client, carried: &CarriedCrd) -> anyhow::Result<()> {
+    let needs = functions::needs(carried.json());
+    if needs.minor <= functions::OLDEST {
+        return Ok(());
+    }
+    let version = client.apiserver_version().await.map_err(plain).context("the version of the API server")?;
+    let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
+    ensure!(
+        version.major != "1" || minor.parse().unwrap_or(u32::MAX) >= needs.minor,
+        "the component's CustomResourceDefinition {} needs Kubernetes {needs}; the API server has 1.{minor}, and would refuse it; \
+         nothing was sent. Upgrade the cluster, or push a component without the function",
+        carried.name()
+    );
+    Ok(())
 }
 
 #[cfg(test)]

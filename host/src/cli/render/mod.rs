@@ -54,6 +54,7 @@ Exit codes, the largest of all parents:
   2  wrong usage
   3  the command failed; the message says why
   6  the parent does not match the schema of the component's CRD")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Args {
     #[command(flatten)]
     component: ComponentArgs,
