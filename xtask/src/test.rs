@@ -37,9 +37,6 @@ const CORE: [&str; 12] = [
     "kinds",
 ];
 
-/// Names the version of Kubernetes for [`CORE`] among all tests. CI sets it to one after the other.
-const CORE_KUBERNETES: &str = "WINDLASS_TEST_CORE_KUBERNETES";
-
 /// Flags.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -67,12 +64,11 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     });
     set_up.map_err(|_| anyhow::anyhow!("the thread that sets up the tests panicked"))??;
     let mut binaries = binaries?;
-    if args.kubernetes.is_some() {
+    if let Some(version) = &args.kubernetes {
         binaries.retain(Binary::is_core);
-    }
-    let of_core = args.kubernetes.clone().or_else(|| std::env::var(CORE_KUBERNETES).ok());
-    for binary in binaries.iter_mut().filter(|binary| binary.is_core()) {
-        binary.kubernetes.clone_from(&of_core);
+        for binary in &mut binaries {
+            binary.kubernetes = Some(version.clone());
+        }
     }
     run_all(binaries, filter, steps)
 }
@@ -157,7 +153,7 @@ fn run_side_by_side(binaries: Vec<Binary>, filter: &[String]) -> anyhow::Result<
             let began = Instant::now();
             let ended = binary.command(filter).stdin(Stdio::null()).output().with_context(|| binary.name.clone())?;
             let version =
-                binary.kubernetes.iter().map(|version| format!(" on Kubernetes {version}")).collect::<String>();
+                binary.kubernetes.as_ref().map_or_else(String::new, |version| format!(" on Kubernetes {version}"));
             let title = format!("\n     Running {}{version} ({} s)", binary.name, began.elapsed().as_secs());
             if ended.status.success() {
                 print(&title, &ended)?;

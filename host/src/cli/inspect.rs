@@ -207,7 +207,7 @@ mod tests {
             unsupported_imports: vec!["wasi:sockets/tcp@0.2.0".to_owned()],
             size: 123_456,
         };
-        expect![[r#"
+        expect![[r"
             Name         echo 0.1.0
             Description  Pods that are asked for
             Digest       sha256:092c79e8f80e559e404bcf660c48f3522b67aba9ff1484b0367e1a4ddef7431d
@@ -227,7 +227,7 @@ mod tests {
             Exports      windlass:plugin/reconciler@0.1.0
                          windlass:plugin/admission@0.1.0
             Note         the host does not call admission or conversion yet: only the reconciler is used
-        "#]]
+        "]]
         .assert_eq(&text(&surface, &descriptor));
         let machine = describe(&surface, &descriptor).to_string();
         assert!(machine.contains(r#""update":"on-delete""#) && !machine.contains("OnDelete"), "{machine}");

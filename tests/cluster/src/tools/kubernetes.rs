@@ -24,7 +24,7 @@ pub struct ControlPlane {
     pub cluster: PathBuf,
     /// A program that is etcd if its first argument is `etcd`.
     pub etcd: PathBuf,
-    /// `cluster` with the name kubectl.
+    /// `etcd` with the name kubectl.
     pub kubectl: PathBuf,
     /// The fake kubelet.
     pub kwok: PathBuf,
@@ -40,7 +40,7 @@ pub struct ControlPlane {
 pub fn control_plane(progress: Progress) -> Result<ControlPlane> {
     let cluster = cluster(progress)?;
     Ok(ControlPlane {
-        kubectl: cluster.with_file_name("kubectl"),
+        kubectl: kubectl(progress)?,
         cluster,
         etcd: current(progress)?,
         kwok: go_install("kwok", "sigs.k8s.io/kwok/cmd/kwok", KWOK, progress)?,
@@ -48,12 +48,13 @@ pub fn control_plane(progress: Progress) -> Result<ControlPlane> {
     })
 }
 
-/// kubectl of the control plane's version.
+/// kubectl of the version in tests/cluster/go.mod, also for other control planes: `kubectl delete` of 1.33 can wait for ever for an
+/// object that is created again at once.
 ///
 /// # Errors
 /// As [`control_plane`].
 pub fn kubectl(progress: Progress) -> Result<PathBuf> {
-    Ok(cluster(progress)?.with_file_name("kubectl"))
+    Ok(current(progress)?.with_file_name("kubectl"))
 }
 
 fn cluster(progress: Progress) -> Result<PathBuf> {
