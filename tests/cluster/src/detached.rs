@@ -33,7 +33,8 @@ pub fn up(dir: &Path, options: &Options) -> Result<Cluster> {
     let empty = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?.next().is_none();
     ensure!(empty, "{} is not empty: give the cluster a folder of its own", dir.display());
     // Written first: `down` must be able to remove a cluster that did not become ready.
-    fs::write(dir.join(STATE), "{\"ready\":false}\n").with_context(|| format!("cannot write to {}", dir.display()))?;
+    let state = serde_json::json!({"ready": false, "node": options.node});
+    fs::write(dir.join(STATE), format!("{state}\n")).with_context(|| format!("cannot write to {}", dir.display()))?;
     let processes = run(&dir, &tools, options, false, true);
     let id = processes.with_context(|| format!("no cluster; its logs are in {}", dir.display()))?.detach();
     let cluster = Cluster::detached(dir.clone(), &tools);
@@ -53,12 +54,8 @@ pub fn attach(dir: &Path) -> Result<Cluster> {
     if running(&dir)?.is_none() {
         bail!("no cluster runs in {}: start one with `cargo xtask cluster up`", dir.display());
     }
-    let node = until("the cluster to be ready", Duration::from_mins(2), || {
-        let state: serde_json::Value = serde_json::from_slice(&fs::read(dir.join(STATE))?)?;
-        let is = |field| state.get(field).and_then(serde_json::Value::as_bool).unwrap_or_default();
-        Ok(is("ready").then(|| is("node")))
-    })?;
-    let tools = programs(&Options { node, ..Options::default() })?;
+    until("the cluster to be ready", Duration::from_mins(2), || Ok(is(&dir, "ready")?.then_some(())))?;
+    let tools = programs(&Options { node: is(&dir, "node")?, ..Options::default() })?;
     Ok(Cluster::detached(dir, &tools))
 }
 
@@ -84,9 +81,20 @@ pub fn down(dir: &Path) -> Result<bool> {
         kill_process(pid, Signal::KILL).context("cannot kill the supervisor")?;
         until("the killed cluster to end", Duration::from_secs(10), ended)?;
     }
-    node::remove_control_groups();
+    // Not those of another cluster, which may run.
+    if is(&dir, "node")? {
+        node::remove_control_groups();
+    }
     fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
     Ok(true)
+}
+
+/// A flag of the state file.
+fn is(dir: &Path, flag: &str) -> Result<bool> {
+    let path = dir.join(STATE);
+    let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let state: serde_json::Value = serde_json::from_slice(&text)?;
+    Ok(state.get(flag).and_then(serde_json::Value::as_bool).unwrap_or_default())
 }
 
 /// The supervisor's process id, while it runs.
