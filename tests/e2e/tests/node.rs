@@ -243,13 +243,14 @@ fn s03_chart_runs_two_hosts_through_an_update_an_eviction_and_a_compilation_beyo
     assert_eq!(node.hosts().len(), 2);
     let ns = node.push_echo();
 
+    node.helm(&["test", "windlass", "--timeout=60s"]);
     let logs = env.kubectl(&["logs", "-n", SYSTEM_NAMESPACE, &node.leader()]);
     assert!(logs.contains("/readyz"), "{logs}");
     // Both find the acting host, and reach it through the kubelet.
     let explained = env.windlass(&["explain", "echo", "web", "-n", ns.name()]);
     assert!(explained.contains("web"), "{explained}");
     let file = env.cluster().dir().join("echo.calls.jsonl");
-    env.windlass(&["record", "echo", "--for", "0", "--output", &file.to_string_lossy()]);
+    env.windlass(&["record", "echo", "--for", "0", "--output-file", &file.to_string_lossy()]);
     let calls = fs::read_to_string(&file).expect("the recorded calls");
     assert!(calls.lines().any(|line| line.contains("web")), "{calls}");
 
