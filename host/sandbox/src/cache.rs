@@ -61,7 +61,9 @@ pub(crate) struct Compiled {
 impl Compiled {
     /// A path to the open file itself, independent of its name.
     fn path(&self) -> String {
-        format!("/proc/self/fd/{}", self.file.as_raw_fd())
+        // In a container, only the first one is sure to exist.
+        let open_files = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+        format!("{open_files}/{}", self.file.as_raw_fd())
     }
 }
 

@@ -105,8 +105,14 @@ impl ClusterArgs {
     /// without the Lease.
     ///
     /// # Errors
-    /// If there is no usable configuration, or if it impersonates a user.
+    /// If there is no usable configuration, if it impersonates a user, or if this system cannot hold back late writes.
     pub async fn client_of_host(&self, gate: GateLayer) -> anyhow::Result<Client> {
+        if cfg!(not(target_os = "linux")) {
+            anyhow::bail!(
+                "a host runs on Linux only, whose kernel gives up writes that the network does not deliver in time (TCP_USER_TIMEOUT): \
+                 run it in the cluster with `windlass install`. All other commands work here"
+            );
+        }
         let config = self.config().await?;
         check_impersonation(&config)?;
         connect(config, SILENCE, Some(gate), self.requests).context("the client cannot be set up")
@@ -198,10 +204,10 @@ fn connect(
     // Without this option the first request of each connection waits 40 ms after the handshake: Nagle's algorithm waits
     // for an acknowledgement that the other side delays.
     tcp.set_nodelay(true);
-    // A write that the network does not deliver must not arrive after another host has taken the Lease: the kernel
-    // gives it up.
     let mut fenced = tcp.clone();
-    fenced.set_tcp_user_timeout(gate.as_ref().map(GateLayer::margin));
+    if let Some(gate) = &gate {
+        give_up_after(gate.margin(), &mut fenced);
+    }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let Some(proxy) = proxy(&config, variable) else { return through([tcp, fenced], config, silence, gate, requests) };
     if proxy.uri().scheme_str() != Some("http") {
@@ -217,6 +223,16 @@ fn connect(
     };
     through([tunnel(tcp), tunnel(fenced)], config, silence, gate, requests)
 }
+
+/// Lets the kernel give up a write that the network does not deliver, so that it cannot arrive after another host has taken the Lease.
+#[cfg(target_os = "linux")]
+fn give_up_after(margin: Duration, tcp: &mut HttpConnector) {
+    tcp.set_tcp_user_timeout(Some(margin));
+}
+
+/// [`ClusterArgs::client_of_host`] has refused already.
+#[cfg(not(target_os = "linux"))]
+fn give_up_after(_: Duration, _: &mut HttpConnector) {}
 
 /// The proxy for an API server: the kubeconfig's, or else the environment's (`HTTPS_PROXY`), except for servers that
 /// `NO_PROXY` names. None if the client connects directly, as a host in a Pod does.
@@ -302,6 +318,31 @@ mod tests {
             let refused = with(user, groups).expect_err("impersonates");
             assert!(groups.iter().copied().chain(user).all(|named| refused.contains(named)), "{refused}");
         }
+    }
+
+    #[tokio::test]
+    async fn namespace_is_that_of_the_flag_or_else_of_the_context() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("config");
+        let context = |name: &str, namespace: Option<&str>| serde_json::json!({"name": name, "context": {"cluster": "a", "user": "a", "namespace": namespace}});
+        let kubeconfig = serde_json::json!({
+            "current-context": "a", "users": [],
+            "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
+            "contexts": [context("a", Some("team-a")), context("b", Some("team-b")), context("c", None)],
+        });
+        std::fs::write(&file, kubeconfig.to_string()).expect("written");
+        let find = async |context: Option<&str>, flag: Option<&str>| {
+            let cluster = ClusterArgs {
+                kubeconfig: Some(file.clone()),
+                context: context.map(str::to_owned),
+                ..ClusterArgs::default()
+            };
+            NamespaceArgs { namespace: flag.map(str::to_owned) }.find(&cluster).await.expect("a namespace")
+        };
+        assert_eq!(find(None, None).await, "team-a");
+        assert_eq!(find(Some("b"), None).await, "team-b");
+        assert_eq!(find(Some("c"), None).await, "default");
+        assert_eq!(find(Some("b"), Some("mine")).await, "mine");
     }
 
     #[tokio::test]

@@ -4,14 +4,22 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The time since the machine's boot (`CLOCK_BOOTTIME`).
+/// The clock that also runs while the machine is suspended. Linux has another one for this than other systems (their manual pages of
+/// `clock_gettime`).
+#[cfg(target_os = "linux")]
+const CLOCK: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const CLOCK: ClockId = ClockId::Monotonic;
+
+/// The time since the machine's boot.
 pub fn since_boot() -> Duration {
-    let time = clock_gettime(ClockId::Boottime);
+    let time = clock_gettime(CLOCK);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
     Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
 }
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 
