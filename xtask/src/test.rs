@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 use windlass_testbed::tools;
@@ -42,44 +42,69 @@ const CORE: [&str; 12] = [
 #[command(after_help = "Examples:
   cargo xtask test                      all tests
   cargo xtask test r09                  the tests whose name contains r09
-  cargo xtask test --kubernetes 1.30    the core of the end-to-end tests on another version of Kubernetes")]
+  cargo xtask test --kubernetes 1.30    the core of the end-to-end tests on another version of Kubernetes
+  cargo xtask test --by-turns           all tests, the core on the version whose turn it is today")]
 pub struct Args {
     /// Run only the tests whose name contains this
     filter: Option<String>,
     /// Run only the core of the end-to-end tests, on this version of Kubernetes: 1.30, 1.33, 1.36 or 1.37
     #[arg(long, value_name = "VERSION")]
     kubernetes: Option<String>,
+    /// Run the core of the end-to-end tests on another version of Kubernetes each day, and all other tests on the current one
+    #[arg(long, conflicts_with = "kubernetes")]
+    by_turns: bool,
+}
+
+/// The version whose turn it is on a day: each of the others in turn, then none of them, which is the current one.
+fn turn(since_epoch: Duration) -> Option<&'static str> {
+    const DAY: u64 = 24 * 60 * 60;
+    let mut turns = tools::OTHER_VERSIONS.map(Some).to_vec();
+    turns.push(None);
+    let days = usize::try_from(since_epoch.as_secs() / DAY).ok()?;
+    turns.get(days % turns.len()).copied().flatten()
 }
 
 /// Sets up everything, and runs the tests.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let filter = args.filter.as_slice();
     let steps = Steps(Instant::now());
+    let is_core_alone = args.kubernetes.is_some();
+    let turn = if args.by_turns { turn(SystemTime::now().duration_since(UNIX_EPOCH)?) } else { None };
+    let other = args.kubernetes.as_deref().or(turn);
+    if let Some(version) = other {
+        println!("The core of the end-to-end tests runs on Kubernetes {version}.");
+    }
     // Much of the time, the tools of one language and the linker use one core, and installers wait for the network.
     let (set_up, binaries) = std::thread::scope(|scope| {
-        let set_up = scope.spawn(|| set_up_and_test_plugins(filter, args.kubernetes.is_some(), steps));
+        let set_up = scope.spawn(|| set_up_and_test_plugins(filter, other, is_core_alone, steps));
         let binaries = Binary::build_all();
         steps.print("test binaries are built");
         (set_up.join(), binaries)
     });
     set_up.map_err(|_| anyhow::anyhow!("the thread that sets up the tests panicked"))??;
     let mut binaries = binaries?;
-    if let Some(version) = &args.kubernetes {
-        binaries.retain(Binary::is_core);
-        for binary in &mut binaries {
-            binary.kubernetes = Some(version.clone());
-        }
+    binaries.retain(|binary| !is_core_alone || binary.is_core());
+    for binary in binaries.iter_mut().filter(|binary| binary.is_core()) {
+        binary.kubernetes = other.map(str::to_owned);
     }
     run_all(binaries, filter, steps)
 }
 
 /// Builds the components and the servers of the tests, and runs the tests of the plugins and SDKs, which need none of the workspace's
 /// test binaries.
-fn set_up_and_test_plugins(filter: &[String], is_core_alone: bool, steps: Steps) -> anyhow::Result<()> {
+fn set_up_and_test_plugins(
+    filter: &[String],
+    other: Option<&str>,
+    is_core_alone: bool,
+    steps: Steps,
+) -> anyhow::Result<()> {
     let root = root()?;
     guests::build(&guests::Options::default())?;
     steps.print("guests are built");
     tools::control_plane(&tools::stderr)?;
+    if let Some(version) = other {
+        tools::control_plane_of(version, &tools::stderr)?;
+    }
     tools::collector(&tools::stderr)?;
     tools::prometheus(&tools::stderr)?;
     tools::faketime(&tools::stderr)?;
@@ -251,5 +276,21 @@ impl Binary {
             command.env(tools::KUBERNETES, version);
         }
         command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_version_has_its_turn_within_four_days_and_keeps_it_for_a_day() {
+        let hours = (0..4 * 24).map(|hour| turn(Duration::from_hours(20_000 * 24 + hour)));
+        let mut turns: Vec<_> = hours.collect();
+        turns.dedup();
+        assert_eq!(turns.len(), 4, "{turns:?}");
+        for version in tools::OTHER_VERSIONS.map(Some).into_iter().chain([None]) {
+            assert!(turns.contains(&version), "{version:?} in {turns:?}");
+        }
     }
 }

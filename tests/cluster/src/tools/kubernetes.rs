@@ -32,13 +32,21 @@ pub struct ControlPlane {
     pub supervise: PathBuf,
 }
 
-/// Makes sure that the programs of a control plane exist, of the version that [`KUBERNETES`] names. This takes milliseconds if
-/// they do, and about ten minutes on two cores if none does.
+/// The programs of the version that [`KUBERNETES`] names: see [`control_plane_of`].
 ///
 /// # Errors
 /// If there is no such version, or a build fails.
 pub fn control_plane(progress: Progress) -> Result<ControlPlane> {
-    let cluster = cluster(progress)?;
+    control_plane_of(&env::var(KUBERNETES).unwrap_or_default(), progress)
+}
+
+/// Makes sure that the programs of a control plane exist, of a version (`1.30`, or nothing for that in tests/cluster/go.mod). This takes
+/// milliseconds if they do, and about ten minutes on two cores if none does.
+///
+/// # Errors
+/// If there is no such version, or a build fails.
+pub fn control_plane_of(version: &str, progress: Progress) -> Result<ControlPlane> {
+    let cluster = cluster(version, progress)?;
     Ok(ControlPlane {
         kubectl: kubectl(progress)?,
         cluster,
@@ -57,13 +65,12 @@ pub fn kubectl(progress: Progress) -> Result<PathBuf> {
     Ok(current(progress)?.with_file_name("kubectl"))
 }
 
-fn cluster(progress: Progress) -> Result<PathBuf> {
-    let wanted = env::var(KUBERNETES).unwrap_or_default();
+fn cluster(wanted: &str, progress: Progress) -> Result<PathBuf> {
     let current_version = version_of(&read_all(&source("cluster"), &["go.mod"])?)?;
-    if wanted.is_empty() || is_minor(&current_version, &wanted) {
+    if wanted.is_empty() || is_minor(&current_version, wanted) {
         return current(progress);
     }
-    let other = OTHER_VERSIONS.into_iter().find(|version| is_minor(version, &wanted));
+    let other = OTHER_VERSIONS.into_iter().find(|version| is_minor(version, wanted));
     let known = || format!("{KUBERNETES}={wanted}: not one of {}, {current_version}", OTHER_VERSIONS.join(", "));
     self::other(other.with_context(known)?, progress)
 }
