@@ -21,14 +21,14 @@ mod stats;
 mod work;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
 
 use crate::contestant::Contestant;
-use crate::report::Figures;
+use crate::report::{Figures, plots};
 use crate::settings::{Amounts, Paths};
 
 #[derive(Parser)]
@@ -36,6 +36,13 @@ use crate::settings::{Amounts, Paths};
 enum Command {
     /// Run the benchmark
     Run(Box<Run>),
+    /// Draw the figures of a run as SVG
+    Plot {
+        /// What `run --json` wrote
+        run: PathBuf,
+        /// Folder for the plots
+        folder: PathBuf,
+    },
     /// Run the raw client
     #[command(subcommand)]
     Raw(raw::Command),
@@ -57,10 +64,10 @@ struct Run {
     /// Also write the figures as JSON
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Also write the table
+    /// Also write the table, and plots into the folder `plots` beside it
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10, p11, p12, r19; or churn,
+    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10 (with p8), p11, p12, r19; or churn,
     /// shards or languages, which have no goal and are measured only if they are named
     #[arg(long)]
     only: Vec<String>,
@@ -70,6 +77,7 @@ struct Run {
 async fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Run(run) => measure(&run).await,
+        Command::Plot { run, folder } => plot(&run, &folder),
         Command::Raw(command) => raw::main(&command).await,
         Command::Burn { cores } => neighbours::burn(cores),
     };
@@ -103,7 +111,7 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
     if wanted(&["p7", "p9"]) {
         figures.scale = figures.or_note("P7 and P9", scale::measure(&run.paths, &amounts, &say).await, &say);
     }
-    if wanted(&["p10"]) {
+    if wanted(&["p8", "p10"]) {
         figures.starts = figures.or_note("P10", starts::measure(&run.paths, &amounts, &say).await, &say);
     }
     if wanted(&["p11"]) {
@@ -140,16 +148,23 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
 
 /// Prints the table, and writes the files that were asked for.
 fn write_out(run: &Run, figures: &Figures, (machine, date): (&str, &str)) -> anyhow::Result<()> {
-    let table = figures.markdown(machine, date);
+    let (table, json) = (figures.markdown(machine, date), figures.json(machine, date));
     print!("{table}");
     if let Some(path) = &run.report {
         std::fs::write(path, table).with_context(|| format!("{} cannot be written", path.display()))?;
+        plots::draw(&json, &path.with_file_name("plots"))?;
     }
     if let Some(path) = &run.json {
-        let text = serde_json::to_string_pretty(&figures.json(machine, date))?;
+        let text = serde_json::to_string_pretty(&json)?;
         std::fs::write(path, text + "\n").with_context(|| format!("{} cannot be written", path.display()))?;
     }
     Ok(())
+}
+
+/// Draws a run that ended long ago.
+fn plot(run: &Path, folder: &Path) -> anyhow::Result<()> {
+    let text = std::fs::read(run).with_context(|| format!("{} cannot be read", run.display()))?;
+    plots::draw(&serde_json::from_slice(&text)?, folder)
 }
 
 async fn works(run: &Run, amounts: &Amounts, figures: &mut Figures, say: &dyn Fn(&str)) {

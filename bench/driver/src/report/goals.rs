@@ -37,6 +37,7 @@ impl Figures {
             self.plugin_call(),
             self.no_op(),
             self.idle(),
+            self.many(),
             self.slope(),
             self.start(),
             self.neighbours(),
@@ -173,6 +174,29 @@ impl Figures {
             peers,
             goal: "≤ 16 MB and ≤ 0.05 % CPU",
             met: windlass <= 16.0 && own.cpu <= 0.05,
+        })
+    }
+
+    fn many(&self) -> Option<Line> {
+        let Starts { plugins, idle, .. } = self.starts?;
+        let (windlass, anonymous) = (as_float(idle.rss) / MB, as_float(idle.anonymous) / MB);
+        let processes = self.scale.iter().flat_map(|scale| &scale.idle);
+        let peers: BTreeMap<_, _> = processes
+            .filter(|idle| idle.contestant != Contestant::Windlass)
+            .map(|idle| (idle.contestant.name(), as_float(idle.memory.rss) / MB * as_float(plugins as u64)))
+            .collect();
+        Some(Line {
+            key: "p8",
+            measure: format!(
+                "idle RSS, {plugins} plugins ({anonymous:.1} MB anonymous); peers: {plugins} idle processes"
+            ),
+            unit: "MB",
+            windlass,
+            limit: None,
+            ratio: peers.get(Contestant::ControllerRuntime.name()).map(|peer| windlass / peer),
+            peers,
+            goal: "≤ 64 MB",
+            met: windlass <= 64.0,
         })
     }
 

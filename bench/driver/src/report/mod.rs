@@ -3,6 +3,7 @@
 mod churn;
 mod goals;
 mod languages;
+pub mod plots;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,6 +22,7 @@ use crate::shards::{self, COLUMNS, Turn};
 use crate::starts::Starts;
 use crate::work::Round;
 
+/// Bytes in a megabyte.
 const MB: f64 = 1_000_000.0;
 
 /// All figures of a run; the missing ones were not measured.
