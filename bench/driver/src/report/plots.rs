@@ -94,21 +94,27 @@ fn bars(title: &str, contestants: &[(String, f64)]) -> anyhow::Result<String> {
 
 /// Two lines over the minutes.
 fn lines(minutes: &[[f64; 2]]) -> anyhow::Result<String> {
-    let last = u32::try_from(minutes.len())?;
+    let last = f64::from(u32::try_from(minutes.len())?);
     let most = minutes.iter().flatten().copied().fold(1.0, f64::max);
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
     area.fill(&WHITE)?;
+    let style = (FONT, SIZES.1).into_font().color(&TEXT);
+    let title = (FONT, SIZES.0).into_font().color(&TEXT);
+    area.draw(&Text::new("Memory of a host under churn, MB", (16, 14), title))?;
     let mut chart = ChartBuilder::on(&area)
-        .caption("Memory of a host under churn, MB", (FONT, SIZES.0).into_font().color(&TEXT))
         .margin(16)
+        .margin_top(TITLE)
         .x_label_area_size(44)
         .y_label_area_size(44)
-        .build_cartesian_2d(0..last.max(1), 0.0..most * 1.1)?;
-    let style = (FONT, SIZES.1).into_font().color(&TEXT);
-    chart.configure_mesh().x_desc("minute").axis_desc_style(style.clone()).label_style(style.clone()).draw()?;
+        .build_cartesian_2d(0.0..last, 0.0..most * 1.1)?;
+    let mut mesh = chart.configure_mesh();
+    mesh.x_desc("minute").axis_desc_style(style.clone()).label_style(style.clone()).y_labels(6);
+    let whole = |value: &f64| format!("{value:.0}");
+    mesh.x_label_formatter(&whole).y_label_formatter(&whole);
+    mesh.disable_x_mesh().max_light_lines(0).bold_line_style(OTHERS.mix(0.4)).draw()?;
     for (at, (name, color)) in [("anonymous", OURS), ("RSS", OTHERS)].into_iter().enumerate() {
-        let points = (1..).zip(minutes).filter_map(|(minute, both)| Some((minute, *both.get(at)?)));
+        let points = (1_u32..).zip(minutes).filter_map(|(minute, both)| Some((f64::from(minute), *both.get(at)?)));
         chart
             .draw_series(LineSeries::new(points, color.stroke_width(2)))?
             .label(name)
