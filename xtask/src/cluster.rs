@@ -15,6 +15,9 @@ pub enum Command {
         /// and iptables; installs those that are missing
         #[arg(long)]
         node: bool,
+        /// Archive of an image for the real node, such as the one that `cargo xtask image` writes; may be repeated
+        #[arg(long, value_name = "FILE", requires = "node")]
+        image: Vec<PathBuf>,
         /// Its folder; default: target/cluster
         #[arg(long)]
         dir: Option<PathBuf>,
@@ -32,8 +35,11 @@ pub fn main(command: &Command) -> anyhow::Result<()> {
     let (Command::Up { dir, .. } | Command::Down { dir }) = command;
     let dir = dir.clone().map_or_else(|| Ok::<_, anyhow::Error>(root()?.join("target/cluster")), Ok)?;
     match command {
-        Command::Up { node, .. } => {
+        Command::Up { node, image, .. } => {
             let cluster = windlass_testbed::up(&dir, &Options { node: *node, ..Options::default() })?;
+            for archive in image {
+                cluster.load_image(archive)?;
+            }
             println!("KUBECONFIG={}", cluster.kubeconfig().display());
         }
         Command::Down { .. } => {

@@ -17,7 +17,7 @@ use crate::run::{cargo, root, run, windlass};
 missing.
 
 Examples:
-  cargo xtask image                              a release image, in buildah's own storage
+  cargo xtask image                              a release image, in buildah's own storage and in target/image/image.tar
   cargo xtask image --dev --try                  a quick build, installed on a real node by chart and kustomization
   cargo xtask image --dev --try --from HEAD~1    also an upgrade from another commit, and back"
 )]
@@ -66,11 +66,14 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     if !args.dev && size > LARGEST {
         bail!("the image has {size} bytes compressed, more than {LARGEST}");
     }
+    // The name in the manifests, as container runtimes complete it.
+    let image = archive(&buildah, &args.tag, IMAGE, "image.tar")?;
+    tools::stderr(&format!("{} has it as an archive, with the name docker.io/library/{IMAGE}", image.display()));
     if !args.is_tried {
         return Ok(());
     }
     let Some(commit) = &args.from else {
-        return try_out(&root, &buildah, &args.tag, None);
+        return try_out(&root, &image, None);
     };
     let before = work.join("before");
     let worktree = |args: &[&str]| {
@@ -83,7 +86,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let _ = worktree(&["remove", "--force", &path]).output();
     run(&mut worktree(&["add", "--quiet", "--detach", &path, commit]))?;
     let tried = build(&before, args.dev, &work.join("before-target"), &buildah, BEFORE)
-        .and_then(|()| try_out(&root, &buildah, &args.tag, Some(&before)));
+        .and_then(|()| archive(&buildah, BEFORE, BEFORE, "before.tar"))
+        .and_then(|archive| try_out(&root, &image, Some((&before, &archive))));
     run(&mut worktree(&["remove", "--force", &path]))?;
     tried
 }
@@ -107,23 +111,24 @@ fn build(checkout: &Path, is_dev: bool, target: &Path, buildah: &Buildah, tag: &
     run(buildah.command().args(build).arg(checkout.join("Dockerfile")).arg(&context))
 }
 
-/// Runs the ignored tests, which install the image on a real node: with the checkout of the commit that is upgraded, if there is one.
-fn try_out(root: &Path, buildah: &Buildah, tag: &str, before: Option<&Path>) -> anyhow::Result<()> {
+/// Writes an image to an archive in the work folder, under this name.
+fn archive(buildah: &Buildah, tag: &str, name: &str, file: &str) -> anyhow::Result<PathBuf> {
+    let file = buildah.storage().with_file_name(file);
+    buildah.archive(tag, &format!("docker.io/library/{name}"), &file)?;
+    Ok(file)
+}
+
+/// Runs the ignored tests, which install the image on a real node: with the checkout and the image of the commit that is upgraded, if there
+/// is one.
+fn try_out(root: &Path, image: &Path, before: Option<(&Path, &Path)>) -> anyhow::Result<()> {
     guests::build(&guests::Options::default())?;
     // The tests also run it as a command.
     windlass()?;
-    let archive = |tag: &str, name: &str, file: &str| -> anyhow::Result<PathBuf> {
-        let file = buildah.storage().with_file_name(file);
-        // The name in the manifests, as the container runtime completes it.
-        buildah.archive(tag, &format!("docker.io/library/{name}"), &file)?;
-        Ok(file)
-    };
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--test", "node", "--", "--ignored", "--nocapture", "--test-threads=1"]);
-    tests.env("WINDLASS_TEST_IMAGE", archive(tag, IMAGE, "image.tar")?);
-    if let Some(before) = before {
-        tests.env("WINDLASS_TEST_CHECKOUT_BEFORE", before);
-        tests.env("WINDLASS_TEST_IMAGE_BEFORE", archive(BEFORE, BEFORE, "before.tar")?);
+    tests.env("WINDLASS_TEST_IMAGE", image);
+    if let Some((checkout, image)) = before {
+        tests.env("WINDLASS_TEST_CHECKOUT_BEFORE", checkout).env("WINDLASS_TEST_IMAGE_BEFORE", image);
     }
     run(tests.current_dir(root))
 }

@@ -192,7 +192,8 @@ pub(crate) fn load_image(cluster: &Cluster, tools: &NodeTools, archive: &Path) -
     let mut import = Command::new("nsenter");
     import.args(["--target", &cluster.supervisor()?.to_string(), "--mount", "--net", "--"]);
     import.arg(tools.containerd.join("ctr")).args(["--address", SOCKET, "--namespace", "k8s.io", "images", "import"]);
-    output(import.arg(archive), "ctr images import")
+    // nsenter changes into another working directory.
+    output(import.arg(std::path::absolute(archive)?), "ctr images import")
 }
 
 fn output(command: &mut Command, what: &str) -> Result<()> {
