@@ -56,8 +56,10 @@ fn of_schema(schema: &Value, path: &str, needs: &mut Needs) {
         let texts = ["rule", "messageExpression"].iter().filter_map(|field| rule.get(field)?.as_str());
         let found = texts
             .flat_map(|text| FUNCTIONS.iter().filter_map(move |(minor, names)| Some((*minor, called(text, names)?))));
-        for (minor, name) in found.filter(|(minor, _)| *minor > needs.minor).collect::<Vec<_>>() {
-            *needs = Needs { minor: minor.max(needs.minor), function: Some((name, path.to_owned())) };
+        for (minor, name) in found {
+            if minor > needs.minor {
+                *needs = Needs { minor, function: Some((name, path.to_owned())) };
+            }
         }
     }
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
@@ -85,7 +87,7 @@ fn called(expression: &str, names: &[&'static str]) -> Option<&'static str> {
     })
 }
 
-/// An expression with empty string literals.
+/// An expression with empty string literals. In raw literals (`r'…'`), a backslash is taken to escape, too.
 fn without_strings(expression: &str) -> String {
     let mut code = String::new();
     let mut quote = None;
@@ -112,8 +114,12 @@ mod tests {
     use super::*;
 
     fn with_rule(rule: &str) -> Value {
+        with(&json!({ "rule": rule }))
+    }
+
+    fn with(validation: &Value) -> Value {
         let ranges =
-            json!({ "type": "array", "items": { "type": "string", "x-kubernetes-validations": [{ "rule": rule }] } });
+            json!({ "type": "array", "items": { "type": "string", "x-kubernetes-validations": [validation] } });
         let spec = json!({ "type": "object", "properties": { "ranges": ranges } });
         let schema = json!({ "openAPIV3Schema": { "type": "object", "properties": { "spec": spec } } });
         json!({ "spec": { "versions": [{ "name": "v1", "schema": schema }] } })
@@ -136,6 +142,20 @@ mod tests {
                 assert_eq!(needed.to_string(), "1.31 or newer, for isCIDR in a rule of spec.ranges[]");
             }
             assert_eq!(needed, Needs { minor, function: function.map(|name| (name, at())) }, "{rule}");
+        }
+    }
+
+    #[test]
+    fn function_in_a_message_counts_and_the_newest_one_is_named() {
+        for rule in [
+            json!({ "rule": "self.reverse() == ''", "messageExpression": "isIP(self) ? 'a' : 'b'" }),
+            json!({ "rule": "isIP(self)", "messageExpression": "self.reverse()" }),
+        ] {
+            assert_eq!(
+                needs(&with(&rule)).to_string(),
+                "1.35 or newer, for reverse in a rule of spec.ranges[]",
+                "{rule}"
+            );
         }
     }
 }
