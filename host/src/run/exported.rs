@@ -19,6 +19,12 @@ use crate::live::{Live, ParentKey};
 use crate::queue::Queue;
 use crate::telemetry::{self, PluginCondition, PluginState};
 
+/// Whether this host holds each Lease. It holds none that it could not renew in time, even if no other host has taken it.
+fn leases(shards: Vec<(String, bool)>, gate: &WriteGate) -> Vec<(String, bool)> {
+    let shards = shards.into_iter().map(|(name, is_own)| (name, is_own && gate.shard().is_open()));
+    shards.chain([(lease::NAME.to_owned(), gate.leads())]).collect()
+}
+
 /// Exports the states of the parents' queue, of the live components and of the Leases.
 pub(super) fn observe(
     parents: &Queue<PluginName, ParentKey>,
@@ -27,11 +33,7 @@ pub(super) fn observe(
 ) {
     let (queue, live, shards, gate) = (parents.clone(), registry.clone(), shards.clone(), gate.clone());
     let (all, leader) = (shards.clone(), gate.clone());
-    telemetry::observe_leases(move || {
-        let mut leases = all.held();
-        leases.push((lease::NAME.to_owned(), leader.leads()));
-        leases
-    });
+    telemetry::observe_leases(move || leases(all.held(), &leader));
     telemetry::observe_queues(move || {
         queue.groups().into_iter().map(|(plugin, state)| (plugin.to_string(), state)).collect()
     });
@@ -85,4 +87,28 @@ fn counts(live: &Live, shards: &Shards) -> (usize, FailureCounts) {
     let is_ours = |parent: &ParentKey| shards.may_reconcile(&live.name, &share.hash, parent);
     let parents = live.parents.store.keys().iter().filter(|parent| is_ours(parent)).count();
     (parents, live.records.failure_counts(is_ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn lease_that_could_not_be_renewed_in_time_is_not_held() {
+        let gate = WriteGate::default();
+        gate.need_shard();
+        let held = |gate: &WriteGate| {
+            let shards = vec![("windlass-shard-0".to_owned(), false), ("windlass-shard-1".to_owned(), true)];
+            leases(shards, gate).into_iter().filter(|(_, is_held)| *is_held).map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert!(held(&gate).is_empty());
+        gate.shard().open_until(Duration::MAX);
+        assert_eq!(held(&gate), ["windlass-shard-1"]);
+        gate.leader().open_until(Duration::MAX);
+        assert_eq!(held(&gate), ["windlass-shard-1", "windlass"]);
+        gate.shard().close();
+        assert!(held(&gate).is_empty(), "without its shard, the host does not lead either");
+    }
 }

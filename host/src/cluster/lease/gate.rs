@@ -86,7 +86,7 @@ impl GatePart {
     }
 
     /// Whether this part is open now.
-    pub(super) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         since_boot().as_millis() < u128::from(self.until.load(Ordering::Acquire))
     }
 }

@@ -129,7 +129,7 @@ impl Shards {
         self.0.count > 1
     }
 
-    /// The Lease of each shard, and whether this host holds it; none if hosts do not share the parents.
+    /// The Lease of each shard, and whether it is that of this host; none if hosts do not share the parents.
     pub fn held(&self) -> Vec<(String, bool)> {
         let own = self.0.claims.load().as_ref().map(|claims| claims.own);
         let shards = (0..self.0.count).filter(|_| self.are_used());
