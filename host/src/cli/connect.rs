@@ -109,8 +109,8 @@ impl ClusterArgs {
     pub async fn client_of_host(&self, gate: GateLayer) -> anyhow::Result<Client> {
         if cfg!(not(target_os = "linux")) {
             anyhow::bail!(
-                "a host runs on Linux only, whose kernel gives up writes that the network does not deliver in time (TCP_USER_TIMEOUT): \
-                 run it in the cluster with `windlass install`. All other commands work here"
+                "`run` and `dev` need Linux, whose kernel gives up writes that the network does not deliver in time (TCP_USER_TIMEOUT). \
+                 `windlass install` runs a host in the cluster; all other commands work here"
             );
         }
         let config = self.config().await?;
@@ -137,7 +137,10 @@ impl ClusterArgs {
         let mut config = self.config_of_context().await?;
         if self.user.is_some() {
             config.auth_info.impersonate.clone_from(&self.user);
-            config.auth_info.impersonate_groups = Some(self.groups.clone());
+            // As in kubectl, the groups of the kubeconfig stay if no flag names others.
+            if !self.groups.is_empty() {
+                config.auth_info.impersonate_groups = Some(self.groups.clone());
+            }
         }
         Ok(config)
     }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use hyper::body::Bytes;
 use opentelemetry_prometheus::PrometheusExporter;
-use prometheus::process_collector::ProcessCollector;
 use prometheus::{Registry, TextEncoder};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
@@ -68,7 +67,12 @@ impl Scrape {
     /// If the reader cannot be set up.
     pub(super) fn new(plugins: Arc<PluginMetrics>) -> anyhow::Result<(Self, PrometheusExporter)> {
         let registry = Registry::new();
-        registry.register(Box::new(ProcessCollector::for_self())).context("the process cannot be observed")?;
+        // It reads /proc, so that other systems do not have it.
+        #[cfg(target_os = "linux")]
+        {
+            let process = prometheus::process_collector::ProcessCollector::for_self();
+            registry.register(Box::new(process)).context("the process cannot be observed")?;
+        }
         let reader = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
             // The instruments have complete names, with units and `_total`.
