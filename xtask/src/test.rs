@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use windlass_testbed::tools;
 
 use crate::guests;
@@ -69,8 +69,11 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let filter = args.filter.as_slice();
     let steps = Steps(Instant::now());
     let is_core_alone = args.kubernetes.is_some();
-    let turn = if args.by_turns { turn(SystemTime::now().duration_since(UNIX_EPOCH)?) } else { None };
-    let other = args.kubernetes.as_deref().or(turn);
+    let other = match &args.kubernetes {
+        Some(version) => tools::other_version(version)?,
+        None if args.by_turns => turn(SystemTime::now().duration_since(UNIX_EPOCH)?),
+        None => None,
+    };
     if let Some(version) = other {
         println!("The core of the end-to-end tests runs on Kubernetes {version}.");
     }
@@ -83,11 +86,17 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     });
     set_up.map_err(|_| anyhow::anyhow!("the thread that sets up the tests panicked"))??;
     let mut binaries = binaries?;
+    for name in CORE {
+        ensure!(
+            binaries.iter().any(|binary| binary.is_core() && binary.name == name),
+            "no test binary is named {name}"
+        );
+    }
     binaries.retain(|binary| !is_core_alone || binary.is_core());
     for binary in binaries.iter_mut().filter(|binary| binary.is_core()) {
         binary.kubernetes = other.map(str::to_owned);
     }
-    run_all(binaries, filter, steps)
+    run_all(binaries, filter, is_core_alone, steps)
 }
 
 /// Builds the components and the servers of the tests, and runs the tests of the plugins and SDKs, which need none of the workspace's
@@ -142,7 +151,7 @@ impl Steps {
 }
 
 /// Runs the test binaries: the end-to-end tests after all others.
-fn run_all(binaries: Vec<Binary>, filter: &[String], steps: Steps) -> anyhow::Result<()> {
+fn run_all(binaries: Vec<Binary>, filter: &[String], is_core_alone: bool, steps: Steps) -> anyhow::Result<()> {
     let (mut end_to_end, rest): (Vec<_>, Vec<_>) = binaries.into_iter().partition(Binary::is_end_to_end);
     end_to_end.sort_by_key(|binary| LONGEST.iter().position(|long| *long == binary.name).unwrap_or(LONGEST.len()));
     let mut failed = Vec::new();
@@ -153,12 +162,14 @@ fn run_all(binaries: Vec<Binary>, filter: &[String], steps: Steps) -> anyhow::Re
             failed.push(binary.name);
         }
     }
-    if end_to_end.iter().any(|binary| !binary.is_core())
+    if !is_core_alone
         && !cargo().args(["test", "--workspace", "--doc"]).args(filter).current_dir(root()?).status()?.success()
     {
         failed.push("documentation tests".to_owned());
     }
-    steps.print("unit tests and documentation tests have run");
+    if !is_core_alone {
+        steps.print("unit tests and documentation tests have run");
+    }
     failed.extend(run_side_by_side(end_to_end, filter)?);
     if !failed.is_empty() {
         bail!("these test binaries failed: {}", failed.join(", "));

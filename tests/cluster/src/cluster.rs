@@ -244,6 +244,12 @@ impl Drop for Cluster {
 
 /// The programs of a cluster with these options.
 pub(crate) fn programs(options: &Options) -> Result<Tools> {
+    let version = env::var(tools::KUBERNETES).unwrap_or_default();
+    ensure!(
+        !options.node || tools::other_version(&version)?.is_none(),
+        "a real node is of the current version of Kubernetes only: unset {}",
+        tools::KUBERNETES
+    );
     let control_plane = tools::control_plane(&tools::stderr)?;
     let node = if options.node { Some(tools::node(&tools::stderr)?) } else { None };
     Ok(Tools { control_plane, node })
@@ -257,6 +263,9 @@ pub(crate) fn run(
     remove_dir: bool,
     detached: bool,
 ) -> Result<Supervised> {
+    if tools.node.is_some() {
+        node::wait_alone()?;
+    }
     let mut tries = 1;
     loop {
         let plan = control_plane::plan(dir, tools, options, remove_dir, detached)?;
@@ -265,6 +274,10 @@ pub(crate) fn run(
                 tries += 1;
                 // The names of etcd's members contain the ports.
                 let _ = fs::remove_dir_all(dir.join("etcd"));
+            }
+            Err(error) if tools.node.is_some() => {
+                node::remove_control_groups();
+                return Err(error);
             }
             result => return result,
         }

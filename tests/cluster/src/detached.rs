@@ -21,7 +21,13 @@ const STATE: &str = "cluster.json";
 pub fn up(dir: &Path, options: &Options) -> Result<Cluster> {
     let dir = std::path::absolute(dir)?;
     if running(&dir)?.is_some() {
-        return attach(&dir);
+        let cluster = attach(&dir)?;
+        ensure!(
+            !options.node || is(&dir, "node")?,
+            "a cluster without a real node runs in {}: end it first with `cargo xtask cluster down`",
+            dir.display()
+        );
+        return Ok(cluster);
     }
     let stopped = dir.join(STATE).exists();
     if stopped {
@@ -35,10 +41,17 @@ pub fn up(dir: &Path, options: &Options) -> Result<Cluster> {
     // Written first: `down` must be able to remove a cluster that did not become ready.
     let state = serde_json::json!({"ready": false, "node": options.node});
     fs::write(dir.join(STATE), format!("{state}\n")).with_context(|| format!("cannot write to {}", dir.display()))?;
-    let processes = run(&dir, &tools, options, false, true);
-    let id = processes.with_context(|| format!("no cluster; its logs are in {}", dir.display()))?.detach();
     let cluster = Cluster::detached(dir.clone(), &tools);
-    cluster.connect_node()?;
+    let started = || {
+        let processes = run(&dir, &tools, options, false, true)?;
+        if let Err(error) = cluster.connect_node() {
+            drop(processes);
+            node::remove_control_groups();
+            return Err(error);
+        }
+        Ok(processes.detach())
+    };
+    let id = started().with_context(|| format!("no cluster; its logs are in {}", dir.display()))?;
     let state =
         serde_json::json!({"ready": true, "supervisor": id, "kubeconfig": dir.join(KUBECONFIG), "node": options.node});
     fs::write(dir.join(STATE), format!("{state}\n")).with_context(|| format!("cannot write to {}", dir.display()))?;
@@ -75,7 +88,8 @@ pub fn down(dir: &Path) -> Result<bool> {
         dir.display()
     );
     kill_process(pid, Signal::TERM).with_context(|| format!("cannot end process {pid:?}, the supervisor"))?;
-    let ended = || Ok(running(&dir)?.is_none().then_some(()));
+    // The containers of a real node end with the supervisor's process, which comes after the release of its lock.
+    let ended = || Ok((running(&dir)?.is_none() && !lives(pid)).then_some(()));
     if until("the cluster to end", Duration::from_secs(10), ended).is_err() {
         // Its processes end with it.
         kill_process(pid, Signal::KILL).context("cannot kill the supervisor")?;
@@ -87,6 +101,13 @@ pub fn down(dir: &Path) -> Result<bool> {
     }
     fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
     Ok(true)
+}
+
+/// Whether a process has not ended. One that its parent has not collected yet has ended.
+fn lives(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
+    // The state follows the name, which may contain spaces, in parentheses.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
 /// A flag of the state file.

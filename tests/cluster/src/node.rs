@@ -1,7 +1,8 @@
 //! A real node beside the control plane: containerd, kubelet and kube-proxy.
 //!
 //! They and the control plane run in Linux namespaces of their own, which node/set-up.sh prepares: mounts, processes and control groups
-//! end with the cluster, no rule or setting of the machine's network changes, and no packet of a Pod leaves it.
+//! end with the cluster, and no packet of a Pod leaves the machine. Its network gets one interface and one route ([`NETWORK`]), which
+//! end with the cluster, too; no rule and no setting of it changes.
 
 use std::fs;
 use std::path::Path;
@@ -26,8 +27,9 @@ const NETWORK: &str = "10.89.0.0/16";
 const POD_NETWORK: &str = "10.89.1.0/24";
 /// The socket of containerd, inside the namespaces.
 const SOCKET: &str = "/run/containerd/containerd.sock";
-/// The parent of all control groups of the node, which node/set-up.sh makes.
-const CONTROL_GROUP: &str = "windlass-node";
+/// The parent of all control groups of the node, which node/set-up.sh makes, and the machine's interface to the node, which
+/// node/connect.sh makes.
+const ON_MACHINE: &str = "windlass-node";
 
 /// The command that prepares the namespaces of a cluster with a node.
 pub(crate) fn set_up(dir: &Path) -> Vec<String> {
@@ -144,7 +146,7 @@ authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
 authorization: {{mode: AlwaysAllow}}
 containerRuntimeEndpoint: unix://{SOCKET}
 cgroupDriver: cgroupfs
-cgroupRoot: /{CONTROL_GROUP}
+cgroupRoot: /{ON_MACHINE}
 failCgroupV1: false
 failSwapOn: false
 # A full disk of the machine must not evict the Pods of a test.
@@ -170,6 +172,15 @@ conntrack: {{maxPerCore: 0, min: 0}}
 ",
         dir.join(of("kube-proxy")).display()
     )
+}
+
+/// Waits until no other node is connected with this machine: one may just be ending. Nodes share addresses and control groups.
+///
+/// # Errors
+/// If there is still one after ten seconds.
+pub(crate) fn wait_alone() -> Result<()> {
+    let is_alone = || Ok((!Path::new("/sys/class/net").join(ON_MACHINE).exists()).then_some(()));
+    until("another cluster with a real node to end (only one can run at a time)", Duration::from_secs(10), is_alone)
 }
 
 /// Connects this machine with the node's network, gives containerd the image of Pods, and waits until the node is Ready.
@@ -208,7 +219,7 @@ pub(crate) fn remove_control_groups() {
     let controllers = fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
     for folder in controllers.chain([root.to_owned()]) {
         // What cannot be removed is empty, and the next node uses it.
-        let _ = remove_folders(&folder.join(CONTROL_GROUP));
+        let _ = remove_folders(&folder.join(ON_MACHINE));
     }
 }
 

@@ -66,13 +66,24 @@ pub fn kubectl(progress: Progress) -> Result<PathBuf> {
 }
 
 fn cluster(wanted: &str, progress: Progress) -> Result<PathBuf> {
-    let current_version = version_of(&read_all(&source("cluster"), &["go.mod"])?)?;
-    if wanted.is_empty() || is_minor(&current_version, wanted) {
-        return current(progress);
+    match other_version(wanted)? {
+        None => current(progress),
+        Some(version) => other(version, progress),
+    }
+}
+
+/// The version that a user names, as `1.30` or `v1.30.14`; none if it is the current one, that of tests/cluster/go.mod, or unnamed.
+///
+/// # Errors
+/// If the tests have no such version.
+pub fn other_version(wanted: &str) -> Result<Option<&'static str>> {
+    let current = version_of(&read_all(&source("cluster"), &["go.mod"])?)?;
+    if wanted.is_empty() || is_minor(&current, wanted) {
+        return Ok(None);
     }
     let other = OTHER_VERSIONS.into_iter().find(|version| is_minor(version, wanted));
-    let known = || format!("{KUBERNETES}={wanted}: not one of {}, {current_version}", OTHER_VERSIONS.join(", "));
-    self::other(other.with_context(known)?, progress)
+    let known = || format!("no Kubernetes {wanted} here: choose one of {}, {current}", OTHER_VERSIONS.join(", "));
+    Ok(Some(other.with_context(known)?))
 }
 
 /// Whether a version (`v1.30.14`) is of a minor version (`1.30`), or this very version.

@@ -19,7 +19,9 @@ use serde_json::Value;
 
 pub use buildah::{Buildah, install};
 pub use go::Go;
-pub use kubernetes::{ControlPlane, KUBERNETES, OTHER_VERSIONS, control_plane, control_plane_of, kubectl};
+pub use kubernetes::{
+    ControlPlane, KUBERNETES, OTHER_VERSIONS, control_plane, control_plane_of, kubectl, other_version,
+};
 pub use node::PAUSE_IMAGE;
 pub(crate) use node::{NodeTools, node};
 pub use store::built_once;

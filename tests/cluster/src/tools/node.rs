@@ -29,7 +29,8 @@ pub(crate) struct NodeTools {
 /// If this user is not root, or something cannot be had.
 pub(crate) fn node(progress: Progress) -> Result<NodeTools> {
     ensure!(rustix::process::geteuid().is_root(), "a real node takes root: its containers have namespaces and limits");
-    let programs = [("buildah", "buildah"), ("runc", "runc"), ("iptables", "iptables"), ("nsenter", "util-linux")];
+    let programs = ["buildah", "runc", "iptables"].map(|name| (name, name));
+    let programs = [&programs[..], &[("nsenter", "util-linux"), ("ss", "iproute2")]].concat();
     install(&programs, progress)?;
     let containerd = built_once("containerd", "debian", "containerd, from Debian's package", progress, |dir| {
         from_debian("containerd", &["containerd", "containerd-shim-runc-v2", "ctr"], dir, progress)
