@@ -188,6 +188,27 @@ impl Node {
         // The first one is the host, later ones compile for it.
         ids.filter(is_in).min().and_then(Pid::from_raw).expect("a process in the container")
     }
+
+    /// How many processes of a Pod the kernel has killed for lack of memory.
+    #[track_caller]
+    fn killed_for_memory(&self, pod: &str) -> u64 {
+        let process = self.process(pod).as_raw_pid();
+        let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).expect("control groups");
+        let root = Path::new("/sys/fs/cgroup");
+        // Those of version 1 have a line and a folder for each controller.
+        let group = groups.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (controller, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
+            match controller {
+                "memory" => Some(root.join("memory").join(path).join("memory.oom_control")),
+                "" => Some(root.join(path).join("memory.events")),
+                _ => None,
+            }
+        });
+        let events = fs::read_to_string(group.expect("a control group of the memory")).expect("its events");
+        let killed = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        killed.and_then(|count| count.trim().parse().ok()).unwrap_or_else(|| panic!("no count of kills in {events}"))
+    }
 }
 
 /// A component that measures without end, for a kind of its own: the API groups differ in a letter.
@@ -274,6 +295,7 @@ fn s03_chart_runs_two_hosts_through_an_update_an_eviction_and_a_compilation_beyo
         (compiled.status == "False").then_some(compiled)
     });
     eprintln!("{}: {}", compiled.reason, compiled.message);
+    assert!(compiled.message.contains("it needs more than"), "{}: {}", compiled.reason, compiled.message);
     ns.echo("web", 1, PAUSE_IMAGE);
     ns.wait_settled("web");
     assert_eq!(node.restarts(), 0, "no host was killed for lack of memory");
@@ -349,10 +371,7 @@ fn kustomization_with_two_hosts_runs_through_a_kill_and_a_drain() {
 #[test]
 #[ignore = "takes root, and the image: cargo xtask image --try"]
 fn chart_is_upgraded_from_another_commit_and_back() {
-    let Some(before) = std::env::var_os(CHECKOUT_BEFORE) else {
-        eprintln!("skipped: no other commit; use cargo xtask image --try --from COMMIT");
-        return;
-    };
+    let before = std::env::var_os(CHECKOUT_BEFORE).expect("another commit: cargo xtask image --try --from COMMIT");
     let node = Node::start();
     let env = &node.env;
     let chart = manifests(Path::new(&before), "chart/windlass");
@@ -434,4 +453,6 @@ fn s10_host_survives_the_metrics_of_nine_hostile_plugins_and_slow_scrapers() {
     drop(slow);
     eprintln!("{} bytes of metrics; slowest of 20 scrapes {longest:?}", exposed.len());
     assert_eq!(node.restarts(), 0, "the host was not killed");
+    let name = text(&pod, "/metadata/name");
+    assert_eq!(node.killed_for_memory(&name), 0, "no child of the host was killed either");
 }
