@@ -51,6 +51,86 @@ annotations:
 {{- end -}}
 {{- end }}
 
+{{/* What the Pods of hosts and of `helm test` have in common. */}}
+{{- define "windlass.pod" -}}
+serviceAccountName: windlass
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- toYaml .Values.podSecurityContext | nindent 2 }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+volumes:
+  # Compiled components. A new Pod compiles them again.
+  - name: cache
+    emptyDir:
+      sizeLimit: {{ .Values.cache.sizeLimit }}
+      {{- with .Values.cache.medium }}
+      medium: {{ . }}
+      {{- end }}
+  {{- with .Values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{/* What their containers have in common. */}}
+{{- define "windlass.container" -}}
+image: {{ include "windlass.image" . | quote }}
+{{- with .Values.image.pullPolicy }}
+imagePullPolicy: {{ . }}
+{{- end }}
+env:
+  - name: WINDLASS_CACHE_DIR
+    value: /var/cache/windlass/host
+  - name: WINDLASS_NAMESPACE
+    valueFrom:
+      fieldRef:
+        fieldPath: metadata.namespace
+  {{- with .Values.otlp.endpoint }}
+  - name: OTEL_EXPORTER_OTLP_ENDPOINT
+    value: {{ . | quote }}
+  {{- end }}
+  {{- with .Values.otlp.protocol }}
+  - name: OTEL_EXPORTER_OTLP_PROTOCOL
+    value: {{ . | quote }}
+  {{- end }}
+  {{- with .Values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .Values.envFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+resources:
+  {{- toYaml .Values.resources | nindent 2 }}
+securityContext:
+  {{- toYaml .Values.securityContext | nindent 2 }}
+volumeMounts:
+  - name: cache
+    mountPath: /var/cache/windlass
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
 {{/* Flags of `windlass run` that are set to a value, by the path of this value. */}}
 {{- define "windlass.flags" -}}
 workers: host.workers

@@ -39,11 +39,11 @@ extraEnv: [{name: HTTPS_PROXY, value: "http://proxy.example:3128"}]
 envFrom: [{secretRef: {name: proxy}}]
 extraContainers: [{name: proxy, image: "registry.example/proxy:1", securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]
 extraObjects:
-  - {apiVersion: v1, kind: ConfigMap, metadata: {name: "{{ .Release.Name }}-extra", namespace: windlass-system, labels: {team: platform}, annotations: {note: all}}}
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: "{{ .Release.Name }}-extra", namespace: windlass-system}}
   - |
     apiVersion: v1
     kind: Secret
-    metadata: {name: extra, namespace: "{{ .Release.Namespace }}", labels: {team: platform}, annotations: {note: all}}
+    metadata: {name: extra, namespace: "{{ .Release.Namespace }}"}
 podSecurityContext: {runAsUser: 1000700000, runAsGroup: null, fsGroup: null}
 securityContext: {privileged: false}
 startupProbe: {httpGet: {path: /healthz, port: health}, failureThreshold: 30}
@@ -186,6 +186,8 @@ fn chart_names_the_value_that_it_rejects() {
         ("fullnameOverride=My_Fleet", "'/fullnameOverride'"),
         ("fullnameOverride=fleet-", "'/fullnameOverride'"),
         ("commonLabels.app\\.kubernetes\\.io/name=mine", "'/commonLabels/app.kubernetes.io~1name'"),
+        ("commonLabels.windlass\\.dev/aggregate-to-host=true", "'/commonLabels/windlass.dev~1aggregate-to-host'"),
+        ("commonAnnotations.helm\\.sh/resource-policy=delete", "'/commonAnnotations/helm.sh~1resource-policy'"),
         ("podLabels.app\\.kubernetes\\.io/instance=mine", "'/podLabels/app.kubernetes.io~1instance'"),
         ("otlp.endpoint=https://collector.example", "'/otlp/endpoint'"),
     ] {
@@ -217,7 +219,9 @@ fn chart_opens_the_ports_of_registries_without_tls_and_of_the_collector() {
 #[test]
 fn common_labels_and_annotations_are_on_every_object_of_the_chart() {
     let cluster = empty();
-    let objects = documents(&cluster.rendered(ALL_VALUES));
+    let mut objects = documents(&cluster.rendered(ALL_VALUES));
+    // extraObjects are the user's own.
+    objects.retain(|object| !text(object, "/metadata/name").ends_with("extra"));
     for object in objects.iter().chain([&test_pod(&cluster, ALL_VALUES)]) {
         assert_eq!(text(object, "/metadata/labels/team"), "platform", "{object:#}");
         assert_eq!(text(object, "/metadata/annotations/note"), "all", "{object:#}");

@@ -44,7 +44,7 @@ fn image(kubectl: &dyn Fn(&[&str]) -> String, folder: &str, images: &Value) -> S
 }
 
 #[test]
-fn kustomization_with_a_remote_base_sets_the_image_of_the_folder_that_it_names() {
+fn kustomization_of_a_user_sets_the_image_of_the_folder_that_it_names() {
     let cluster = empty();
     let kubectl = |args: &[&str]| cluster.env.kubectl(args);
     let shown = shown("docs/install.md");
