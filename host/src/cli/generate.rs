@@ -1,4 +1,4 @@
-//! `windlass generate`: prints the generated files that are committed and checked in CI.
+//! `windlass generate`: prints manifests: those that are committed and checked in CI, and the roles of a CI that pushes.
 
 use std::process::ExitCode;
 

@@ -34,21 +34,27 @@ const GOALS: [(&str, &str); 6] = [
     ("p2", "CPU time of the operator for each write, µs"),
     ("p3", "Memory after the work (RSS), MB"),
     ("p4", "From a changed spec to three changed children, median, ms"),
-    ("p7", "Idle memory (RSS), MB: five plugins in one Windlass, one operator in each other process"),
-    ("p8", "Idle memory of a hundred operators (RSS), MB"),
+    ("p7", "Idle memory (RSS), MB: all shipped plugins in Windlass, one operator in each peer"),
+    ("p8", "Idle memory (RSS), MB: many plugins in one Windlass, as many processes of a peer"),
 ];
 
-/// Draws the figures of a run for which there is a plot, each into a file of its own in this folder.
+/// Draws the figures of a run for which there is a plot, each into a file of its own in this folder. Plots of an earlier run go.
 ///
 /// # Errors
 /// If a file cannot be written.
 pub fn draw(run: &Value, folder: &Path) -> anyhow::Result<()> {
-    let bars = GOALS.iter().filter_map(|(key, title)| Some((*key, bars(title, &contestants(&run[key])?))));
-    let churn = minutes(&run["churn"]).map(|minutes| ("churn", lines(&minutes)));
-    for (name, plot) in bars.chain(churn) {
-        fs::create_dir_all(folder)?;
+    let bars = GOALS.iter().map(|(key, title)| (*key, contestants(&run[key]).map(|figures| bars(title, &figures))));
+    let churn = ("churn", minutes(&run["churn"]).map(|minutes| lines(&minutes)));
+    for (name, plot) in bars.chain([churn]) {
         let file = folder.join(format!("{name}.svg"));
-        fs::write(&file, plot?).with_context(|| format!("{} cannot be written", file.display()))?;
+        match plot {
+            Some(plot) => {
+                fs::create_dir_all(folder)?;
+                fs::write(&file, plot?).with_context(|| format!("{} cannot be written", file.display()))?;
+            }
+            None if file.exists() => fs::remove_file(&file)?,
+            None => {}
+        }
     }
     Ok(())
 }
@@ -149,6 +155,7 @@ mod tests {
             "p7": {"windlass": 30.0, "limit": null, "peers": {}},
             "churn": {"minutes": [{"anonymous": 8e6, "rss": 30e6}, {"anonymous": 9e6, "rss": 31e6}]},
         });
+        fs::write(folder.path().join("p2.svg"), "of an earlier run").expect("written");
         draw(&run, folder.path()).expect("plots");
         let mut files: Vec<_> = fs::read_dir(folder.path())
             .expect("a folder")

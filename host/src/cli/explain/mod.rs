@@ -163,7 +163,7 @@ fn unknown(is_on: bool, (kind, name): (&str, &str), namespace: Option<&str>) -> 
     if !is_on {
         return "the host keeps no recent calls; start it with --recent-calls-memory other than 0".to_owned();
     }
-    let place = namespace.map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
+    let place = namespace.map_or_else(String::new, |namespace| format!(" in namespace {namespace} (if it has one)"));
     let in_namespace = namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
     format!(
         "the host has no recent reconcile of {kind}/{name}{place}; compare kind and name with `kubectl get {kind} {name}{in_namespace}`. If the \
