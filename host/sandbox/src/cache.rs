@@ -101,6 +101,7 @@ impl Cache {
             let metadata = fs::metadata(parent).map_err(|error| self.failed("look at the folders above", error))?;
             match danger(metadata.uid(), metadata.mode()) {
                 Danger::None => {}
+                Danger::Writable if is_volume_of_pod(parent, &metadata) => {}
                 Danger::Writable => tracing::warn!(
                     folder = %parent.display(),
                     "other users can write in a folder above the cache, and could replace the cache: run chmod +t on it, or choose another --cache-dir"
@@ -237,6 +238,16 @@ fn danger(owner: u32, mode: u32) -> Danger {
     } else {
         Danger::None
     }
+}
+
+/// Whether a folder is a volume of a Pod: all users may write in an `emptyDir`, but only the Pod's own containers have it.
+fn is_volume_of_pod(folder: &Path, metadata: &Metadata) -> bool {
+    let is_mounted = || {
+        let above = folder.parent().and_then(|above| fs::metadata(above).ok());
+        above.is_some_and(|above| above.dev() != metadata.dev())
+    };
+    // The kubelet sets it in every container.
+    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && is_mounted()
 }
 
 /// Returns the compiled file if it is intact and private.

@@ -136,7 +136,12 @@ async fn in_time<T>(what: &str, work: impl Future<Output = anyhow::Result<T>>) -
 /// The Pods that hold the leader's Lease or a shard's.
 async fn holders(leases: &Api<Lease>, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
     let shards = leases.list(&ListParams::default().labels(LABEL_SHARD)).await;
-    let shards = shards.map_err(plain).with_context(|| format!("the Leases in namespace {namespace}"))?;
+    let shards = shards.map_err(plain).with_context(|| {
+        format!(
+            "the host is found by the Leases in namespace {namespace}, which its operators may read; `kubectl describe` of the parent has \
+             its conditions and events"
+        )
+    })?;
     let leader = leases.get_opt(LEASE).await.map_err(plain).with_context(|| format!("Lease {namespace}/{LEASE}"))?;
     let holders: BTreeSet<_> = shards.items.iter().chain(&leader).filter_map(holder).collect();
     if holders.is_empty() {

@@ -117,6 +117,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         let mut lines = host.lines(&cluster, &path, follows).await?;
         let mut summary = Summary::default();
         let longest = if follows { duration.min(LONGEST) } else { LONGEST };
+        if follows {
+            err!("recording {plugin} for {} s; --for sets another time", longest.as_secs());
+        }
         let end = tokio::time::Instant::now() + longest;
         while calls.is_none_or(|calls| summary.calls < calls) {
             let Ok(Some(line)) = tokio::time::timeout_at(end, lines.next()).await else { break };

@@ -267,6 +267,7 @@ fn s03_chart_runs_two_hosts_through_an_update_an_eviction_and_a_compilation_beyo
     node.helm(&["test", "windlass", "--timeout=60s"]);
     let logs = env.kubectl(&["logs", "-n", SYSTEM_NAMESPACE, &node.leader()]);
     assert!(logs.contains("/readyz"), "{logs}");
+    assert!(!logs.contains("other users can write"), "the shipped chart has a warning that nobody can act on: {logs}");
     // Both find the acting host, and reach it through the kubelet.
     let explained = env.windlass(&["explain", "echo", "web", "-n", ns.name()]);
     assert!(explained.contains("web"), "{explained}");

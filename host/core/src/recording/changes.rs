@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{Document, Exchange, RecordedRequest, RecordedResponse, RecordedResult};
 use crate::difference::{Difference, differences, is_bookkeeping};
 use crate::json::{self, Value};
+use crate::names::ANNOTATION_APPLIED;
 
 /// Nesting depth up to which documents are compared.
 const DEPTH: usize = 512;
@@ -53,8 +54,14 @@ pub fn changes(before: &Exchange, after: &Exchange) -> Vec<Change> {
     let phase = |exchange: &Exchange| json!(exchange.request.phase).as_str().unwrap_or_default().to_owned();
     scalar("phase", &phase(before), &phase(after));
     let (before, after) = (inputs(&before.request), inputs(&after.request));
-    compare((&before, &after), is_bookkeeping, &mut found);
+    compare((&before, &after), is_hosts, &mut found);
     found
+}
+
+/// Whether a field of an input changes with every write, or is the host's own mark of what it applied.
+fn is_hosts(path: &str) -> bool {
+    let annotation = path.strip_prefix("metadata.annotations[\"").and_then(|path| path.strip_suffix("\"]"));
+    is_bookkeeping(path) || annotation == Some(ANNOTATION_APPLIED)
 }
 
 impl RecordedResult {

@@ -146,6 +146,23 @@ fn request_that_changed_is_described_field_by_field_without_noise() {
 }
 
 #[test]
+fn hosts_own_mark_on_a_child_is_no_change() {
+    let with = |applied: &str, label: &str| {
+        let mut reconcile = reconciled("correct-horse-battery", 1);
+        if let Some(call) = &mut reconcile.call {
+            call.snapshot.children = vec![object(&json!({"apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": "hello-0", "namespace": "default", "uid": "p", "resourceVersion": "10", "labels": {"app": label},
+                    "annotations": {"windlass.dev/applied": applied}}}))];
+        }
+        exported(&reconcile).call.expect("a call")
+    };
+    assert!(changes(&with("1:a", "x"), &with("2:b", "x")).is_empty());
+    let found = changes(&with("1:a", "x"), &with("2:b", "y"));
+    let [Change { change: Changed::Fields(fields), .. }] = &*found else { panic!("{found:?}") };
+    assert_eq!(fields.iter().map(|field| &*field.path).collect::<Vec<_>>(), ["metadata.labels.app"]);
+}
+
+#[test]
 fn objects_of_equal_kinds_in_different_groups_are_compared_apart() {
     let with = |api_version: &str, replicas: u64| {
         let child = |api_version: &str, replicas: u64| {

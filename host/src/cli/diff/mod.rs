@@ -45,7 +45,7 @@ The component is called for each live parent, as the host calls it: with the liv
 requires, and the config, grants and limits of the installed Plugin of its name. Each write that would follow is sent \
 as a dry run, so the API server applies defaults, admission and field ownership, and stores nothing. Your own user \
 reads and sends all of this, and needs the permissions for it: get and list of parents, children, related objects and \
-Plugins; create and patch of children. Some plugins and flags need more: patch of parents, if their finalizer changes; \
+Plugins; create and patch of children; mark of Plugins, which the admission policies ask for. Some plugins and flags need more: patch of parents, if their finalizer changes; \
 patch of the parents' status, with --status; get of Namespaces, if the Plugin has a namespaceSelector; and for \
 cluster-scoped parents, get of the Secret windlass-mark-key in the host's namespace.
 

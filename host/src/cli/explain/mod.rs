@@ -168,7 +168,7 @@ fn unknown(is_on: bool, (kind, name): (&str, &str), namespace: Option<&str>) -> 
     format!(
         "the host has no recent reconcile of {kind}/{name}{place}; compare kind and name with `kubectl get {kind} {name}{in_namespace}`. If the \
          object exists, its Plugin has no live component, does not select it, or is suspended (`kubectl get plugins`), or its last \
-         calls were dropped from the host's memory: the next change of the object makes a new one, for example `kubectl annotate \
+         calls were dropped from the host's memory, or it is no parent of a plugin: the next change of the object makes a new one, for example `kubectl annotate \
          {kind} {name}{in_namespace} explained-at=\"$(date +%s)\" --overwrite`"
     )
 }

@@ -20,6 +20,9 @@ use super::super::host_lease::why_idle;
 /// How long the host may take until the command says that it has not acted.
 const MOMENT: Duration = Duration::from_secs(5);
 
+/// In a line about a missing step: that permissions are missing.
+const FORBIDDEN: &str = "(Forbidden)";
+
 /// State of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
@@ -148,8 +151,13 @@ pub async fn wait(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow:
             () = &mut end => return Ok(last),
             () = OptionFuture::from(moment.as_mut()).map(drop), if moment.is_some() => {
                 moment = None;
-                if last == Progress::Unseen {
-                    err!("waiting: {}", push.unseen(client).await);
+                match &last {
+                    Progress::Unseen => err!("waiting: {}", push.unseen(client).await),
+                    Progress::Waiting(missing) if missing.iter().any(|line| line.contains(FORBIDDEN)) => err!(
+                        "waiting at most {} s for somebody to grant this; a user who may write roles does so with --create-rbac",
+                        timeout.as_secs()
+                    ),
+                    _ => {}
                 }
             }
             plugin = plugins.next() => {
