@@ -9,7 +9,7 @@ use crate::run::root;
 /// Subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Start a control plane that runs until `down`, and print its KUBECONFIG
+    /// Start a control plane that runs until `down`, and print the commands that let a shell use it
     Up {
         /// With a real node instead of fake ones: Pods run, in namespaces of their own. Takes root, and Debian's packages buildah, runc
         /// and iptables; installs those that are missing
@@ -40,7 +40,10 @@ pub fn main(command: &Command) -> anyhow::Result<()> {
             for archive in image {
                 cluster.load_image(archive)?;
             }
-            println!("KUBECONFIG={}", cluster.kubeconfig().display());
+            println!("export KUBECONFIG={}", cluster.kubeconfig().display());
+            if let Some(folder) = cluster.kubectl_path().parent() {
+                println!("export PATH=\"$PATH:{}\"  # has a kubectl", folder.display());
+            }
         }
         Command::Down { .. } => {
             let ran = windlass_testbed::down(&dir)?;
