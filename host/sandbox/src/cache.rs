@@ -97,11 +97,12 @@ impl Cache {
     /// Checks the folders above, whose owners could replace the cache folder.
     fn check_parents(&self) -> Result<(), CacheError> {
         let folder = fs::canonicalize(&self.folder).map_err(|error| self.failed("look at", error))?;
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         for parent in folder.ancestors().skip(1) {
             let metadata = fs::metadata(parent).map_err(|error| self.failed("look at the folders above", error))?;
             match danger(metadata.uid(), metadata.mode()) {
                 Danger::None => {}
-                Danger::Writable if is_volume_of_pod(parent, &metadata) => {}
+                Danger::Writable if is_empty_dir(parent, &mounts) => {}
                 Danger::Writable => tracing::warn!(
                     folder = %parent.display(),
                     "other users can write in a folder above the cache, and could replace the cache: run chmod +t on it, or choose another --cache-dir"
@@ -240,14 +241,15 @@ fn danger(owner: u32, mode: u32) -> Danger {
     }
 }
 
-/// Whether a folder is a volume of a Pod: all users may write in an `emptyDir`, but only the Pod's own containers have it.
-fn is_volume_of_pod(folder: &Path, metadata: &Metadata) -> bool {
-    let is_mounted = || {
-        let above = folder.parent().and_then(|above| fs::metadata(above).ok());
-        above.is_some_and(|above| above.dev() != metadata.dev())
-    };
-    // The kubelet sets it in every container.
-    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && is_mounted()
+/// Whether an `emptyDir` is mounted at this folder, by the kernel's list of mounts: all users may write in it, but only the containers
+/// of one Pod have it. Other volumes may be shared.
+fn is_empty_dir(folder: &Path, mounts: &str) -> bool {
+    mounts.lines().any(|mount| {
+        // The folder of the file system, and where it is mounted (proc_pid_mountinfo(5)).
+        let mut fields = mount.split(' ').skip(3);
+        let (root, point) = (fields.next(), fields.next());
+        root.is_some_and(|root| root.contains("/kubernetes.io~empty-dir/")) && point.map(Path::new) == Some(folder)
+    })
 }
 
 /// Returns the compiled file if it is intact and private.
@@ -288,6 +290,22 @@ fn sum(mut file: &File) -> io::Result<Digest> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn empty_dir_is_known_and_another_volume_at_the_same_place_is_not() {
+        let mount = |root: &str| {
+            format!(
+                "22 1 0:20 / / ro - overlay overlay rw\n30 22 254:0 {root} /var/cache/windlass rw,relatime - ext4 /dev/vda rw\n"
+            )
+        };
+        let (folder, above) = (Path::new("/var/cache/windlass"), Path::new("/var/cache"));
+        let empty_dir = mount("/kubelet/pods/3f/volumes/kubernetes.io~empty-dir/cache");
+        assert!(is_empty_dir(folder, &empty_dir));
+        assert!(!is_empty_dir(above, &empty_dir));
+        for other in ["/srv/shared", "/kubelet/pods/3f/volumes/kubernetes.io~nfs/cache"] {
+            assert!(!is_empty_dir(folder, &mount(other)), "{other}");
+        }
+    }
 
     #[test]
     fn checked_file_is_the_mapped_one_even_if_another_file_takes_its_name() {
