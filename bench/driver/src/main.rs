@@ -161,7 +161,7 @@ fn write_out(run: &Run, figures: &Figures, (machine, date): (&str, &str)) -> any
     Ok(())
 }
 
-/// Draws a run that ended long ago.
+/// Draws the figures of an earlier run.
 fn plot(run: &Path, folder: &Path) -> anyhow::Result<()> {
     let text = std::fs::read(run).with_context(|| format!("{} cannot be read", run.display()))?;
     plots::draw(&serde_json::from_slice(&text)?, folder)

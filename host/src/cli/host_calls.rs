@@ -138,8 +138,8 @@ async fn holders(leases: &Api<Lease>, namespace: &str) -> anyhow::Result<BTreeSe
     let shards = leases.list(&ListParams::default().labels(LABEL_SHARD)).await;
     let shards = shards.map_err(plain).with_context(|| {
         format!(
-            "the host is found by the Leases in namespace {namespace}, which its operators may read; `kubectl describe` of the parent has \
-             its conditions and events"
+            "the Leases in namespace {namespace}, which name the host's Pods, cannot be listed (users without this permission find the \
+             conditions and events of a parent by `kubectl describe`)"
         )
     })?;
     let leader = leases.get_opt(LEASE).await.map_err(plain).with_context(|| format!("Lease {namespace}/{LEASE}"))?;

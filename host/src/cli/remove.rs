@@ -183,8 +183,8 @@ fn print_children(args: &Args, plugin: &Plugin) {
         err!("note: the plugin's children ({children}) are deleted; their parents ({parents}) and the CRD stay");
     } else {
         err!(
-            "note: any children of the plugin ({children}) stay as they are, with their parents ({parents}) and the CRD, which users may \
-             no longer reach by the roles that push wrote; --delete-children deletes the children"
+            "note: children of the plugin ({children}) stay as they are, with their parents ({parents}) and the CRD; --delete-children \
+             deletes the children. Users lose the permissions for the parents that the plugin's roles gave them"
         );
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn observe(
 ) {
     let (queue, live, shards, gate) = (parents.clone(), registry.clone(), shards.clone(), gate.clone());
     let (all, leader) = (shards.clone(), gate.clone());
-    telemetry::observe_leases(move || leases(all.held(), &leader));
+    telemetry::observe_leases(move || leases(all.claimed(), &leader));
     telemetry::observe_queues(move || {
         queue.groups().into_iter().map(|(plugin, state)| (plugin.to_string(), state)).collect()
     });

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The clock that also runs while the machine is suspended. Linux has another one for this than other systems (their manual pages of
-/// `clock_gettime`).
+/// The clock that also runs while the machine is suspended: `CLOCK_BOOTTIME` on Linux, `CLOCK_MONOTONIC` on macOS.
 #[cfg(target_os = "linux")]
 const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]

@@ -129,8 +129,8 @@ impl Shards {
         self.0.count > 1
     }
 
-    /// The Lease of each shard, and whether it is that of this host; none if hosts do not share the parents.
-    pub fn held(&self) -> Vec<(String, bool)> {
+    /// The Lease of each shard, and whether this host has claimed it; none if hosts do not share the parents.
+    pub fn claimed(&self) -> Vec<(String, bool)> {
         let own = self.0.claims.load().as_ref().map(|claims| claims.own);
         let shards = (0..self.0.count).filter(|_| self.are_used());
         shards.map(|shard| (name_of_shard(shard), own == Some(shard))).collect()
