@@ -151,6 +151,8 @@ fn dev_rebuilds_a_changed_project_and_reconciles_with_it_without_a_restart() {
     wait_message("Three: Hi");
     assert!(dev.child.try_wait().expect("a state").is_none(), "the same process");
 
+    // Without it, the controller of namespaces would remove the Namespace 5 s after its deletion, whether or not the next run waits.
+    hold_namespace(&env, &["test.example.com/hold"]);
     // The command keeps to the cluster that it has checked.
     fs::write(Dev::kubeconfig(&env), "").expect("written");
     let status = dev.interrupt();
@@ -181,7 +183,6 @@ fn everything_that_dev_created_is_gone(env: &Env) {
             env.try_kubectl(&["get", resource]).err()?.contains("NotFound").then_some(())
         });
     }
-    // No controller of the test's control plane removes a deleted Namespace.
     let deleted = env.kubectl(&["get", "namespace/windlass-dev", "-o", "jsonpath={.metadata.deletionTimestamp}"]);
     assert_ne!(deleted, "");
     assert!(env.get("configmaps", "default", "own").is_none(), "created by the command");
@@ -191,11 +192,14 @@ fn everything_that_dev_created_is_gone(env: &Env) {
 fn next_run_waits_for_the_deletions(env: &Env, project: &Path) {
     let dev = Dev::start(env, project);
     dev.wait_output(&["waiting: Namespace windlass-dev is being deleted"]);
-    let mut namespace = env.get("namespaces", "", "windlass-dev").expect("it is being deleted");
-    namespace["spec"]["finalizers"] = json!([]);
-    let args = ["replace", "--raw", "/api/v1/namespaces/windlass-dev/finalize", "-f", "-"];
-    env.cluster().kubectl_with_input(&args, &namespace.to_string()).expect("finalized");
+    hold_namespace(env, &[]);
     dev.wait_output(&["Namespace windlass-dev created", "live: version", "waiting for changes"]);
+}
+
+/// Keeps the Namespace of `windlass dev` in the cluster after its deletion, as long as there are finalizers.
+fn hold_namespace(env: &Env, finalizers: &[&str]) {
+    let patch = json!({"metadata": {"finalizers": finalizers}}).to_string();
+    env.kubectl(&["patch", "namespace", "windlass-dev", "--type=merge", "-p", &patch]);
 }
 
 /// The last run was killed. The Lease seems to be held, but not by another host.
