@@ -1,0 +1,364 @@
+//! Previews one parent: calls the plugin as the host does, plans the writes, and sends them as dry runs.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use kube::core::ApiResource;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use windlass_core::contract::{CallReport, Level, Note, Phase, Response};
+use windlass_core::desired::{Desired, DesiredChild};
+use windlass_core::guard::{self, Forecast};
+use windlass_core::json::{Map, Value as CoreValue};
+use windlass_core::next_step::{Circumstances, NextStep, finalizers_with, next_step};
+use windlass_core::object::Object;
+use windlass_core::outcome::{Outcome, Problem, WriteProblem};
+use windlass_core::plan::{self, Change, ChildId, changes};
+use windlass_core::related::Need;
+use windlass_core::schema::structural as schema;
+use windlass_core::snapshot::Snapshot;
+use windlass_core::status;
+use windlass_engine::cluster::writer::dry_run::DryRun;
+use windlass_engine::cluster::writer::response::problem_of;
+use windlass_engine::telemetry::one_line;
+use windlass_sandbox::{Ambient, run_here};
+
+use super::Args;
+use super::cluster::Scope;
+use super::parents::{Children, Related};
+use super::send::{self, parsed, reason};
+
+/// Number of dry runs for one parent at once.
+const PARALLEL_DRY_RUNS: usize = 4;
+
+/// Previews parents.
+pub struct Previewer {
+    scope: Arc<Scope>,
+    related: Arc<Related>,
+    children: Children,
+    shows_status: bool,
+}
+
+/// What the next reconciles of a parent would change.
+pub struct Preview {
+    /// Kind, namespace and name of the parent.
+    pub parent: String,
+    /// The objects that may differ.
+    pub objects: Vec<Pair>,
+    /// Notes for the user.
+    pub notes: Vec<String>,
+    /// Why the parent, or an object, could not be previewed.
+    pub errors: Vec<String>,
+    /// The deletions, and whether the host would block them.
+    pub forecast: Forecast,
+}
+
+/// An object before and after a change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    /// What the host does with the object.
+    pub verb: Verb,
+    /// The object's identity.
+    pub id: ChildId,
+    /// The live object; none if it does not exist.
+    pub before: Option<Value>,
+    /// The object as the API server would store it; none if it is deleted.
+    pub after: Option<Value>,
+}
+
+/// What the host does with an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// Creates a child.
+    Create,
+    /// Makes an existing object a child, and changes it.
+    Adopt,
+    /// Changes a child.
+    Update,
+    /// Recreates a child.
+    Recreate,
+    /// Deletes a child.
+    Delete,
+    /// Changes the parent.
+    Parent,
+}
+
+impl Previewer {
+    /// A previewer of parents in a scope, with the children that they may have.
+    pub fn new(args: &Args, scope: Arc<Scope>, children: Children) -> Self {
+        Self { scope, related: Arc::default(), children, shows_status: args.status }
+    }
+
+    /// Previews one parent. A failure is part of the result.
+    pub async fn preview(&self, parent: Arc<Object>) -> Preview {
+        let mut preview = Preview {
+            parent: ChildId::of(&parent).to_string(),
+            objects: Vec::new(),
+            notes: Vec::new(),
+            errors: Vec::new(),
+            forecast: Forecast::default(),
+        };
+        if let Err(error) = self.fill(&mut preview, parent).await {
+            preview.errors.push(one_line(&format!("{error:#}")).into_owned());
+        }
+        preview
+    }
+
+    async fn fill(&self, preview: &mut Preview, live: Arc<Object>) -> anyhow::Result<()> {
+        let scope = &*self.scope;
+        let circumstances = Circumstances {
+            finalizes: scope.offline.descriptor().finalizes,
+            suspended: scope.suspended,
+            selected: true,
+        };
+        let finalizer = match next_step(&live, &scope.plugin, circumstances) {
+            NextStep::Call(Phase::Sync) => None,
+            NextStep::AddFinalizer => Some(true),
+            NextStep::RemoveFinalizer if !live.deleting => Some(false),
+            NextStep::Suspended => {
+                preview.notes.push("left out: it is suspended, so the host changes nothing".to_owned());
+                return Ok(());
+            }
+            NextStep::Call(Phase::Finalize)
+            | NextStep::RemoveFinalizer
+            | NextStep::Leave
+            | NextStep::DeleteChildren => {
+                preview.notes.push("left out: it is being deleted".to_owned());
+                return Ok(());
+            }
+        };
+        let parent = self.with_defaults(preview, &live)?;
+        let parent_ref = scope.parent_ref(&parent);
+        let candidates = self.children.candidates(&parent_ref);
+        let gone = &self.children.gone;
+        let snapshot =
+            Snapshot::new(parent_ref.clone(), parent, candidates, scope.config.clone(), |plugin| gone.contains(plugin));
+        let (response, snapshot) = self.call(preview, snapshot).await?;
+        let desired = scope.offline.validate(&response, &parent_ref).context("the response is rejected")?;
+        let mut plan = plan::plan_comparing(&snapshot, &desired, plan::differing);
+        plan.keep_left_out(&snapshot);
+        if !snapshot.left_out.is_empty() {
+            let count = snapshot.left_out.len();
+            preview.notes.push(format!("{count} large children were left out of the request, and are not compared"));
+        }
+        let cause = guard::cause(&snapshot, Phase::Sync, scope.shape);
+        preview.forecast = guard::forecast(scope.guard, &snapshot, cause, scope.is_new, &plan);
+
+        let new_namespaces = new_namespaces(&plan);
+        let changes = futures::stream::iter(changes(&plan, &snapshot, &desired))
+            .map(|change| self.change(&snapshot, change, &new_namespaces));
+        let mut results = changes.buffered(PARALLEL_DRY_RUNS);
+        while let Some(result) = results.next().await {
+            match result {
+                Ok(Previewed { pair, note }) => {
+                    preview.objects.extend(pair);
+                    preview.notes.extend(note);
+                }
+                Err((child, problem)) => {
+                    let problem = reason(&problem);
+                    preview.errors.push(format!("{child}: {}", one_line(&problem)));
+                }
+            }
+        }
+        drop(results);
+        self.add_parent(preview, &live, (&snapshot, &desired), finalizer).await;
+        Ok(())
+    }
+
+    /// The parent with the defaults of the CRD that the component carries, as the host would read it once that CRD is
+    /// installed.
+    fn with_defaults(&self, preview: &mut Preview, live: &Arc<Object>) -> anyhow::Result<Arc<Object>> {
+        let Some(schema) = self.scope.offline.schema() else { return Ok(live.clone()) };
+        let stored: Value = serde_json::from_slice(&live.json.bytes())?;
+        let mut filled = stored.clone();
+        schema::fill_in(schema, &mut filled);
+        for problem in schema::problems(schema, &filled) {
+            let problem = one_line(&problem).into_owned();
+            preview.notes.push(format!("it does not fit the schema of the component's CRD: {problem}"));
+        }
+        // Unchanged objects stay the API server's bytes.
+        if filled == stored {
+            return Ok(live.clone());
+        }
+        Ok(Arc::new(Object::from_api(&live.kind, &filled.to_string())?))
+    }
+
+    /// Calls the plugin until its requirements are final, on a thread of its own: a call keeps its thread busy.
+    async fn call(&self, preview: &mut Preview, snapshot: Snapshot) -> anyhow::Result<(Response, Snapshot)> {
+        let (scope, related, runtime) = (self.scope.clone(), self.related.clone(), Handle::current());
+        let warnings = Arc::new(Mutex::new(Vec::new()));
+        let logged = warnings.clone();
+        let settled = tokio::task::spawn_blocking(move || {
+            let find = |need: &Need| {
+                runtime.block_on(related.find(&scope, need)).map_err(|error| format!("required objects: {error:#}"))
+            };
+            let call = |snapshot: &Snapshot, phase| {
+                let request = snapshot.request(phase);
+                let ambient = Ambient::now([0; 32]);
+                let component = scope.offline.component();
+                let (result, report) = run_here(component.reconcile(&request, &scope.offline.limits, ambient));
+                *logged.lock() = warnings_of(&report);
+                result
+            };
+            scope.offline.settle(snapshot, Phase::Sync, &[], find, call)
+        });
+        let settled = settled.await.context("the call of the plugin ended unexpectedly")?;
+        preview.notes.append(&mut warnings.lock());
+        settled.map_err(|stopped| anyhow::anyhow!("{stopped}"))
+    }
+
+    /// Previews one change of a child.
+    async fn change(
+        &self,
+        snapshot: &Snapshot,
+        change: Change,
+        new_namespaces: &HashSet<String>,
+    ) -> Result<Previewed, (ChildId, WriteProblem)> {
+        let id = match &change {
+            Change::Create(child) | Change::Apply { child, .. } | Change::Recreate { child, .. } => {
+                ChildId { kind: child.kind.clone(), key: child.key.clone() }
+            }
+            Change::Delete(live) | Change::WhenDeleted(live) => ChildId::of(live),
+        };
+        let pair = |verb, before, after| -> Result<Previewed, WriteProblem> {
+            let pair = Some(Pair { verb, id: id.clone(), before, after });
+            Ok(Previewed { pair, note: None })
+        };
+        let about = |note: &str| format!("{id}: {note}");
+        let previewed = async {
+            match &change {
+                Change::Create(child)
+                    if child.key.namespace.as_deref().is_some_and(|name| new_namespaces.contains(name)) =>
+                {
+                    // The API server would respond that the namespace does not exist.
+                    pair(Verb::Create, None, Some(body_of(child)?))
+                }
+                Change::Create(child) => {
+                    let to = (&self.scope.client, self.resource(&id)?);
+                    let changed = send::create(to, (snapshot, &self.children), child, self.scope.adopts).await?;
+                    match changed.adopted {
+                        Some(found) => pair(Verb::Adopt, Some(value_of(&found)?), Some(changed.after)),
+                        None => pair(Verb::Create, None, Some(changed.after)),
+                    }
+                }
+                Change::Apply { child, target, live } => {
+                    let to = (&self.scope.client, self.resource(&id)?);
+                    match send::apply(to, child, target, live).await {
+                        Ok(after) => pair(Verb::Update, Some(value_of(live)?), Some(after)),
+                        Err(problem) => match send::note_on_kept_values(target, &problem) {
+                            Some(note) => Ok(Previewed { pair: None, note: Some(about(&note)) }),
+                            None => Err(problem),
+                        },
+                    }
+                }
+                Change::Recreate { child, live } => {
+                    let before = Some(value_of(live)?);
+                    match send::recreate((&self.scope.client, self.resource(&id)?), child).await {
+                        Ok(after) => pair(Verb::Recreate, before, Some(after)),
+                        Err(problem) => {
+                            let note = send::note_beside_live(&problem).ok_or(problem)?;
+                            let shown = pair(Verb::Recreate, before, Some(body_of(child)?))?;
+                            Ok(Previewed { note: Some(about(&note)), ..shown })
+                        }
+                    }
+                }
+                Change::Delete(live) => pair(Verb::Delete, Some(value_of(live)?), None),
+                Change::WhenDeleted(_) => {
+                    let note = "it differs, and is changed only once a user deletes it (update strategy on-delete)";
+                    Ok(Previewed { pair: None, note: Some(about(note)) })
+                }
+            }
+        };
+        previewed.await.map_err(|problem| (id.clone(), problem))
+    }
+
+    fn resource(&self, id: &ChildId) -> Result<&ApiResource, WriteProblem> {
+        let missing =
+            || WriteProblem::Unavailable { message: format!("{} is not granted", id.kind), retry_after: None };
+        self.scope.resource_of(&id.kind).ok_or_else(missing)
+    }
+
+    /// Adds the parent, if its finalizer changes or its status is shown.
+    async fn add_parent(
+        &self,
+        preview: &mut Preview,
+        live: &Arc<Object>,
+        (snapshot, desired): (&Snapshot, &Desired),
+        finalizer: Option<bool>,
+    ) {
+        let status = if self.shows_status { self.next_status(preview, snapshot, desired) } else { None };
+        if finalizer.is_none() && status.is_none() {
+            return;
+        }
+        let previewed = async {
+            let before = value_of(live)?;
+            let mut after = before.clone();
+            if let Some(wanted) = finalizer {
+                let finalizers = finalizers_with(live, &self.scope.plugin, wanted);
+                let sent = DryRun::finalizers(&self.scope.parents, live, &finalizers)?.send(&self.scope.client).await;
+                after = parsed(&sent.map_err(|error| problem_of(&error))?)?;
+            }
+            if let Some(status) = status {
+                let sent = DryRun::status(&self.scope.parents, live, status)?.send(&self.scope.client).await;
+                let written = parsed(&sent.map_err(|error| problem_of(&error))?)?;
+                if let (Some(after), Some(status)) = (after.as_object_mut(), written.get("status")) {
+                    after.insert("status".to_owned(), status.clone());
+                }
+            }
+            Ok::<_, WriteProblem>((before, after))
+        };
+        match previewed.await {
+            Ok((before, after)) => {
+                let id = ChildId::of(live);
+                preview.objects.push(Pair { verb: Verb::Parent, id, before: Some(before), after: Some(after) });
+            }
+            Err(problem) => preview.errors.push(format!("the parent itself: {}", one_line(&reason(&problem)))),
+        }
+    }
+
+    /// The status that the host writes if all writes succeed; none if it does not change.
+    fn next_status(&self, preview: &Preview, snapshot: &Snapshot, desired: &Desired) -> Option<Map> {
+        let outcome = match &preview.forecast.blocked {
+            Some(blocked) => Outcome::from(&Problem::DeletionsBlocked(blocked.clone())),
+            None => Outcome::applied(desired.children.len(), desired.requeue),
+        };
+        status::next(&snapshot.parent, desired.status.as_ref(), &outcome, self.scope.shape, Timestamp::now())
+    }
+}
+
+/// The preview of one change.
+struct Previewed {
+    pair: Option<Pair>,
+    note: Option<String>,
+}
+
+/// The namespaces that the plan creates.
+fn new_namespaces(plan: &plan::Plan) -> HashSet<String> {
+    let created = plan.writes.iter().filter_map(|write| match write {
+        plan::Write::Create(child) if child.kind.is("v1", "Namespace") => Some(child.key.name.to_string()),
+        _ => None,
+    });
+    created.collect()
+}
+
+/// The warnings and errors in the plugin's log.
+fn warnings_of(report: &CallReport) -> Vec<String> {
+    let warning = |note: &Note| {
+        let Note::Log { level, message, .. } = note else { return None };
+        let is_warning = matches!(level, Level::Warn | Level::Error);
+        is_warning.then(|| format!("plugin {}: {}", format!("{level:?}").to_lowercase(), one_line(message)))
+    };
+    report.notes.iter().filter_map(warning).collect()
+}
+
+fn value_of(object: &Object) -> Result<Value, WriteProblem> {
+    parsed(&String::from_utf8_lossy(&object.json.bytes()))
+}
+
+fn body_of(child: &DesiredChild) -> Result<Value, WriteProblem> {
+    parsed(&CoreValue::Object(child.body.clone()).to_string())
+}

@@ -1,0 +1,235 @@
+//! `windlass inspect`: prints the declarations of a component, without a reconcile.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use windlass_core::contract::{Descriptor, Parent, Surface, UpdateStrategy};
+use windlass_core::schema::functions::{self, Needs};
+use windlass_engine::telemetry::one_line;
+
+use super::component::ComponentArgs;
+use super::output::{Report, print_report};
+
+/// Flags of `windlass inspect`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  windlass inspect echo.wasm
+  windlass inspect configmap/windlass-system/echo -o json | jq -r .digest
+
+--kubeconfig and --context are used only for a component in `configmap/NAMESPACE/NAME`.
+
+Exit codes:
+  0  the description was printed
+  2  wrong usage
+  3  the command failed; the message says why")]
+pub struct Args {
+    #[command(flatten)]
+    component: ComponentArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Report,
+}
+
+/// Prints the component.
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    let component = args.component.load()?;
+    let (surface, descriptor) = (component.surface(), component.descriptor());
+    print_report(args.output, || text(surface, descriptor), || describe(surface, descriptor))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The description of a component: one line per item, with title and value.
+fn text(surface: &Surface, descriptor: &Descriptor) -> String {
+    let mut lines = vec![
+        ("Name", format!("{} {}", descriptor.name, descriptor.version)),
+        ("Description", descriptor.description.clone()),
+        ("Digest", surface.digest.to_string()),
+        ("Size", format!("{} bytes", surface.size)),
+        ("Contract", format!("windlass:plugin@{}", surface.contract)),
+        ("Parent", parent(&descriptor.parent)),
+        ("Kubernetes", needs(&descriptor.parent).to_string()),
+    ];
+    let list = |title: &'static str, items: Vec<String>| {
+        let none = items.is_empty().then(|| (title, "none".to_owned()));
+        let items: Vec<_> =
+            items.into_iter().enumerate().map(|(at, item)| (if at == 0 { title } else { "" }, item)).collect();
+        none.into_iter().chain(items)
+    };
+    let children = descriptor.children.iter().map(|rule| format!("{}, {}", rule.kind, update(&rule.update)));
+    lines.extend(list("Children", children.collect()));
+    lines.extend(list("Reads", descriptor.related.iter().map(ToString::to_string).collect()));
+    let finalizes = if descriptor.finalizes { "yes: parents get a finalizer" } else { "no" };
+    lines.push(("Finalizes", finalizes.to_owned()));
+    let resync = descriptor.resync.map(std::time::Duration::from_millis);
+    lines.push(("Resync", resync.map_or_else(|| "as the Plugin says".to_owned(), |resync| format!("{resync:?}"))));
+    lines.extend(list("Metrics", descriptor.metrics.iter().map(|metric| metric.name.clone()).collect()));
+    lines.extend(list("Imports", surface.imports.clone()));
+    if !surface.unsupported_imports.is_empty() {
+        lines.extend(list(
+            "Unsupported",
+            surface.unsupported_imports.iter().map(|name| format!("{name}: calling it traps")).collect(),
+        ));
+    }
+    lines.extend(list("Exports", surface.exports.clone()));
+    if surface.exports.iter().any(|export| ["/admission@", "/converter@"].iter().any(|name| export.contains(name))) {
+        lines.push((
+            "Note",
+            "the host does not call admission or conversion yet: only the reconciler is used".to_owned(),
+        ));
+    }
+    // A component controls parts of the text, and must not be able to add lines of its own.
+    let line = |(title, what): (&str, String)| format!("{title:<13}{}", one_line(&what)).trim_end().to_owned() + "\n";
+    lines.into_iter().map(line).collect()
+}
+
+/// The version of Kubernetes that the rules of a carried CRD need.
+fn needs(parent: &Parent) -> Needs {
+    let Parent::Custom(definition) = parent else { return functions::needs(&Value::Null) };
+    functions::needs(&serde_json::from_slice(definition).unwrap_or_default())
+}
+
+fn parent(parent: &Parent) -> String {
+    match parent {
+        Parent::Custom(definition) => {
+            let definition: Value = serde_json::from_slice(definition).unwrap_or_default();
+            let at = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let scope = if at("/spec/scope") == "Namespaced" { "namespaced" } else { "cluster-scoped" };
+            let (name, kind) = (at("/metadata/name"), at("/spec/names/kind"));
+            format!("{kind} ({scope}), whose CRD {name} the component carries")
+        }
+        Parent::Existing { kind, selector: Some(selector) } => format!("{kind}, selected by {selector}"),
+        Parent::Existing { kind, selector: None } => kind.to_string(),
+    }
+}
+
+fn update(strategy: &UpdateStrategy) -> String {
+    match strategy {
+        UpdateStrategy::Apply => "applied in place".to_owned(),
+        UpdateStrategy::Recreate => "deleted and recreated on a change".to_owned(),
+        UpdateStrategy::OnDelete => "kept until a user deletes it".to_owned(),
+        UpdateStrategy::Rolling { recreate, conditions } => {
+            let how = if *recreate { "recreated" } else { "applied in place" };
+            let until = if conditions.is_empty() {
+                String::new()
+            } else {
+                format!(", each after the one before is {}", conditions.join(" and "))
+            };
+            format!("{how} one by one{until}")
+        }
+    }
+}
+
+/// The name of an update strategy in JSON.
+fn update_name(strategy: &UpdateStrategy) -> Value {
+    match strategy {
+        UpdateStrategy::Apply => json!("apply"),
+        UpdateStrategy::Recreate => json!("recreate"),
+        UpdateStrategy::OnDelete => json!("on-delete"),
+        UpdateStrategy::Rolling { recreate, conditions } => {
+            json!({"rolling": {"recreate": recreate, "conditions": conditions.to_vec()}})
+        }
+    }
+}
+
+fn describe(surface: &Surface, descriptor: &Descriptor) -> Value {
+    json!({
+        "digest": surface.digest.to_string(),
+        "size": surface.size,
+        "contract": &*surface.contract,
+        "kubernetes": format!("1.{}", needs(&descriptor.parent).minor),
+        "descriptor": self::descriptor(descriptor),
+        "imports": surface.imports,
+        "unknownImports": surface.unsupported_imports,
+        "exports": surface.exports,
+    })
+}
+
+fn descriptor(descriptor: &Descriptor) -> Value {
+    let parent = match &descriptor.parent {
+        Parent::Custom(definition) => {
+            let definition: Value = serde_json::from_slice(definition).unwrap_or_default();
+            json!({"customResourceDefinition": definition.pointer("/metadata/name")})
+        }
+        Parent::Existing { kind, selector } => json!({"existing": kind.to_string(), "selector": selector}),
+    };
+    let children: Vec<_> = descriptor
+        .children
+        .iter()
+        .map(|rule| json!({"kind": rule.kind.to_string(), "update": update_name(&rule.update)}))
+        .collect();
+    json!({
+        "name": descriptor.name,
+        "version": descriptor.version,
+        "description": descriptor.description,
+        "parent": parent,
+        "children": children,
+        "related": descriptor.related.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "finalizes": descriptor.finalizes,
+        "resyncMs": descriptor.resync,
+        "metrics": descriptor.metrics.iter().map(|metric| metric.name.clone()).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use windlass_core::contract::{ChildRule, Metric};
+    use windlass_core::digest::Digest;
+    use windlass_core::ids::Gvk;
+
+    use super::*;
+
+    #[test]
+    fn component_is_described_as_text_and_as_json() {
+        let rule = |kind: &str, update| ChildRule { kind: Gvk::from_api_version("v1", kind), update };
+        let rolling = UpdateStrategy::Rolling { recreate: true, conditions: ["Ready".to_owned()].into() };
+        let definition = json!({
+            "metadata": {"name": "echoes.my-operator.dev"},
+            "spec": {"scope": "Namespaced", "names": {"kind": "Echo"}},
+        });
+        let descriptor = Descriptor {
+            name: "echo".to_owned(),
+            version: "0.1.0".to_owned(),
+            description: "Pods that\nare asked for".to_owned(),
+            parent: Parent::Custom(definition.to_string().into_bytes()),
+            children: vec![rule("Pod", rolling), rule("Secret", UpdateStrategy::OnDelete)],
+            related: Vec::new(),
+            finalizes: true,
+            resync: Some(90_000),
+            config_schema: None,
+            metrics: Vec::<Metric>::new(),
+        };
+        let surface = Surface {
+            digest: Digest::of(b"echo"),
+            contract: "0.1.0".into(),
+            imports: vec!["windlass:plugin/host@0.1.0".to_owned(), "wasi:sockets/tcp@0.2.0".to_owned()],
+            exports: vec!["windlass:plugin/reconciler@0.1.0".to_owned(), "windlass:plugin/admission@0.1.0".to_owned()],
+            unsupported_imports: vec!["wasi:sockets/tcp@0.2.0".to_owned()],
+            size: 123_456,
+        };
+        expect![[r"
+            Name         echo 0.1.0
+            Description  Pods that are asked for
+            Digest       sha256:092c79e8f80e559e404bcf660c48f3522b67aba9ff1484b0367e1a4ddef7431d
+            Size         123456 bytes
+            Contract     windlass:plugin@0.1.0
+            Parent       Echo (namespaced), whose CRD echoes.my-operator.dev the component carries
+            Kubernetes   1.30 or newer
+            Children     Pod.v1, recreated one by one, each after the one before is Ready
+                         Secret.v1, kept until a user deletes it
+            Reads        none
+            Finalizes    yes: parents get a finalizer
+            Resync       90s
+            Metrics      none
+            Imports      windlass:plugin/host@0.1.0
+                         wasi:sockets/tcp@0.2.0
+            Unsupported  wasi:sockets/tcp@0.2.0: calling it traps
+            Exports      windlass:plugin/reconciler@0.1.0
+                         windlass:plugin/admission@0.1.0
+            Note         the host does not call admission or conversion yet: only the reconciler is used
+        "]]
+        .assert_eq(&text(&surface, &descriptor));
+        let machine = describe(&surface, &descriptor).to_string();
+        assert!(machine.contains(r#""update":"on-delete""#) && !machine.contains("OnDelete"), "{machine}");
+    }
+}

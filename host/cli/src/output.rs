@@ -1,0 +1,187 @@
+//! Prints everything that the commands print: lines and texts for people, objects as YAML for people and kubectl, JSON for
+//! machines.
+//!
+//! What is printed may contain text of components, registries, recordings or the cluster, so nothing leaves this module with
+//! characters that control a terminal. `tests/tidy` checks that no other module writes to standard output or standard error,
+//! apart from a few whose reasons it lists.
+
+use std::fmt;
+use std::io::{self, Write as _};
+
+use serde_json::Value;
+use windlass_core::declared_parent::text;
+use windlass_core::line::{json, one_line, printable};
+
+use super::yaml;
+
+/// Prints one line to standard output; the arguments are those of `println!`. Newlines in them become spaces.
+macro_rules! out {
+    ($($arg:tt)*) => { $crate::output::line(format_args!($($arg)*)) };
+}
+
+/// Prints one line to standard error; the arguments are those of `eprintln!`. Newlines in them become spaces.
+macro_rules! err {
+    ($($arg:tt)*) => { $crate::output::error_line(format_args!($($arg)*)) };
+}
+
+/// See `out!`. Without a reader, the work goes on.
+pub fn line(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout(), "{}", one_line(&text.to_string()));
+}
+
+/// See `err!`. Without a reader, the work goes on.
+pub fn error_line(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{}", one_line(&text.to_string()));
+}
+
+/// Output format of a command that reports something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Report {
+    /// Text for people; scripts should use JSON
+    Text,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// Output format of a command that prints Kubernetes objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Objects {
+    /// YAML documents
+    Yaml,
+    /// JSON, several objects as a List
+    Json,
+    /// One line per object, as in configmap/echo
+    Name,
+}
+
+impl Objects {
+    /// The format of whole objects; none if only their names are printed.
+    pub fn format(self) -> Option<Format> {
+        match self {
+            Self::Yaml => Some(Format::Yaml),
+            Self::Json => Some(Format::Json),
+            Self::Name => None,
+        }
+    }
+}
+
+/// Format of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// YAML
+    Yaml,
+    /// JSON
+    Json,
+}
+
+/// Where a dry run is checked, as for kubectl. The help of each flag says what that means for its command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum DryRun {
+    Client,
+    Server,
+}
+
+/// Shows an error with its causes. A cause whose text was shown already is left out, because many libraries repeat the text of a
+/// cause in their own.
+pub struct WithCauses<'a>(pub &'a anyhow::Error);
+
+impl fmt::Display for WithCauses<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = String::new();
+        for cause in self.0.chain().map(ToString::to_string) {
+            if !shown.contains(&cause) {
+                shown.push_str(if shown.is_empty() { "" } else { ": " });
+                shown.push_str(&cause);
+            }
+        }
+        f.write_str(&shown)
+    }
+}
+
+/// The reader of standard output, such as `head`, has closed it.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output was closed")]
+pub struct Closed;
+
+/// Why output could not be written: [`Closed`], or the error itself.
+pub fn failed(error: io::Error) -> anyhow::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe { Closed.into() } else { error.into() }
+}
+
+/// Writes text to standard output, whose lines are the caller's: newlines stay. `print!` would panic if standard output is
+/// closed.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub fn write(text: &str) -> anyhow::Result<()> {
+    io::stdout().write_all(printable(text).as_bytes()).map_err(failed)
+}
+
+/// Prints one value.
+///
+/// # Errors
+/// If the value cannot be serialized, or standard output cannot be written.
+pub fn print(value: &Value, format: Format) -> anyhow::Result<()> {
+    print_all(std::slice::from_ref(value), format)
+}
+
+/// Prints Kubernetes objects: YAML documents, or a JSON `List` if there are several.
+///
+/// # Errors
+/// As for [`print()`].
+pub fn print_all(values: &[Value], format: Format) -> anyhow::Result<()> {
+    let as_json = |value: &Value| Ok(format!("{}\n", json(&serde_json::to_string_pretty(value)?)));
+    let text = match (format, values) {
+        (Format::Json, [one]) => as_json(one),
+        (Format::Json, all) => as_json(&list_of(all)),
+        (Format::Yaml, all) => Ok(all.iter().map(yaml::document).collect::<Vec<_>>().join("---\n")),
+    };
+    write(&text.map_err(|error: serde_json::Error| error)?)
+}
+
+/// Prints a report, whose text and value are made only if they are printed.
+///
+/// # Errors
+/// As for [`print()`].
+pub fn print_report(
+    format: Report,
+    text: impl FnOnce() -> String,
+    value: impl FnOnce() -> Value,
+) -> anyhow::Result<()> {
+    match format {
+        Report::Text => write(&text()),
+        Report::Json => print(&value(), Format::Json),
+        Report::Yaml => print(&value(), Format::Yaml),
+    }
+}
+
+/// Prints Kubernetes objects in a format that the user has chosen.
+///
+/// # Errors
+/// As for [`print()`].
+pub fn print_objects(objects: &[Value], format: Objects) -> anyhow::Result<()> {
+    let Some(format) = format.format() else {
+        // As `kubectl -o name`: the resource in lower case, with its group.
+        for object in objects {
+            let kind = text(object, "/kind").to_lowercase();
+            let group = text(object, "/apiVersion").split_once('/').map(|(group, _)| format!(".{group}"));
+            out!("{kind}{}/{}", group.unwrap_or_default(), text(object, "/metadata/name"));
+        }
+        return Ok(());
+    };
+    print_all(objects, format)
+}
+
+/// Prints values as a `List`, also a single one.
+///
+/// # Errors
+/// As for [`print()`].
+pub fn print_list(values: &[Value], format: Format) -> anyhow::Result<()> {
+    print(&list_of(values), format)
+}
+
+fn list_of(values: &[Value]) -> Value {
+    serde_json::json!({"apiVersion": "v1", "kind": "List", "items": values})
+}

@@ -1,0 +1,339 @@
+//! Determines the permissions of a pushed plugin: the kinds that the component requests and the Plugin grants. Kinds
+//! that the host would reject get no permission, and a note names them.
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
+use kube::{Api, Client, Error};
+use windlass_api::{GrantsSpec, PluginStatus};
+use windlass_core::contract::Descriptor;
+use windlass_core::declared_parent::{DeclaredParent, Resource};
+use windlass_core::grant::{Withheld, child_scope_fits};
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::names::LABEL_PLUGIN;
+use windlass_engine::plugins::rbac::{Kinds, StatusWriter};
+use windlass_engine::telemetry::one_line;
+
+use super::super::connect::plain;
+use super::super::offline::is_cluster_scoped;
+use super::grants::Declared;
+
+/// The permissions of one plugin.
+pub struct Permissions {
+    /// The kinds with permissions.
+    pub kinds: Kinds,
+    /// The requests that get no permission: the use, the kind, and the reason.
+    withheld: Vec<(&'static str, Gvk, Withheld)>,
+    /// Kinds that the plugin may read.
+    read: Vec<Gvk>,
+    /// Kinds that let the plugin act as other accounts.
+    broad: Vec<BroadPermission>,
+    /// The CRD of the parents, if their status has another owner.
+    status_of_others: Option<String>,
+    /// What the plugin may do with parents whose CRD it did not install, if any.
+    parents_of_others: Option<String>,
+    /// How to grant what was withheld, if that is possible.
+    how_to_grant: Option<String>,
+    /// What is assumed without a cluster, if none was read.
+    assumptions: Option<String>,
+}
+
+impl Permissions {
+    /// Notes for the reviewer of the permissions.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<_> = self
+            .withheld
+            .iter()
+            .map(|(purpose, kind, why)| format!("note: no permission to {purpose} {kind}, which {why}"))
+            .collect();
+        notes.extend(self.how_to_grant.clone());
+        notes.extend(self.assumptions.clone());
+        notes.extend(self.parents_of_others.clone());
+        notes.extend(self.status_of_others.iter().map(|definition| {
+            format!(
+                "note: no permission to write the status of {definition}, because no Plugin installed this \
+                 CustomResourceDefinition. docs/permissions.md says how to grant it"
+            )
+        }));
+        notes.extend(self.broad.iter().map(|permission| format!("note: {}", permission.meaning())));
+        if !self.read.is_empty() {
+            let read: Vec<_> = self.read.iter().map(ToString::to_string).collect();
+            notes.push(format!(
+                "note: the plugin's ServiceAccount may read {} in all namespaces, since parents may be in any; docs/permissions.md \
+                 says how to keep it to some",
+                read.join(", ")
+            ));
+        }
+        notes
+    }
+}
+
+/// A permission that allows more than the name of its kind suggests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BroadPermission {
+    Secrets,
+    Pods,
+    Rbac,
+}
+
+impl BroadPermission {
+    /// The additional permission that children of a kind give.
+    fn of(kind: &Gvk) -> Option<Self> {
+        match (&*kind.group, &*kind.kind) {
+            ("", "Secret") => Some(Self::Secrets),
+            ("", "Pod" | "PodTemplate" | "ReplicationController")
+            | ("apps", "DaemonSet" | "Deployment" | "ReplicaSet" | "StatefulSet")
+            | ("batch", "CronJob" | "Job") => Some(Self::Pods),
+            ("rbac.authorization.k8s.io", _) => Some(Self::Rbac),
+            _ => None,
+        }
+    }
+
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::Secrets => {
+                "the plugin's ServiceAccount may create Secrets in all namespaces, so whoever acts as it can have a token made \
+                 for any ServiceAccount there. Windlass refuses such children unless spec.grants.children says serviceAccountTokens"
+            }
+            Self::Pods => {
+                "the plugin may create Pods, which can run as any ServiceAccount of their namespace and read every Secret in it; \
+                 Windlass refuses them in its own namespace, and outside its parents' namespaces for namespaced parents"
+            }
+            Self::Rbac => {
+                "the API server lets the plugin's ServiceAccount write a role only if it has every permission of the role itself, or \
+                 the verb escalate on the kind; and a binding only if it has every permission of the bound role, or the verb bind on \
+                 that role. A push grants none of these; docs/permissions.md says how to grant them"
+            }
+        }
+    }
+}
+
+/// Checks that a Plugin with these grants may have the component's parent kind, if it exists without the component.
+///
+/// # Errors
+/// If it may not, or the API server does not respond.
+pub async fn check_parent(client: Option<&Client>, kinds: Declared<'_>, grants: &GrantsSpec) -> anyhow::Result<()> {
+    let Some(parent) = kinds.existing_parent() else { return Ok(()) };
+    let Some(client) = client else { return kinds.check_parent(grants, assumed(parent).1) };
+    match served(client, parent).await {
+        Ok((_, namespaced)) => kinds.check_parent(grants, namespaced),
+        // The host waits until the kind is served.
+        Err(Error::Discovery(_)) => Ok(()),
+        Err(Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => bail!("{parent} could not be looked up: {}", plain(error)),
+    }
+}
+
+/// Determines the permissions of a plugin, from the kinds that the cluster serves and the grants of the Plugin. `prunes`:
+/// the children of former kinds are deleted with the Plugin. Without a client, a note says what is assumed.
+///
+/// # Errors
+/// If a granted kind is not served or of the wrong scope, or the API server does not respond.
+pub async fn of(
+    client: Option<&Client>,
+    name: &PluginName,
+    (declared, descriptor): (&DeclaredParent, &Descriptor),
+    (grants, prunes): (&GrantsSpec, bool),
+    status: &PluginStatus,
+) -> anyhow::Result<Permissions> {
+    let (spec_grants, kinds) = (grants.spec_grants(), Declared::of(declared, descriptor));
+    let (mut children, mut related) = (Vec::new(), Vec::new());
+    let (mut withheld, mut read) = (Vec::new(), Vec::new());
+    let (parent, parent_namespaced) = match declared {
+        DeclaredParent::Own(crd) => (crd.resource().clone(), crd.is_namespaced()),
+        DeclaredParent::Existing { kind, .. } => look_up(client, kind).await?,
+    };
+    let mut granted = Vec::new();
+    for kind in descriptor.children.iter().map(|rule| &rule.kind) {
+        let found = match spec_grants.may_own(kind) {
+            Ok(()) => {
+                let (resource, namespaced) = look_up(client, kind).await?;
+                child_scope_fits(parent_namespaced, namespaced).map(|()| resource)
+            }
+            Err(why) => Err(why),
+        };
+        match found {
+            Ok(resource) => {
+                children.push(resource);
+                granted.push(kind);
+            }
+            Err(why) if spec_grants.owned(kind).is_some() => {
+                bail!("spec.grants.children names {kind}, which {why}: leave it out; nothing was written")
+            }
+            Err(why) => withheld.push(("own", kind.clone(), why)),
+        }
+    }
+    for kind in &descriptor.related {
+        let (resource, namespaced) = look_up(client, kind).await?;
+        match spec_grants.may_read(kind, namespaced) {
+            Ok(_) => {
+                related.push(resource);
+                read.push(kind.clone());
+            }
+            Err(why) => withheld.push(("read", kind.clone(), why)),
+        }
+    }
+    let former = former_kinds(client, status, &granted).await?;
+    let mut broad: Vec<_> = granted.iter().filter_map(|kind| BroadPermission::of(kind)).collect();
+    broad.sort_by_key(|permission| *permission as u8);
+    broad.dedup();
+    let can_be_granted: Vec<_> =
+        withheld.iter().filter(|(.., why)| *why != Withheld::OutOfScope).map(|(_, kind, _)| kind).collect();
+    let how_to_grant = (!can_be_granted.is_empty()).then(|| kinds.how_to_grant(name, grants, &can_be_granted));
+    let status = match declared {
+        DeclaredParent::Own(_) => status_writer(client, name, &parent).await?,
+        DeclaredParent::Existing { .. } => StatusWriter::Nobody,
+    };
+    let is_of_others = declared.crd().is_some() && status == StatusWriter::Nobody;
+    let status_of_others = is_of_others.then(|| format!("{}.{}", parent.1, parent.0));
+    let is_own = status == StatusWriter::Host;
+    let parents_of_others = (!is_own).then(|| parents_of_others(declared, descriptor));
+    let assumptions = client.is_none().then(|| assumptions(kinds));
+    let kinds = Kinds { parent, children, related, former, prunes, status };
+    Ok(Permissions { kinds, withheld, read, broad, status_of_others, parents_of_others, how_to_grant, assumptions })
+}
+
+/// The kinds that the plugin owned before, as far as the cluster serves them.
+async fn former_kinds(
+    client: Option<&Client>,
+    status: &PluginStatus,
+    granted: &[&Gvk],
+) -> anyhow::Result<Vec<Resource>> {
+    let mut former = Vec::new();
+    // Without a client, there is no status.
+    let Some(client) = client else { return Ok(former) };
+    for kind in status.known_child_kinds().not_granted(granted) {
+        match served(client, &kind).await {
+            Ok((resource, _)) => former.push(resource),
+            // The kind is not served, so it has no objects.
+            Err(Error::Discovery(_)) => {}
+            Err(Error::Api(status)) if status.code == 404 => {}
+            Err(error) => bail!("{kind} could not be looked up: {}", plain(error)),
+        }
+    }
+    Ok(former)
+}
+
+/// The note on parents of a kind that the Plugin did not install.
+fn parents_of_others(declared: &DeclaredParent, descriptor: &Descriptor) -> String {
+    let kind = declared.kind();
+    let selected = match declared {
+        DeclaredParent::Existing { selector: Some(selector), .. } => {
+            format!(", of which the component selects those with {}", one_line(selector))
+        }
+        DeclaredParent::Existing { selector: None, .. } | DeclaredParent::Own(_) => String::new(),
+    };
+    let finalizer =
+        if descriptor.finalizes { "; it sets a finalizer on them, which can block their deletion" } else { "" };
+    format!("note: the plugin reads the objects of {kind} in all namespaces as its parents{selected}{finalizer}")
+}
+
+/// The account that may write the status of a kind whose CRD the component carries. A CRD that the Plugin did not
+/// install may belong to another operator, and a component must not gain access to its status by carrying a copy of the
+/// CRD.
+async fn status_writer(
+    client: Option<&Client>,
+    name: &PluginName,
+    (group, plural): &Resource,
+) -> anyhow::Result<StatusWriter> {
+    let Some(client) = client else { return Ok(StatusWriter::Host) };
+    let definition = format!("{plural}.{group}");
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let found = definitions.get_metadata_opt(&definition).await.map_err(plain);
+    let Some(found) = found.with_context(|| format!("CustomResourceDefinition {definition}"))? else {
+        return Ok(StatusWriter::Host);
+    };
+    let labels = found.metadata.labels.unwrap_or_default();
+    Ok(writer_of(name, labels.get(LABEL_PLUGIN).map(String::as_str)))
+}
+
+/// The account that may write the status, by the `installer`: the Plugin that installed the CRD, if any. While the
+/// installing Plugin exists, no other Plugin gets its kind; once it is gone, the other Plugin adopts its parents.
+fn writer_of(name: &PluginName, installer: Option<&str>) -> StatusWriter {
+    match installer {
+        Some(installer) if installer == name.as_str() => StatusWriter::Host,
+        Some(_) => StatusWriter::Account,
+        None => StatusWriter::Nobody,
+    }
+}
+
+/// The API resource of a kind, and whether it is namespaced.
+async fn look_up(client: Option<&Client>, kind: &Gvk) -> anyhow::Result<(Resource, bool)> {
+    let Some(client) = client else { return Ok(assumed(kind)) };
+    served(client, kind).await.map_err(plain).with_context(|| format!("the cluster does not serve {kind}"))
+}
+
+/// The API resource of a kind, and whether it is namespaced, as far as its name tells it.
+fn assumed(kind: &Gvk) -> (Resource, bool) {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind));
+    ((resource.group, resource.plural), !is_cluster_scoped(kind))
+}
+
+/// The note on permissions that were determined without a cluster.
+fn assumptions(kinds: Declared<'_>) -> String {
+    let mut custom: Vec<_> = kinds.all().filter(|kind| kind.group.contains('.')).map(ToString::to_string).collect();
+    custom.sort();
+    custom.dedup();
+    let of_kinds = if custom.is_empty() { "" } else { ", and assumes plural and scope of " };
+    format!(
+        "note: --dry-run=client reads no cluster: it prints the permissions of a new Plugin, which installs the CRD that it \
+         carries{of_kinds}{}. --dry-run=server asks the API server",
+        custom.join(", ")
+    )
+}
+
+async fn served(client: &Client, kind: &Gvk) -> kube::Result<(Resource, bool)> {
+    let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+    let (resource, ApiCapabilities { scope, .. }) = pinned_kind(client, &wanted).await?;
+    Ok(((resource.group, resource.plural), scope == Scope::Namespaced))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s05_host_does_not_write_the_status_of_a_kind_that_the_plugin_did_not_install() {
+        let echo = "echo".parse().expect("a name");
+        for (installer, writer) in
+            [(Some("echo"), StatusWriter::Host), (Some("renamed"), StatusWriter::Account), (None, StatusWriter::Nobody)]
+        {
+            assert_eq!(writer_of(&echo, installer), writer, "{installer:?}");
+        }
+    }
+
+    #[test]
+    fn withheld_permission_is_named_with_the_reason_and_how_to_grant_it() {
+        let kind = |text: &str| text.parse::<Gvk>().expect("a kind");
+        let notes = |withheld, read, how_to_grant| {
+            let parent = (String::new(), "pods".to_owned());
+            let (children, related, former) = (Vec::new(), Vec::new(), Vec::new());
+            let status = StatusWriter::Nobody;
+            let kinds = Kinds { parent, children, related, former, prunes: false, status };
+            let (broad, status_of_others, parents_of_others) = (Vec::new(), None, None);
+            let assumptions = None;
+            Permissions { kinds, withheld, read, broad, status_of_others, parents_of_others, how_to_grant, assumptions }
+                .notes()
+        };
+        assert_eq!(notes(Vec::new(), Vec::new(), None), [""; 0]);
+        let withheld = vec![("own", kind("Namespace.v1"), Withheld::MustBeNamed)];
+        let lines = notes(withheld, vec![kind("Secret.v1")], Some("note: to grant".to_owned()));
+        let [left_out, how, read] = &lines[..] else { panic!("{lines:?}") };
+        assert!(
+            left_out.contains("own Namespace.v1, which is granted only if")
+                && left_out.contains("spec.grants.children names it")
+        );
+        assert_eq!(how, "note: to grant");
+        assert!(read.contains("may read Secret.v1 in all namespaces"), "{read}");
+    }
+
+    #[test]
+    fn rbac_children_are_noted_as_a_broad_permission() {
+        for text in ["Role.v1.rbac.authorization.k8s.io", "ClusterRoleBinding.v1.rbac.authorization.k8s.io"] {
+            let broad = BroadPermission::of(&text.parse().expect("a kind")).expect("a note");
+            assert!(broad.meaning().contains("escalate") && broad.meaning().contains("bind"), "{text}");
+        }
+        assert_eq!(BroadPermission::of(&Gvk::from_api_version("v1", "ConfigMap")), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! Builds the ServiceAccount of a plugin, and its roles and bindings.
+
+use kube::Client;
+use serde_json::Value;
+use windlass_api::{GrantsSpec, PluginStatus};
+use windlass_core::declared_parent::{DeclaredParent, text};
+use windlass_core::ids::PluginName;
+use windlass_engine::cluster::account::plugin_account;
+use windlass_engine::plugins::rbac;
+use windlass_sandbox::Component;
+
+use super::super::applied::found;
+use super::kept::Kept;
+use super::objects::labelled;
+use super::permissions;
+
+/// A plugin that gets the permissions that it needs.
+pub struct Granted<'a> {
+    /// Name of the Plugin.
+    pub name: &'a PluginName,
+    /// The component.
+    pub component: &'a Component,
+    /// Its parent kind.
+    pub declared: &'a DeclaredParent,
+    /// The host's namespace.
+    pub namespace: &'a str,
+    /// The plugin's ServiceAccount.
+    pub account: &'a str,
+    /// The Secret with the registry's credentials, if any.
+    pub pull_secret: Option<&'a str>,
+    /// The grants of the Plugin after the push.
+    pub grants: &'a GrantsSpec,
+    /// Whether children of former kinds are deleted with the Plugin.
+    pub prunes: bool,
+}
+
+impl Granted<'_> {
+    /// The ServiceAccount, roles and bindings, and notes about them for the user. The roles keep what earlier components of the
+    /// Plugin need, for a rollback. Without a client, they are those of a new Plugin that installs its CRD.
+    ///
+    /// # Errors
+    /// If a kind of the component is not served or cannot be granted, or the API server does not respond.
+    pub async fn objects(
+        &self,
+        client: Option<&Client>,
+        status: &PluginStatus,
+    ) -> anyhow::Result<(Vec<Value>, Vec<String>)> {
+        let Self { name, component, declared, namespace, account, pull_secret, grants, prunes } = *self;
+        let descriptor = component.descriptor();
+        let permissions = permissions::of(client, name, (declared, descriptor), (grants, prunes), status).await?;
+        let mut notes = permissions.notes();
+        let (kinds, set_finalizers) = (permissions.kinds, status.set_finalizers == Some(true));
+        let mut roles = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers)];
+        roles.extend(rbac::account_objects(name.as_str(), account, namespace, &kinds));
+        let kept = Kept::new(component.digest(), grants, status);
+        for role in roles.iter_mut().filter(|object| text(object, "/kind") == "ClusterRole") {
+            let found = if let Some(client) = client { found(client, role).await? } else { None };
+            let components = kept.add(role, found.as_ref());
+            let role = text(role, "/metadata/name");
+            notes.extend(
+                components
+                    .iter()
+                    .map(|component| format!("note: ClusterRole {role} keeps what {component} needs, for a rollback")),
+            );
+        }
+        roles.extend(rbac::user_roles(name.as_str(), &kinds));
+        if let Some(secret) = pull_secret {
+            roles.extend(rbac::source_objects(name.as_str(), namespace, secret));
+        }
+        // An account that a user chose may serve several plugins, so it gets no label of this one.
+        let is_own = account == plugin_account(name.as_str());
+        let label = |role| if is_own { labelled(role, name.as_str()) } else { role };
+        Ok((roles.into_iter().map(label).collect(), notes))
+    }
+}

@@ -1,0 +1,333 @@
+//! Cases from files: golden cases (a request, and beside it the expected response), and saved cases of properties.
+
+use std::collections::BTreeMap;
+use std::mem::discriminant;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use serde_json::{Map, Number, Value, json};
+use windlass_core::contract::{
+    CallFailure, CallReport, Failure, Note, Observed, Phase, PluginResult, Related, Request,
+};
+use windlass_core::difference::Difference;
+use windlass_core::json;
+use windlass_sandbox::{Ambient, run_here};
+
+use super::property::Scenario;
+use super::world::{first_difference, or_absent};
+use crate::offline::{Offline, event, gvk_of, requirement};
+use crate::{files, yaml};
+
+/// The clock of a case that sets none: the SDKs' test harnesses have the same.
+const NOW: Duration = Duration::from_hours(490_896);
+
+/// What a file in the folder of cases is.
+#[derive(Debug)]
+pub enum Case {
+    /// A request and the expected response.
+    Golden(Box<Golden>),
+    /// A case of a property.
+    Property(Box<Scenario>),
+}
+
+/// A request and the expected response.
+#[derive(Debug)]
+pub struct Golden {
+    request: Request,
+    now: SystemTime,
+    expected: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GoldenFile {
+    /// For readers.
+    #[serde(rename = "description")]
+    _description: String,
+    parent: Value,
+    #[serde(default)]
+    children: Vec<Value>,
+    #[serde(default)]
+    related: BTreeMap<String, Vec<Value>>,
+    config: Option<Value>,
+    #[serde(default)]
+    finalize: bool,
+    at: Option<String>,
+}
+
+/// The cases in a folder, by name and in the order of their names.
+///
+/// # Errors
+/// If the folder has no case, if a file is malformed, or if a request has no response or a response no request.
+pub fn read(folder: &Path) -> anyhow::Result<Vec<(String, Case)>> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("folder {}", folder.display()))?;
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<PathBuf>>>()?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    let stem = |file: &Path| file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let (responses, requests): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| stem(file).ends_with(".answer"));
+    let mut cases = Vec::new();
+    for file in &requests {
+        let name = stem(file);
+        let expected = file.with_file_name(format!("{name}.answer.yaml"));
+        cases.push((name, case(file, &expected)?));
+    }
+    if cases.is_empty() {
+        bail!("{} has no cases", folder.display());
+    }
+    for response in responses {
+        let name = stem(&response);
+        if cases.iter().all(|(case, _)| format!("{case}.answer") != name) {
+            bail!("{} has no request beside it", response.display());
+        }
+    }
+    Ok(cases)
+}
+
+fn case(file: &Path, expected: &Path) -> anyhow::Result<Case> {
+    let parsed = |file: &Path| -> anyhow::Result<Value> {
+        let text = files::text("file", file)?;
+        yaml::only(&text).with_context(|| format!("{} is not valid YAML", file.display()))
+    };
+    let malformed = || format!("{} is not a case", file.display());
+    let content = parsed(file)?;
+    if content.get("check").is_some() {
+        return Ok(Case::Property(Box::new(serde_json::from_value(content).with_context(malformed)?)));
+    }
+    let golden = Golden::new(content).with_context(malformed)?;
+    Ok(Case::Golden(Box::new(golden.expecting(parsed(expected)?))))
+}
+
+/// A live object: a YAML object, or a text with its JSON, which stays as it is.
+fn observed(object: &Value) -> anyhow::Result<Observed> {
+    let (object, json) = match object {
+        Value::String(json) => (serde_json::from_str(json)?, json.clone()),
+        object => (object.clone(), object.to_string()),
+    };
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
+    Ok(Observed {
+        kind: gvk_of(&object),
+        namespace: text("/metadata/namespace").map(Arc::from),
+        name: text("/metadata/name").unwrap_or_default().into(),
+        object: json.into_bytes().into(),
+    })
+}
+
+/// The JSON of a parent: that of a YAML object with a UID, or a text as it is.
+fn parent_json(mut parent: Value) -> String {
+    if let Value::String(json) = parent {
+        return json;
+    }
+    if let Some(fields) = parent.as_object_mut()
+        && let Some(metadata) = fields.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
+    {
+        metadata.entry("uid").or_insert_with(|| "uid".into());
+    }
+    parent.to_string()
+}
+
+impl Golden {
+    /// A case with this request, which expects nothing yet.
+    ///
+    /// # Errors
+    /// If the request is malformed.
+    pub fn new(request: Value) -> anyhow::Result<Self> {
+        let GoldenFile { parent, children, related, config, finalize, at, .. } = serde_json::from_value(request)?;
+        let mut children = children.iter().map(observed).collect::<anyhow::Result<Vec<_>>>()?;
+        children.sort_by_key(|one| {
+            (one.kind.api_version(), one.kind.kind.clone(), one.namespace.clone(), one.name.clone())
+        });
+        let related = related.into_iter().map(|(id, objects)| {
+            let objects = objects.iter().map(observed).collect::<anyhow::Result<_>>()?;
+            anyhow::Ok(Related { id, objects })
+        });
+        let now = match at {
+            Some(at) => SystemTime::from(at.parse::<jiff::Timestamp>()?),
+            None => SystemTime::UNIX_EPOCH + NOW,
+        };
+        Ok(Self {
+            request: Request {
+                phase: if finalize { Phase::Finalize } else { Phase::Sync },
+                parent: parent_json(parent).into_bytes().into(),
+                children,
+                related: related.collect::<anyhow::Result<_>>()?,
+                config: config.map(|config| config.to_string().into_bytes().into()),
+                namespace_terminating: false,
+            },
+            now,
+            expected: Value::Null,
+        })
+    }
+
+    /// The case with this response.
+    pub fn expecting(self, expected: Value) -> Self {
+        Self { expected, ..self }
+    }
+
+    /// Where the response differs from the expected one. Values that depend on random numbers are not compared, because
+    /// those of the sandbox differ from those of the SDKs' harnesses. With `is_shared`, only the field of an `invalid`
+    /// or `failed` failure is compared.
+    pub fn problem(&self, offline: &Offline, is_shared: bool) -> Option<String> {
+        let call = |seed: u8| {
+            let ambient = Ambient { seed: [seed; 32], now: self.now };
+            let (result, report) = run_here(offline.component().reconcile(&self.request, &offline.limits, ambient));
+            document(result, report, offline.limits.json_depth)
+        };
+        let (mut actual, other) = match (call(7), call(8)) {
+            (Ok(actual), Ok(other)) => (actual, other),
+            (Err(failure), _) | (_, Err(failure)) => return Some(failure.to_string()),
+        };
+        let mut expected = self.expected.clone();
+        mask(&mut actual, &other, &mut expected);
+        if is_shared {
+            for document in [&mut actual, &mut expected] {
+                for failure in ["invalid", "failed"] {
+                    if let Some(Value::String(message)) = document.get_mut(failure) {
+                        *message = message.split(": ").next().unwrap_or_default().to_owned();
+                    }
+                }
+            }
+        }
+        let Difference { path, old, new } = first_difference(&expected, &actual)?;
+        Some(format!("{path}: expected {}, and found {}", or_absent(old), or_absent(new)))
+    }
+}
+
+/// Replaces the values that differ between two calls with different random numbers. An expected value of another type
+/// stays, so that it is a difference.
+fn mask(actual: &mut Value, other: &Value, expected: &mut Value) {
+    match (&mut *actual, other, &mut *expected) {
+        (Value::Object(actual), Value::Object(other), Value::Object(expected)) => {
+            for (name, value) in actual {
+                if let (Some(other), Some(expected)) = (other.get(name), expected.get_mut(name)) {
+                    mask(value, other, expected);
+                }
+            }
+        }
+        (Value::Array(actual), Value::Array(other), Value::Array(expected)) => {
+            for ((value, other), expected) in actual.iter_mut().zip(other).zip(expected) {
+                mask(value, other, expected);
+            }
+        }
+        (found, other, wanted) if *found != *other && discriminant(&*found) == discriminant(&*wanted) => {
+            (*found, *wanted) = (json!("(random)"), json!("(random)"));
+        }
+        _ => {}
+    }
+}
+
+/// A value whose decimal numbers are the nearest doubles, which `serde_json` misses by a digit.
+fn exact(value: &json::Value) -> Value {
+    match value {
+        json::Value::Null => Value::Null,
+        json::Value::Bool(value) => Value::Bool(*value),
+        json::Value::String(text) => Value::String(text.to_string()),
+        json::Value::Number(number) => {
+            let text = number.as_str();
+            let whole = text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from));
+            whole.ok().or_else(|| Number::from_f64(text.parse().ok()?)).map_or(Value::Null, Value::Number)
+        }
+        json::Value::Array(items) => items.iter().map(exact).collect(),
+        json::Value::Object(fields) => {
+            Value::Object(fields.iter().map(|(name, value)| (name.to_owned(), exact(value))).collect())
+        }
+    }
+}
+
+/// A response as a document, without empty fields, as the SDKs' harnesses write it.
+fn document(result: Result<PluginResult, CallFailure>, report: CallReport, depth: usize) -> Result<Value, CallFailure> {
+    let response = match result? {
+        Ok(response) => response,
+        Err(Failure::Invalid(message)) => return Ok(json!({"invalid": message})),
+        Err(Failure::Failed(message)) => return Ok(json!({"failed": message})),
+        Err(Failure::Retry { message, after }) => {
+            return Ok(json!({"retry": {"message": message, "afterMs": after}}));
+        }
+    };
+    let parsed = |bytes: &[u8]| json::parse(bytes, depth).map(|value| exact(&value)).unwrap_or_default();
+    let pairs = |pairs: Vec<(String, String)>| -> Value {
+        Value::Object(pairs.into_iter().map(|(key, value)| (key, value.into())).collect())
+    };
+    let (mut logs, mut attributes, mut events, mut measurements) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for note in report.notes {
+        match note {
+            Note::Log { message, .. } => logs.push(json!(message)),
+            Note::SpanAttribute { key, value } => attributes.push((key, value)),
+            Note::SpanEvent { name, .. } => events.push(json!(name)),
+            Note::Measure { metric, value, labels } => {
+                measurements.push(json!({"metric": metric, "value": value, "labels": pairs(labels)}));
+            }
+        }
+    }
+    let fields = [
+        ("children", response.children.iter().map(|child| parsed(child)).collect()),
+        ("status", response.status.as_deref().map(parsed).unwrap_or_default()),
+        ("requeueMs", json!(response.requeue)),
+        ("events", response.events.iter().map(event).collect()),
+        ("requirements", response.requirements.iter().map(requirement).collect()),
+        ("finalized", json!(response.finalized)),
+        ("logs", Value::Array(logs)),
+        ("spanAttributes", pairs(attributes)),
+        ("spanEvents", Value::Array(events)),
+        ("measurements", Value::Array(measurements)),
+    ];
+    let is_empty = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) | Value::String(_) => false,
+    };
+    let fields = fields.into_iter().filter(|(_, value)| !is_empty(value));
+    Ok(Value::Object(fields.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folder_has_golden_cases_and_cases_of_properties() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+        write("a.yaml", "description: A\nparent: {metadata: {name: web}}\nat: '2026-06-01T00:00:00Z'\n");
+        write("a.answer.yaml", "children: []\n");
+        write("b.yaml", "description: B\ncheck: converges\nparent: {metadata: {name: web}}\n");
+        let cases = read(folder.path()).expect("cases");
+        assert!(matches!(cases.as_slice(), [(a, Case::Golden(_)), (b, Case::Property(_))] if a == "a" && b == "b"));
+        write("c.answer.yaml", "children: []\n");
+        assert!(read(folder.path()).expect_err("no request").to_string().contains("c.answer.yaml"));
+    }
+
+    #[test]
+    fn malformed_case_names_its_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for text in ["description: A\nparnet: {}\n", "check: no-such-check\ndescription: A\nparent: {}\n", "{"] {
+            std::fs::write(folder.path().join("a.yaml"), text).expect("written");
+            let error = format!("{:#}", read(folder.path()).expect_err("malformed"));
+            assert!(error.contains("a.yaml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn random_values_are_masked_and_equal_numbers_are_equal() {
+        let (mut actual, other) = (json!({"a": "x1", "b": 1.0, "c": ["y"]}), json!({"a": "x2", "b": 1.0, "c": ["y"]}));
+        let mut expected = json!({"a": "x3", "b": 1, "c": ["z"]});
+        mask(&mut actual, &other, &mut expected);
+        assert_eq!(actual["a"], expected["a"]);
+        let first = first_difference(&expected, &actual).expect("a difference");
+        assert_eq!(
+            (&*first.path, first.old.as_deref(), first.new.as_deref()),
+            ("c[0]", Some(r#""z""#), Some(r#""y""#))
+        );
+    }
+
+    #[test]
+    fn random_value_of_another_type_than_the_expected_one_is_a_difference() {
+        let (mut actual, other, mut expected) = (json!({"a": "x1"}), json!({"a": "x2"}), json!({"a": {"b": 1}}));
+        mask(&mut actual, &other, &mut expected);
+        assert_eq!(first_difference(&expected, &actual).map(|first| first.path).as_deref(), Some("a"));
+    }
+}

@@ -1,0 +1,240 @@
+//! Calls a component for the checks, as the host does.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Map, Value, json};
+use windlass_core::contract::{Failure, Parent};
+use windlass_core::declared_parent::storage_of;
+use windlass_core::desired::DesiredChild;
+use windlass_core::json::Value as CoreValue;
+use windlass_core::object::Object;
+use windlass_core::observed_status::StatusShape;
+use windlass_core::outcome::Outcome;
+use windlass_core::related::{Need, Select};
+use windlass_core::schema::structural as schema;
+use windlass_core::snapshot::Snapshot;
+use windlass_core::status;
+use windlass_engine::plugins::status_shape;
+use windlass_sandbox::{Ambient, run_here};
+
+use super::call::{CallResult, Input, Plugin, Seed, Stock};
+use super::generate::{Examples, ParentKind};
+use super::reply::{Child, Reply};
+use super::world::{healthy_status, timestamp};
+use crate::offline::{NoResponse, Offline, gvk_of};
+
+/// A component under test.
+pub struct Tested<'a> {
+    offline: &'a Offline,
+    config: Option<Arc<[u8]>>,
+    shape: StatusShape,
+}
+
+impl<'a> Tested<'a> {
+    /// Prepares calls of a component with this `spec.config`.
+    pub fn new(offline: &'a Offline, config: Option<Arc<[u8]>>) -> Self {
+        let version = offline.declared().crd().and_then(|crd| storage_of(crd.json()));
+        // For a kind whose CRD the component does not carry, the host writes no status.
+        Self { offline, config, shape: version.map_or(StatusShape::NONE, status_shape) }
+    }
+
+    /// The kind of the component's parents.
+    pub fn kind(&self) -> ParentKind {
+        let kind = self.offline.kind();
+        let labels = match &self.offline.descriptor().parent {
+            Parent::Existing { selector: Some(selector), .. } => labels_of(selector),
+            Parent::Existing { .. } | Parent::Custom(_) => Map::new(),
+        };
+        ParentKind {
+            api_version: kind.api_version(),
+            kind: kind.kind.to_string(),
+            schema: self.offline.schema().cloned(),
+            labels,
+            namespaced: self.offline.is_namespaced(),
+            examples: Examples::default(),
+        }
+    }
+
+    fn try_call(&self, input: Input<'_>) -> anyhow::Result<CallResult> {
+        let Input { world, phase, stock, seed, is_reversed } = input;
+        let parent = Arc::new(self.offline.parent(world.parent.clone())?);
+        let parent_ref = self.offline.parent_ref(&parent);
+        let children = world
+            .live
+            .iter()
+            .map(|live| anyhow::Ok(Arc::new(Object::from_api(&Arc::new(gvk_of(live)), &live.to_string())?)));
+        let children = children.collect::<anyhow::Result<Vec<_>>>()?;
+        let snapshot = Snapshot::new(parent_ref.clone(), parent.clone(), children, self.config.clone(), |_| false);
+        let (is_impure, has_related) = (Cell::new(false), Cell::new(false));
+        let find = |need: &Need| {
+            has_related.set(true);
+            Ok(match stock {
+                Stock::Empty => Vec::new(),
+                Stock::Plausible => plausible(need),
+            })
+        };
+        let call = |snapshot: &Snapshot, phase| {
+            let mut request = snapshot.request(phase);
+            if is_reversed {
+                request.children.reverse();
+                request.related.iter_mut().for_each(|related| related.objects.reverse());
+            }
+            let component = self.offline.component();
+            let seed = match seed {
+                Seed::OfRequest => *snapshot.hash(&component.digest(), phase).as_bytes(),
+                Seed::Fixed => [7; 32],
+                Seed::OtherFixed => [8; 32],
+            };
+            let ambient = Ambient { seed, now: SystemTime::UNIX_EPOCH + Duration::from_secs(world.now) };
+            let (result, report) = run_here(component.reconcile(&request, &self.offline.limits, ambient));
+            is_impure.set(is_impure.get() || report.impure);
+            result
+        };
+        let response = match self.offline.settle(snapshot, phase, &[], find, call) {
+            Ok((response, _)) => response,
+            Err(stopped) => return Ok(without_response(stopped, has_related.get())),
+        };
+        let desired = match self.offline.validate(&response, &parent_ref) {
+            Ok(desired) => desired,
+            Err(rejection) => return Ok(CallResult::Rejected(rejection.to_string())),
+        };
+        let now = timestamp(world.now).parse().unwrap_or_default();
+        let outcome = Outcome::applied(desired.children.len(), None);
+        let next = status::next(&parent, desired.status.as_ref(), &outcome, self.shape, now);
+        let next_status = next.map(|next| self.stored(&CoreValue::Object(next).to_string())).transpose()?;
+        Ok(CallResult::Response(Box::new(Reply {
+            children: desired.children.iter().map(|child| as_child(child)).collect::<anyhow::Result<_>>()?,
+            status: response.status.as_deref().map(serde_json::from_slice).transpose()?,
+            next_status,
+            finalized: desired.finalized,
+            is_impure: is_impure.get(),
+            has_related: !response.requirements.is_empty(),
+            raw: response,
+        })))
+    }
+
+    /// A status as the API server stores it.
+    fn stored(&self, status: &str) -> anyhow::Result<Value> {
+        let mut status = serde_json::from_str(status)?;
+        if let Some(schema) = self.offline.schema().and_then(|schema| schema.pointer("/properties/status")) {
+            schema::prune(schema, &mut status);
+            schema::fill_in(schema, &mut status);
+        }
+        Ok(status)
+    }
+}
+
+impl Plugin for Tested<'_> {
+    fn call(&self, input: Input<'_>) -> CallResult {
+        // The objects come from validated responses, so an error here is a child that the API server would refuse.
+        self.try_call(input).unwrap_or_else(|error| CallResult::Rejected(format!("{error:#}")))
+    }
+
+    fn finalizes(&self) -> bool {
+        self.offline.descriptor().finalizes
+    }
+}
+
+fn without_response(stopped: NoResponse, has_related: bool) -> CallResult {
+    match stopped {
+        NoResponse::Call(failure) => CallResult::Trap(failure.to_string()),
+        NoResponse::Reads(problem) => CallResult::Rejected(problem.to_string()),
+        NoResponse::Unread(message) => CallResult::Rejected(message),
+        NoResponse::Plugin(Failure::Invalid(message)) => CallResult::Invalid(message),
+        NoResponse::Plugin(Failure::Retry { message, .. }) => CallResult::Retry(message),
+        NoResponse::Plugin(Failure::Failed(message)) => CallResult::Failed { message, has_related },
+    }
+}
+
+fn as_child(child: &DesiredChild) -> anyhow::Result<Child> {
+    Ok(Child {
+        body: serde_json::from_str(&CoreValue::Object(child.body.clone()).to_string())?,
+        update: child.update.clone(),
+        is_retained: child.owner.is_none(),
+    })
+}
+
+/// The objects that a requirement selects: by name one, and by labels two that differ, because their order may matter.
+pub fn plausible(need: &Need) -> Vec<Arc<Object>> {
+    let (names, labels) = match &need.select {
+        Select::Name(name) => (vec![&**name], Map::new()),
+        Select::Labels(selector) => (vec!["plausible", "plausible-2"], labels_of(&selector.to_string())),
+    };
+    let objects = names.into_iter().enumerate().filter_map(|(at, name)| plausible_object(need, (at, name), &labels));
+    objects.filter(|object| need.selects(object)).map(Arc::new).collect()
+}
+
+/// An object of a requirement's kind; its number makes its UID and its values.
+fn plausible_object(need: &Need, (at, name): (usize, &str), labels: &Map<String, Value>) -> Option<Object> {
+    let (value, encoded) = if at == 0 { ("value", "dmFsdWU=") } else { ("other", "b3RoZXI=") };
+    let data = match &*need.kind.kind {
+        "Secret" => json!({"password": "aHVudGVyMg==", "key": encoded}),
+        "ConfigMap" => json!({"key": value}),
+        _ => Value::Null,
+    };
+    let mut object = json!({
+        "apiVersion": need.kind.api_version(), "kind": *need.kind.kind,
+        "metadata": {
+            "name": name, "namespace": need.namespace.as_deref(), "labels": labels, "resourceVersion": "900",
+            "uid": format!("2b0f4a6e-7a0e-4d0c-8a52-0c1f6f3f9f0{}", at + 1), "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "data": data,
+    });
+    if let (Some(status), Some(fields)) = (healthy_status(&object), object.as_object_mut()) {
+        fields.insert("status".to_owned(), status);
+    }
+    // The API server stores no null.
+    for path in ["", "/metadata"] {
+        if let Some(fields) = object.pointer_mut(path).and_then(Value::as_object_mut) {
+            fields.retain(|_, value| !value.is_null());
+        }
+    }
+    Object::from_api(&need.kind, &object.to_string()).ok()
+}
+
+/// Labels that a selector matches, unless it has comparisons.
+fn labels_of(selector: &str) -> Map<String, Value> {
+    let mut labels = Map::new();
+    let mut rest = selector;
+    while !rest.is_empty() {
+        let end = match (rest.find(','), rest.find('(')) {
+            (Some(comma), Some(bracket)) if bracket < comma => rest.find(')').map_or(rest.len(), |end| end + 1),
+            (Some(comma), _) => comma,
+            (None, _) => rest.len(),
+        };
+        let (term, after) = rest.split_at(end);
+        rest = after.trim_start_matches(',');
+        let term = term.trim();
+        let label = if let Some((key, values)) = term.split_once(" in ") {
+            let first = values.trim().trim_matches(['(', ')']).split(',').next().unwrap_or_default();
+            Some((key, first))
+        } else if term.contains(" notin ") || term.contains("!=") || term.starts_with('!') {
+            None
+        } else {
+            Some(term.split_once('=').map_or((term, "any"), |(key, value)| (key, value.trim_start_matches('='))))
+        };
+        if let Some((key, value)) = label.filter(|(key, _)| !key.is_empty()) {
+            labels.insert(key.trim().to_owned(), json!(value.trim()));
+        }
+    }
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_those_that_a_selector_matches() {
+        for (selector, labels) in [
+            ("", json!({})),
+            ("a=b,c", json!({"a": "b", "c": "any"})),
+            ("a in (x,y), b==z, !c, d != e, f notin (g)", json!({"a": "x", "b": "z"})),
+            ("windlass.dev/guard=true", json!({"windlass.dev/guard": "true"})),
+        ] {
+            assert_eq!(Value::Object(labels_of(selector)), labels, "{selector}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Builds writes as HTTP requests, directly from URLs and bytes: a child is serialized once and not parsed again.
+
+use http::{HeaderValue, Method, Request, header};
+use kube::Resource;
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::core::{ApiResource, DynamicObject};
+use windlass_core::desired::DesiredChild;
+use windlass_core::ids::{ObjectKey, Uid};
+use windlass_core::json::{Map, Value};
+use windlass_core::managed::Removal;
+use windlass_core::names::{FIELD_MANAGER, FINALIZER_MANAGER};
+use windlass_core::object::Object;
+use windlass_core::outcome::WriteProblem;
+use windlass_core::plan::{ChildId, Delete};
+
+use super::super::account::Account;
+
+/// Requests only the metadata of the written object, because the rest is not read.
+const METADATA_ONLY: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
+
+/// A request, or why it could not be built.
+pub type Built = Result<Request<Vec<u8>>, WriteProblem>;
+
+/// The resource of a child, and the account that writes the child.
+#[derive(Debug, Clone, Copy)]
+pub struct To<'a> {
+    /// The child's kind.
+    pub resource: &'a ApiResource,
+    /// The Plugin's ServiceAccount; none for the client's own user.
+    pub account: Option<&'a Account>,
+}
+
+impl To<'_> {
+    fn kind(self, key: &ObjectKey) -> kube::core::Request {
+        kube::core::Request::new(DynamicObject::url_path(self.resource, key.namespace.as_deref()))
+    }
+}
+
+/// Whether a request changes nothing. Access reviews are sent as creates, but change nothing.
+pub fn is_read<B>(request: &Request<B>) -> bool {
+    let path = request.uri().path();
+    matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+        || ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"].iter().any(|group| path.starts_with(group))
+}
+
+/// POST of a new child.
+pub fn create(to: To<'_>, child: &DesiredChild) -> Built {
+    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    let mut request = to.kind(&child.key).create(&params, text(&child.body).into_bytes()).map_err(unbuilt)?;
+    // An unknown field is rejected here, as at the first apply: a plain POST would drop it silently.
+    let strict = format!("{}&fieldValidation=Strict", request.uri());
+    *request.uri_mut() =
+        strict.parse().map_err(|error| unbuilt(kube::core::request::Error::BuildRequest(http::Error::from(error))))?;
+    Ok(as_plugin(to, request))
+}
+
+/// GET of the metadata of the object that has a child's name.
+pub fn get(to: To<'_>, child: &ChildId) -> Built {
+    let request = to.kind(&child.key).get_metadata(&child.key.name, &GetParams::default());
+    request.map(|request| signed(to.account, request)).map_err(unbuilt)
+}
+
+/// Merge patch that makes an existing object a child ([`claim::marks`](windlass_core::claim::marks)).
+pub fn mark(to: To<'_>, child: &DesiredChild, marks: &Map) -> Built {
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let mut request =
+        to.kind(&child.key).patch(&child.key.name, &params, &Patch::Merge(serde_json::Value::Null)).map_err(unbuilt)?;
+    *request.body_mut() = text(marks).into_bytes();
+    Ok(as_plugin(to, request))
+}
+
+/// Whether an apply forces ownership of fields.
+#[derive(Debug, Clone, Copy)]
+pub enum Force {
+    /// The API server rejects an apply that conflicts with another manager.
+    No,
+    /// The apply forces ownership of the fields.
+    Yes,
+    /// The apply forces ownership of the fields, if the object still has this version, whose field owners are known.
+    Of {
+        /// The version of the object.
+        resource_version: u64,
+    },
+}
+
+/// Server-side apply to the object with this uid.
+pub fn apply(to: To<'_>, child: &DesiredChild, uid: &Uid, force: Force) -> Built {
+    let mut body = child.body.clone();
+    if let Some(meta) = body.object_mut("metadata") {
+        meta.insert("uid", uid.to_string());
+        if let Force::Of { resource_version } = force {
+            meta.insert("resourceVersion", resource_version.to_string());
+        }
+    }
+    let params = PatchParams { force: !matches!(force, Force::No), ..PatchParams::apply(FIELD_MANAGER) };
+    let mut request =
+        to.kind(&child.key).patch(&child.key.name, &params, &Patch::Apply(serde_json::Value::Null)).map_err(unbuilt)?;
+    *request.body_mut() = text(&body).into_bytes();
+    Ok(as_plugin(to, request))
+}
+
+/// JSON patch before an apply: converts or removes the Update entry that the host's POST left at this place of
+/// managedFields, if it is still there.
+pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, index: usize, removal: Removal) -> Built {
+    let entry = format!("/metadata/managedFields/{index}");
+    let patch = serde_json::json!([
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": version.to_string()},
+        {"op": "test", "path": format!("{entry}/manager"), "value": FIELD_MANAGER},
+        {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
+        match removal {
+            Removal::Convert => serde_json::json!({"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"}),
+            Removal::Remove => serde_json::json!({"op": "remove", "path": entry}),
+        },
+    ]);
+    Ok(as_plugin(to, json_patch(to.resource, &child.key, &PatchParams::default(), patch.to_string())?))
+}
+
+/// Merge patch before an apply: removes these keys from a Secret's data, if the Secret still has this version.
+pub fn remove_data(to: To<'_>, child: &DesiredChild, (uid, version): (&Uid, u64), keys: &[String]) -> Built {
+    let data: serde_json::Map<_, _> = keys.iter().map(|key| (key.clone(), serde_json::Value::Null)).collect();
+    let meta = serde_json::json!({ "uid": uid.to_string(), "resourceVersion": version.to_string() });
+    let patch = Patch::Merge(serde_json::json!({ "metadata": meta, "data": data }));
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    to.kind(&child.key).patch(&child.key.name, &params, &patch).map(|request| as_plugin(to, request)).map_err(unbuilt)
+}
+
+/// JSON patch of an object; `patch` is the list of its operations.
+pub(super) fn json_patch(resource: &ApiResource, key: &ObjectKey, params: &PatchParams, patch: String) -> Built {
+    let url = DynamicObject::url_path(resource, key.namespace.as_deref());
+    let mut request = kube::core::Request::new(url)
+        .patch(&key.name, params, &Patch::Merge(serde_json::Value::Null))
+        .map_err(unbuilt)?;
+    *request.body_mut() = patch.into_bytes();
+    request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json-patch+json"));
+    Ok(request)
+}
+
+/// DELETE of the object with this uid, and of this version if one is given; dependents are deleted in the background.
+///
+/// # Errors
+/// If the name does not form a valid URL.
+pub fn delete(to: To<'_>, delete: &Delete, version: Option<u64>) -> Built {
+    let resource_version = version.map(|version| version.to_string());
+    let params = DeleteParams {
+        preconditions: Some(Preconditions { uid: Some(delete.uid.to_string()), resource_version }),
+        propagation_policy: Some(PropagationPolicy::Background),
+        ..DeleteParams::default()
+    };
+    to.kind(&delete.child.key)
+        .delete(&delete.child.key.name, &params)
+        .map(|request| as_plugin(to, request))
+        .map_err(unbuilt)
+}
+
+/// Sets the finalizers of an object that still has this version, so that no finalizer of another manager is removed.
+///
+/// # Errors
+/// If the name does not form a valid URL.
+pub fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]) -> Built {
+    let patch = serde_json::json!({"metadata": {
+        "uid": object.uid.to_string(),
+        "resourceVersion": object.resource_version.to_string(),
+        "finalizers": finalizers,
+    }});
+    let params = PatchParams { field_manager: Some(FINALIZER_MANAGER.to_owned()), ..PatchParams::default() };
+    let url = DynamicObject::url_path(resource, object.key.namespace.as_deref());
+    kube::core::Request::new(url)
+        .patch(&object.key.name, &params, &Patch::Merge(patch))
+        .map(metadata_only)
+        .map_err(unbuilt)
+}
+
+/// Server-side apply of a whole status. The host applies with force, because the status belongs to the controller
+/// alone. As an account, for a kind whose status has another owner, it applies without force, so that other managers
+/// keep their fields.
+///
+/// # Errors
+/// If the name does not form a valid URL.
+pub fn status(resource: &ApiResource, object: &Object, status: Map, account: Option<&Account>) -> Built {
+    let meta = Map::from([("name", Value::from(&*object.key.name)), ("uid", Value::from(object.uid.to_string()))]);
+    status_with(meta, resource, object, status, account)
+}
+
+/// [`status`] as the host, if the object still has its version.
+pub fn status_if_unchanged(resource: &ApiResource, object: &Object, status: Map) -> Built {
+    let meta = Map::from([
+        ("name", Value::from(&*object.key.name)),
+        ("uid", Value::from(object.uid.to_string())),
+        ("resourceVersion", Value::from(object.resource_version.to_string())),
+    ]);
+    status_with(meta, resource, object, status, None)
+}
+
+fn status_with(
+    mut meta: Map,
+    resource: &ApiResource,
+    object: &Object,
+    status: Map,
+    account: Option<&Account>,
+) -> Built {
+    if let Some(namespace) = &object.key.namespace {
+        meta.insert("namespace", &**namespace);
+    }
+    let body = Map::from([
+        ("apiVersion", object.kind.api_version().into()),
+        ("kind", Value::from(&*object.kind.kind)),
+        ("metadata", meta.into()),
+        ("status", status.into()),
+    ]);
+    let url = DynamicObject::url_path(resource, object.key.namespace.as_deref());
+    let mut request = kube::core::Request::new(url)
+        .patch_subresource(
+            "status",
+            &object.key.name,
+            &PatchParams { force: account.is_none(), ..PatchParams::apply(FIELD_MANAGER) },
+            &Patch::Apply(serde_json::Value::Null),
+        )
+        .map_err(unbuilt)?;
+    *request.body_mut() = text(&body).into_bytes();
+    Ok(metadata_only(signed(account, request)))
+}
+
+/// Sends a request of the host about a child as the Plugin's ServiceAccount: Kubernetes' RBAC decides, and the audit log
+/// names the plugin.
+fn as_plugin(to: To<'_>, request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+    signed(to.account, metadata_only(request))
+}
+
+fn signed(account: Option<&Account>, mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+    if let Some(account) = account {
+        account.sign(&mut request);
+    }
+    request
+}
+
+fn metadata_only(mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+    request.headers_mut().insert(header::ACCEPT, METADATA_ONLY);
+    request
+}
+
+fn text(body: &Map) -> String {
+    let mut text = String::with_capacity(1024);
+    body.write(&mut text);
+    text
+}
+
+// Takes the error by value for `map_err`.
+#[expect(clippy::needless_pass_by_value)]
+pub(super) fn unbuilt(error: kube::core::request::Error) -> WriteProblem {
+    WriteProblem::Unavailable { message: format!("the request could not be built: {error}"), retry_after: None }
+}

@@ -1,0 +1,12 @@
+//! The running host: it watches Plugins and their parents, calls the plugins and writes what they desire.
+
+pub mod cluster;
+pub mod heap;
+pub mod live;
+pub mod plugins;
+pub mod queue;
+pub mod recent;
+pub mod reconcile;
+pub mod run;
+pub mod serve;
+pub mod telemetry;
