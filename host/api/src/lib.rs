@@ -11,6 +11,9 @@ pub use plugin::{
 };
 pub use quantity::ByteQuantity;
 
+/// Name of the CRD of Plugins.
+pub const PLUGIN_CRD: &str = "plugins.windlass.dev";
+
 /// The kind `Plugin` in `windlass.dev/v1alpha1`.
 pub fn plugin_kind() -> Gvk {
     Gvk::from_api_version("windlass.dev/v1alpha1", "Plugin")

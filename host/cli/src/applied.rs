@@ -7,10 +7,10 @@ use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, TypeMeta};
 use kube::{Api, Client, discovery};
 use serde_json::Value;
+use windlass_engine::cluster::requests::parse_timeout;
 
 use super::connect::plain;
 use super::output::DryRun;
-use super::parse_timeout;
 
 /// Flags of a command that writes objects and waits for their effect.
 #[derive(Debug, clap::Args)]

@@ -3,17 +3,15 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use windlass_api::ConfigMapSource;
 use windlass_delivery as delivery;
 use windlass_delivery::oci::{Credentials, Http, Reference, of_docker_config};
-use windlass_engine::plugins::caps::{bytes, time};
+use windlass_engine::command::cluster::ClusterArgs;
+use windlass_engine::command::components::{CompileArgs, RegistryArgs, default_cache_dir};
 use windlass_sandbox::compile::Bounds;
 use windlass_sandbox::{Component, Options, Sandbox};
-
-use super::connect::ClusterArgs;
 
 /// Location of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,14 +41,6 @@ impl FromStr for ComponentRef {
     }
 }
 
-/// How registries are reached.
-#[derive(Debug, Clone, clap::Args)]
-pub struct RegistryArgs {
-    /// Registries to reach without TLS, as in registry:5000; registries on this machine are always reached without TLS
-    #[arg(long, value_name = "HOST[:PORT]", env = "WINDLASS_PLAIN_HTTP", value_delimiter = ',')]
-    pub plain_http: Vec<String>,
-}
-
 /// How components are read and compiled.
 #[derive(Debug, clap::Args)]
 pub struct LoadArgs {
@@ -70,33 +60,6 @@ pub struct CacheArgs {
     cache_dir: Option<PathBuf>,
     #[command(flatten)]
     compile: CompileArgs,
-}
-
-/// Limits of the process that compiles a component.
-#[derive(Debug, Clone, clap::Args)]
-pub struct CompileArgs {
-    /// Memory limit of the process that compiles a component; default: 2Gi, or three quarters of the container's memory
-    /// if that is less
-    #[arg(long, value_name = "BYTES", env = "WINDLASS_COMPILE_MEMORY", value_parser = bytes)]
-    compile_memory: Option<u64>,
-    /// Limit of the CPU time of the process that compiles a component, which a slow machine may have to raise. The limit
-    /// of its wall time is 7.5 times as long
-    #[arg(long, value_name = "TIME", env = "WINDLASS_COMPILE_CPU_TIME", default_value = "2m", value_parser = seconds)]
-    compile_cpu_time: Duration,
-}
-
-impl CompileArgs {
-    /// The limits.
-    pub fn bounds(&self) -> Bounds {
-        let bounds = Bounds::default();
-        Bounds { memory: self.compile_memory.unwrap_or(bounds.memory), cpu: self.compile_cpu_time }
-    }
-}
-
-/// Parses a time of at least a second: the kernel counts CPU time in seconds.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let time = time(text)?;
-    if time < Duration::from_secs(1) { Err("must be at least 1s".to_owned()) } else { Ok(time) }
 }
 
 impl CacheArgs {
@@ -127,7 +90,7 @@ impl CacheArgs {
     /// # Errors
     /// If the flag is not set, and the user has no folder for caches.
     pub fn folder(&self) -> anyhow::Result<PathBuf> {
-        self.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)
+        self.cache_dir.clone().map_or_else(default_cache_dir, Ok)
     }
 }
 

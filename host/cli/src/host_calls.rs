@@ -19,8 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use windlass_core::names::LABEL_SHARD;
 use windlass_engine::cluster::lease::NAME as LEASE;
+use windlass_engine::command::cluster::ClusterArgs;
 
-use super::connect::{ClusterArgs, HostNamespaceArgs, plain};
+use super::connect::{HostNamespaceArgs, plain};
 
 /// The port of a host's recent calls in its Pod.
 const PORT: u16 = 8081;

@@ -1,11 +1,10 @@
 //! `windlass`: the commands and their flags.
 
-#[macro_use]
-mod output;
+#[macro_use(err, out)]
+extern crate windlass_engine;
 
 mod applied;
 mod build;
-mod check;
 mod completion;
 mod component;
 mod connect;
@@ -15,7 +14,6 @@ mod crd;
 mod deleted;
 mod dev;
 mod diff;
-mod election;
 mod explain;
 mod files;
 mod generate;
@@ -26,6 +24,7 @@ mod install;
 mod manifests;
 mod new;
 mod offline;
+mod output;
 mod push;
 mod pushed;
 mod record;
@@ -34,19 +33,18 @@ mod remove;
 mod render;
 mod repeat;
 mod replay;
-mod requests;
 mod run;
 mod secrets;
 mod test;
 mod uninstall;
 mod yaml;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use windlass_engine::command::{COMMAND_FAILED, INPUT_REJECTED, NOT_HOLDER};
+use windlass_engine::output::WithCauses;
 
 /// Run Kubernetes operators as sandboxed WebAssembly components
 #[derive(Parser)]
@@ -100,10 +98,6 @@ enum Command {
     Compile,
 }
 
-/// Exit code: the plugin or the host rejected the input.
-const INPUT_REJECTED: u8 = 1;
-/// Exit code: the command failed. (clap uses 2 for wrong usage.)
-const COMMAND_FAILED: u8 = 3;
 /// Exit code: timeout.
 const TIMED_OUT: u8 = 4;
 /// Exit code: a setting of the Plugin keeps the component from working.
@@ -111,22 +105,8 @@ const BLOCKED_BY_SETTING: u8 = 5;
 /// Exit code: the parent does not match the schema of its CRD.
 const INVALID_PARENT: u8 = 6;
 
-/// Exit code: another host holds the Lease.
-const NOT_HOLDER: u8 = 7;
-
 /// Exit code: Plugins exist.
 const PLUGINS_EXIST: u8 = 8;
-
-/// Parses a duration as kubectl does (`90s`, `1m30s`), or a number of seconds.
-fn parse_timeout(text: &str) -> Result<Duration, String> {
-    if let Ok(seconds) = text.parse() {
-        return Ok(Duration::from_secs(seconds));
-    }
-    if !text.starts_with(|c: char| c.is_ascii_digit()) || text.ends_with(|c: char| c.is_ascii_digit()) {
-        return Err("write it as in 90s, 5m or 1m30s".to_owned());
-    }
-    text.parse::<kube::core::Duration>().map(Duration::from).map_err(|error| error.to_string())
-}
 
 /// Parses the name of an object, whose namespace is a flag of its own.
 fn parse_name(text: &str) -> Result<String, String> {
@@ -165,7 +145,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // The reader of the output has what it needs.
             if !error.is::<output::Closed>() {
-                err!("error: {}", output::WithCauses(&error));
+                err!("error: {}", WithCauses(&error));
             }
             ExitCode::from(COMMAND_FAILED)
         }
@@ -177,28 +157,11 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?.block_on(work)
 }
 
-/// The default cache folder: `$XDG_CACHE_HOME/windlass/components`, or `~/.cache/windlass/components`.
-fn default_cache_dir() -> anyhow::Result<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-    Ok(base.context("no folder for compiled components: set --cache-dir")?.join("windlass/components"))
-}
-
 #[cfg(test)]
 mod tests {
     use clap::error::ErrorKind;
 
     use super::*;
-
-    #[test]
-    fn timeout_is_parsed_as_a_kubectl_duration_or_in_seconds() {
-        for (text, seconds) in [("60", 60), ("120s", 120), ("5m", 300), ("1m30s", 90), ("0", 0)] {
-            assert_eq!(parse_timeout(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for text in ["", "soon", "-1s", "-5", "1.5"] {
-            assert!(parse_timeout(text).is_err(), "{text}");
-        }
-    }
 
     /// The commands after pipes and redirections of a shell line, each as its words. Placeholders such as `NAME` become
     /// lower-case words, which are valid names.

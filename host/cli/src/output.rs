@@ -1,38 +1,17 @@
-//! Prints everything that the commands print: lines and texts for people, objects as YAML for people and kubectl, JSON for
+//! Prints what is more than a line (`windlass_engine::output`): texts for people, objects as YAML for people and kubectl, JSON for
 //! machines.
 //!
 //! What is printed may contain text of components, registries, recordings or the cluster, so nothing leaves this module with
 //! characters that control a terminal. `tests/tidy` checks that no other module writes to standard output or standard error,
 //! apart from a few whose reasons it lists.
 
-use std::fmt;
 use std::io::{self, Write as _};
 
 use serde_json::Value;
 use windlass_core::declared_parent::text;
-use windlass_core::line::{json, one_line, printable};
+use windlass_core::line::{json, printable};
 
 use super::yaml;
-
-/// Prints one line to standard output; the arguments are those of `println!`. Newlines in them become spaces.
-macro_rules! out {
-    ($($arg:tt)*) => { $crate::output::line(format_args!($($arg)*)) };
-}
-
-/// Prints one line to standard error; the arguments are those of `eprintln!`. Newlines in them become spaces.
-macro_rules! err {
-    ($($arg:tt)*) => { $crate::output::error_line(format_args!($($arg)*)) };
-}
-
-/// See `out!`. Without a reader, the work goes on.
-pub fn line(text: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stdout(), "{}", one_line(&text.to_string()));
-}
-
-/// See `err!`. Without a reader, the work goes on.
-pub fn error_line(text: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{}", one_line(&text.to_string()));
-}
 
 /// Output format of a command that reports something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -81,23 +60,6 @@ pub enum Format {
 pub enum DryRun {
     Client,
     Server,
-}
-
-/// Shows an error with its causes. A cause whose text was shown already is left out, because many libraries repeat the text of a
-/// cause in their own.
-pub struct WithCauses<'a>(pub &'a anyhow::Error);
-
-impl fmt::Display for WithCauses<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = String::new();
-        for cause in self.0.chain().map(ToString::to_string) {
-            if !shown.contains(&cause) {
-                shown.push_str(if shown.is_empty() { "" } else { ": " });
-                shown.push_str(&cause);
-            }
-        }
-        f.write_str(&shown)
-    }
 }
 
 /// The reader of standard output, such as `head`, has closed it.

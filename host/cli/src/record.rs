@@ -12,14 +12,15 @@ use serde_json::Value;
 use windlass_api::{ConfiguredSource, Plugin};
 use windlass_core::ids::PluginName;
 use windlass_core::recording::{ObjectId, RecordedCall};
+use windlass_engine::cluster::requests::parse_timeout;
 use windlass_sandbox::Component;
 
 use super::component::{ComponentArgs, ComponentRef, LoadArgs};
 use super::connect::{NamespaceArgs, plain};
 use super::host_calls::{HostArgs, path_of};
+use super::parse_name;
 use super::recording_file::{Header, Recorder};
 use super::repeat::{for_repetition, repeat};
-use super::{parse_name, parse_timeout};
 
 /// Exit code: there was no call to record.
 const NOTHING: u8 = 1;

@@ -15,14 +15,16 @@ use windlass_api::{DeletionPolicy, Plugin};
 use windlass_core::ids::PluginName;
 use windlass_core::names::{HOST_FINALIZER, LABEL_PLUGIN, plugin_condition};
 use windlass_engine::cluster::account::plugin_account;
+use windlass_engine::cluster::requests::parse_timeout;
+use windlass_engine::command::cluster::ClusterArgs;
+use windlass_engine::output::WithCauses;
 use windlass_engine::plugins::rbac;
 
+use super::TIMED_OUT;
 use super::applied::{api, named};
-use super::connect::{ClusterArgs, HostNamespaceArgs, plain};
+use super::connect::{HostNamespaceArgs, plain};
 use super::deleted::{Deletion, DeletionArgs, delete};
-use super::output::WithCauses;
 use super::pushed::{is_pushs, parts, reason_to_keep};
-use super::{TIMED_OUT, parse_timeout};
 
 /// Flags of `windlass remove`.
 #[derive(Debug, clap::Args)]

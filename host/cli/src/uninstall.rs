@@ -9,15 +9,17 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{DeleteParams, ListParams, PartialObjectMeta};
 use kube::runtime::wait::{await_condition, conditions::is_deleted};
 use kube::{Api, Client, ResourceExt as _};
-use windlass_api::Plugin;
+use windlass_api::{PLUGIN_CRD, Plugin};
+use windlass_engine::cluster::requests::parse_timeout;
+use windlass_engine::command::cluster::ClusterArgs;
 use windlass_engine::plugins::rbac::AGGREGATE_LABEL;
 
 use super::applied::{Target, describe, target};
-use super::connect::{ClusterArgs, plain};
+use super::connect::plain;
 use super::deleted::{Deletion, DeletionArgs, delete};
-use super::install::{CRD, DEPLOYMENT, Installation, objects, reason_to_keep};
+use super::install::{DEPLOYMENT, Installation, objects, reason_to_keep};
 use super::remove::{follow, why_not_gone};
-use super::{PLUGINS_EXIST, TIMED_OUT, parse_timeout};
+use super::{PLUGINS_EXIST, TIMED_OUT};
 
 /// Flags of `windlass uninstall`.
 #[derive(Debug, clap::Args)]
@@ -251,7 +253,7 @@ fn preview(args: &Args, plugins: &[Plugin], installed: &[Installed]) {
 async fn say_left(client: &Client, args: &Args) -> anyhow::Result<()> {
     let namespace = &args.namespace;
     if !args.delete_crd {
-        err!("note: CustomResourceDefinition {CRD} stays; to delete it: kubectl delete crd {CRD}");
+        err!("note: CustomResourceDefinition {PLUGIN_CRD} stays; to delete it: kubectl delete crd {PLUGIN_CRD}");
     }
     let labelled = ListParams::default().labels(&format!("{AGGREGATE_LABEL}=true"));
     let roles = Api::<ClusterRole>::all(client.clone()).list_metadata(&labelled).await.map_err(plain)?;

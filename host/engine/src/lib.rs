@@ -1,8 +1,10 @@
 //! The running host: it watches Plugins and their parents, calls the plugins and writes what they desire.
 
 pub mod cluster;
+pub mod command;
 pub mod heap;
 pub mod live;
+pub mod output;
 pub mod plugins;
 pub mod queue;
 pub mod recent;

@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{DeleteParams, ListParams, ObjectMeta};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
-use windlass_api::Plugin;
+use windlass_api::{PLUGIN_CRD, Plugin};
 use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::ids::PluginName;
 use windlass_core::names::LABEL_PLUGIN;
@@ -19,7 +19,6 @@ use super::{FIELD_MANAGER, READY_TIMEOUT, samples};
 use crate::applied::api;
 use crate::connect::plain;
 use crate::deleted::{Deletion, delete};
-use crate::install::CRD;
 use crate::remove::Written;
 
 /// What may be deleted.
@@ -101,8 +100,9 @@ impl Cleanup<'_> {
         let plugins = plugins(self.client).await?;
         if !plugins.is_empty() {
             let (namespace, names) = (self.namespace, names_of(&plugins));
-            let left =
-                format!("left Namespace {namespace} and CustomResourceDefinition {CRD}: Plugins exist ({names})");
+            let left = format!(
+                "left Namespace {namespace} and CustomResourceDefinition {PLUGIN_CRD}: Plugins exist ({names})"
+            );
             self.terminal.print(Tone::Plain, &left);
             return Ok(());
         }
@@ -114,10 +114,10 @@ impl Cleanup<'_> {
             self.delete(&namespaces, self.namespace, &found.metadata, &what).await?;
         }
         let crds = Api::<CustomResourceDefinition>::all(self.client.clone());
-        let found = crds.get_metadata_opt(CRD).await.map_err(plain);
-        let found = found.with_context(|| format!("CustomResourceDefinition {CRD} could not be read"))?;
+        let found = crds.get_metadata_opt(PLUGIN_CRD).await.map_err(plain);
+        let found = found.with_context(|| format!("CustomResourceDefinition {PLUGIN_CRD} could not be read"))?;
         if let Some(found) = found.filter(|found| is_applied_by_dev_alone(&found.metadata)) {
-            self.delete(&crds, CRD, &found.metadata, &format!("CustomResourceDefinition {CRD}")).await?;
+            self.delete(&crds, PLUGIN_CRD, &found.metadata, &format!("CustomResourceDefinition {PLUGIN_CRD}")).await?;
         }
         Ok(())
     }

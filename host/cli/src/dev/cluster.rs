@@ -15,15 +15,16 @@ use kube::runtime::wait::conditions::{is_crd_established, is_deleted};
 use kube::{Api, Client, CustomResourceExt as _, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use windlass_api::Plugin;
+use windlass_api::{PLUGIN_CRD, Plugin};
 use windlass_engine::cluster::lease::{Instance, NAME as LEASE, NotHolder};
+use windlass_engine::command::check;
+use windlass_engine::command::cluster::Destination;
 
 use super::terminal::{Terminal, Tone};
 use super::{FIELD_MANAGER, READY_TIMEOUT};
-use crate::check;
-use crate::connect::{Destination, plain};
+use crate::connect::plain;
 use crate::host_lease::holder_of;
-use crate::install::{CRD, Installation, check_accounts, check_name};
+use crate::install::{Installation, check_accounts, check_name};
 
 /// Label of the objects that `windlass dev` creates, with [`FIELD_MANAGER`] as its value. It is not below `windlass.dev/`,
 /// because the host rejects a child with such a label, and a plugin may copy its parent's labels.
@@ -167,14 +168,14 @@ pub async fn plugins(client: &Client) -> anyhow::Result<Vec<Plugin>> {
 pub async fn prepare(client: &Client, namespace: &str, terminal: &Terminal) -> anyhow::Result<()> {
     let params = PatchParams::apply(FIELD_MANAGER);
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
-    if existing(&crds, CRD, &format!("CustomResourceDefinition {CRD}")).await?.is_some() {
+    if existing(&crds, PLUGIN_CRD, &format!("CustomResourceDefinition {PLUGIN_CRD}")).await?.is_some() {
         check::crd(client).await.map_err(anyhow::Error::msg)?;
     } else {
-        let context = || format!("CustomResourceDefinition {CRD} was not installed");
-        crds.patch(CRD, &params, &Patch::Apply(Plugin::crd())).await.map_err(plain).with_context(context)?;
-        let established = await_condition(crds, CRD, is_crd_established());
+        let context = || format!("CustomResourceDefinition {PLUGIN_CRD} was not installed");
+        crds.patch(PLUGIN_CRD, &params, &Patch::Apply(Plugin::crd())).await.map_err(plain).with_context(context)?;
+        let established = await_condition(crds, PLUGIN_CRD, is_crd_established());
         tokio::time::timeout(READY_TIMEOUT, established).await.with_context(context)?.with_context(context)?;
-        terminal.print(Tone::Plain, &format!("CustomResourceDefinition {CRD} installed"));
+        terminal.print(Tone::Plain, &format!("CustomResourceDefinition {PLUGIN_CRD} installed"));
     }
     let namespaces = Api::<Namespace>::all(client.clone());
     match existing(&namespaces, namespace, &format!("Namespace {namespace}")).await? {

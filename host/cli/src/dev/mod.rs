@@ -19,15 +19,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass_build::Project;
 use windlass_engine::cluster::lease::{GateLayer, NotHolder, WriteGate};
+use windlass_engine::command::cluster::{ClusterArgs, Destination};
+use windlass_engine::command::{LINGER, runtime};
 use windlass_engine::telemetry::{LogFormat, Options, Telemetry};
 
 use self::session::{Clients, Session, election};
 use self::terminal::{Terminal, Tone};
 use super::NOT_HOLDER;
 use super::component::CacheArgs;
-use super::connect::{ClusterArgs, Destination, NamespaceArgs};
+use super::connect::NamespaceArgs;
 use super::push::GrantArgs;
-use super::run::LINGER;
 
 /// Field manager of the objects that only this command writes: samples, the namespace, the CRD of Plugins.
 const FIELD_MANAGER: &str = "windlass-dev";
@@ -94,7 +95,7 @@ pub struct Args {
 
 /// Works until SIGTERM or SIGINT.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    let runtime = super::run::runtime()?;
+    let runtime = runtime()?;
     let terminal = Terminal::new();
     let result = runtime.block_on(args.run(&terminal));
     // A build may still run.

@@ -11,6 +11,7 @@ use windlass_build::Project;
 use windlass_core::ids::PluginName;
 use windlass_core::lease::{Timing, WhileHeld};
 use windlass_engine::cluster::lease::{Election, NotHolder, WriteGate};
+use windlass_engine::output::WithCauses;
 use windlass_engine::plugins::caps::Caps;
 use windlass_engine::run::{Settings, run};
 
@@ -19,7 +20,6 @@ use super::plugin::{Built, Delivered, Place};
 use super::sources::{Changes, Sources};
 use super::terminal::{Terminal, Tone};
 use super::{Args, READY_TIMEOUT, cluster, samples};
-use crate::output::WithCauses;
 use crate::push::{Progress, Push, wait};
 
 /// Number of parents that are reconciled at once, as for `windlass run`.

@@ -5,8 +5,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use windlass_core::line::printable;
-
-use crate::run::LINGER;
+use windlass_engine::command::LINGER;
 
 /// How a line is shown on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,8 +12,9 @@ use clap::error::ErrorKind;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass_core::recording::{Change, RecordedCall, changes};
+use windlass_engine::command::cluster::ClusterArgs;
 
-use super::connect::{ClusterArgs, NamespaceArgs};
+use super::connect::NamespaceArgs;
 use super::host_calls::{HostArgs, path_of};
 use super::output::{Report, print_report};
 use super::parse_name;

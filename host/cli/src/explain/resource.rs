@@ -4,8 +4,7 @@ use anyhow::bail;
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::Client;
-
-use crate::connect::ClusterArgs;
+use windlass_engine::command::cluster::ClusterArgs;
 
 /// The kind with this name, as TYPE.GROUP; none if no kind has the name, or the cluster cannot be asked: with `--debug-addr`, the command
 /// needs none.

@@ -17,21 +17,21 @@ use kube::runtime::wait::{await_condition, conditions::is_crd_established};
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
+use windlass_api::PLUGIN_CRD;
 use windlass_core::declared_parent::text;
+use windlass_engine::command::cluster::ClusterArgs;
 
 pub use self::existing::{Installation, check_accounts, check_name, reason_to_keep};
 pub use self::manifests::{DEPLOYMENT, objects};
 use self::manifests::{RELEASED_IMAGE, image_of_kustomizations};
 use super::TIMED_OUT;
 use super::applied::{WriteArgs, apply, describe, target};
-use super::connect::{ClusterArgs, plain};
+use super::connect::plain;
 use super::deleted::{Deletion, delete};
 use super::output::{DryRun, Objects, print_objects};
 
 /// Field manager of installations.
 pub const FIELD_MANAGER: &str = "windlass-install";
-/// Name of the CRD of Plugins.
-pub const CRD: &str = "plugins.windlass.dev";
 
 /// Flags of `windlass install`.
 #[derive(Debug, clap::Args)]
@@ -204,11 +204,13 @@ async fn write(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Resul
         out!("applied {}", describe(&target.1));
         if text(object, "/kind") == "CustomResourceDefinition" {
             let api = Api::<CustomResourceDefinition>::all(client.clone());
-            let established = await_condition(api, CRD, is_crd_established());
+            let established = await_condition(api, PLUGIN_CRD, is_crd_established());
             match tokio::time::timeout(args.write.timeout, established).await {
-                Ok(result) => result.map(drop).with_context(|| format!("CustomResourceDefinition {CRD}"))?,
+                Ok(result) => result.map(drop).with_context(|| format!("CustomResourceDefinition {PLUGIN_CRD}"))?,
                 Err(_) => {
-                    bail!("CustomResourceDefinition {CRD} was not established in time; run the same command again")
+                    bail!(
+                        "CustomResourceDefinition {PLUGIN_CRD} was not established in time; run the same command again"
+                    )
                 }
             }
         }

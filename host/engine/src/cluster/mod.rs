@@ -2,10 +2,12 @@
 
 pub mod access_review;
 pub mod account;
+pub mod client;
 pub mod discovery;
 pub mod events;
 pub mod lease;
 pub mod request_count;
+pub mod requests;
 pub mod retry_after;
 pub mod secret_key;
 pub mod shards;

@@ -30,6 +30,7 @@ pub use config_maps::follow_config_maps;
 pub use progress::{AllProgress, Stalled, WatchProgress};
 pub use store::{Change, Index, Store};
 pub use stream::events;
+#[cfg(test)]
 pub use stream::settings;
 
 /// Identifies a watch.

@@ -9,10 +9,22 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use tower::{BoxError, Layer, Service};
 
-use super::parse_timeout;
-
 /// The level of kubectl's `-v` at which it prints requests.
 const REQUESTS: u8 = 6;
+
+/// Parses a duration as kubectl does (`90s`, `1m30s`), or a number of seconds.
+///
+/// # Errors
+/// If the text is neither.
+pub fn parse_timeout(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    if !text.starts_with(|c: char| c.is_ascii_digit()) || text.ends_with(|c: char| c.is_ascii_digit()) {
+        return Err("write it as in 90s, 5m or 1m30s".to_owned());
+    }
+    text.parse::<kube::core::Duration>().map(Duration::from).map_err(|error| error.to_string())
+}
 
 /// Flags for all requests of a command.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -46,7 +58,7 @@ impl RequestLayer {
             _ if logs => {
                 tracing::info!(request, outcome, duration_ms = u64::try_from(took).ok(), "request to the API server");
             }
-            _ => err!("{request} {outcome} in {took} ms"),
+            _ => crate::err!("{request} {outcome} in {took} ms"),
         }
     }
 }
@@ -95,5 +107,20 @@ where
             result
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeout_is_parsed_as_a_kubectl_duration_or_in_seconds() {
+        for (text, seconds) in [("60", 60), ("120s", 120), ("5m", 300), ("1m30s", 90), ("0", 0)] {
+            assert_eq!(parse_timeout(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "soon", "-1s", "-5", "1.5"] {
+            assert!(parse_timeout(text).is_err(), "{text}");
+        }
     }
 }

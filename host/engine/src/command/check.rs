@@ -1,11 +1,10 @@
-//! `windlass run --check`: checks whether a host can run here, and says what is missing and how to get it. It changes
+//! `--check`: checks whether a host can run here, and says what is missing and how to get it. It changes
 //! nothing in the cluster.
 
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fmt, io};
 
 use futures::future::join_all;
 use http::{Request, header};
@@ -20,18 +19,17 @@ use kube::api::PostParams;
 use kube::client::Body;
 use kube::{Api, Client, CustomResourceExt as _};
 use serde_json::Value;
-use windlass_api::Plugin;
+use windlass_api::{PLUGIN_CRD as CRD, Plugin};
 use windlass_core::lease::Step;
 use windlass_core::schema;
-use windlass_engine::cluster::lease::{Election, Instance, NAME as LEASE, preview};
-use windlass_engine::cluster::secret_key::SecretKey;
-use windlass_engine::cluster::{access_review, in_time};
-use windlass_engine::plugins::rbac::{self, MARK_KEY_SECRET, RNG_KEY_SECRET};
-use windlass_engine::serve::{DebugAddr, listen, listen_debug};
 
 use super::INPUT_REJECTED;
-use super::install::CRD;
-use super::output::WithCauses;
+use crate::cluster::lease::{Election, Instance, NAME as LEASE, preview};
+use crate::cluster::secret_key::SecretKey;
+use crate::cluster::{access_review, in_time};
+use crate::output::WithCauses;
+use crate::plugins::rbac::{self, MARK_KEY_SECRET, RNG_KEY_SECRET};
+use crate::serve::{DebugAddr, listen, listen_debug};
 
 /// The oldest supported minor version of Kubernetes 1: the first with `ValidatingAdmissionPolicy` v1.
 const OLDEST_MINOR: u32 = 30;
@@ -90,13 +88,13 @@ pub async fn main(setup: Setup) -> ExitCode {
             Finding::Problem(_) => "PROBLEM",
             Finding::Skipped => "skipped",
         };
-        out!("{state:8} {what:13} {finding}");
+        crate::out!("{state:8} {what:13} {finding}");
     }
     let problems = findings.iter().filter(|(_, finding)| matches!(finding, Finding::Problem(_))).count();
     if problems == 0 {
         return ExitCode::SUCCESS;
     }
-    err!("error: {problems} of {} checks found a problem", findings.len());
+    crate::err!("error: {problems} of {} checks found a problem", findings.len());
     ExitCode::from(INPUT_REJECTED)
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use clap::ArgAction;
 use windlass_core::lease::{Timing, TimingError, WhileHeld};
 use windlass_core::shards::{SHARDS_MAX, Shard};
-use windlass_engine::cluster::lease::Election;
+
+use crate::cluster::lease::Election;
 
 /// Flags of the leader election.
 #[derive(Debug, Clone, clap::Args)]
