@@ -407,7 +407,7 @@ func TestTimeOfTheLastChangeStaysWhileTheStatusIsTheSameDocument(t *testing.T) {
 }
 
 func TestRolloutsAreThoseThatEverySDKSees(t *testing.T) {
-	file, err := os.ReadFile("../../tests/conformance/rollouts.json")
+	file, err := os.ReadFile("../../host/conformance/rollouts.json")
 	if err != nil {
 		t.Fatal(err)
 	}

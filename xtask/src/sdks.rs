@@ -11,7 +11,7 @@ use crate::run::{root, run};
 use crate::{npm, references, venv};
 
 /// Go modules with tests.
-const GO: [&str; 4] = ["sdk/go", "plugins/echo/go", "plugins/myapp/go", "tests/conformance/probe/go"];
+const GO: [&str; 4] = ["sdk/go", "plugins/echo/go", "plugins/myapp/go", "host/conformance/probe/go"];
 /// npm packages with tests. The SDK comes first: the plugins use its packages.
 const JS: [&str; 2] = ["sdk/js", "plugins/echo/js"];
 /// Folders with tests in Python.

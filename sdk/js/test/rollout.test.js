@@ -5,7 +5,7 @@ import test from 'node:test';
 import { existing, kinds, plugin, rollout, rolloutMessage } from '@windlass/plugin';
 import { call } from '@windlass/plugin/testing';
 
-const CASES = new URL('../../../tests/conformance/rollouts.json', import.meta.url);
+const CASES = new URL('../../../host/conformance/rollouts.json', import.meta.url);
 
 test('rollouts are those that every SDK sees', () => {
   /** @type {{ description: string, object: any, rollout: object }[]} */

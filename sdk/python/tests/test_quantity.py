@@ -68,7 +68,7 @@ class QuantityTest(unittest.TestCase):
 
 class RolloutTest(unittest.TestCase):
     def test_rollouts_are_those_that_every_sdk_sees(self) -> None:
-        cases = pathlib.Path(__file__).parents[3] / "tests/conformance/rollouts.json"
+        cases = pathlib.Path(__file__).parents[3] / "host/conformance/rollouts.json"
         for case in json.loads(cases.read_text(encoding="utf-8")):
             seen = dataclasses.asdict(Rollout.of(Object(_Observed(case["object"]))))
             seen["isOutdated"] = seen.pop("is_outdated")

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn rollouts_are_those_that_every_sdk_sees() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/conformance/rollouts.json");
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../host/conformance/rollouts.json");
         let cases: Vec<Value> = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
         assert!(!cases.is_empty());
         for case in cases {

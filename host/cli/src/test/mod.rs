@@ -64,7 +64,7 @@ Conformance: what every plugin must do. The descriptor is checked, and the prope
 response-accepted, valid-labels, repeatable, metadata-irrelevant, status-schema and finalizes, for parents with unusual text \
 and numbers, missing, empty, null and unknown fields, with 1000 children, deep objects, no or other config, and for parents \
 that are deleted. A component of kind Probe in group conformance.example, which shows an SDK's behaviour, also gets golden \
-cases: see tests/conformance/README.md in the repository of Windlass.
+cases: see host/conformance/README.md in the repository of Windlass.
 
 Properties: parents that the CRD's schema accepts are generated, with edits of them and parents that the schema \
 rejects. CEL rules are not evaluated, so that a plugin may return `invalid` for some of them. The responses are applied to \

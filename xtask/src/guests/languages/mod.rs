@@ -25,7 +25,7 @@ const BARE: &str = "tests/guests/languages";
 /// Folders of plugins with a folder for some of the languages, which are projects on the SDKs.
 const PLUGINS: [&str; 3] = ["plugins/echo", "plugins/myapp", "tests/guests/library"];
 /// The probes of the SDKs: a folder with a project for each language.
-const PROBES: &str = "tests/conformance/probe";
+const PROBES: &str = "host/conformance/probe";
 /// What tools leave in the folders of projects and SDKs.
 const LEFTOVERS: [&str; 4] = ["__pycache__", "build", "node_modules", ".venv"];
 

@@ -1,5 +1,5 @@
 //! `windlass test --conformance`: what every plugin must do, and what a probe shows of its SDK. The cases are those of
-//! `tests/conformance`.
+//! `host/conformance`.
 
 mod described;
 mod variation;
