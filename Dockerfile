@@ -1,8 +1,9 @@
-# The host's image: the binary, the libraries that it is linked against, and the certificates of public CAs. It has no shell and no
-# package manager.
+# The host's image: windlass-host and its compiler, the libraries that they are linked against, and the certificates of public CAs. It
+# has no shell and no package manager.
 #
-#     docker build --tag windlass:0.1.0 .       builds the binary in the image
-#     cargo xtask image                         builds it here, with buildah; where BUILDER cannot be pulled, Debian's packages make it
+#     docker build --tag windlass:0.1.0 .       builds the binaries in the image
+#     cargo xtask image                         builds them here, with buildah; where BUILDER cannot be pulled, Debian's packages make it
+#     docker build --target command --output type=local,dest=. .    builds the command `windlass` instead
 #
 # BUILDER is the same release of Debian in both cases, because the image gets its C library.
 ARG BUILDER=rust:1.95-bookworm
@@ -12,17 +13,28 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
-# The image that `windlass install` of this build installs. Without it, `windlass install` needs --image.
-ARG WINDLASS_RELEASED_IMAGE
-# `cargo xtask image` copies a binary that was built before; the source is not there then.
-RUN if [ ! -e windlass ]; then cargo build --profile dist --locked --bin windlass && cp target/dist/windlass windlass; fi
+# `cargo xtask image` copies binaries that were built before; the source is not there then. Each is built alone: built together, the host
+# would get the compiler.
+RUN if [ ! -e windlass-host ]; then \
+        cargo build --profile dist --locked --package windlass-host \
+        && cargo build --profile dist --locked --package windlass-compile \
+        && cp target/dist/windlass-host target/dist/windlass-compile . ; \
+    fi
 RUN mkdir -p /image/usr/local/bin /image/etc/ssl/certs \
-    && cp windlass /image/usr/local/bin/windlass \
-    && ldd windlass | grep -o '/lib[^ ]*' | xargs -I '{}' cp --dereference --parents '{}' /image \
+    && cp windlass-host windlass-compile /image/usr/local/bin/ \
+    && ldd windlass-host windlass-compile | grep -o '/lib[^ ]*' | sort -u | xargs -I '{}' cp --dereference --parents '{}' /image \
     && cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ \
     && echo 'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin' > /image/etc/passwd \
     && echo 'nogroup:x:65534:' > /image/etc/group \
     && echo 'hosts: files dns' > /image/etc/nsswitch.conf
+
+FROM build AS command-build
+# The image that `windlass install` of this build installs. Without it, `windlass install` needs --image.
+ARG WINDLASS_RELEASED_IMAGE
+RUN cargo build --profile dist --locked --package windlass
+
+FROM scratch AS command
+COPY --from=command-build /source/target/dist/windlass /
 
 FROM scratch
 LABEL org.opencontainers.image.title="windlass" \
@@ -34,5 +46,4 @@ USER 65534:65534
 # Below a volume that the container may write to: the host makes a private folder there.
 ENV WINDLASS_CACHE_DIR=/var/cache/windlass/host
 EXPOSE 8080 9090
-ENTRYPOINT ["/usr/local/bin/windlass"]
-CMD ["run"]
+ENTRYPOINT ["/usr/local/bin/windlass-host"]

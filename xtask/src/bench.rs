@@ -54,6 +54,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     for what in [
         // Separately: built together, each would get the features of all of them.
         ["--package", "windlass"].as_slice(),
+        &["--package", "windlass-host"],
+        &["--package", "windlass-compile"],
         &["--package", "windlass-bench"],
         &["--package", "windlass-sandbox", "--example", "call-latency"],
     ] {
@@ -70,7 +72,14 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         found.map(|guest| guest.path.clone()).with_context(|| format!("`cargo xtask guests` builds no {name}"))
     };
     let mut driver = Command::new(dist.join("windlass-bench"));
-    driver.arg("run").arg("--windlass").arg(dist.join("windlass")).arg("--load").arg(load.path);
+    driver
+        .arg("run")
+        .arg("--windlass")
+        .arg(dist.join("windlass"))
+        .arg("--host")
+        .arg(dist.join("windlass-host"))
+        .arg("--load")
+        .arg(load.path);
     driver.arg("--cache").arg(folder.join("components"));
     driver.arg("--call-latency").arg(dist.join("examples/call-latency"));
     driver.arg("--guests").arg(root.join("target/guests"));

@@ -45,6 +45,9 @@ const RELEASE: &str = "bookworm";
 /// Largest compressed size of a release image, in bytes.
 const LARGEST: u32 = 25_000_000;
 
+/// A part of paths in the messages of Cranelift, which a binary without it does not have.
+const COMPILER: &[u8] = b"cranelift-codegen";
+
 /// The image in the manifests.
 const IMAGE: &str = "windlass:0.1.0";
 /// The tag of the image of the commit that is upgraded.
@@ -92,19 +95,37 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     tried
 }
 
-/// Builds the binary of a checkout, and its image.
+/// The binaries in the image of a checkout: an older one, which is upgraded, may have them all in one.
+fn binaries(checkout: &Path) -> &'static [&'static str] {
+    if checkout.join("host/server").exists() { &["windlass-host", "windlass-compile"] } else { &["windlass"] }
+}
+
+/// Builds the binaries of a checkout, and its image.
 fn build(checkout: &Path, is_dev: bool, target: &Path, buildah: &Buildah, tag: &str) -> anyhow::Result<()> {
     let (profile, folder) = if is_dev { ("dev", "debug") } else { ("dist", "dist") };
-    run(cargo()
-        .args(["build", "--profile", profile, "--locked", "--bin", "windlass"])
-        .current_dir(checkout)
-        .env("CARGO_TARGET_DIR", target))?;
-    let binary = target.join(folder).join("windlass");
     let work = buildah.storage().with_file_name("");
-    // A folder with only the binary, because buildah copies the whole folder.
+    // A folder with only the binaries, because buildah copies the whole folder.
     let context = work.join("context");
+    if context.exists() {
+        fs::remove_dir_all(&context)?;
+    }
     fs::create_dir_all(&context)?;
-    fs::copy(&binary, context.join("windlass")).with_context(|| binary.display().to_string())?;
+    for &name in binaries(checkout) {
+        // Each alone: built together, the host would get the compiler.
+        run(cargo()
+            .args(["build", "--profile", profile, "--locked", "--package", name])
+            .current_dir(checkout)
+            .env("CARGO_TARGET_DIR", target))?;
+        let binary = target.join(folder).join(name);
+        fs::copy(&binary, context.join(name)).with_context(|| binary.display().to_string())?;
+        if !is_dev {
+            let built = fs::read(&binary)?;
+            tools::stderr(&format!("{name}: {} KB", built.len() / 1000));
+            if name == "windlass-host" && built.windows(COMPILER.len()).any(|part| part == COMPILER) {
+                bail!("{} has the compiler in it", binary.display());
+            }
+        }
+    }
     make_base(buildah, &work)?;
     let builder = format!("BUILDER={BASE}");
     let build = ["build", "--isolation", "chroot", "--pull-never", "--build-arg", &builder, "--tag", tag, "--file"];

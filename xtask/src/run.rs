@@ -53,14 +53,14 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Builds the `windlass` binary, and returns its path. It is built with the features of the whole workspace, as `cargo
-/// test` builds it: otherwise each of the two would build wasmtime and kube again.
+/// Builds the binaries `windlass`, `windlass-host` and `windlass-compile`, and returns the path of the first. They are built with the
+/// features of the whole workspace, as `cargo test` builds them: otherwise each of the two would build wasmtime and kube again.
 ///
 /// # Errors
 /// If it does not build.
 pub fn windlass() -> anyhow::Result<PathBuf> {
     let root = root()?;
-    run(cargo().args(["build", "--quiet", "--workspace", "--bin", "windlass"]).current_dir(&root))?;
+    run(cargo().args(["build", "--quiet", "--workspace", "--bins"]).current_dir(&root))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(target.join("debug/windlass"))
 }

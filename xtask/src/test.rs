@@ -236,8 +236,8 @@ struct Binary {
 }
 
 impl Binary {
-    /// Builds all test binaries of the workspace, and with them the `windlass` that the end-to-end tests start: cargo
-    /// builds the binary of a package that has integration tests.
+    /// Builds all test binaries of the workspace, and with them the `windlass`, `windlass-host` and `windlass-compile` that the
+    /// end-to-end tests start: cargo builds the binaries of a package that has integration tests.
     fn build_all() -> anyhow::Result<Vec<Self>> {
         let built = cargo()
             .args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"])

@@ -105,8 +105,15 @@ pub fn start_traced(stage: &Stage, paths: &Paths) -> anyhow::Result<Process> {
 }
 
 fn windlass(stage: &Stage, paths: &Paths) -> Command {
-    let mut command = Command::new(&paths.windlass);
-    command.args(["run", "--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0"]);
+    let mut command = match &paths.host {
+        Some(host) => Command::new(host),
+        None => {
+            let mut command = Command::new(&paths.windlass);
+            command.arg("run");
+            command
+        }
+    };
+    command.args(["--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0"]);
     command.args(["--debug-addr", "127.0.0.1:0"]);
     command.args(["--workers", &WORKERS.to_string(), "--kubeconfig"]).arg(&stage.windlass);
     command.arg("--cache-dir").arg(&paths.cache);

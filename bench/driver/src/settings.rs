@@ -9,6 +9,9 @@ pub struct Paths {
     /// The release build of `windlass`
     #[arg(long)]
     pub windlass: PathBuf,
+    /// The release build of `windlass-host`; without it, `windlass run` is measured, as that of an older commit
+    #[arg(long)]
+    pub host: Option<PathBuf>,
     /// The measured component
     #[arg(long)]
     pub load: PathBuf,

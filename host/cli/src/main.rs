@@ -43,8 +43,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use windlass_engine::command::{COMMAND_FAILED, INPUT_REJECTED, NOT_HOLDER};
-use windlass_engine::output::WithCauses;
+use windlass_engine::command::{COMMAND_FAILED, INPUT_REJECTED, NOT_HOLDER, exit_code};
 
 /// Run Kubernetes operators as sandboxed WebAssembly components
 #[derive(Parser)]
@@ -141,14 +140,9 @@ fn main() -> ExitCode {
         Command::Compile => return windlass_sandbox::compile::child_main(),
     };
     match result {
-        Ok(code) => code,
-        Err(error) => {
-            // The reader of the output has what it needs.
-            if !error.is::<output::Closed>() {
-                err!("error: {}", WithCauses(&error));
-            }
-            ExitCode::from(COMMAND_FAILED)
-        }
+        // The reader of the output has what it needs.
+        Err(error) if error.is::<output::Closed>() => ExitCode::from(COMMAND_FAILED),
+        result => exit_code(result),
     }
 }
 

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 use windlass_engine::command;
+use windlass_sandbox::CompilerCommand;
 
 use super::Cli;
 
@@ -25,10 +26,10 @@ Exit codes:
      --leader-elect=false, another host holds it; or it lost its shard")]
 pub struct Args {
     #[command(flatten)]
-    host: command::Args,
+    host: command::HostArgs,
 }
 
 /// Runs until SIGTERM or SIGINT, or checks whether a host can run.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    command::main(&args.host, Cli::command)
+    command::main(&args.host, CompilerCommand::own(), Cli::command)
 }

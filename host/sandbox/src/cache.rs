@@ -1,4 +1,4 @@
-//! Stores compiled components on disk, by digest and engine compatibility, in a private folder. Contains the host's
+//! Stores compiled components on disk, by digest and key of the engines, in a private folder. Contains the host's
 //! only `unsafe` code, which maps a stored file as code.
 
 use std::collections::HashSet;
@@ -67,15 +67,15 @@ impl Compiled {
     }
 }
 
-/// Compiled files for engines with one compatibility hash.
+/// Compiled files for engines with one key.
 pub(crate) struct Cache {
     folder: PathBuf,
-    compatibility: String,
+    key: String,
 }
 
 impl Cache {
-    pub(crate) fn open(folder: PathBuf, compatibility: String) -> Result<Self, CacheError> {
-        let cache = Self { folder, compatibility };
+    pub(crate) fn open(folder: PathBuf, key: String) -> Result<Self, CacheError> {
+        let cache = Self { folder, key };
         let created = DirBuilder::new().recursive(true).mode(PRIVATE).create(&cache.folder);
         created.map_err(|error| cache.failed("create", error))?;
         // `symlink_metadata` does not follow a symbolic link: the owner of the link controls its target.
@@ -117,7 +117,7 @@ impl Cache {
     }
 
     fn path(&self, digest: Digest) -> PathBuf {
-        self.folder.join(format!("{}-{}.cwasm", digest.hex(), self.compatibility))
+        self.folder.join(format!("{}-{}.cwasm", digest.hex(), self.key))
     }
 
     /// Returns the compiled file of this component, if it exists and is intact. Removes a file that is damaged or not
@@ -170,7 +170,7 @@ impl Cache {
     }
 
     /// Removes files that were last modified before `since`, except the files of these components for these engines:
-    /// files of other components, files for engines with another compatibility hash, and temporary files of interrupted
+    /// files of other components, files for engines with another key, and temporary files of interrupted
     /// compilations. Returns the number of removed files.
     ///
     /// # Errors

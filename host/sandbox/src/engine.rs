@@ -1,11 +1,10 @@
 //! The two wasmtime engines, with equal tunables, that share one compiled file: a pooled engine for components that fit
 //! its slots, and an on-demand engine for the others.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use wasmtime::wasmparser::WasmFeatures;
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 use windlass_core::digest::Digest;
 
 use crate::ticker::Ticker;
@@ -41,41 +40,29 @@ impl Engines {
         let ticker = Ticker::start(vec![pooled.clone(), on_demand.clone()])?;
         Ok(Self { pooled, on_demand, ticker: Arc::new(ticker) })
     }
+}
 
-    /// Hash of the settings that compiled files must share with these engines; part of their names in the cache.
-    pub(crate) fn compatibility(&self) -> String {
-        compatibility(&self.on_demand)
-    }
+/// Names the build of the engines: files that a compiling child with another key has compiled are not looked at. wasmtime itself
+/// also rejects a file of another version of wasmtime, with other settings or for another processor.
+///
+/// The settings are in this file. The hash that wasmtime makes of them exists only where the compiler is.
+pub(crate) fn key() -> String {
+    let settings = Digest::of(include_bytes!("engine.rs")).short();
+    format!("{}-{settings}", env!("CARGO_PKG_VERSION"))
 }
 
 /// Creates the engine of the compiling child.
+#[cfg(feature = "compiler")]
 pub(crate) fn for_compiling() -> wasmtime::Result<Engine> {
-    Engine::new(&config())
+    let mut config = config();
+    config.strategy(wasmtime::Strategy::Cranelift).cranelift_opt_level(wasmtime::OptLevel::Speed);
+    Engine::new(&config)
 }
 
-fn compatibility(engine: &Engine) -> String {
-    // Not `DefaultHasher`: its result may change with the Rust release, and the cache outlives a build.
-    struct Collected(Vec<u8>);
-    impl Hasher for Collected {
-        fn write(&mut self, bytes: &[u8]) {
-            self.0.extend_from_slice(bytes);
-        }
-        fn finish(&self) -> u64 {
-            0
-        }
-    }
-    let mut collected = Collected(Vec::new());
-    engine.precompile_compatibility_hash().hash(&mut collected);
-    Digest::of(&collected.0).short()
-}
-
-/// Settings that both engines and the compiling child share. All settings that affect compiled code belong here, so
-/// that the compatibility hashes are equal.
+/// Settings that both engines and the compiling child share. All settings that a compiled file depends on belong here.
 fn config() -> Config {
     let mut config = Config::new();
     config
-        .strategy(Strategy::Cranelift)
-        .cranelift_opt_level(OptLevel::Speed)
         .wasm_component_model(true)
         // Only epochs interrupt guests: fuel would slow every guest down by some 10 %.
         .epoch_interruption(true)
@@ -131,9 +118,18 @@ fn pool(call_slots: u32) -> PoolingAllocationConfig {
     pool
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "compiler"))]
 mod tests {
+    use std::hash::{Hash, Hasher};
+
     use super::*;
+
+    /// The hash by which wasmtime tells that a file compiled for one engine is of use to another.
+    fn compatibility(engine: &Engine) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        hasher.finish()
+    }
 
     #[test]
     fn one_compiled_file_serves_both_engines_and_the_compiling_child() {

@@ -71,7 +71,7 @@ impl Options {
         let cores = std::thread::available_parallelism().map_or(2, |cores| u32::try_from(cores.get()).unwrap_or(2));
         Self {
             cache_dir: cache_dir.into(),
-            compiler: CompilerCommand::default(),
+            compiler: CompilerCommand::own(),
             compile: Bounds::default(),
             compile_timeout: None,
             max_component_bytes: 64 * 1024 * 1024,
@@ -121,7 +121,7 @@ impl Sandbox {
         let engines = Engines::new(options.call_slots.max(1)).map_err(SandboxError::Engine)?;
         let pooled = link::linker(&engines.pooled).map_err(SandboxError::Engine)?;
         let on_demand = link::linker(&engines.on_demand).map_err(SandboxError::Engine)?;
-        let cache = Cache::open(options.cache_dir.clone(), engines.compatibility())?;
+        let cache = Cache::open(options.cache_dir.clone(), engine::key())?;
         let attempts = Attempts::in_folder(&options.cache_dir);
         let compiler = Compiler {
             command: options.compiler.clone(),
@@ -247,11 +247,6 @@ impl Sandbox {
         let linked = Cache::map(&self.0.engines.on_demand, &compiled)
             .and_then(|component| link_to(&self.0.on_demand, &component));
         linked.map(|(pre, _)| pre).map_err(|error| format!("{error:#}"))
-    }
-
-    /// Hash of the engines' settings: this process cannot use compiled files with another hash.
-    pub fn compatibility(&self) -> String {
-        self.0.engines.compatibility()
     }
 }
 

@@ -148,6 +148,7 @@ pub(crate) fn surface(component: &Component, digest: Digest, size: u64, unsuppor
 }
 
 /// Returns true if one of these exports is the contract's, in a version that this host supports.
+#[cfg(feature = "compiler")]
 pub(crate) fn is_plugin<'a>(exports: impl IntoIterator<Item = &'a str>) -> bool {
     exports.into_iter().any(|name| compatible_version(name) == compatible_version(v0_1::RECONCILER))
 }

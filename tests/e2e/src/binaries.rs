@@ -38,10 +38,21 @@ pub fn path_with_go() -> OsString {
     env::join_paths(own.filter(|folder| folder.is_absolute()).chain(env::split_paths(&folders))).expect("a PATH")
 }
 
-/// The `windlass` binary, without this process' variables that would change its behaviour.
+/// The command `windlass`, without this process' variables that would change its behaviour.
 #[track_caller]
 pub fn windlass() -> Command {
-    let mut command = Command::new(built(target().join("debug/windlass"), "cargo xtask test"));
+    binary("windlass")
+}
+
+/// The host as the image runs it, likewise. `windlass-compile` lies beside it.
+#[track_caller]
+pub(crate) fn windlass_host() -> Command {
+    binary("windlass-host")
+}
+
+#[track_caller]
+fn binary(name: &str) -> Command {
+    let mut command = Command::new(built(target().join("debug").join(name), "cargo xtask test"));
     for (name, _) in env::vars_os() {
         let upper = name.to_string_lossy().to_uppercase();
         if FOREIGN.iter().any(|prefix| upper.starts_with(prefix)) {

@@ -1,4 +1,4 @@
-//! `windlass run` as a child process.
+//! The host as a child process.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{TIMEOUT, wait, windlass};
+use crate::binaries::windlass_host;
+use crate::{TIMEOUT, wait};
 
 /// The number of log lines that are shown when a test fails, and of characters of each, so the reason stays visible.
 const SHOWN: (usize, usize) = (40, 300);
@@ -28,7 +29,7 @@ pub(crate) fn excerpt<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> St
 /// How a host is started.
 #[derive(Clone, Debug, Default)]
 pub struct HostOptions {
-    /// More flags of `windlass run`.
+    /// More flags of the host.
     pub args: Vec<String>,
     /// Environment variables.
     pub env: Vec<(String, String)>,
@@ -46,10 +47,10 @@ pub struct Host {
 
 impl Host {
     pub(crate) fn spawn(kubeconfig: &Path, log: PathBuf, options: &HostOptions) -> Self {
-        let mut command = windlass();
+        let mut command = windlass_host();
         // The system chooses the port and the log names it, so no other process can take it in between.
         command
-            .args(["run", "--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0"])
+            .args(["--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0"])
             .args(["--debug-addr", "127.0.0.1:0"])
             .arg("--kubeconfig")
             .arg(kubeconfig);

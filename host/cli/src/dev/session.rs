@@ -14,6 +14,7 @@ use windlass_engine::cluster::lease::{Election, NotHolder, WriteGate};
 use windlass_engine::output::WithCauses;
 use windlass_engine::plugins::caps::Caps;
 use windlass_engine::run::{Settings, run};
+use windlass_sandbox::CompilerCommand;
 
 use super::cleanup::Cleanup;
 use super::plugin::{Built, Delivered, Place};
@@ -280,6 +281,7 @@ impl<'a> Session<'a> {
             plain_http: Vec::new(),
             require_signatures: false,
             plugins: Some(self.components.path().to_owned()),
+            compiler: CompilerCommand::own(),
             compile: self.args.cache.bounds(),
         };
         let stop = CancellationToken::new();

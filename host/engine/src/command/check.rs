@@ -1,10 +1,11 @@
 //! `--check`: checks whether a host can run here, and says what is missing and how to get it. It changes
 //! nothing in the cluster.
 
+use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{fmt, io};
 
 use futures::future::join_all;
 use http::{Request, header};

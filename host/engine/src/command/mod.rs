@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass_core::shards::Shard;
+use windlass_sandbox::CompilerCommand;
 
 use self::check::Setup;
 use self::cluster::ClusterArgs;
@@ -41,7 +42,7 @@ pub const NOT_HOLDER: u8 = 7;
 #[derive(Debug, clap::Args)]
 // The client of a host rejects impersonation.
 #[command(mut_arg("as-user", |arg| arg.hide(true)), mut_arg("as-groups", |arg| arg.hide(true)))]
-pub struct Args {
+pub struct HostArgs {
     /// Check whether a host can run here (access to the API server, permissions, CRD, cache folder, addresses, clock,
     /// Lease), print what is missing and how to get it, and exit. It changes nothing in the cluster
     #[arg(long)]
@@ -142,17 +143,30 @@ fn bytes_or_none(text: &str) -> Result<u64, String> {
 /// Longest wait for busy threads after everything else has ended.
 pub const LINGER: Duration = Duration::from_secs(2);
 
+/// The exit code of a command, whose error is printed.
+pub fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        crate::err!("error: {}", WithCauses(&error));
+        ExitCode::from(COMMAND_FAILED)
+    })
+}
+
 /// Runs until SIGTERM or SIGINT, or checks whether a host can run. Values of flags that contradict each other end the process, with the
 /// usage of `command`.
 ///
 /// # Errors
 /// If the host cannot start, or fails.
-pub fn main(args: &Args, command: impl FnOnce() -> clap::Command) -> anyhow::Result<ExitCode> {
+pub fn main(
+    args: &HostArgs,
+    compiler: CompilerCommand,
+    command: impl FnOnce() -> clap::Command,
+) -> anyhow::Result<ExitCode> {
     let both = args.election.election().and_then(|election| Ok((election, args.election.shards()?)));
     let (election, shards) = both.unwrap_or_else(|error| command().error(ErrorKind::ValueValidation, error).exit());
     let runtime = runtime()?;
     let result = runtime.block_on(async {
-        if args.check { args.check(election, shards).await } else { args.run(election, shards).await }
+        let part = (election, shards);
+        if args.check { args.check(compiler, part).await } else { args.run(compiler, part).await }
     });
     // Work that blocks a thread, such as a component's `describe`, must not keep the process alive.
     runtime.shutdown_timeout(LINGER);
@@ -175,17 +189,17 @@ pub fn runtime() -> anyhow::Result<Runtime> {
     Ok(runtime)
 }
 
-impl Args {
+impl HostArgs {
     fn debug_addr(&self) -> Option<DebugAddr> {
         self.debug_addr
             .map_or(Some(DebugAddr::From(DEBUG_ADDR)), |DebugAddrArg(address)| address.map(DebugAddr::Exactly))
     }
 
-    async fn run(&self, election: Election, shards: Shard) -> anyhow::Result<ExitCode> {
+    async fn run(&self, compiler: CompilerCommand, part: (Election, Shard)) -> anyhow::Result<ExitCode> {
         let telemetry = Telemetry::start(&self.telemetry, self.metrics_addr.0.is_some())?;
         let gate = WriteGate::default();
-        let client = self.client(&gate, election).await?;
-        let settings = self.settings((election, shards), telemetry.scrape())?;
+        let client = self.client(&gate, part.0).await?;
+        let settings = self.settings(compiler, part, telemetry.scrape())?;
         let stop = CancellationToken::new();
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;
@@ -208,14 +222,14 @@ impl Args {
         }
     }
 
-    async fn check(&self, election: Election, shards: Shard) -> anyhow::Result<ExitCode> {
-        let settings = self.settings((election, shards), None)?;
+    async fn check(&self, compiler: CompilerCommand, part: (Election, Shard)) -> anyhow::Result<ExitCode> {
+        let settings = self.settings(compiler, part, None)?;
         let metrics_addr = self.metrics_addr.0.map(|address| ("--metrics-addr", address));
         let setup = Setup {
             // The gate stays closed: no check can write.
-            client: self.client(&WriteGate::default(), election).await,
+            client: self.client(&WriteGate::default(), part.0).await,
             namespace: settings.namespace.clone(),
-            election,
+            election: part.0,
             cache: (settings.cache_dir.clone(), sandbox(&settings).map(drop)),
             plugins: settings.plugins,
             addresses: std::iter::once(("--health-addr", self.health_addr)).chain(metrics_addr).collect(),
@@ -229,7 +243,12 @@ impl Args {
         self.cluster.client_of_host(layer).await
     }
 
-    fn settings(&self, (election, shards): (Election, Shard), scrape: Option<Scrape>) -> anyhow::Result<Settings> {
+    fn settings(
+        &self,
+        compiler: CompilerCommand,
+        (election, shards): (Election, Shard),
+        scrape: Option<Scrape>,
+    ) -> anyhow::Result<Settings> {
         Ok(Settings {
             cache_dir: self.cache_dir.clone().map_or_else(default_cache_dir, Ok)?,
             health_addr: self.health_addr,
@@ -245,6 +264,7 @@ impl Args {
             plain_http: self.registries.plain_http.clone(),
             require_signatures: self.require_signatures,
             plugins: self.plugins.clone(),
+            compiler,
             compile: self.compile.bounds(),
         })
     }

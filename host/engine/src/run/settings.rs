@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use windlass_core::shards::Shard;
 use windlass_sandbox::compile::Bounds;
-use windlass_sandbox::{Options, Sandbox};
+use windlass_sandbox::{CompilerCommand, Options, Sandbox};
 
 use crate::cluster::lease::Election;
 use crate::plugins::caps::Caps;
@@ -42,6 +42,8 @@ pub struct Settings {
     pub plain_http: Vec<String>,
     /// Whether components must be signed.
     pub require_signatures: bool,
+    /// How to start the compiling child.
+    pub compiler: CompilerCommand,
     /// Resources of one compilation.
     pub compile: Bounds,
     /// Folder of components that take precedence over all sources.
@@ -54,7 +56,8 @@ pub struct Settings {
 /// If wasmtime does not run here, or the cache folder cannot be used.
 pub fn sandbox(settings: &Settings) -> anyhow::Result<Sandbox> {
     let options = Options::new(&settings.cache_dir);
-    let options = Options { describe: settings.caps.describe(&options.describe), compile: settings.compile, ..options };
+    let describe = settings.caps.describe(&options.describe);
+    let options = Options { describe, compiler: settings.compiler.clone(), compile: settings.compile, ..options };
     Sandbox::new(options)
         .with_context(|| format!("the sandbox cannot use --cache-dir {}", settings.cache_dir.display()))
 }

@@ -1,36 +1,44 @@
-//! Compiles components in a short-lived child process with limits: the same binary, started with a hidden subcommand.
+//! Compiles components in a short-lived child process with limits: `windlass-compile`, or the same binary with a hidden subcommand.
 //! The serving process never runs the compiler, because the compiler's memory would stay allocated, and because a
-//! hostile component may exploit the compiler: see [`confine()`].
+//! hostile component may exploit the compiler: see `confine`. Only the child needs the feature `compiler`.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::Once;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
-use wasmtime::wasmparser::{Parser, Payload};
 use windlass_core::contract::LoadFailure;
 
-use crate::{engine, failure, link};
+use crate::{engine, failure};
 
+#[cfg(feature = "compiler")]
+mod child;
+#[cfg(feature = "compiler")]
 mod confine;
 mod memory;
 
-pub use confine::confine;
+#[cfg(feature = "compiler")]
+pub use self::child::child_main;
+#[cfg(feature = "compiler")]
+pub use self::confine::confine;
 
-/// The hidden subcommand that makes the host's binary call [`child_main`].
+/// The hidden subcommand that makes a binary with the compiler call `child_main`.
 pub const SUBCOMMAND: &str = "compile-child";
 
 /// Environment variables with the child's bounds: bytes, and seconds.
 const MEMORY_VARIABLE: &str = "WINDLASS_COMPILE_MEMORY";
 const CPU_VARIABLE: &str = "WINDLASS_COMPILE_CPU_SECONDS";
+/// Environment variable with the key of the host's engines, which must be the child's.
+const KEY_VARIABLE: &str = "WINDLASS_COMPILE_KEY";
 
 /// How many times longer than its CPU time the child may run: on a busy machine, it gets little of the CPU.
 const WALL_TIME: f64 = 7.5;
@@ -75,17 +83,43 @@ impl Default for Bounds {
 pub struct CompilerCommand {
     /// The binary.
     pub exe: PathBuf,
-    /// Arguments that make the binary call [`child_main`].
+    /// Arguments that make the binary compile.
     pub args: Vec<OsString>,
+    /// The opened binary, if `exe` may be replaced while the host runs.
+    opened: Option<Arc<File>>,
 }
 
-impl Default for CompilerCommand {
+impl CompilerCommand {
+    /// A binary, with arguments that make it compile.
+    pub fn new(exe: impl Into<PathBuf>, args: impl IntoIterator<Item = OsString>) -> Self {
+        Self { exe: exe.into(), args: args.into_iter().collect(), opened: None }
+    }
+
     /// The running binary, with [`SUBCOMMAND`].
-    fn default() -> Self {
+    pub fn own() -> Self {
         // This link leads to the running binary even after an upgrade has replaced the file.
         let running = Path::new("/proc/self/exe");
         let exe = if running.exists() { Some(running.to_owned()) } else { std::env::current_exe().ok() };
-        Self { exe: exe.unwrap_or_default(), args: vec![SUBCOMMAND.into()] }
+        Self::new(exe.unwrap_or_default(), [SUBCOMMAND.into()])
+    }
+
+    /// Another binary in the folder of the running one. It is opened now, so that an upgrade that replaces the file does not mix versions.
+    ///
+    /// # Errors
+    /// If the file cannot be opened; the error names it.
+    pub fn beside(name: &str) -> io::Result<Self> {
+        let exe = std::env::current_exe()?.with_file_name(name);
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", exe.display()));
+        let opened = Some(Arc::new(File::open(&exe).map_err(named)?));
+        Ok(Self { opened, ..Self::new(exe, []) })
+    }
+
+    /// The path that starts the binary.
+    fn path(&self) -> PathBuf {
+        match &self.opened {
+            Some(opened) if cfg!(target_os = "linux") => format!("/proc/self/fd/{}", opened.as_raw_fd()).into(),
+            _ => self.exe.clone(),
+        }
     }
 }
 
@@ -156,12 +190,13 @@ impl Compiler {
         let failed = |message: String| LoadFailure::Compiler { message };
         let cannot =
             |error: io::Error| failed(format!("the compiler {} does not start: {error}", self.command.exe.display()));
-        let child = Command::new(&self.command.exe)
+        let child = Command::new(self.command.path())
             .args(&self.command.args)
             // The child must not inherit the host's settings and secrets.
             .env_clear()
             .env(MEMORY_VARIABLE, self.bounds.memory.to_string())
             .env(CPU_VARIABLE, self.bounds.cpu.as_secs().to_string())
+            .env(KEY_VARIABLE, engine::key())
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(into.try_clone().map_err(cannot)?)
@@ -258,73 +293,6 @@ impl Compiler {
         let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
         LoadFailure::Compiler { message: if last.is_empty() { end } else { format!("{end}: {last}") } }
     }
-}
-
-/// Main function of the compiling child: reads the component on standard input, writes the compiled file to standard
-/// output and messages to standard error.
-pub fn child_main() -> ExitCode {
-    let number = |variable| std::env::var(variable).ok().and_then(|number| number.parse().ok());
-    let bounds = Bounds {
-        memory: number(MEMORY_VARIABLE).unwrap_or(memory::MOST),
-        cpu: number(CPU_VARIABLE).map_or(Bounds::CPU, Duration::from_secs),
-    };
-    let result = confine(bounds).map_err(unable).and_then(|confined| {
-        if let Err(why) = confined {
-            say(&ChildMessage::Unconfined(why));
-        }
-        let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).map_err(unable)?;
-        let compiled = compile(&bytes)?;
-        io::stdout().lock().write_all(&compiled).map_err(unable)
-    });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(refusal) => {
-            say(&ChildMessage::Refused(refusal));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn say(said: &ChildMessage) {
-    let mut stderr = io::stderr().lock();
-    // A failure cannot be reported anywhere.
-    let _ = serde_json::to_writer(&mut stderr, said).and_then(|()| writeln!(stderr).map_err(serde_json::Error::io));
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn unable(error: impl ToString) -> Refusal {
-    Refusal::Unable(error.to_string())
-}
-
-fn compile(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let damaged = |error: String| Refusal::NotAComponent(format!("the component is damaged or cut off: {error}"));
-    let exports = exports(bytes).map_err(|error| damaged(error.to_string()))?;
-    if !link::is_plugin(exports.iter().map(String::as_str)) {
-        let found = if exports.is_empty() { "no exports".to_owned() } else { exports.join(", ") };
-        return Err(Refusal::UnsupportedContract(found));
-    }
-    let engine = engine::for_compiling().map_err(unable)?;
-    engine.precompile_component(bytes).map_err(|error| Refusal::Compile(format!("{error:#}")))
-}
-
-/// Names of the component's own exports, without those of nested components.
-fn exports(bytes: &[u8]) -> wasmtime::wasmparser::Result<Vec<String>> {
-    let mut names = Vec::new();
-    let mut depth = 0_u32;
-    for payload in Parser::new(0).parse_all(bytes) {
-        match payload? {
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::ComponentExportSection(section) if depth == 0 => {
-                for export in section {
-                    names.push(export?.name.name.to_owned());
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(names)
 }
 
 #[cfg(test)]

@@ -33,11 +33,11 @@ fn example(name: &str) -> PathBuf {
 }
 
 fn compile_child() -> CompilerCommand {
-    CompilerCommand { exe: example("compile-child"), args: Vec::new() }
+    CompilerCommand::new(example("compile-child"), [])
 }
 
 fn command(exe: &str, args: &[&str]) -> CompilerCommand {
-    CompilerCommand { exe: PathBuf::from(exe), args: args.iter().map(OsString::from).collect() }
+    CompilerCommand::new(exe, args.iter().map(OsString::from))
 }
 
 fn options(cache: &TempDir) -> Options {

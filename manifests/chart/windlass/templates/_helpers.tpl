@@ -146,9 +146,8 @@ leader-elect-renew-deadline: leaderElection.renewDeadline
 leader-elect-retry-period: leaderElection.retryPeriod
 {{- end }}
 
-{{/* Flags of `windlass run` from named values: a flag is set only where its value is. */}}
+{{/* Flags of the host (`windlass-host --help`) from named values: a flag is set only where its value is. */}}
 {{- define "windlass.args" -}}
-- run
 {{- range $flag, $path := include "windlass.flags" . | fromYaml }}
 {{- $value := $.Values }}
 {{- range splitList "." $path }}

@@ -22,6 +22,7 @@ mod generated {
 use generated::windlass::plugin::{host, types};
 
 /// The export that makes a component a plugin of this contract.
+#[cfg(feature = "compiler")]
 pub(crate) const RECONCILER: &str = "windlass:plugin/reconciler@0.1.0";
 
 /// Interfaces that [`add_to_linker`] provides.
