@@ -60,7 +60,8 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
 /// If it does not build.
 pub fn windlass() -> anyhow::Result<PathBuf> {
     let root = root()?;
-    run(cargo().args(["build", "--quiet", "--workspace", "--bins"]).current_dir(&root))?;
+    let binaries = ["--bin", "windlass", "--bin", "windlass-host", "--bin", "windlass-compile"];
+    run(cargo().args(["build", "--quiet", "--workspace"]).args(binaries).current_dir(&root))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(target.join("debug/windlass"))
 }

@@ -46,7 +46,7 @@ pub fn windlass() -> Command {
 
 /// The host as the image runs it, likewise. `windlass-compile` lies beside it.
 #[track_caller]
-pub(crate) fn windlass_host() -> Command {
+pub fn windlass_host() -> Command {
     binary("windlass-host")
 }
 

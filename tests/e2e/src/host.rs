@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::binaries::windlass_host;
-use crate::{TIMEOUT, wait};
+use crate::{TIMEOUT, wait, windlass_host};
 
 /// The number of log lines that are shown when a test fails, and of characters of each, so the reason stays visible.
 const SHOWN: (usize, usize) = (40, 300);

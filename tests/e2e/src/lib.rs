@@ -37,7 +37,7 @@ mod shared;
 
 use std::time::Duration;
 
-pub use binaries::{guest, path_with_go, run_offline, windlass};
+pub use binaries::{guest, path_with_go, run_offline, windlass, windlass_host};
 pub use env::{Env, HOST_USER, SYSTEM_NAMESPACE, account};
 pub use host::{Host, HostOptions, http_get};
 pub use namespace::{Namespace, is_settled};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sha2::Digest as _;
-use windlass_e2e::{SYSTEM_NAMESPACE, text, windlass};
+use windlass_e2e::{SYSTEM_NAMESPACE, text, windlass_host};
 use windlass_testbed::tools;
 
 use super::{CLUSTER_SCOPED, Empty, chart, comparable, documents, empty, is_kind, repository};
@@ -331,7 +331,7 @@ fn api_server_accepts_the_chart_with_default_and_with_all_values() {
 }
 
 #[test]
-fn flags_in_every_deployment_are_accepted_by_windlass_run() {
+fn flags_in_every_deployment_are_accepted_by_the_host() {
     let cluster = empty();
     let mut all: Vec<_> = ["base", "overlays/dev", "overlays/ha", "overlays/sharded"]
         .iter()
@@ -350,7 +350,7 @@ fn flags_in_every_deployment_are_accepted_by_windlass_run() {
             deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().expect("arguments").clone();
         let args = args.iter().map(|arg| arg.as_str().expect("text"));
         // Without a kubeconfig, a host whose flags are valid fails with 3; with a wrong flag it fails with 2.
-        let output = windlass().args(args).args(["--kubeconfig", "missing"]).output().expect("windlass starts");
+        let output = windlass_host().args(args).args(["--kubeconfig", "missing"]).output().expect("windlass starts");
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{stderr}");
         assert!(stderr.contains("the kubeconfig missing cannot be used"), "{stderr}");
@@ -422,7 +422,7 @@ fn helm_installs_upgrades_and_uninstalls_and_keeps_the_crd_and_its_plugins() {
     let here =
         ["--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0", "--debug-addr", "127.0.0.1:0", "--cache-dir"];
     let cache = env.cluster().dir().join("test-cache");
-    let mut command = windlass();
+    let mut command = windlass_host();
     command.args(args.iter().map(|arg| text(arg, ""))).args(here).arg(cache).arg("--kubeconfig").arg(config);
     let checked = command.output().expect("windlass starts");
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
