@@ -51,16 +51,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         guests::build(&guests::Options { plugins_only: languages.is_empty(), ..guests::Options::default() })?;
     let load = guests::build_load(&folder)?;
     tools::stderr("building Windlass and the driver as they are released, some 15 minutes on 2 cores the first time");
-    for what in [
-        // Separately: built together, each would get the features of all of them.
-        ["--package", "windlass"].as_slice(),
-        &["--package", "windlass-host"],
-        &["--package", "windlass-compile"],
-        &["--package", "windlass-bench"],
-        &["--package", "windlass-sandbox", "--example", "call-latency"],
-    ] {
-        run(cargo().args(["build", "--profile", "dist", "--quiet"]).args(what).current_dir(&root))?;
-    }
+    build_released(&root)?;
     // The languages alone are measured without peers.
     let with_peers = languages.is_empty() || !others.is_empty();
     let go = with_peers.then(|| optional("controller-runtime", controller_runtime(&root, &folder))).flatten();
@@ -123,6 +114,20 @@ fn controller_runtime(root: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
 fn kopf(folder: &Path) -> anyhow::Result<PathBuf> {
     let programs = venv::with(&folder.join("kopf"), include_str!("../../bench/peers/kopf/requirements.txt"))?;
     Ok(programs.join("python3"))
+}
+
+/// Builds what is measured, each with the features that it has in a release: built together, each would get the features of all of them.
+fn build_released(root: &Path) -> anyhow::Result<()> {
+    for what in [
+        ["--package", "windlass"].as_slice(),
+        &["--package", "windlass-host"],
+        &["--package", "windlass-compile"],
+        &["--package", "windlass-bench"],
+        &["--package", "windlass-sandbox", "--features", "compiler", "--example", "call-latency"],
+    ] {
+        run(cargo().args(["build", "--profile", "dist", "--quiet"]).args(what).current_dir(root))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -105,14 +105,10 @@ pub fn start_traced(stage: &Stage, paths: &Paths) -> anyhow::Result<Process> {
 }
 
 fn windlass(stage: &Stage, paths: &Paths) -> Command {
-    let mut command = match &paths.host {
-        Some(host) => Command::new(host),
-        None => {
-            let mut command = Command::new(&paths.windlass);
-            command.arg("run");
-            command
-        }
-    };
+    let mut command = Command::new(paths.host.as_ref().unwrap_or(&paths.windlass));
+    if paths.host.is_none() {
+        command.arg("run");
+    }
     command.args(["--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0"]);
     command.args(["--debug-addr", "127.0.0.1:0"]);
     command.args(["--workers", &WORKERS.to_string(), "--kubeconfig"]).arg(&stage.windlass);

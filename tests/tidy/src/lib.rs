@@ -1,6 +1,14 @@
 //! Which module of a crate imports which, by the paths in its code: `use` declarations, and paths that begin with `crate`, `self`,
 //! `super` or a module's own child. Tests are left out.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    reason = "a test ends by panicking"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

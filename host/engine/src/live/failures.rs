@@ -39,6 +39,7 @@ pub struct Sums {
 
 impl Sums {
     /// Adds the failing parents in the share of another host.
+    #[must_use]
     pub fn with(mut self, share: &FailingShare) -> Self {
         self.failing += share.count;
         if self.last.as_ref().is_none_or(|last| last.time < share.time)
