@@ -1,4 +1,16 @@
 //! The running host: it watches Plugins and their parents, calls the plugins and writes what they desire.
+//!
+//! From top to bottom, each module importing only from rows below its own:
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`command`] | the flags of a host, and the check of whether one can run here |
+//! | [`run`] | connects the parts, starts their tasks, stops them |
+//! | [`plugins`], [`reconcile`], [`serve`] | a Plugin becomes a live component; a parent gets its children; health, metrics, recent calls |
+//! | [`live`], [`recent`] | the live components with a record of each parent; the last calls of each parent |
+//! | [`cluster`], [`queue`] | everything that is sent to or comes from the API server; which key runs when |
+//! | [`telemetry`], [`heap`], [`output`] | spans, metrics, logs; unused memory; lines for people |
+#![allow(rustdoc::private_intra_doc_links, reason = "who works on the engine reads its private items as well")]
 
 pub mod cluster;
 pub mod command;
