@@ -109,7 +109,7 @@ pub fn marks(found: &Object, child: &DesiredChild, adopted: bool) -> Map {
         meta.insert(field, own);
     }
     if adopted && let Some(reference) = wanted("ownerReferences").and_then(Value::as_array) {
-        let found = json::parse(&found.json.bytes(), usize::from(u8::MAX)).ok();
+        let found = json::parse(&found.json.bytes(), json::OBJECT_DEPTH).ok();
         let others = found.as_ref().and_then(|found| found.at(&["metadata", "ownerReferences"])?.as_array());
         meta.insert("ownerReferences", [others.unwrap_or_default(), reference].concat());
     }

@@ -4,12 +4,10 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::json::{Map, Value, parse};
+use crate::json::{Map, OBJECT_DEPTH, Value, parse};
 
 /// Maximum length of a value in a difference, in characters.
 const VALUE_MAX: usize = 200;
-/// Nesting depth up to which objects are parsed.
-const DEPTH: usize = 512;
 
 /// One field that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +47,7 @@ pub fn differences(old: &Value, new: &Value, is_ignored: impl Fn(&str) -> bool) 
 /// names. The status is one field. Without a path, the states differ only in what changes with every write, or one of them is not
 /// valid JSON.
 pub fn changed_fields(before: &[u8], after: &[u8], max: usize) -> Vec<String> {
-    let (Ok(before), Ok(after)) = (parse(before, DEPTH), parse(after, DEPTH)) else { return Vec::new() };
+    let (Ok(before), Ok(after)) = (parse(before, OBJECT_DEPTH), parse(after, OBJECT_DEPTH)) else { return Vec::new() };
     let found = differences(&before, &after, is_bookkeeping).into_iter();
     let is_in_status = |path: &str| path.starts_with("status.") || path.starts_with("status[");
     let mut paths: Vec<_> =

@@ -22,7 +22,7 @@ impl StatusShape {
 
 /// The present status of an object; empty if it has none, or if the status is not a JSON object.
 pub fn observed(parent: &Object) -> Map {
-    let status = parent.field("status").and_then(|raw| json::parse(raw.get().as_bytes(), 256).ok());
+    let status = parent.field("status").and_then(|raw| json::parse(raw.get().as_bytes(), json::OBJECT_DEPTH).ok());
     match status {
         Some(Value::Object(map)) => map,
         _ => Map::default(),

@@ -20,9 +20,6 @@ use windlass_engine::telemetry::one_line;
 
 use super::parents::{Children, object};
 
-/// Depth limit for parsing objects of the API server.
-const DEPTH: usize = 255;
-
 /// A child after its change, and the live object that an unexpected one was found to be.
 pub struct Changed {
     /// The object as the API server would store it.
@@ -113,7 +110,9 @@ pub async fn apply(
     };
     // The host removes its create entry from managedFields before the apply, which removes fields that only the entry
     // owned. A dry run cannot build on another, so these fields are removed here; the API server then sets defaults.
-    let Ok(CoreValue::Object(mut after)) = json::parse(applied.as_bytes(), DEPTH) else { return parsed(&applied) };
+    let Ok(CoreValue::Object(mut after)) = json::parse(applied.as_bytes(), json::OBJECT_DEPTH) else {
+        return parsed(&applied);
+    };
     let mut is_changed = matches!(target.create_entry, Some(CreateEntry::MustGo { .. })) && drop_created(&mut after);
     for key in &target.leftover_data {
         is_changed |= after.object_mut("data").is_some_and(|data| data.remove(key).is_some());

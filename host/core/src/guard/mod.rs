@@ -49,8 +49,6 @@ impl Default for DeletionGuard {
 
 /// Tolerated clock skew, in seconds: how far the host's clock may be ahead of the API server's.
 const CLOCK_SKEW: i64 = 5;
-/// Depth limit for parsing an object's metadata.
-const JSON_DEPTH: usize = 128;
 
 impl DeletionGuard {
     /// Returns false if `max_percent` is 100, which turns the guard off. Ignores `min_children`: while a child is
@@ -299,7 +297,7 @@ fn has_children(snapshot: &Snapshot) -> bool {
 /// Returns true if the child was created before `since`, by the API server's clock, which may differ a little from the
 /// host's.
 fn existed(child: &Object, since: Timestamp) -> bool {
-    let meta = child.field("metadata").and_then(|raw| json::parse(raw.get().as_bytes(), JSON_DEPTH).ok());
+    let meta = child.field("metadata").and_then(|raw| json::parse(raw.get().as_bytes(), json::OBJECT_DEPTH).ok());
     let created = meta.as_ref().and_then(Value::as_object).and_then(|meta| meta.get("creationTimestamp")?.as_str());
     let created = created.and_then(|text| text.parse::<Timestamp>().ok());
     created.is_some_and(|created| created.as_second().saturating_add(CLOCK_SKEW) < since.as_second())

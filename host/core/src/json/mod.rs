@@ -12,7 +12,7 @@ use std::fmt;
 use compact_str::CompactString;
 
 pub use number::Number;
-pub use parse::{Malformed, parse, parse_within};
+pub use parse::{Malformed, OBJECT_DEPTH, parse, parse_within};
 
 /// A JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,6 +15,10 @@ pub struct Malformed {
     offset: usize,
 }
 
+/// A nesting depth beyond that of every object that the host has: it cannot read one from the API server that is nested deeper than
+/// about 250.
+pub const OBJECT_DEPTH: usize = 512;
+
 /// Parses one JSON document.
 ///
 /// # Errors

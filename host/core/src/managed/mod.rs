@@ -81,7 +81,7 @@ struct Fields {
 
 impl Fields {
     fn tree(&self) -> Option<&Node> {
-        let parse = || json::parse(self.text.as_bytes(), 256).ok()?.as_object().map(Node::of);
+        let parse = || json::parse(self.text.as_bytes(), json::OBJECT_DEPTH).ok()?.as_object().map(Node::of);
         self.tree.get_or_init(parse).as_ref()
     }
 }
@@ -226,7 +226,10 @@ impl ManagedFields {
             return Vec::new();
         }
         let data = |object: &Map| object.get("data").and_then(Value::as_object).cloned().unwrap_or_default();
-        let live = json::parse(&live.bytes(), 256).ok().and_then(|live| live.as_object().map(data)).unwrap_or_default();
+        let live = json::parse(&live.bytes(), json::OBJECT_DEPTH)
+            .ok()
+            .and_then(|live| live.as_object().map(data))
+            .unwrap_or_default();
         let desired = data(desired);
         let others: Few<'_> = self.others.iter().filter_map(|other| other.tree()?.field("data")).collect();
         let is_left = |key: &&str| {
@@ -257,7 +260,8 @@ impl ManagedFields {
         if coverage.covers_object(&nodes, desired, None) {
             return true;
         }
-        json::parse(&live.bytes(), 256).is_ok_and(|live| coverage.covers_object(&nodes, desired, live.as_object()))
+        json::parse(&live.bytes(), json::OBJECT_DEPTH)
+            .is_ok_and(|live| coverage.covers_object(&nodes, desired, live.as_object()))
     }
 }
 

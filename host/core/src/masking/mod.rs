@@ -38,8 +38,6 @@ const LINE_MIN: usize = 16;
 const VALUES_MAX: usize = 4 * 1024 * 1024;
 /// Maximum size of the parts by which values are found, in bytes: each takes dozens of bytes of memory.
 const PATTERNS_MAX: usize = 512 * 1024;
-/// Nesting depth up to which a text is parsed as JSON.
-const DEPTH: usize = 128;
 
 /// Fields that every Kubernetes object may have: their names are public, even if a Secret has one of them as a value.
 const FIELDS: [&str; 27] = [
@@ -341,7 +339,7 @@ pub fn hidden(length: usize) -> String {
 /// that is replaced.
 fn embedded(text: &str) -> Option<Value> {
     let is_candidate = is_json_like(text) && ["Secret", ANNOTATION_APPLIED].iter().any(|word| text.contains(word));
-    is_candidate.then(|| json::parse(text.as_bytes(), DEPTH).ok()).flatten()
+    is_candidate.then(|| json::parse(text.as_bytes(), json::OBJECT_DEPTH).ok()).flatten()
 }
 
 /// Whether a text begins like a JSON object or list.

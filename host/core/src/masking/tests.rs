@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 
 fn value(document: &serde_json::Value) -> Value {
-    json::parse(document.to_string().as_bytes(), DEPTH).expect("JSON")
+    json::parse(document.to_string().as_bytes(), json::OBJECT_DEPTH).expect("JSON")
 }
 
 fn encoded(bytes: &[u8]) -> String {

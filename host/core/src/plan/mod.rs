@@ -274,7 +274,7 @@ fn is_settled(live: &Object, child: &DesiredChild) -> bool {
 
 /// Returns true if a live object has every field of a body, except for the annotation with the applied hash.
 fn holds(live: &Object, body: &Map) -> bool {
-    let Ok(live) = json::parse(&live.json.bytes(), usize::from(u8::MAX)) else { return false };
+    let Ok(live) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else { return false };
     let mut body = body.clone();
     if let Some(annotations) = body.object_mut("metadata").and_then(|meta| meta.object_mut("annotations")) {
         annotations.remove(names::ANNOTATION_APPLIED);
@@ -285,7 +285,7 @@ fn holds(live: &Object, body: &Map) -> bool {
 /// Returns a hash of the live values if they differ from the desired values, regardless of what the managed fields
 /// record. The status is excluded, because it belongs to the child's own controller.
 pub fn differing(live: &Object, child: &DesiredChild) -> Option<Digest> {
-    let Ok(Value::Object(mut values)) = json::parse(&live.json.bytes(), usize::from(u8::MAX)) else { return None };
+    let Ok(Value::Object(mut values)) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else { return None };
     if !live.managed.differs(&child.body, &values, live.controller.as_ref()) {
         return None;
     }

@@ -10,9 +10,6 @@ use crate::difference::{Difference, differences, is_bookkeeping};
 use crate::json::{self, Value};
 use crate::names::ANNOTATION_APPLIED;
 
-/// Nesting depth up to which documents are compared.
-const DEPTH: usize = 512;
-
 /// One object or setting that is another than before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
@@ -161,11 +158,11 @@ fn outputs_of(response: &RecordedResponse) -> BTreeMap<String, Value> {
 }
 
 fn value(value: &serde_json::Value) -> Value {
-    json::parse(value.to_string().as_bytes(), DEPTH).unwrap_or(Value::Null)
+    json::parse(value.to_string().as_bytes(), json::OBJECT_DEPTH).unwrap_or(Value::Null)
 }
 
 fn parsed(document: &Document) -> Value {
-    json::parse(document.get().as_bytes(), DEPTH).unwrap_or_else(|_| Value::from(document.get()))
+    json::parse(document.get().as_bytes(), json::OBJECT_DEPTH).unwrap_or_else(|_| Value::from(document.get()))
 }
 
 /// An object with a name for readers, which no other object of its list has.

@@ -18,8 +18,6 @@ use crate::plan::ChildId;
 use crate::recent::{Call, Decision, Reconciled, StatusResult};
 use crate::snapshot::Snapshot;
 
-/// Nesting depth up to which documents are parsed; a deeper one is recorded as a text.
-const DEPTH: usize = 512;
 /// Instead of a message about a call whose Secrets are unknown.
 const NOT_SHOWN: &str = "not shown, because the call was too large to be kept: see the parent's conditions";
 
@@ -322,7 +320,7 @@ fn limits(limits: &Limits) -> RecordedLimits {
 
 /// Parses a document; one that is malformed becomes a text.
 fn parsed(bytes: &[u8]) -> Value {
-    json::parse(bytes, DEPTH).unwrap_or_else(|_| {
+    json::parse(bytes, json::OBJECT_DEPTH).unwrap_or_else(|_| {
         let text = String::from_utf8_lossy(bytes);
         if text.contains("Secret") { Value::from(hidden(bytes.len())) } else { Value::from(&*text) }
     })
