@@ -10,20 +10,14 @@ use windlass_sandbox::CompilerCommand;
 /// Run the host: watch Plugins and reconcile their parents
 #[derive(Parser)]
 #[command(name = "windlass-host", version, about)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("Examples:
   windlass-host --kubeconfig ~/.kube/config
   windlass-host --check
 
 `windlass run` takes the same flags. This binary is smaller: it has no other command, and starts `windlass-compile`, which lies \
 beside it, to compile components.
 
-Exit codes:
-  0  stopped by SIGTERM or SIGINT; with --check: all is well
-  1  --check found a problem
-  2  wrong usage
-  3  the host could not start, or failed; the message says why
-  7  this host does not hold the Lease `windlass` in the namespace: it lost it to another host, or, with
-     --leader-elect=false, another host holds it; or it lost its shard")]
+{}", command::EXIT_CODES))]
 struct Host {
     #[command(flatten)]
     args: command::HostArgs,

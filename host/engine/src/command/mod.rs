@@ -38,6 +38,15 @@ pub const COMMAND_FAILED: u8 = 3;
 /// Exit code: another host holds the Lease.
 pub const NOT_HOLDER: u8 = 7;
 
+/// What the exit codes of a host mean, for its help.
+pub const EXIT_CODES: &str = "Exit codes:
+  0  stopped by SIGTERM or SIGINT; with --check: all is well
+  1  --check found a problem
+  2  wrong usage
+  3  the host could not start, or failed; the message says why
+  7  this host does not hold the Lease `windlass` in the namespace: it lost it to another host, or, with
+     --leader-elect=false, another host holds it; or it lost its shard";
+
 /// Flags of a host.
 #[derive(Debug, clap::Args)]
 // The client of a host rejects impersonation.

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use windlass_core::contract::{CallFailure, Limits, LoadFailure};
 use windlass_core::digest::Digest;
 use windlass_sandbox::compile::Bounds;
-use windlass_sandbox::{CacheError, Options, Sandbox, SandboxError};
+use windlass_sandbox::{CacheError, CompilerCommand, Options, Sandbox, SandboxError};
 
 use crate::guest::{self, Guest};
 use crate::{MIB, SANDBOX, command, limits, options, reconcile};
@@ -141,7 +141,7 @@ fn failing_describe_is_reported_as_such() {
     assert!(matches!(failure, LoadFailure::Describe(CallFailure::Trap { .. })), "{failure}");
 }
 
-fn compile_failure(compiler: windlass_sandbox::CompilerCommand, timeout: Duration) -> String {
+fn compile_failure(compiler: CompilerCommand, timeout: Duration) -> String {
     let cache = TempDir::new().unwrap();
     let sandbox = Sandbox::new(Options { compiler, compile_timeout: Some(timeout), ..options(&cache) }).unwrap();
     match sandbox.load(&Guest::doing("")).err().unwrap() {
@@ -191,6 +191,21 @@ fn s03_attempt_that_ended_a_host_delays_hosts_and_not_commands() {
     // A user may interrupt a command, and the next command must not have to wait.
     let command = Sandbox::new(Options { counts_attempts: false, ..options(&cache) }).unwrap();
     assert!(command.load(&bytes).is_ok());
+}
+
+#[test]
+fn compiler_whose_file_is_removed_while_the_host_runs_still_compiles() {
+    let name = format!("compile-child-of-{}", std::process::id());
+    let beside = std::env::current_exe().unwrap().with_file_name(&name);
+    // Linked, not copied: another test's child could still hold a file that was written, and such a file does not start.
+    fs::hard_link(crate::example("compile-child"), &beside).unwrap();
+    let compiler = CompilerCommand::beside(&name);
+    fs::remove_file(&beside).unwrap();
+    let cache = TempDir::new().unwrap();
+    let sandbox = Sandbox::new(Options { compiler: compiler.unwrap(), ..options(&cache) }).unwrap();
+    assert!(sandbox.load(&Guest::doing("")).is_ok());
+    let missing = CompilerCommand::beside(&name).unwrap_err().to_string();
+    assert!(missing.contains(&beside.display().to_string()), "{missing}");
 }
 
 #[test]
