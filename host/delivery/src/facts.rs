@@ -16,6 +16,7 @@ use tempfile::NamedTempFile;
 use windlass_api::ConfigMapSource;
 use windlass_core::digest::Digest;
 
+use super::blocking;
 use super::trust::Trust;
 
 /// Name of the file in the folder of compiled components.
@@ -113,7 +114,7 @@ impl Facts {
     async fn change(&self, change: impl FnOnce(&mut Known) -> bool + Send + 'static) {
         let file = self.0.clone();
         // `File::change` logs a failure.
-        let _ = tokio::task::spawn_blocking(move || file.change(change)).await;
+        let _ = blocking(move || file.change(change)).await;
     }
 }
 

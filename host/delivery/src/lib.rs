@@ -1,6 +1,7 @@
 //! Delivers components: fetches the bytes from a Plugin's source, and checks their digest and signature. Does not
 //! interpret WebAssembly.
 
+mod blocking;
 mod config_map;
 mod encoding;
 mod facts;
@@ -17,6 +18,7 @@ mod trust;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use blocking::{blocking, has_one_thread};
 pub use config_map::{KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY, fetch};
 pub use encoding::Encoding;
 pub use folder::{read as read_file, read_up_to};

@@ -10,8 +10,10 @@
 //! | [`live`], [`recent`] | the live components with a record of each parent; the last calls of each parent |
 //! | [`cluster`], [`queue`] | everything that is sent to or comes from the API server; which key runs when |
 //! | [`telemetry`], [`heap`], [`output`] | spans, metrics, logs; unused memory; lines for people |
+//! | [`clock`] | the time |
 #![allow(rustdoc::private_intra_doc_links, reason = "who works on the engine reads its private items as well")]
 
+pub mod clock;
 pub mod cluster;
 pub mod command;
 pub mod heap;

@@ -14,7 +14,7 @@ const MAY_NAME_CLIENT: [&str; 6] =
     ["command", "run", "cluster", "plugins", "reconcile/apply.rs", "reconcile/report.rs"];
 
 /// The modules of the engine from top to bottom: one may import only from layers below its own.
-const LAYERS: [&[&str]; 7] = [
+const LAYERS: [&[&str]; 8] = [
     &[""],
     &["command"],
     &["run"],
@@ -22,6 +22,7 @@ const LAYERS: [&[&str]; 7] = [
     &["live", "recent"],
     &["cluster", "queue"],
     &["heap", "output", "telemetry"],
+    &["clock"],
 ];
 
 /// The folders of the host's crates.
@@ -185,6 +186,29 @@ fn the_core_reads_neither_clock_nor_environment_nor_files() {
             ["Timestamp::now", "SystemTime", "Instant::now", "std::env", "std::fs", "std::net", "std::process"]
         {
             assert!(!code.contains(forbidden), "{} uses {forbidden}: pass it in", path.display());
+        }
+    }
+}
+
+/// The simulator runs hosts by its own clock, and needs the same order of their tasks for the same seed.
+#[test]
+fn engine_reads_time_through_its_clock_and_polls_in_a_fixed_order() {
+    let is_measured = |path: &Path| path.ends_with("clock.rs") || path.starts_with(host().join(ENGINE).join("serve"));
+    for path in sources(&host().join(ENGINE)) {
+        if path.ends_with("tests.rs") || is_measured(&path) {
+            continue;
+        }
+        let code = code(&path);
+        for forbidden in ["Instant::now", "Timestamp::now", "SystemTime::now", ".elapsed()"] {
+            assert!(!code.contains(forbidden), "{} uses {forbidden}: use the module `clock`", path.display());
+        }
+        for choice in code.split("select! {").skip(1) {
+            let is_of_signals = path.ends_with("command/mod.rs");
+            assert!(
+                is_of_signals || choice.trim_start().starts_with("biased;"),
+                "{}: a select! polls in a random order: begin it with `biased;`",
+                path.display()
+            );
         }
     }
 }

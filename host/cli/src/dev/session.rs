@@ -267,7 +267,7 @@ impl<'a> Session<'a> {
         let settings = Settings {
             cache_dir: self.args.cache_dir()?,
             // Any free port: nothing reads it, and several projects may be developed at once.
-            health_addr: ([127, 0, 0, 1], 0).into(),
+            health_addr: None,
             metrics: None,
             // The command prints what `windlass explain` would.
             debug_addr: None,

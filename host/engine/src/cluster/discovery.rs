@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use windlass_core::ids::Gvk;
 
 use super::in_time;
+use crate::clock;
 
 /// How long the discovery of kinds without a CRD is cached: they change only when another API server starts.
 const FRESH: Duration = Duration::from_mins(1);
@@ -46,7 +47,7 @@ impl Discovery {
         let found = in_time(pinned_kind(&self.client, &wanted)).await?;
         // The group of a custom kind contains a dot; the API server enforces that.
         if !kind.group.contains('.') {
-            self.own.lock().insert(kind.clone(), (Instant::now(), found.clone()));
+            self.own.lock().insert(kind.clone(), (clock::now(), found.clone()));
         }
         Ok(found)
     }
@@ -69,7 +70,7 @@ impl Discovery {
 
     fn remembered(&self, kind: &Gvk) -> Option<Found> {
         let own = self.own.lock();
-        own.get(kind).filter(|(asked, _)| asked.elapsed() < FRESH).map(|(_, found)| found.clone())
+        own.get(kind).filter(|(asked, _)| clock::since(*asked) < FRESH).map(|(_, found)| found.clone())
     }
 }
 

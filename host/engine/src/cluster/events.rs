@@ -20,6 +20,8 @@ use windlass_core::names::EVENT_REPORTER;
 use windlass_core::outcome::Outcome;
 use windlass_core::parent::ParentRef;
 
+use crate::clock;
+
 /// Number of events that wait to be written: the bursts of 20 plugins, 1.5 MB at most.
 const QUEUE: usize = 1024;
 /// Timeout of one write; short, because the events behind it get outdated.
@@ -69,7 +71,7 @@ impl Recorder {
         if notes.is_empty() {
             return;
         }
-        let time = Timestamp::now();
+        let time = clock::date();
         let mut ledger = self.ledger.lock();
         for note in notes {
             let Some(write) = ledger.emit(plugin, &parent.uid, &note, occasion, time) else { continue };
@@ -93,7 +95,7 @@ impl Recorder {
         outcome: &Outcome,
         unknown: impl FnOnce() -> Before,
     ) -> Before {
-        self.ledger.lock().before(plugin, parent, outcome, Timestamp::now(), unknown)
+        self.ledger.lock().before(plugin, parent, outcome, clock::date(), unknown)
     }
 
     /// Forgets the events of a Plugin that was deleted.

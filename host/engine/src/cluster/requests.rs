@@ -9,6 +9,8 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use tower::{BoxError, Layer, Service};
 
+use crate::clock;
+
 /// The level of kubectl's `-v` at which it prints requests.
 const REQUESTS: u8 = 6;
 
@@ -52,7 +54,7 @@ impl RequestLayer {
     }
 
     fn report(self, request: &str, started: Instant, outcome: &str) {
-        let (took, logs) = (started.elapsed().as_millis(), self.logs);
+        let (took, logs) = (clock::since(started).as_millis(), self.logs);
         match self.args.verbosity {
             ..REQUESTS => {}
             _ if logs => {
@@ -91,7 +93,7 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let (layer, started) = (self.layer, Instant::now());
+        let (layer, started) = (self.layer, clock::now());
         let name = format!("{} {}", request.method(), request.uri());
         let limit = Some(layer.args.request_timeout).filter(|limit| !limit.is_zero());
         let response = self.inner.call(request);

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use futures::future::join_all;
 use http::{Request, header};
+use jiff::SignedDuration;
 use jiff::fmt::rfc2822::DateTimeParser;
-use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -25,6 +25,7 @@ use windlass_core::lease::Step;
 use windlass_core::schema;
 
 use super::INPUT_REJECTED;
+use crate::clock;
 use crate::cluster::lease::{Election, Instance, NAME as LEASE, preview};
 use crate::cluster::secret_key::SecretKey;
 use crate::cluster::{access_review, in_time};
@@ -185,7 +186,7 @@ async fn server(client: &Client) -> Result<Server, String> {
     let response = in_time(client.send(request)).await.map_err(|error| unreachable(&causes(&error)))?;
     let date = response.headers().get(header::DATE).and_then(|date| date.to_str().ok());
     let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
-    let ahead = date.map(|date| Timestamp::now().duration_since(date));
+    let ahead = date.map(|date| clock::date().duration_since(date));
     if !response.status().is_success() {
         return Err(format!(
             "the API server rejects the request for its version: {}. Check the credentials in the kubeconfig",

@@ -260,7 +260,7 @@ impl HostArgs {
     ) -> anyhow::Result<Settings> {
         Ok(Settings {
             cache_dir: self.cache_dir.clone().map_or_else(default_cache_dir, Ok)?,
-            health_addr: self.health_addr,
+            health_addr: Some(self.health_addr),
             metrics: self.metrics_addr.0.zip(scrape),
             debug_addr: self.debug_addr(),
             recent_calls_memory: self.recent_calls_memory,

@@ -3,9 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use windlass_core::bucket::{Bucket, Rate};
 use windlass_core::contract::CallFailure;
@@ -21,6 +19,7 @@ use windlass_core::snapshot::Snapshot;
 
 use super::Live;
 use super::contended::Contended;
+use crate::clock;
 
 /// Largest rate of a component's log lines, in bytes: enough for a rollout over a thousand parents, and a bound for a
 /// component that logs in each call. All plugins share the host's log.
@@ -142,13 +141,13 @@ impl ComponentState {
         let unreconciled = Unreconciled::new(shown.iter().cloned());
         let all = shown.into_iter().chain(left);
         let rollout = Rollout::begin(live.guard, live.decides_by(), all, owned, was_blocked);
-        Self { unreconciled, ..Self::of(rollout.after(before, Timestamp::now())) }
+        Self { unreconciled, ..Self::of(rollout.after(before, clock::date())) }
     }
 
     /// The state on the leader that takes back the parents which the members shared: no deletion of many parents was
     /// undecided. Every parent is reconciled once before they are shared again.
     pub fn settled(live: &Live, rollout: &RolloutRecord) -> Self {
-        let settled = Rollout::begin(live.guard, live.decides_by(), [], 0, None).after(Some(rollout), Timestamp::now());
+        let settled = Rollout::begin(live.guard, live.decides_by(), [], 0, None).after(Some(rollout), clock::date());
         let left = live.unselected.all().into_iter().map(|(parent, _)| parent);
         Self { unreconciled: Unreconciled::new(live.parents.store.keys().into_iter().chain(left)), ..Self::of(settled) }
     }
@@ -178,7 +177,7 @@ impl ComponentState {
     fn of(rollout: Rollout) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let id = LAST.fetch_add(1, Ordering::Relaxed);
-        let log = Mutex::new(Bucket::new(LOG, Timestamp::now()));
+        let log = Mutex::new(Bucket::new(LOG, clock::date()));
         let unreconciled = Unreconciled::default();
         let gave_unwritten_status = AtomicBool::new(false);
         let fleet = Mutex::new(Fleet::new(rollout));
@@ -292,7 +291,7 @@ impl ComponentState {
 
     /// Whether a call may be made for a parent now.
     pub fn admit(&self, parent: &Object) -> Admission {
-        self.quarantine.lock().admit(&parent.key, parent.generation, Instant::now())
+        self.quarantine.lock().admit(&parent.key, parent.generation, clock::now())
     }
 
     /// Records the result of an admitted call. Returns the change if the component enters or leaves quarantine.
@@ -303,13 +302,13 @@ impl ComponentState {
         call: &Result<T, CallFailure>,
     ) -> Option<QuarantineChange> {
         let parent = (&parent.key, parent.generation);
-        self.quarantine.lock().record(parent, admission, CallOutcome::of(call), Instant::now(), fastrand::f64())
+        self.quarantine.lock().record(parent, admission, CallOutcome::of(call), clock::now(), fastrand::f64())
     }
 
     /// Whether a line, span attribute or span event of `length` bytes may be logged or exported. One that may not is counted.
     pub fn may_log(&self, length: usize) -> bool {
         let bytes = u32::try_from(length.saturating_add(LOG_OVERHEAD)).map_or(f64::INFINITY, f64::from);
-        self.log.lock().take(bytes, 0.0, Timestamp::now())
+        self.log.lock().take(bytes, 0.0, clock::date())
     }
 
     /// Number of log lines that were dropped since the last report, by the limit of a call (`by_call` of them in this
@@ -317,7 +316,7 @@ impl ComponentState {
     pub fn unlogged(&self, by_call: u64) -> Option<u64> {
         let mut log = self.log.lock();
         log.add_dropped(by_call);
-        log.take_dropped(Timestamp::now())
+        log.take_dropped(clock::date())
     }
 
     /// Forgets a parent that is gone: its deletions, and its failures in quarantine.

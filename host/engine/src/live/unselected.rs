@@ -11,6 +11,7 @@ use windlass_core::mark::MarkKey;
 use windlass_core::object::Object;
 use windlass_core::selector::Selector;
 
+use crate::clock;
 use crate::cluster::watch::{Store, Watch, WatchId};
 
 /// How long the host uses an object outside the label selector after it was read. No watch shows changes of the object,
@@ -136,7 +137,7 @@ impl Unselected {
         let seen = self.known.lock().get(key).and_then(|entry| entry.seen.clone());
         match seen {
             Some(Seen::Gone) => return Ok(None),
-            Some(Seen::Left(object, read)) if read.elapsed() < GOOD_FOR => return Ok(Some(object)),
+            Some(Seen::Left(object, read)) if clock::since(read) < GOOD_FOR => return Ok(Some(object)),
             Some(Seen::Left(..)) | None => {}
         }
         Ok(self.seen(key, parents.read(key).await?.map(Arc::new)))
@@ -156,7 +157,7 @@ impl Unselected {
                 // The children may name another uid, but this is the only object of the name.
                 Some(left) => {
                     entry.uid = left.uid.clone();
-                    entry.seen = Some(Seen::Left(left.clone(), Instant::now()));
+                    entry.seen = Some(Seen::Left(left.clone(), clock::now()));
                 }
                 None => entry.seen = Some(Seen::Gone),
             }

@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::task::JoinError;
 use windlass_api::{ConfigMapSource, ConfiguredSource, Plugin, PluginStatus};
@@ -14,7 +13,7 @@ use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK};
 use windlass_core::object::Object;
 use windlass_core::outcome::Requeue;
 use windlass_core::reason::PluginReason;
-use windlass_delivery::{self as delivery, Delivered, DeliveryError, Resolution, Trust, Wanted};
+use windlass_delivery::{self as delivery, Delivered, DeliveryError, Resolution, Trust, Wanted, blocking};
 use windlass_sandbox::Component;
 
 use super::problem::{Problem, Step};
@@ -22,6 +21,7 @@ use super::refusal::Refusal;
 use super::resource::parse;
 use super::shared::Plugins;
 use super::{load, resource};
+use crate::clock;
 
 /// A rollback that a user requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,7 +216,7 @@ impl Plugins {
         trust: Option<Trust>,
     ) -> Result<Arc<Component>, Problem> {
         let keys = trust.clone();
-        let opened = tokio::task::spawn_blocking(move || {
+        let opened = blocking(move || {
             let delivered = open()?;
             let checked = delivered.check(pinned, keys.as_ref());
             checked.map_err(|error| Problem::from(error).of(delivered.digest)).map(|()| delivered)
@@ -262,14 +262,14 @@ impl Plugins {
 
     /// The problem for which this component was rejected before, if it still applies.
     fn refusal(&self, name: &PluginName, wanted: &Wanted, digest: Digest) -> Option<Problem> {
-        self.known.lock().get(name)?.refused.as_ref()?.holds(wanted, digest, Instant::now())
+        self.known.lock().get(name)?.refused.as_ref()?.holds(wanted, digest, clock::now())
     }
 
     /// Records that a component could not be loaded; returns the problem with the time of the next try.
     fn refuse(&self, name: &PluginName, wanted: &Wanted, problem: Problem) -> Problem {
         let mut known = self.known.lock();
         let entry = known.entry(name.clone()).or_default();
-        let refusal = Refusal::new(wanted, problem, entry.refused.take(), Instant::now());
+        let refusal = Refusal::new(wanted, problem, entry.refused.take(), clock::now());
         let problem = refusal.problem().clone();
         entry.refused = Some(refusal);
         problem

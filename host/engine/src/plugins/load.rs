@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::join_all;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -22,6 +22,7 @@ use windlass_core::observed_status::StatusShape;
 use windlass_core::outcome::Requeue;
 use windlass_core::reason::PluginReason;
 use windlass_core::snapshot;
+use windlass_delivery::blocking;
 use windlass_sandbox::Component;
 
 use super::caches::synced;
@@ -35,6 +36,7 @@ use super::resource::config_of;
 use super::settings::Settings;
 use super::shared::Plugins;
 use super::{grants, parent, permissions, preflight};
+use crate::clock;
 use crate::cluster::account::Account;
 use crate::cluster::watch::Watch;
 use crate::live::component_state::ComponentState;
@@ -46,12 +48,12 @@ use crate::telemetry::{self, Controller, Measures};
 /// Compiles and maps a component. Runs outside the runtime's threads: compiling waits for a child process, mapping
 /// reads a file, and `describe` runs the guest.
 pub(super) async fn map(plugins: &Plugins, digest: Digest, bytes: Vec<u8>) -> Result<Arc<Component>, Problem> {
-    let (sandbox, began) = (plugins.sandbox.clone(), Instant::now());
-    let mapped = tokio::task::spawn_blocking(move || sandbox.load(&bytes))
+    let (sandbox, began) = (plugins.sandbox.clone(), clock::now());
+    let mapped = blocking(move || sandbox.load(&bytes))
         .await
         .map_err(|error| Problem::new(Step::Compiled, PluginReason::CompileInterrupted, error.to_string()))
-        .and_then(|mapped| mapped.map_err(|failure| unloadable(&failure, began.elapsed())));
-    telemetry::loaded(began.elapsed());
+        .and_then(|mapped| mapped.map_err(|failure| unloadable(&failure, clock::since(began))));
+    telemetry::loaded(clock::since(began));
     mapped.map_err(|problem| problem.of(digest))
 }
 
@@ -72,7 +74,7 @@ fn unloadable(failure: &LoadFailure, took: Duration) -> Problem {
 /// A component that was compiled before, if its compiled file is still usable.
 pub(super) async fn find(plugins: &Plugins, digest: Digest) -> Option<Arc<Component>> {
     let sandbox = plugins.sandbox.clone();
-    tokio::task::spawn_blocking(move || sandbox.find(digest)).await.ok().flatten()
+    blocking(move || sandbox.find(digest)).await.ok().flatten()
 }
 
 /// The parts of a Plugin's spec for one component, validated without looking up kinds.
@@ -173,7 +175,7 @@ async fn check(
 /// Checks `spec.config` against the component's schema. Runs outside the runtime's threads: the component chose the schema,
 /// and with it the time that the check takes.
 async fn check_config(schema: Option<Json>, config: Option<Arc<[u8]>>) -> Result<(), Problem> {
-    tokio::task::spawn_blocking(move || config::check(schema.as_deref(), config.as_deref()))
+    blocking(move || config::check(schema.as_deref(), config.as_deref()))
         .await
         .map_err(|error| Problem::new(Step::Granted, PluginReason::CompileInterrupted, error.to_string()))?
         .map_err(invalid)
@@ -256,7 +258,7 @@ fn assemble(
     let unselected = Arc::new(Unselected::new(name, &parents.id, parent.namespaced, mark_key.clone()));
     unselected.search(&parents.store, children.iter());
     let slots = || Arc::new(tokio::sync::Semaphore::new(calls_of_one()));
-    let budget = || Arc::new(Mutex::new(Budget::new(jiff::Timestamp::now())));
+    let budget = || Arc::new(Mutex::new(Budget::new(clock::date())));
     Live {
         name: name.clone(),
         call_inputs: snapshot::call_inputs(

@@ -35,7 +35,7 @@ mod startup_order;
 mod status;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use windlass_api::Plugin;
 use windlass_core::events::Occasion;
@@ -45,6 +45,7 @@ use windlass_core::object::Object;
 use windlass_core::outcome::{Requeue, UNAVAILABLE};
 use windlass_core::parent::ParentRef;
 use windlass_core::reason::PluginReason;
+use windlass_delivery::blocking;
 
 use self::deletion::Deletion;
 use self::findings::Findings;
@@ -53,6 +54,7 @@ use self::publish::Wave;
 use self::resource::parse;
 use self::shared::LastReconcile;
 use self::status::Standing;
+use crate::clock;
 use crate::live::Live;
 use crate::queue::{Job, Trigger};
 pub use crd::{narrowings as crd_narrowings, sanitized as sanitized_crd, shape_of as status_shape};
@@ -77,7 +79,7 @@ impl Plugins {
         }
         let (sandbox, used) = (self.sandbox.clone(), self.in_use());
         self.sources.tidy(&used).await;
-        match tokio::task::spawn_blocking(move || sandbox.retain(&used)).await {
+        match blocking(move || sandbox.retain(&used)).await {
             Ok(Ok(0)) | Err(_) => {}
             Ok(Ok(removed)) => tracing::info!(removed, "compiled files that no Plugin uses were removed"),
             Ok(Err(error)) => tracing::warn!(%error, "the folder of compiled components could not be cleaned"),
@@ -134,7 +136,7 @@ impl Plugins {
     fn findings_still_valid(&self, job: &Job<(), PluginName>, object: &Object) -> Option<(Findings, Duration)> {
         let known = self.known.lock();
         let last = known.get(&job.key)?.last.as_ref()?;
-        let rest = last.next.checked_duration_since(Instant::now())?;
+        let rest = last.next.checked_duration_since(clock::now())?;
         let unprompted = job.trigger.is_time() && last.generation == object.generation;
         unprompted.then(|| (last.findings.clone(), rest))
     }
@@ -190,7 +192,7 @@ impl Plugins {
 
     /// Whether a live component exceeds its request rate.
     fn is_limited(&self, name: &PluginName) -> bool {
-        self.registry.get(name).is_some_and(|live| live.budget.lock().empty(jiff::Timestamp::now()).is_some())
+        self.registry.get(name).is_some_and(|live| live.budget.lock().empty(clock::date()).is_some())
     }
 
     /// Records the findings. `is_good`: the reconcile waits for nothing.
@@ -202,7 +204,7 @@ impl Plugins {
             generation: object.generation,
             findings: findings.clone(),
             // Ends before the queue's resync, which has a jitter of a tenth.
-            next: Instant::now() + if is_good { RESYNC.mul_f64(0.9) } else { Duration::ZERO },
+            next: clock::now() + if is_good { RESYNC.mul_f64(0.9) } else { Duration::ZERO },
         });
     }
 

@@ -1,7 +1,7 @@
 //! Publishes and unpublishes live components, and queues their parents.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use windlass_api::Plugin;
 use windlass_core::ids::{Gvk, PluginName};
@@ -10,6 +10,7 @@ use windlass_core::object::Object;
 use super::claim;
 use super::problem::Problem;
 use super::shared::Plugins;
+use crate::clock;
 use crate::live::Live;
 use crate::queue::Trigger;
 
@@ -63,7 +64,7 @@ impl Plugins {
         live.unselected.search(&live.parents.store, live.children.values());
         let parents = self.enqueue_parents(&live, Trigger::Sweep, wave);
         // A reconcile of a parent that is gone forgets its last writes, as soon as the caches show them.
-        for gone in live.records.forget_unless(|parent| live.knows(parent), Instant::now()) {
+        for gone in live.records.forget_unless(|parent| live.knows(parent), clock::now()) {
             self.parents.add(&name, &gone, Trigger::Sweep);
         }
         self.wait_for_no_parent_that_is_gone(&live);
@@ -156,7 +157,7 @@ impl Plugins {
     fn forget(&self, name: &PluginName) {
         let mut known = self.known.lock();
         known.remove(name);
-        let now = Instant::now();
+        let now = clock::now();
         // The records of Plugins that are gone remain only while they have writes, or a reconcile still runs. Such a reconcile may have
         // added to them after its Plugin was forgotten, so those of earlier Plugins are cleared as well.
         self.records.lock().retain(|plugin, records| {

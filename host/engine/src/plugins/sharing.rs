@@ -6,7 +6,7 @@
 //! member must have ended its reconciles of them.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kube::Api;
 use kube::api::ListParams;
@@ -27,6 +27,7 @@ use super::publish::Wave;
 use super::resource::parse;
 use super::shared::{Plugins, Sharing};
 use super::{claim, load, status};
+use crate::clock;
 use crate::cluster::shards::NotObeyed;
 use crate::live::Live;
 use crate::live::component_state::{ComponentState, Share};
@@ -174,7 +175,7 @@ impl Plugins {
             return None;
         }
         let taken = self.sharing(name, |sharing| sharing.taken_at);
-        if let Some(rest) = taken.and_then(|taken| KEPT.checked_sub(taken.elapsed())) {
+        if let Some(rest) = taken.and_then(|taken| KEPT.checked_sub(clock::since(taken))) {
             return Some(Requeue::Pause(rest));
         }
         let hash = live.decides_by().short();
@@ -209,7 +210,7 @@ impl Plugins {
             ComponentState::begin(live, before.as_ref(), status.blocked_deletions_hash.as_deref())
         };
         self.replace_state(live, state);
-        self.sharing(name, |sharing| sharing.taken_at = was_shared.then(Instant::now));
+        self.sharing(name, |sharing| sharing.taken_at = was_shared.then(clock::now));
         tracing::info!(plugin = %name, "the leader reconciles all parents");
         if let Some(live) = self.registry.get(name) {
             self.enqueue_parents(&live, Trigger::Sweep, Wave::Resumed);

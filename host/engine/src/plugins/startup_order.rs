@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::clock;
+
 /// How long after the start Plugins without parents wait for urgent ones.
 const FIRST: Duration = Duration::from_secs(1);
 
@@ -22,12 +24,12 @@ pub(super) struct Urgent<'a>(&'a watch::Sender<usize>);
 
 impl StartupOrder {
     pub(super) fn new() -> Self {
-        Self { started: Mutex::new(Instant::now()), urgent: watch::Sender::new(0) }
+        Self { started: Mutex::new(clock::now()), urgent: watch::Sender::new(0) }
     }
 
     /// Counts the time from now on.
     pub(super) fn begin(&self) {
-        *self.started.lock() = Instant::now();
+        *self.started.lock() = clock::now();
     }
 
     /// Starts an urgent reconcile.
@@ -38,7 +40,7 @@ impl StartupOrder {
 
     /// Waits until no urgent reconcile is in progress. The wait occupies a worker, so it is bounded.
     pub(super) async fn give_way(&self) {
-        let rest = FIRST.saturating_sub(self.started.lock().elapsed());
+        let rest = FIRST.saturating_sub(clock::since(*self.started.lock()));
         let mut urgent = self.urgent.subscribe();
         // Continues in either case.
         let _ = tokio::time::timeout(rest, urgent.wait_for(|urgent| *urgent == 0)).await.map(drop);

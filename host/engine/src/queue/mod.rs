@@ -15,7 +15,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
@@ -26,6 +26,7 @@ use windlass_core::outcome::Requeue;
 
 use self::state::{End, State};
 use self::wake::{Inner, TimeKeeper};
+use crate::clock;
 use crate::telemetry::QueueState;
 
 pub use state::{Busy, Job, Trigger};
@@ -121,7 +122,7 @@ impl<G: Clone + Eq + Hash, K: Key> Queue<G, K> {
     /// [`set_concurrency`](Self::set_concurrency) sets another number for the group. A group never has more workers
     /// than it leaves idle, and keeps its last place for a tenant without a running key.
     pub fn new(workers: usize, concurrency: usize, busy_max: Busy) -> Self {
-        let inner = Inner::new(State::new(workers, concurrency, busy_max, Instant::now()));
+        let inner = Inner::new(State::new(workers, concurrency, busy_max, clock::now()));
         Self(Arc::new(Shared { inner: Mutex::new(inner), changed: Notify::new() }))
     }
 
@@ -132,18 +133,18 @@ impl<G: Clone + Eq + Hash, K: Key> Queue<G, K> {
 
     /// Queues a key.
     pub fn add(&self, group: &G, key: &K, trigger: Trigger) {
-        self.change(|inner| inner.state.add(group, key, trigger, Instant::now()));
+        self.change(|inner| inner.state.add(group, key, trigger, clock::now()));
     }
 
     /// Queues a key after a delay.
     pub fn add_after(&self, group: &G, key: &K, trigger: Trigger, delay: Duration) {
-        self.change(|inner| inner.state.add_at(group, key, trigger, Instant::now() + delay));
+        self.change(|inner| inner.state.add_at(group, key, trigger, clock::now() + delay));
     }
 
     /// Queues a key at a random moment of this span.
     pub fn add_within(&self, group: &G, key: &K, trigger: Trigger, span: Duration) {
         self.change(|inner| {
-            let at = inner.state.moment(Instant::now(), span, fastrand::f64());
+            let at = inner.state.moment(clock::now(), span, fastrand::f64());
             inner.state.add_at(group, key, trigger, at);
         });
     }
@@ -155,13 +156,13 @@ impl<G: Clone + Eq + Hash, K: Key> Queue<G, K> {
 
     /// The present state of all groups.
     pub fn groups(&self) -> Vec<(G, QueueState)> {
-        self.0.inner.lock().state.groups(Instant::now())
+        self.0.inner.lock().state.groups(clock::now())
     }
 
     /// The number of keys that were taken to run, if a key waits and none runs. If it does not grow then, the workers are
     /// gone. None also while the queue is locked: this does not wait.
     pub fn stalled(&self) -> Option<u64> {
-        self.0.inner.try_lock()?.state.stalled(Instant::now())
+        self.0.inner.try_lock()?.state.stalled(clock::now())
     }
 
     /// Whether keys of a group are running.
@@ -199,7 +200,7 @@ impl<G: Clone + Eq + Hash, K: Key> Queue<G, K> {
             let (job, needs_worker, alarm) = {
                 let mut inner = self.0.inner.lock();
                 inner.note_awake(slept);
-                let job = inner.state.next(Instant::now());
+                let job = inner.state.next(clock::now());
                 // A worker that finds no key wakes no other.
                 let (needs_worker, alarm) =
                     if job.is_some() { (inner.needs_worker(), None) } else { (false, inner.take_alarm()) };
@@ -215,6 +216,7 @@ impl<G: Clone + Eq + Hash, K: Key> Queue<G, K> {
                 Some(due) => {
                     let keeper = TimeKeeper::new(self, due);
                     tokio::select! {
+                        biased;
                         () = changed => {}
                         () = tokio::time::sleep_until(due.into()) => {}
                     }
@@ -228,7 +230,7 @@ impl<G: Clone + Eq + Hash, K: Key> Queue<G, K> {
 
     /// Ends a run of a key. Wakes no worker, because the caller requests the [`next`](Self::next) key at once.
     fn done(&self, job: &Job<G, K>, end: End) {
-        self.0.inner.lock().state.done(job, end, Instant::now(), fastrand::f64());
+        self.0.inner.lock().state.done(job, end, clock::now(), fastrand::f64());
     }
 }
 

@@ -13,11 +13,13 @@ use windlass_core::digest::Digest;
 use windlass_core::outcome::Problem;
 use windlass_core::quarantine::{Admission, QuarantineChange};
 use windlass_core::snapshot::Snapshot;
+use windlass_delivery::has_one_thread;
 use windlass_sandbox::{Ambient, run_here};
 
 use super::journal::{Called, Journal};
 use super::rng_seed::RngSeeds;
 use super::spans;
+use crate::clock;
 use crate::live::{Live, calls_at_once};
 use crate::queue::Turn;
 
@@ -62,7 +64,7 @@ impl Caller {
         journal: &mut Journal,
     ) -> Result<CallResult, Problem> {
         let host_failed = |message: String| Problem::Call(CallFailure::Host { message });
-        let ambient = Ambient::now(self.seeds.of(hash));
+        let ambient = Ambient { seed: self.seeds.of(hash), now: clock::date().into() };
         // The plugin's own permit first: a call that waits for it must not hold a permit that another plugin could use.
         let stopping = |_| host_failed("the host is stopping".to_owned());
         let _of_plugin = live.call_slots.acquire().await.map_err(stopping)?;
@@ -87,6 +89,7 @@ impl Caller {
             let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
             let called = match poll!(call.as_mut()) {
                 Poll::Ready(called) => called,
+                Poll::Pending if has_one_thread() => run_here(call),
                 // A long call may keep its thread busy up to the deadline: the runtime moves its other work to another
                 // thread.
                 Poll::Pending => {
@@ -96,7 +99,7 @@ impl Caller {
             };
             called.map_err(|_| host_failed("the call panicked; the log says where".to_owned()))?
         };
-        if report.guest_time_us > LONG {
+        if report.guest_time_us > LONG || has_one_thread() {
             // Calls follow each other without a wait, and other tasks have work on this thread.
             tokio::task::yield_now().await;
         }

@@ -1,9 +1,8 @@
 //! From a response to writes: validate → plan → guard → apply.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use tracing::Instrument;
 use windlass_core::budget::{Budget, Cost};
@@ -20,6 +19,7 @@ use windlass_core::snapshot::Snapshot;
 use super::applied::Applied;
 use super::ending::Attempt;
 use super::{Reconciler, id_of_parent, spans};
+use crate::clock;
 use crate::cluster::plain;
 use crate::live::Live;
 use crate::live::component_state::Consequences;
@@ -83,7 +83,7 @@ impl Reconciler {
         let blocked = self.guard(live, snapshot, (phase, is_selected), &mut plan);
         // The rate limit comes first, because the breaker must count only writes that are sent.
         let rate_wait = take_tokens(&live.budget, &mut plan, self.hosts_of(live));
-        let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, Instant::now());
+        let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, clock::now());
         let (terminating, rolling) = (being_deleted(&plan), std::mem::take(&mut plan.rolling));
         let applied = if plan.is_empty() {
             Applied::default()
@@ -229,7 +229,7 @@ fn take_tokens(budget: &Mutex<Budget>, plan: &mut Plan, hosts: usize) -> Option<
         return None;
     }
     let count = (plan.writes.len() + plan.prunes.len()).saturating_mul(hosts);
-    let wait = budget.lock().spend(Cost::Write, count, Timestamp::now()).err()?;
+    let wait = budget.lock().spend(Cost::Write, count, clock::date()).err()?;
     plan.writes.clear();
     plan.prunes.clear();
     Some(wait)
@@ -264,10 +264,10 @@ mod tests {
         let child =
             ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key: ObjectKey::new(Some("n"), "web-0") };
         let original = Plan { prunes: vec![Delete { child, uid: Uid::from("1") }], ..Plan::default() };
-        let budget = Mutex::new(Budget::new(Timestamp::now()));
+        let budget = Mutex::new(Budget::new(clock::date()));
         let mut plan = original.clone();
         assert_eq!((take_tokens(&budget, &mut plan, 1), &plan), (None, &original));
-        budget.lock().spend(Cost::Write, 200_000, Timestamp::now()).expect("tokens may be overdrawn");
+        budget.lock().spend(Cost::Write, 200_000, clock::date()).expect("tokens may be overdrawn");
         let wait = take_tokens(&budget, &mut plan, 1).expect("no tokens are left");
         assert!(wait > Duration::from_mins(1) && plan.is_empty(), "{wait:?}");
         assert_eq!(take_tokens(&budget, &mut plan, 1), None, "a plan without writes does not wait");

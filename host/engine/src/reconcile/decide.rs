@@ -1,7 +1,7 @@
 //! Gets the plugin's response for a parent and carries it out, unless nothing has changed since the last response.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use windlass_core::contract::Phase;
 use windlass_core::digest::Digest;
@@ -18,6 +18,7 @@ use super::ending::{Attempt, Ending, Report};
 use super::journal::Journal;
 use super::selection::Selected;
 use super::{CACHE_LAG, Reconciler, id_of_parent};
+use crate::clock;
 use crate::live::Live;
 use crate::live::steady::Inputs;
 use crate::queue::{Trigger, Turn};
@@ -42,7 +43,7 @@ impl Reconciler {
         let call_hash = snapshot.hash(&live.call_inputs, phase);
         let (compares, unchanged) = live.records.with(&key, |record| {
             // managedFields show changes by other managers; a change under the host's own field manager shows in the values alone.
-            let is_due = || record.steady.is_comparison_due(live.resync, Instant::now());
+            let is_due = || record.steady.is_comparison_due(live.resync, clock::now());
             let compares = phase == Phase::Sync && (trigger == Trigger::Resync || is_due());
             (compares, record.steady.before_call(live.state.id, call_hash, compares))
         });
@@ -74,7 +75,7 @@ impl Reconciler {
             let Attempt { part, applied, events, .. } = attempt;
             journal.note_writes(&applied);
             if !applied.written.is_empty() {
-                live.records.with(&key, |record| record.own_writes().add(applied.written, Instant::now()));
+                live.records.with(&key, |record| record.own_writes().add(applied.written, clock::now()));
             }
             return self.end_clean_up(live, snapshot, (end, events), part.as_ref()).await;
         }
@@ -142,7 +143,7 @@ fn finalizer_end(live: &Live, snapshot: &Snapshot, phase: Phase, attempt: &Attem
         phase == Phase::Finalize && parent.deleting && is_in_terminating_namespace(parent, &attempt.applied.problems);
     if is_namespace_terminating {
         let since =
-            live.records.with(&parent.key, |record| record.note_namespace_terminating(&parent.uid, Instant::now()));
+            live.records.with(&parent.key, |record| record.note_namespace_terminating(&parent.uid, clock::now()));
         // Retained children cannot be kept in a namespace that is being deleted.
         return if attempt.finalized {
             Some(FinalizerEnd::CleanedUp)

@@ -1,7 +1,6 @@
 //! The plugin's finalizer on a parent (rule R14).
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tracing::Instrument;
 use windlass_core::contract::Event;
@@ -18,6 +17,7 @@ use super::apply::FinalizerWrite;
 use super::ending::{Ending, FinalizerChanged};
 use super::observe::around;
 use super::{Reconciler, id_of_parent};
+use crate::clock;
 use crate::live::Live;
 use crate::telemetry::TRACE;
 
@@ -86,7 +86,7 @@ impl Reconciler {
         if let Some(last) = last {
             let reported = self.report(live, &snapshot, part, &mut Outcome::from(&last)).await;
             if let Some(written) = reported.written {
-                live.records.with(&snapshot.parent.key, |record| record.own_writes().add([written], Instant::now()));
+                live.records.with(&snapshot.parent.key, |record| record.own_writes().add([written], clock::now()));
                 snapshot.parent = unchanged_but_for_status(live, snapshot.parent).await;
             }
         }
@@ -113,7 +113,7 @@ impl Reconciler {
     ) -> Ending {
         let admitted = {
             let parent = &snapshot.parent;
-            self.breaker.lock().admit(parent, &parent.kind, &parent.key, Instant::now())
+            self.breaker.lock().admit(parent, &parent.kind, &parent.key, clock::now())
         };
         if let Err(wait) = admitted {
             // Another manager undoes the write each time.
@@ -125,7 +125,7 @@ impl Reconciler {
             Ok(write) => Ending::FinalizerChanged(Box::new(FinalizerChanged { snapshot, write, removed })),
             Err(Failed { problem, awaited }) => {
                 if let Some(awaited) = awaited {
-                    let now = Instant::now();
+                    let now = clock::now();
                     live.records.with(&snapshot.parent.key, |record| record.own_writes().add([*awaited], now));
                 }
                 if problem == WriteProblem::Outdated {

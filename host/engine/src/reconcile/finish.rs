@@ -1,6 +1,6 @@
 //! Finishes a reconcile: writes the status, emits events, and updates the parent's record, the span and the log.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
@@ -19,6 +19,7 @@ use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_t
 use super::journal::Journal;
 use super::report::{Happened, Reported};
 use super::{Reconciler, id_of_parent};
+use crate::clock;
 use crate::live::unselected::GOOD_FOR;
 use crate::live::{Live, StatusWriter};
 use crate::queue::Trigger;
@@ -113,7 +114,7 @@ impl Reconciler {
             // Nothing is left to do for the parent.
             live.records.note_unsteady(&snapshot.parent.key, None);
         }
-        live.records.with(&snapshot.parent.key, |record| record.own_writes().add([written], Instant::now()));
+        live.records.with(&snapshot.parent.key, |record| record.own_writes().add([written], clock::now()));
         Requeue::Pause(Duration::ZERO)
     }
 
@@ -162,7 +163,7 @@ impl Reconciler {
             Some(problem) => status_not_written(&snapshot, problem),
         };
         live.records.with(key, |record| {
-            let now = Instant::now();
+            let now = clock::now();
             match requeue {
                 // Remember only an applied state. Blocked deletions and omitted children also requeue as `Settled`, but must be reconciled
                 // again: a user may allow the deletions by an annotation on the Plugin, which the hash of the snapshot does not cover.

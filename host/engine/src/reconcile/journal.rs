@@ -16,6 +16,7 @@ use windlass_core::recent::{Call, Decision, KeptResult, Reconciled};
 use windlass_core::snapshot::Snapshot;
 
 use super::applied::Applied;
+use crate::clock;
 use crate::live::Live;
 use crate::queue::Trigger;
 
@@ -48,7 +49,7 @@ impl Journal {
     /// Begins a journal, which stays empty unless `is_on`.
     pub fn new(is_on: bool) -> Self {
         let (calls, decision) = (Vec::new(), Decision::default());
-        Self { is_on, at: Timestamp::now(), calls, parent: None, decision, is_notable: false }
+        Self { is_on, at: clock::date(), calls, parent: None, decision, is_notable: false }
     }
 
     /// Notes a call and its result.

@@ -24,7 +24,7 @@ mod unshown;
 mod waves;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tracing::Instrument;
@@ -48,6 +48,7 @@ use self::journal::Journal;
 use self::observe::observe;
 use self::related::Related;
 use self::report::Reporter;
+use crate::clock;
 use crate::cluster::shards::Shards;
 use crate::live::{Live, ParentKey};
 use crate::queue::{Job, PluginQueue, Queue, Run, Trigger, Turn};
@@ -99,18 +100,18 @@ impl Run<PluginName, ParentKey> for Reconciler {
             windlass.outcome = Empty,
             windlass.requeue_ms = Empty,
         );
-        let began = Instant::now();
+        let began = clock::now();
         let reconcile = async {
             let mut journal = Journal::new(self.recent.is_on());
             let ending = self.steps(&live, job, turn, &mut journal).await;
             let requeue = self.finish(&live, &job.key, ending, &mut journal).await;
-            for reconciled in journal.close(&live, (&job.key, job.trigger), (requeue, began.elapsed())) {
+            for reconciled in journal.close(&live, (&job.key, job.trigger), (requeue, clock::since(began))) {
                 self.recent.add(reconciled);
             }
             requeue
         };
         let requeue = reconcile.instrument(span.clone()).await;
-        live.controller.reconciled(requeue, job.waited, began.elapsed());
+        live.controller.reconciled(requeue, job.waited, clock::since(began));
         // A paused reconcile goes on later.
         if !matches!(requeue, Requeue::Pause(_)) && live.state.note_reconciled(&job.key) {
             self.plugins.add(&(), &live.name, Trigger::Resync);

@@ -1,7 +1,6 @@
 //! Own writes first (rule R3): a parent gets no new plan before the caches show the host's writes for it.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use windlass_core::ids::ObjectKey;
 use windlass_core::next_step::NextStep;
@@ -12,6 +11,7 @@ use windlass_core::reason::ParentReason;
 use super::Reconciler;
 use super::ending::Ending;
 use super::observe::around;
+use crate::clock;
 use crate::cluster::writer::Subject;
 use crate::live::Live;
 use crate::live::own_writes::Wait;
@@ -25,7 +25,7 @@ impl Reconciler {
             for subject in subjects {
                 match self.applier.look_up(live, key, &subject).await {
                     Ok(fact) => live.records.with(key, |record| {
-                        record.own_writes().looked_up(&subject, fact, Instant::now());
+                        record.own_writes().looked_up(&subject, fact, clock::now());
                     }),
                     Err(problem) => return Some(self.not_looked_up(live, key, subject, problem).await),
                 }
@@ -86,6 +86,6 @@ impl Reconciler {
 /// What the parent waits for. Most parents have no writes to wait for.
 fn awaited(live: &Live, key: &ObjectKey) -> Wait {
     live.records.with(key, |record| {
-        if record.has_own_writes() { record.own_writes().wait(live, key, Instant::now()) } else { Wait::Over }
+        if record.has_own_writes() { record.own_writes().wait(live, key, clock::now()) } else { Wait::Over }
     })
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use jiff::Timestamp;
 use kube::core::ApiResource;
 use windlass_core::budget::Cost;
 use windlass_core::ids::{Gvk, PluginName};
@@ -15,6 +14,7 @@ use windlass_core::related::{Denied, Need, Needs, ReadProblem, Refusal, Rounds, 
 use windlass_sandbox::registry::Registry;
 
 use super::selection::{Bounds, Selected, select};
+use crate::clock;
 use crate::cluster::access_review::{
     Ask, FINALIZER_VERB, FINALIZERS, PARENT_VERB, Question, ReviewError, ReviewResult, Reviews,
 };
@@ -83,7 +83,7 @@ impl Related {
         let stores: Vec<&Store> = followed.iter().map(|followed| &*followed.watch.store).collect();
         // The call has at least the other half: a plugin is not blamed for time that it did not have.
         let bounds = Bounds { deadline: live.limits.deadline / 2, bytes: live.limits.request_bytes };
-        select(needs, &stores, bounds, Instant::now).await
+        select(needs, &stores, bounds, clock::now).await
     }
 
     /// Checks that the Plugin's ServiceAccount may read a parent whose CRD the Plugin did not install: in all
@@ -155,7 +155,7 @@ impl Related {
             namespace,
             name: None,
         };
-        let now = Instant::now();
+        let now = clock::now();
         let anywhere = self.reviews.review(question(None), now).await?;
         match &parent.key.namespace {
             Some(namespace) if !anywhere.allowed => self.reviews.review(question(Some(namespace.clone())), now).await,
@@ -171,7 +171,7 @@ impl Related {
     fn follow(&self, live: &Live, parent: &ParentKey, needs: &Needs) -> Result<Vec<Followed>, ReadProblem> {
         let lease = |need: &Need| Ok(self.watches.lease(&need.kind, resource_of(live, need)?, None));
         let leases = needs.iter().map(lease).collect::<Result<Vec<_>, ReadProblem>>()?;
-        let followed = self.interests.follow(&live.name, parent, needs, leases, Instant::now());
+        let followed = self.interests.follow(&live.name, parent, needs, leases, clock::now());
         followed.map_err(|Full(limit)| ReadProblem::Full { limit })
     }
 
@@ -191,7 +191,7 @@ impl Related {
 
     /// Checks that the Plugin's ServiceAccount may read all required objects.
     async fn review(&self, live: &Live, needs: &Needs) -> Result<(), ReadProblem> {
-        let now = Instant::now();
+        let now = clock::now();
         let reviews: Vec<_> = needs.iter().map(|need| self.review_one(live, need, now)).collect();
         // Reviewed in the order of the requirements, so that of several problems the same one is reported each time.
         let mut reviewed = futures::stream::iter(reviews).buffered(PARALLEL_REVIEWS);
@@ -216,7 +216,7 @@ impl Related {
             name: name.clone(),
         };
         let kind = || Gvk::clone(&need.kind);
-        let spend = || live.budget.lock().spend(Cost::Review, 1, Timestamp::now());
+        let spend = || live.budget.lock().spend(Cost::Review, 1, clock::date());
         match self.reviews.find(question, now, spend).await {
             Ok(review) if review.allowed => Ok(()),
             Ok(review) => {
@@ -246,7 +246,7 @@ fn is_of(live: &Live, needs: &Needs, watches: &[Followed]) -> bool {
 }
 
 async fn filled(need: &Need, followed: &Followed) -> Result<(), ReadProblem> {
-    let waited = followed.since.elapsed();
+    let waited = clock::since(followed.since);
     let kind = || Gvk::clone(&need.kind);
     let synced = followed.watch.synced(FILLED_WITHIN.saturating_sub(waited)).await;
     match (synced, followed.watch.stalled()) {

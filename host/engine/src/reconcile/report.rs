@@ -1,7 +1,7 @@
 //! Writes a parent's status if the outcome changes it, and passes events to the recorder. Reports only writes that were
 //! sent.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
@@ -18,6 +18,7 @@ use windlass_core::plan::ChildId;
 use windlass_core::snapshot::Snapshot;
 use windlass_core::status;
 
+use crate::clock;
 use crate::cluster::events::Recorder;
 use crate::cluster::writer::audit::about;
 use crate::cluster::writer::response::{Ack, conflict_of, is_gone, problem_of, unknown};
@@ -116,7 +117,7 @@ impl Reporter {
     ) -> Reported {
         let parent = &snapshot.parent;
         let at = |outcome: &Outcome, now| status::next(parent, part, outcome, live.shape, now);
-        let next = |outcome: &Outcome| at(outcome, Timestamp::now());
+        let next = |outcome: &Outcome| at(outcome, clock::date());
         let Some(changed) = next(outcome) else { return Reported::default() };
         let thrashing = || {
             let itself = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
@@ -127,7 +128,7 @@ impl Reporter {
             // With a fixed time, so that the time of a reconcile makes no difference.
             says_all.then(|| at(outcome, Timestamp::UNIX_EPOCH)).flatten()
         };
-        let pass = breaker.lock().admit_status(snapshot, wanted, Instant::now());
+        let pass = breaker.lock().admit_status(snapshot, wanted, clock::now());
         let (status, again, instead) = match pass {
             StatusPass::Write => (Some(changed), None, None),
             StatusPass::WriteThrashing => {

@@ -10,7 +10,6 @@ mod share;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::Context as _;
 use kube::Client;
@@ -30,6 +29,7 @@ use self::parent_work::ParentWork;
 use self::plugin_work::PluginWork;
 use self::running::{Keeper, Running, Working};
 pub use self::settings::{Settings, sandbox};
+use crate::clock;
 use crate::cluster::access_review::{self, Ask};
 use crate::cluster::account::Accounts;
 use crate::cluster::events::Recorder;
@@ -66,7 +66,7 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     // Errors that keep this host from starting are found before it acquires the Lease, because another host may be
     // waiting for it.
     let base = Base::new(client, &settings)?;
-    let listener = listen("--health-addr", settings.health_addr)?;
+    let listener = settings.health_addr.map(|address| listen("--health-addr", address)).transpose()?;
     let metrics = match &settings.metrics {
         Some((address, scrape)) => Some((listen("--metrics-addr", *address)?, scrape.clone())),
         None => None,
@@ -83,7 +83,13 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let readiness = Readiness::new(base.progress.clone(), gate.clone());
     let liveness = Liveness::new(Handle::current());
     let closing = CancellationToken::new();
-    let health = serve_health(listener, readiness.clone(), liveness.clone(), closing.clone());
+    let (ready, live, closed) = (readiness.clone(), liveness.clone(), closing.clone());
+    let health = async move {
+        match listener {
+            Some(listener) => serve_health(listener, ready, live, closed).await,
+            None => Ok(closed.cancelled().await),
+        }
+    };
     let serving = tokio::spawn(serve_all(health, metrics, debug, closing.clone()));
     let tasks = Tasks { running: TaskTracker::new(), readiness: readiness.clone(), liveness };
     let host = Host::wire(base, &settings, (tasks, recent), &gate, &stop);
@@ -100,6 +106,7 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
         }
     };
     let started = tokio::select! {
+        biased;
         started = started => started?,
         served = &mut serving => {
             stop.cancel();
@@ -150,7 +157,7 @@ impl Base {
         let sandbox = sandbox(settings)?;
         let progress = AllProgress::default();
         let ages = progress.clone();
-        telemetry::observe_watches(move || ages.ages(Instant::now()));
+        telemetry::observe_watches(move || ages.ages(clock::now()));
         // There is one group only, and a group may take half of the workers.
         let plugins = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS, busy_max());
         let sources = sources(&client, settings, &progress, plugins.clone())?;

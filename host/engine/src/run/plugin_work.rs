@@ -154,6 +154,7 @@ impl Run<(), PluginName> for Prepare {
 async fn tidy_now_and_then(plugins: Arc<Plugins>, stop: CancellationToken) {
     loop {
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             () = tokio::time::sleep(TIDY) => plugins.tidy().await,
         }

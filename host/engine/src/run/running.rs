@@ -68,6 +68,7 @@ impl Running {
         let (mut failed, mut kept) = (None, None);
         let any_lost = select_all(keepers.iter_mut().map(|keeper| &mut keeper.keeping));
         tokio::select! {
+            biased;
             () = stop.cancelled() => {}
             served = &mut serving => failed = served.map_err(anyhow::Error::from).flatten().err(),
             (lost, at, _) = any_lost => kept = Some((lost, at)),

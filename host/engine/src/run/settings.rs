@@ -18,8 +18,8 @@ use crate::telemetry::Scrape;
 pub struct Settings {
     /// Folder of compiled components.
     pub cache_dir: PathBuf,
-    /// Address of `/healthz` and `/readyz`.
-    pub health_addr: SocketAddr,
+    /// Address of `/healthz` and `/readyz`; none if they are not served.
+    pub health_addr: Option<SocketAddr>,
     /// Address of `/metrics`, and what it serves; none if metrics are not served.
     pub metrics: Option<(SocketAddr, Scrape)>,
     /// Address of the recent calls; none if they are not served.

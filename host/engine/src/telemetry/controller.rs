@@ -12,6 +12,7 @@ use windlass_core::outcome::Requeue;
 
 use super::instruments::{Instruments, instruments};
 use super::measures::PLUGIN_LABEL;
+use crate::clock;
 
 /// The measurements of one Plugin's reconciles and calls.
 #[derive(Debug)]
@@ -309,10 +310,10 @@ impl<S> States<S> {
     fn get(&self) -> Arc<[S]> {
         let mut last = self.last.lock();
         match &*last {
-            Some((at, states)) if at.elapsed() < SAME_COLLECTION => states.clone(),
+            Some((at, states)) if clock::since(*at) < SAME_COLLECTION => states.clone(),
             _ => {
                 let states: Arc<[S]> = (self.compute)().into();
-                *last = Some((Instant::now(), states.clone()));
+                *last = Some((clock::now(), states.clone()));
                 states
             }
         }

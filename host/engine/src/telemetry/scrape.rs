@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
 use super::measures::PluginMetrics;
+use crate::clock;
 
 /// Media type of the text format.
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
@@ -48,13 +49,13 @@ impl Texts {
     /// The last text if it is fresh, or if the text before is still being sent: slow clients must not keep many texts in memory.
     fn current(&self) -> Option<Bytes> {
         let (at, text) = self.last.as_ref()?;
-        let is_served = at.elapsed() < FRESH || self.before.strong_count() > 0;
+        let is_served = clock::since(*at) < FRESH || self.before.strong_count() > 0;
         is_served.then(|| Bytes::from_owner(text.clone()))
     }
 
     fn add(&mut self, text: String) -> Bytes {
         let text = Text(Arc::new(text));
-        let before = self.last.replace((Instant::now(), text.clone()));
+        let before = self.last.replace((clock::now(), text.clone()));
         self.before = before.map(|(_, Text(before))| Arc::downgrade(&before)).unwrap_or_default();
         Bytes::from_owner(text)
     }

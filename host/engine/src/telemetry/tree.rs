@@ -16,6 +16,8 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 use windlass_core::line::one_line;
 
+use crate::clock;
+
 /// Collects the spans below each root, and writes them when the root ends.
 pub(super) struct TreeLayer<W>(W);
 
@@ -83,7 +85,7 @@ where
         let mut fields = Fields::default();
         attributes.record(&mut fields);
         if let Some(span) = context.span(id) {
-            span.extensions_mut().insert(Node { start: Instant::now(), fields, below: Vec::new() });
+            span.extensions_mut().insert(Node { start: clock::now(), fields, below: Vec::new() });
         }
     }
 
@@ -110,7 +112,7 @@ where
         let Some(span) = context.span(&id) else { return };
         let Some(mut node) = span.extensions_mut().remove::<Node>() else { return };
         let name = node.fields.take("otel.name").unwrap_or_else(|| span.name().to_owned());
-        let mut line = format!("{name} {:.1?}", node.start.elapsed());
+        let mut line = format!("{name} {:.1?}", clock::since(node.start));
         node.fields.describe(&mut line);
         let branch = Branch { line, below: node.below };
         if let Some(parent) = span.parent() {

@@ -2,21 +2,19 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_core::lease::{LeaseState, Observations, Step, Timing, WhileHeld};
 
-use super::clock::since_boot;
 use super::holder::HeldLease;
 use super::identity::Instance;
 use super::leases::{Leases, Refusal};
 use super::{Election, NAME, NotHolder, WriteGate};
+use crate::clock;
 
 /// Time between two log lines about the same problem.
 const PROGRESS: Duration = Duration::from_secs(5);
@@ -89,6 +87,7 @@ impl Candidate {
                 standing_by();
             }
             found = tokio::select! {
+                biased;
                 () = stop.cancelled() => return Ok(None),
                 Some(Ok(lease)) = changes.next() => Ok(lease),
                 () = tokio::time::sleep(pause) => self.leases.get().await,
@@ -102,7 +101,7 @@ impl Candidate {
             Ok(found) => found,
             Err(problem) => return Attempt::Problem(problem),
         };
-        let sent = since_boot();
+        let sent = clock::since_boot();
         let (lease_now, version) = match &found {
             Some(lease) => (self.leases.read(lease), lease.metadata.resource_version.clone()),
             // A Lease that this host saw and that is gone was deleted by another client: its holder may still write.
@@ -112,7 +111,7 @@ impl Candidate {
         let silent = self.observed.note(version.as_deref(), sent);
         let holder = lease_now.holder.clone().unwrap_or_default();
         let own = &self.instance.identity;
-        match lease_now.step(own, Timestamp::now(), (&self.observed, silent), self.election.while_held) {
+        match lease_now.step(own, clock::date(), (&self.observed, silent), self.election.while_held) {
             Step::Wait { expires_in } => return Attempt::Wait { holder, expires_in },
             Step::Refuse { expires_in } => return Attempt::Refuse { holder, expires_in },
             Step::Take => {}
@@ -120,7 +119,7 @@ impl Candidate {
         let transitions = found.and_then(|lease| lease.spec?.lease_transitions).unwrap_or_default();
         let is_new = holder != own.to_string();
         let transitions = transitions.saturating_add(i32::from(is_new));
-        let spec = self.leases.spec(own.to_string(), Some(Timestamp::now()), transitions);
+        let spec = self.leases.spec(own.to_string(), Some(clock::date()), transitions);
         match self.leases.write(version, spec, None).await {
             Ok(lease) => {
                 self.gate.leader().open_until(sent + self.election.timing.renew_deadline);
@@ -165,7 +164,7 @@ impl Candidate {
     }
 
     fn log_problem(&mut self, problem: &str) {
-        if self.logged.problem.is_some_and(|logged| logged.elapsed() < PROGRESS) {
+        if self.logged.problem.is_some_and(|logged| clock::since(logged) < PROGRESS) {
             return;
         }
         let namespace = &self.namespace;
@@ -173,7 +172,7 @@ impl Candidate {
             "Lease {namespace}/{NAME} cannot be taken yet: {problem}. The host's permissions are printed by `windlass generate \
              rbac --namespace {namespace}`"
         );
-        self.logged.problem = Some(Instant::now());
+        self.logged.problem = Some(clock::now());
     }
 }
 

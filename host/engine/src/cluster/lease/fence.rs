@@ -149,8 +149,8 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use tokio::io::AsyncReadExt as _;
 
-    use super::super::clock::since_boot;
     use super::*;
+    use crate::clock::since_boot;
 
     #[tokio::test]
     async fn h01_connection_of_writes_sends_nothing_more_once_the_gate_is_closed() {

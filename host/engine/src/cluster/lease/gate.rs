@@ -10,8 +10,8 @@ use http::Request;
 use tower::{BoxError, Layer, Service};
 
 use super::super::writer::request::is_read;
-use super::clock::since_boot;
 use super::{NAME, shard_of};
+use crate::clock;
 
 /// Whether this host may write: it must hold each Lease that it needs. Clones share the state. A new gate needs the
 /// Lease of the leader, and is closed.
@@ -87,7 +87,7 @@ impl GatePart {
 
     /// Whether this part is open now.
     pub fn is_open(&self) -> bool {
-        since_boot().as_millis() < u128::from(self.until.load(Ordering::Acquire))
+        clock::since_boot().as_millis() < u128::from(self.until.load(Ordering::Acquire))
     }
 }
 
@@ -181,6 +181,7 @@ mod tests {
     use http::Method;
 
     use super::*;
+    use crate::clock::since_boot;
 
     #[test]
     fn h01_gate_is_open_until_its_time_and_closes_at_once() {

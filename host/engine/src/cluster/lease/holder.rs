@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::lease::Timing;
 
 use super::NotHolder;
-use super::clock::since_boot;
 use super::gate::GatePart;
 use super::identity::Instance;
 use super::leases::{Leases, Refusal};
+use crate::clock;
 
 /// The Lease that this host holds.
 pub struct HeldLease {
@@ -60,6 +60,7 @@ impl HeldLease {
     pub async fn keep(mut self, mut end: oneshot::Receiver<End>, stop: CancellationToken) -> Result<(), NotHolder> {
         loop {
             tokio::select! {
+                biased;
                 end = &mut end => {
                     self.gate.close();
                     match end {
@@ -75,11 +76,11 @@ impl HeldLease {
                 () = tokio::time::sleep(self.timing.retry_period) => {}
                 () = changed(&mut self.announcement) => {}
             }
-            let mut sent = since_boot();
+            let mut sent = clock::since_boot();
             let mut renewed = self.renew().await;
             if matches!(renewed, Err(Failure::Outdated)) {
                 // Another host may have taken the Lease, because a user released it.
-                sent = since_boot();
+                sent = clock::since_boot();
                 renewed = self.renew().await;
                 if renewed.is_err() {
                     self.gate.close();

@@ -13,6 +13,7 @@ use windlass_core::lease::{LeaseState, Timing};
 use windlass_core::names::{ANNOTATION_SHARD, LABEL_SHARD};
 
 use super::shard_of;
+use crate::clock;
 
 /// One Lease in the hosts' namespace.
 #[derive(Clone)]
@@ -105,7 +106,7 @@ impl Leases {
             holder_identity: Some(holder),
             lease_duration_seconds: i32::try_from(self.timing.lease_duration.as_secs()).ok(),
             acquire_time: acquired.map(MicroTime),
-            renew_time: Some(MicroTime(Timestamp::now())),
+            renew_time: Some(MicroTime(clock::date())),
             lease_transitions: Some(transitions),
             ..LeaseSpec::default()
         }

@@ -5,7 +5,6 @@
 //! were on their way to the network.
 
 mod candidate;
-mod clock;
 mod fence;
 mod gate;
 mod holder;
@@ -15,12 +14,12 @@ mod leases;
 use std::time::Duration;
 
 use http::Request;
-use jiff::Timestamp;
 use kube::Client;
 use windlass_core::lease::{Observations, Step, Timing, WhileHeld};
 use windlass_core::shards::{SHARDS_MAX, Shard};
 
-pub(super) use self::clock::since_boot;
+use crate::clock;
+
 pub(super) use self::leases::{Leases, Refusal};
 pub use candidate::Candidate;
 pub use fence::{FencedConnector, Pools};
@@ -65,7 +64,7 @@ pub async fn preview(
     let leases = Leases::new(client, namespace, NAME, election.timing);
     let state = leases.get().await?.map(|lease| leases.read(&lease)).unwrap_or_default();
     let nothing_yet = (&Observations::default(), Duration::ZERO);
-    let step = state.step(&instance.identity, Timestamp::now(), nothing_yet, election.while_held);
+    let step = state.step(&instance.identity, clock::date(), nothing_yet, election.while_held);
     Ok((step, state.holder.unwrap_or_default()))
 }
 

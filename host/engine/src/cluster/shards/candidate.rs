@@ -3,7 +3,6 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use tokio::sync::watch;
@@ -14,7 +13,8 @@ use windlass_core::shards::{Announcement, Shard};
 use super::Shards;
 use super::observer::Observer;
 use super::table::version_of;
-use crate::cluster::lease::{HeldLease, Instance, Refusal, WriteGate, since_boot};
+use crate::clock;
+use crate::cluster::lease::{HeldLease, Instance, Refusal, WriteGate};
 
 /// A host without a shard.
 pub struct ShardCandidate {
@@ -61,6 +61,7 @@ impl ShardCandidate {
             }
             let jittered = timing.retry_period.mul_f64(1.0 + Timing::JITTER * fastrand::f64());
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return None,
                 () = &mut prepared, if !is_prepared => is_prepared = true,
                 () = self.observer.next() => {}
@@ -73,11 +74,11 @@ impl ShardCandidate {
     async fn take_one(&mut self) -> Option<(Shard, Lease, i32)> {
         let (own, count) = (&self.instance.identity, self.shards.0.count);
         let any = self.shards.leases(0);
-        for (shard, lease) in self.observer.table.takeable(count, own, &any, since_boot()) {
-            let (leases, sent) = (self.shards.leases(shard), since_boot());
+        for (shard, lease) in self.observer.table.takeable(count, own, &any, clock::since_boot()) {
+            let (leases, sent) = (self.shards.leases(shard), clock::since_boot());
             let transitions = lease.as_ref().and_then(|lease| lease.spec.as_ref()?.lease_transitions);
             let transitions = transitions.unwrap_or_default().saturating_add(1);
-            let spec = leases.spec(own.to_string(), Some(Timestamp::now()), transitions);
+            let spec = leases.spec(own.to_string(), Some(clock::date()), transitions);
             let version = lease.and_then(|lease| lease.metadata.resource_version);
             match leases.write(version, spec, Some(&Announcement::default().to_text())).await {
                 Ok(lease) => {

@@ -14,7 +14,8 @@ use super::Shards;
 use super::candidate::HeldShard;
 use super::observer::Observer;
 use super::table::Table;
-use crate::cluster::lease::{HeldLease, since_boot};
+use crate::clock;
+use crate::cluster::lease::HeldLease;
 
 /// Time between two checks whether reconciles that are no longer allowed have ended.
 const DRAIN: Duration = Duration::from_millis(20);
@@ -61,6 +62,7 @@ impl Member {
             let pause = if is_draining { DRAIN } else { TICK };
             let shards = self.shards.clone();
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = self.observer.next() => {}
                 () = shards.0.changed.notified() => {}
@@ -73,7 +75,7 @@ impl Member {
     /// announcement waits for the end of reconciles.
     fn step(&mut self) -> bool {
         let timing = self.shards.0.timing;
-        for (shard, seen) in self.observer.table.seen(timing, since_boot()) {
+        for (shard, seen) in self.observer.table.seen(timing, clock::since_boot()) {
             self.membership.see(shard, seen);
         }
         if let Some((own, version)) = self.observer.table.own(self.shard)
@@ -121,7 +123,7 @@ impl Member {
         let timing = self.shards.0.timing;
         // A host that stands by takes the shard of a host that is gone, so that its parents move once only.
         let patience = timing.retry_period.saturating_mul(2);
-        let expired = self.observer.table.expired(timing, patience, since_boot());
+        let expired = self.observer.table.expired(timing, patience, clock::since_boot());
         let mut others = expired.into_iter().filter(|expired| expired.shard != self.shard).peekable();
         if others.peek().is_none() {
             return;

@@ -21,7 +21,8 @@ use windlass_core::object::Object;
 use windlass_core::shards::{Announcement, Claims, FailingShare, Rollout, Shard};
 
 use self::table::{Table, without_holder};
-use super::lease::{Leases, name_of_shard, since_boot};
+use super::lease::{Leases, name_of_shard};
+use crate::clock;
 
 pub use candidate::ShardCandidate;
 pub use member::{Member, Work};
@@ -314,7 +315,7 @@ impl Shards {
         let api: Api<Lease> = Api::namespaced(self.0.client.clone(), &self.0.namespace);
         // The answer must not be older than the request: a host may have acquired a shard just before.
         let leases = observer::list(&api, self.0.timing).await.map_err(|error| unlisted(&error))?;
-        let now = since_boot();
+        let now = clock::since_boot();
         let (late, expired): (Vec<_>, _) = {
             let mut table = self.0.table.lock();
             table.note_list(leases);

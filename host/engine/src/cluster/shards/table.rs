@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::ResourceExt as _;
 use windlass_core::lease::{Identity, LeaseState, Observations, Step, Timing, WhileHeld};
 use windlass_core::names::ANNOTATION_SHARD;
 use windlass_core::shards::{Announcement, Seen, Shard};
 
+use crate::clock;
 use crate::cluster::lease::{Leases, shard_of};
 
 /// The Leases of the shards that exist, or existed.
@@ -127,7 +127,7 @@ impl Table {
                 // Its holder does not know yet that a user changed or deleted the Lease.
                 Some(_) | None => LeaseState::deleted(leases.timing().lease_duration),
             };
-            let step = state.step(own, Timestamp::now(), (&entry.observed, silent), WhileHeld::StandBy);
+            let step = state.step(own, clock::date(), (&entry.observed, silent), WhileHeld::StandBy);
             if step == Step::Take {
                 free.push((shard, entry.lease.clone()));
             }

@@ -10,7 +10,7 @@ mod stream;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kube::core::ApiResource;
 use kube::runtime::watcher;
@@ -26,6 +26,7 @@ use self::follower::Follower;
 use self::raw::Raw;
 use super::in_time;
 use super::writer::response::is_gone;
+use crate::clock;
 pub use config_maps::follow_config_maps;
 pub use progress::{AllProgress, Stalled, WatchProgress};
 pub use store::{Change, Index, Store};
@@ -135,7 +136,7 @@ impl Watches {
         let mut ticks = tokio::time::interval(LOOK_FOR_STALLS);
         loop {
             ticks.tick().await;
-            let now = Instant::now();
+            let now = clock::now();
             for watch in self.running() {
                 if watch.progress.check(now) {
                     (self.health_changed)(&watch.id);

@@ -20,6 +20,7 @@ use windlass_core::ids::Gvk;
 use windlass_core::outcome::bounded;
 use windlass_core::progress::{Progress, Stall};
 
+use crate::clock;
 use crate::cluster::plain_cause;
 use crate::telemetry;
 
@@ -66,7 +67,7 @@ impl AllProgress {
     pub fn track(&self, kind: &Gvk) -> Arc<WatchProgress> {
         let tracked = Arc::new(WatchProgress {
             kind: kind.to_string(),
-            progress: Mutex::new(Progress::new(Instant::now())),
+            progress: Mutex::new(Progress::new(clock::now())),
             is_stalled: AtomicBool::new(false),
             stalled: Mutex::default(),
         });
@@ -132,11 +133,8 @@ impl WatchProgress {
             return false;
         }
         let kind = &self.kind;
-        let stalled = stall.map(|Stall { age, failure, is_answer }| Stalled {
-            since: Timestamp::now() - age,
-            failure,
-            is_answer,
-        });
+        let stalled =
+            stall.map(|Stall { age, failure, is_answer }| Stalled { since: clock::date() - age, failure, is_answer });
         if let Some(stalled) = &stalled {
             tracing::warn!(%kind, %stalled, "watch stalled");
         } else {
@@ -155,7 +153,7 @@ impl WatchProgress {
             return progress.refused();
         }
         // A webhook chooses the text of its error.
-        let (now, message) = (Instant::now(), bounded(telemetry::one_line(&plain_cause(error)).into_owned()));
+        let (now, message) = (clock::now(), bounded(telemetry::one_line(&plain_cause(error)).into_owned()));
         let is_answer = match error {
             watcher::Error::InitialListFailed(error)
             | watcher::Error::WatchStartFailed(error)
@@ -168,7 +166,7 @@ impl WatchProgress {
 
     /// Records that a whole list was handled.
     pub fn listed(&self) {
-        self.progress.lock().listed(Instant::now());
+        self.progress.lock().listed(clock::now());
     }
 
     /// A client for this watch alone: its responses count as progress of the watch.
@@ -180,7 +178,7 @@ impl WatchProgress {
                 let response = client.send(request).await?;
                 let is_accepted = response.status().is_success();
                 if is_accepted {
-                    progress.progress.lock().accepted(Instant::now());
+                    progress.progress.lock().accepted(clock::now());
                 }
                 Ok::<_, kube::Error>(response.map(|body| progress.of_body(body, is_accepted)))
             }
@@ -200,7 +198,7 @@ impl WatchProgress {
             let next = frames.next().await;
             let is_good = is_good && next.as_ref().is_none_or(|next| next.as_ref().is_ok_and(is_progress));
             if is_good {
-                progress.progress.lock().advanced(Instant::now());
+                progress.progress.lock().advanced(clock::now());
             }
             next.map(|next| (next, (frames, progress, is_good)))
         }))
@@ -210,7 +208,7 @@ impl WatchProgress {
     pub async fn supervise<F: Future<Output = ()>>(&self, run: impl Fn() -> F) {
         telemetry::watch_restarted(&self.kind, 0);
         while AssertUnwindSafe(run()).catch_unwind().await.is_err() {
-            let wait = self.progress.lock().panicked(Instant::now());
+            let wait = self.progress.lock().panicked(clock::now());
             telemetry::watch_restarted(&self.kind, 1);
             let kind = &self.kind;
             tracing::error!(%kind, wait_seconds = wait.as_secs(), "watch task panicked; it is started again");

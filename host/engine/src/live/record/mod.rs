@@ -8,7 +8,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
-use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use windlass_core::guard::{BlockReason, ParentDeletions};
 use windlass_core::ids::{ObjectKey, Uid};
@@ -19,6 +18,7 @@ use super::failures::{Failures, Sums};
 use super::kept_values::KeptValues;
 use super::own_writes::OwnWrites;
 use super::steady::Steady;
+use crate::clock;
 
 /// The records of a Plugin's parents.
 pub struct Records {
@@ -250,7 +250,7 @@ impl Records {
         let mut all = self.all.lock();
         let failing = failure.map(|(reason, message)| Failing { reason, message: self.hasher.hash_one(message) });
         if all.with(parent, |record| record.note_result(failing)) {
-            all.failures.note(parent, failure, Timestamp::now());
+            all.failures.note(parent, failure, clock::date());
             self.changed(all);
         }
     }
@@ -288,7 +288,7 @@ impl Records {
     }
 
     fn changed(&self, mut all: MutexGuard<'_, All>) {
-        let wait = all.failures.schedule(Instant::now());
+        let wait = all.failures.schedule(clock::now());
         drop(all);
         if let Some(wait) = wait {
             (self.wake)(wait);
@@ -332,7 +332,7 @@ impl Records {
             }
             !record.is_empty()
         });
-        let (sums, wait) = all.failures.read(failing, before, Instant::now());
+        let (sums, wait) = all.failures.read(failing, before, clock::now());
         drop(all);
         if let Some(wait) = wait {
             (self.wake)(wait);

@@ -13,6 +13,7 @@ use super::super::findings::Findings;
 use super::super::former_kinds::FormerKinds;
 use super::super::problem::{Problem, Step};
 use super::Standing;
+use crate::clock;
 use crate::live::Live;
 use crate::live::component_state::Decisions;
 use crate::telemetry::one_line;
@@ -131,7 +132,7 @@ fn obstacle((live, decisions): (&Live, &Decisions)) -> Option<(PluginReason, Str
     if let Some(blocked) = &decisions.blocked {
         return Some((PluginReason::DeletionBlocked, blocked.message_for_plugin(&live.name)));
     }
-    if let Some(cost) = live.budget.lock().empty(jiff::Timestamp::now()) {
+    if let Some(cost) = live.budget.lock().empty(clock::date()) {
         return Some((PluginReason::RateLimited, over_rate(cost)));
     }
     if live.state.is_quarantined() {

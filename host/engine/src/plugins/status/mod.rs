@@ -23,6 +23,7 @@ use super::findings::Findings;
 use super::former_kinds::FormerKinds;
 use super::problem::{Problem, Step};
 use super::resource::parse;
+use crate::clock;
 use crate::cluster::plain;
 use crate::cluster::writer::audit::about;
 use crate::cluster::writer::response::Ack;
@@ -46,7 +47,7 @@ pub(super) async fn write(
         let own = live.records.begin_report(before.count("failing"), |parent| live.knows(parent));
         standing.elsewhere.iter().fold(own, Sums::with)
     });
-    let next = next(object, &before, standing, sums, jiff::Timestamp::now());
+    let next = next(object, &before, standing, sums, clock::date());
     if next == before {
         return Ok(Vec::new());
     }

@@ -17,6 +17,8 @@ use windlass_core::packed::Packer;
 use windlass_core::parent::ParentRef;
 use windlass_core::selector::KeptLabels;
 
+use crate::clock;
+
 /// A change of one object in the cache.
 #[derive(Debug, Clone)]
 pub struct Change {
@@ -215,7 +217,7 @@ impl Store {
 
     /// Begins a new list: objects that it does not contain are removed when it ends.
     pub fn begin_list(&self) {
-        self.inner.write().pending_list = Some((HashSet::new(), Instant::now()));
+        self.inner.write().pending_list = Some((HashSet::new(), clock::now()));
     }
 
     /// Adds an object to the list in progress.

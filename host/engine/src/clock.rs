@@ -1,0 +1,90 @@
+//! Time, as the engine reads it. Only this module asks the system, so that a simulation can replace all of it.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The clock that also runs while the machine is suspended: `CLOCK_BOOTTIME` on Linux, `CLOCK_MONOTONIC` on macOS.
+#[cfg(target_os = "linux")]
+const SINCE_BOOT: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const SINCE_BOOT: ClockId = ClockId::Monotonic;
+
+/// Now, for measuring how long something takes. It is the clock of the runtime's timers.
+pub fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// The time that has passed since an instant.
+pub fn since(instant: Instant) -> Duration {
+    now().saturating_duration_since(instant)
+}
+
+/// The date and time, which may be set forward and back.
+pub fn date() -> Timestamp {
+    #[cfg(feature = "simulation")]
+    if let Some(simulated) = simulation::date() {
+        return simulated;
+    }
+    Timestamp::now()
+}
+
+/// The time since the machine's boot. It also passes while the machine is suspended, and no change of the date moves it.
+pub fn since_boot() -> Duration {
+    #[cfg(feature = "simulation")]
+    if let Some(simulated) = simulation::since_boot() {
+        return simulated;
+    }
+    let time = clock_gettime(SINCE_BOOT);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
+}
+
+/// Dates and times since the boot that follow the timers of a simulation's runtime.
+#[cfg(feature = "simulation")]
+pub mod simulation {
+    use std::cell::Cell;
+    use std::time::{Duration, Instant};
+
+    use jiff::Timestamp;
+
+    thread_local! {
+        static BEGIN: Cell<Option<(Instant, Timestamp)>> = const { Cell::new(None) };
+    }
+
+    /// The machine of a simulation had run for this long when the simulation began.
+    const UP: Duration = Duration::from_hours(1);
+
+    /// Makes now this date, and one hour after the boot, for all hosts on this thread.
+    pub fn begin(date: Timestamp) {
+        BEGIN.set(Some((super::now(), date)));
+    }
+
+    pub(super) fn date() -> Option<Timestamp> {
+        let (began, date) = BEGIN.get()?;
+        Some(date + super::since(began))
+    }
+
+    pub(super) fn since_boot() -> Option<Duration> {
+        let (began, _) = BEGIN.get()?;
+        Some(UP + super::since(began))
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_since_boot_is_that_of_the_kernel_and_does_not_go_back() {
+        let before = since_boot();
+        let uptime = std::fs::read_to_string("/proc/uptime").expect("Linux");
+        let uptime: f64 = uptime.split(' ').next().and_then(|seconds| seconds.parse().ok()).expect("a number");
+        let after = since_boot();
+        // The kernel's file has two digits after the point.
+        assert!((before.as_secs_f64() - 0.02..=after.as_secs_f64() + 0.02).contains(&uptime), "{before:?} {uptime}");
+        assert!(before <= after);
+    }
+}
