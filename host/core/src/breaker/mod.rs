@@ -78,7 +78,22 @@ impl Breaker {
     /// # Errors
     /// The object is written too often; returns the time until the write is allowed.
     pub fn admit(&mut self, parent: &Object, kind: &Gvk, key: &ObjectKey, now: Instant) -> Result<(), Duration> {
-        self.admit_subject(self.hasher.hash_one((&parent.uid, parent.generation, &kind.group, &kind.kind, key)), now)
+        self.admit_subject(self.subject(parent, kind, key), now)
+    }
+
+    /// Takes back the last admitted write of a child: the API server has refused it, so there is nothing that anybody could undo. Refused
+    /// writes are retried with growing waits (rule R13).
+    pub fn take_back(&mut self, parent: &Object, child: &ChildId) {
+        let id = self.subject(parent, &child.kind, &child.key);
+        let Some(writes) = self.younger.get_mut(&id) else { return };
+        match writes.before.pop() {
+            Some(earlier) => writes.last = earlier,
+            None => drop(self.younger.remove(&id)),
+        }
+    }
+
+    fn subject(&self, parent: &Object, kind: &Gvk, key: &ObjectKey) -> u64 {
+        self.hasher.hash_one((&parent.uid, parent.generation, &kind.group, &kind.kind, key))
     }
 
     /// Counts a write to a parent's own status.

@@ -51,6 +51,25 @@ fn r18_eleventh_write_within_a_minute_waits_and_then_one_write_a_minute_is_admit
 }
 
 #[test]
+fn r18_writes_that_the_api_server_refuses_are_not_counted() {
+    let mut clock = Clock::new();
+    let child = ChildId { kind: Gvk::from_api_version("v1", "Pod").into(), key: ObjectKey::new(Some("default"), "a") };
+    for second in 0..30 {
+        assert_eq!(clock.write("a", second), Ok(()), "{second}");
+        let parent = clock.parent.clone();
+        clock.breaker.take_back(&parent, &child);
+    }
+    assert_eq!(clock.remembered(), 0);
+    assert_eq!((30..40).map(|second| clock.write("a", second)).collect::<Vec<_>>(), [Ok(()); 10]);
+    let parent = clock.parent.clone();
+    clock.breaker.take_back(&parent, &child);
+    assert_eq!(clock.write("a", 40), Ok(()), "nine of the ten count");
+    assert_eq!(clock.write("a", 41), Err(59), "ten count");
+    clock.breaker.take_back(&parent, &child);
+    assert_eq!(clock.write("a", 42), Err(58), "a tripped breaker stays so");
+}
+
+#[test]
 fn r18_ten_writes_a_minute_never_trip_the_breaker() {
     let mut clock = Clock::new();
     for second in (0..3600).step_by(6) {

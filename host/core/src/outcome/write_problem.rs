@@ -46,6 +46,21 @@ pub enum WriteProblem {
     },
 }
 
+impl WriteProblem {
+    /// Whether the write certainly changed nothing.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Taken { .. }
+            | Self::CacheBehind
+            | Self::NamespaceTerminating
+            | Self::Outdated
+            | Self::Rejected { .. } => true,
+            // After a conflict, what others do not own may have been applied.
+            Self::FieldConflict { .. } | Self::Unavailable { .. } => false,
+        }
+    }
+}
+
 /// What the API server rejects; distinguishes the cases in which a user can do something other than change the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {

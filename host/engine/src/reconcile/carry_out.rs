@@ -90,6 +90,9 @@ impl Reconciler {
         } else {
             self.applier.apply(live, snapshot, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
         };
+        for (child, _) in applied.problems.iter().filter(|(_, problem)| problem.is_refusal()) {
+            self.breaker.lock().take_back(&snapshot.parent, child);
+        }
         // Only the first problem of this list is reported.
         let problem = if let Some(wait) = rate_wait {
             Some(Problem::WritesLimited(wait))
