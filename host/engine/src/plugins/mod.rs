@@ -136,7 +136,7 @@ impl Plugins {
     fn findings_still_valid(&self, job: &Job<(), PluginName>, object: &Object) -> Option<(Findings, Duration)> {
         let known = self.known.lock();
         let last = known.get(&job.key)?.last.as_ref()?;
-        let rest = last.next.checked_duration_since(clock::now())?;
+        let rest = last.next.checked_duration_since(clock::now()).filter(|rest| !rest.is_zero())?;
         let unprompted = job.trigger.is_time() && last.generation == object.generation;
         unprompted.then(|| (last.findings.clone(), rest))
     }

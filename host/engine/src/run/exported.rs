@@ -85,7 +85,7 @@ fn counts(live: &Live, shards: &Shards) -> (usize, FailureCounts) {
         return (live.parents.store.size(), live.records.failure_counts(|_| true));
     };
     let is_ours = |parent: &ParentKey| shards.may_reconcile(&live.name, &share.hash, parent);
-    let parents = live.parents.store.keys().iter().filter(|parent| is_ours(parent)).count();
+    let parents = live.parents.store.pick(|parent| is_ours(&parent.key).then_some(())).len();
     (parents, live.records.failure_counts(is_ours))
 }
 

@@ -85,9 +85,11 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let closing = CancellationToken::new();
     let (ready, live, closed) = (readiness.clone(), liveness.clone(), closing.clone());
     let health = async move {
-        match listener {
-            Some(listener) => serve_health(listener, ready, live, closed).await,
-            None => Ok(closed.cancelled().await),
+        if let Some(listener) = listener {
+            serve_health(listener, ready, live, closed).await
+        } else {
+            closed.cancelled().await;
+            Ok(())
         }
     };
     let serving = tokio::spawn(serve_all(health, metrics, debug, closing.clone()));

@@ -224,6 +224,7 @@ impl Records {
             }
             is_kept
         });
+        unshown.sort_unstable();
         unshown
     }
 
@@ -309,10 +310,14 @@ impl Records {
         sums
     }
 
-    /// The failing parents.
+    /// The failing parents, sorted.
     pub fn failing(&self) -> Vec<ObjectKey> {
         let all = self.all.lock();
-        all.parents.iter().filter(|(_, record)| record.is_failing()).map(|(parent, _)| parent.clone()).collect()
+        let failing = all.parents.iter().filter(|(_, record)| record.is_failing());
+        let mut parents: Vec<_> = failing.map(|(parent, _)| parent.clone()).collect();
+        drop(all);
+        parents.sort_unstable();
+        parents
     }
 
     /// The counts for a status that is written now; ends the scheduled write. `before` is the count in the Plugin's status, perhaps by an earlier process: after a

@@ -142,9 +142,11 @@ impl Store {
         self.inner.read().uids.get(uid).map(|found| found.0.key.clone())
     }
 
-    /// All names.
+    /// All names, sorted: what is done for all objects has the same order every time.
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.inner.read().objects.iter().map(|object| object.0.key.clone()).collect()
+        let mut keys: Vec<_> = self.inner.read().objects.iter().map(|object| object.0.key.clone()).collect();
+        keys.sort_unstable();
+        keys
     }
 
     /// Applies `pick` to all objects and returns the results.
@@ -250,7 +252,8 @@ impl Store {
         let Some((listed, began)) = self.inner.write().pending_list.take() else { return Vec::new() };
         let (gone, fresh, newest_version) = {
             let inner = self.inner.read();
-            let gone: Vec<_> = inner.objects.difference(&listed).map(|object| object.0.key.clone()).collect();
+            let mut gone: Vec<_> = inner.objects.difference(&listed).map(|object| object.0.key.clone()).collect();
+            gone.sort_unstable();
             let newest_version = listed.iter().map(|object| object.0.resource_version).max().unwrap_or_default();
             let is_known =
                 |object: &ByKey| inner.objects.get(&object.0.key).is_some_and(|known| is_same(&known.0, &object.0));
