@@ -12,6 +12,7 @@ mod npm;
 mod references;
 mod run;
 mod sdks;
+mod simulate;
 mod test;
 mod venv;
 
@@ -40,6 +41,8 @@ enum Command {
     Bench(bench::Args),
     /// Run every fault test: the host is killed at each of its writes, and each fault is injected
     Faults(faults::Args),
+    /// Run hosts against a model of the API server, and look for histories that end badly
+    Simulate(simulate::Args),
     /// Build the host's image; with --try, also run it as its Deployment does
     Image(image::Args),
 }
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Book => book::main(),
         Command::Bench(args) => bench::main(&args),
         Command::Faults(args) => faults::main(&args),
+        Command::Simulate(args) => simulate::main(&args),
         Command::Image(args) => image::main(&args),
     };
     match result {

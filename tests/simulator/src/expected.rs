@@ -1,0 +1,144 @@
+//! What a cluster must look like once the hosts have come to rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use windlass_core::names::LABEL_PLUGIN;
+
+use crate::server::{ApiServer, Change, Id};
+use crate::setup::{CHILDREN, NAMESPACE, PARENTS};
+
+fn text<'a>(object: &'a Value, at: &str) -> &'a str {
+    object.pointer(at).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The uid of the object that controls this one; empty if none does.
+fn controller(object: &Value) -> &str {
+    let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let controls = |one: &&Value| one.get("controller") == Some(&Value::Bool(true));
+    references.into_iter().find(controls).map_or("", |one| text(one, "/uid"))
+}
+
+/// Whether an object is controlled by another one.
+pub fn has_owner(object: &Value) -> bool {
+    !controller(object).is_empty()
+}
+
+/// Whether an object has the label by which hosts find children. One that a user has taken it off is no child any more (rule R4).
+fn is_labelled(object: &Value) -> bool {
+    object.pointer("/metadata/labels").is_some_and(|labels| labels.get(LABEL_PLUGIN).is_some())
+}
+
+/// How the cluster differs from what its parents ask for.
+pub fn differences(server: &ApiServer) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut wanted = BTreeMap::new();
+    let mut uids = BTreeSet::new();
+    // While the name of a child is taken, the host deletes none of the parent's children, writes none that comes after it, and has not
+    // acted on the parent's generation.
+    let mut occupied = BTreeSet::new();
+    // The children of a parent for which the plugin fails stay as they are.
+    let mut failing = BTreeSet::new();
+    for (id, parent) in PARENTS.iter().flat_map(|resource| server.objects_of(resource)) {
+        uids.insert(text(parent, "/metadata/uid"));
+        if parent.pointer("/metadata/deletionTimestamp").is_some() {
+            found.push(format!("{id} is still being deleted: {:?}", parent.pointer("/metadata/finalizers")));
+            continue;
+        }
+        if parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null()) {
+            failing.insert(text(parent, "/metadata/uid"));
+            found.extend(failure_problem(id, parent));
+            continue;
+        }
+        let is_occupied = add_children(server, id, parent, &mut wanted);
+        if is_occupied {
+            occupied.insert(text(parent, "/metadata/uid"));
+        }
+        found.extend(status_problem(id, parent, is_occupied));
+    }
+    for (id, (uid, script)) in &wanted {
+        match server.object(id) {
+            None if occupied.contains(uid) => {}
+            None => found.push(format!("{id} does not exist")),
+            Some(object) if controller(object) != *uid || occupied.contains(uid) => {}
+            Some(object) => found.extend(content_problem(id, object, script)),
+        }
+    }
+    for (id, object) in CHILDREN.iter().flat_map(|resource| server.objects_of(resource)) {
+        let owner = controller(object);
+        if id.namespace == NAMESPACE && !owner.is_empty() {
+            if !uids.contains(owner) {
+                found.push(format!("{id} has outlived its parent"));
+            } else if !wanted.contains_key(id)
+                && !occupied.contains(owner)
+                && !failing.contains(owner)
+                && is_labelled(object)
+            {
+                found.push(format!("{id} is wanted by no parent any more"));
+            }
+        }
+    }
+    found
+}
+
+/// Adds the children of a parent. Returns whether the name of one is taken by an object of somebody else.
+fn add_children<'a>(
+    server: &ApiServer,
+    id: &Id,
+    parent: &'a Value,
+    wanted: &mut BTreeMap<Id, (&'a str, &'a Value)>,
+) -> bool {
+    let uid = text(parent, "/metadata/uid");
+    let mut is_occupied = false;
+    for script in parent.pointer("/spec/children").and_then(Value::as_array).into_iter().flatten() {
+        let name = text(script, "/metadata/name").replace("${name}", &id.name);
+        let resource = format!("{}s", text(script, "/kind").to_lowercase());
+        let child = Id::new(&resource, NAMESPACE, &name);
+        is_occupied |= server.object(&child).is_some_and(|object| controller(object) != uid);
+        wanted.insert(child, (uid, script));
+    }
+    is_occupied
+}
+
+fn content_problem(id: &Id, object: &Value, script: &Value) -> Option<String> {
+    let is_left_alone = id.resource == "services";
+    let at = "/data/value";
+    (!is_left_alone && object.pointer(at) != script.pointer(at))
+        .then(|| format!("{id} has {:?} instead of {:?}", object.pointer(at), script.pointer(at)))
+}
+
+/// The condition `Ready` of a parent.
+fn ready(parent: &Value) -> Option<&Value> {
+    let mut conditions = parent.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    conditions.find(|condition| text(condition, "/type") == "Ready")
+}
+
+fn failure_problem(id: &Id, parent: &Value) -> Option<String> {
+    let status = ready(parent).map(|ready| text(ready, "/status"));
+    (status != Some("False")).then(|| format!("{id}: the plugin fails, and Ready is {status:?}"))
+}
+
+fn status_problem(id: &Id, parent: &Value, is_occupied: bool) -> Option<String> {
+    let Some(ready) = ready(parent) else { return Some(format!("{id} has no condition Ready")) };
+    let generation = parent.pointer("/metadata/generation");
+    let observed =
+        if is_occupied { ready.get("observedGeneration") } else { parent.pointer("/status/observedGeneration") };
+    if observed != generation {
+        return Some(format!("{id}: the status is of generation {observed:?}, not {generation:?}"));
+    }
+    let (status, reason) = (text(ready, "/status"), text(ready, "/reason"));
+    let expected = if is_occupied { "False" } else { "True" };
+    (status != expected).then(|| format!("{id}: Ready is {status} ({reason}): {}", text(ready, "/message")))
+}
+
+/// The writes after a place of the log that are no renewal of a Lease.
+pub fn restless(server: &ApiServer, begin: usize) -> Vec<String> {
+    // A call that traps is tried again now and then, and reported.
+    let traps = |parent: &Value| parent.pointer("/spec/fail") == Some(&"trap".into());
+    if PARENTS.iter().flat_map(|resource| server.objects_of(resource)).any(|(_, parent)| traps(parent)) {
+        return Vec::new();
+    }
+    let changes = server.changes().get(begin..).unwrap_or_default();
+    let is_noted = |change: &&Change| !change.id.resource.starts_with("leases");
+    changes.iter().filter(is_noted).map(|change| format!("written at rest: {}", change.id)).collect()
+}

@@ -1,0 +1,81 @@
+//! A host of the simulation: the engine as it is, on the connection of the simulated network.
+
+use anyhow::Context as _;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceBuilder;
+use windlass_core::lease::{Timing, WhileHeld};
+use windlass_engine::cluster::lease::{Election, GateLayer, WriteGate};
+use windlass_engine::plugins::caps::Caps;
+use windlass_engine::run::{Settings, run};
+use windlass_sandbox::compile::Bounds;
+
+use crate::network::{FOR_EVER, Network};
+use crate::setup::{Compiled, compiler};
+
+/// Workers of a host: few, so that parents wait for each other.
+const WORKERS: usize = 4;
+
+/// A running host.
+pub struct Host {
+    /// Its number; a host that starts again is another one.
+    pub number: usize,
+    stop: CancellationToken,
+    network: Network,
+}
+
+impl Host {
+    /// Starts a host.
+    ///
+    /// # Errors
+    /// If its folder cannot be made.
+    pub fn start(number: usize, network: &Network, compiled: &Compiled) -> anyhow::Result<Self> {
+        let folder = compiled.folder_of(number).context("the folder of a host")?;
+        let (stop, gate, timing) = (CancellationToken::new(), WriteGate::default(), Timing::default());
+        let layer = GateLayer::new(gate.clone(), "windlass-system", timing.margin());
+        let service = ServiceBuilder::new().layer(layer).service(network.connect(number));
+        let settings = Settings {
+            cache_dir: folder,
+            health_addr: None,
+            metrics: None,
+            debug_addr: None,
+            recent_calls_memory: 0,
+            requirements_memory: 1 << 20,
+            workers: WORKERS,
+            caps: Caps::without_flags()?,
+            namespace: "windlass-system".to_owned(),
+            election: Election { while_held: WhileHeld::StandBy, timing },
+            shards: 1,
+            plain_http: Vec::new(),
+            require_signatures: false,
+            compiler: compiler(),
+            compile: Bounds::default(),
+            plugins: None,
+        };
+        let running = run(Client::new(service, "default"), gate, settings, stop.clone());
+        let own = network.clone();
+        tokio::spawn(async move {
+            let ended = running.await.map_err(|error| format!("{error:#}"));
+            own.with_trace(|trace| trace.note(&format!("host {number} ended: {ended:?}")));
+            // What a process leaves behind ends with it.
+            own.cut_off(number, FOR_EVER);
+        });
+        Ok(Self { number, stop, network: network.clone() })
+    }
+
+    /// Tells the host to stop, as SIGTERM does.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Ends the host at whatever it does: nothing that it sends arrives any more.
+    pub fn crash(&self) {
+        self.network.cut_off(self.number, FOR_EVER);
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

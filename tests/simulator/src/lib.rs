@@ -1,0 +1,21 @@
+//! Runs hosts, as they are, against a model of the API server, by a clock and a chance of its own: a history of hours takes a moment,
+//! and the same seed gives the same history. See docs/simulator.md.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    reason = "a simulation ends by panicking"
+)]
+
+pub mod expected;
+pub mod history;
+pub mod host;
+pub mod invariants;
+pub mod network;
+pub mod reached;
+pub mod server;
+pub mod setup;
+pub mod trace;
+pub mod world;

@@ -1,0 +1,387 @@
+//! The network between hosts and the model: each request and each event of a watch takes a while, and may be lost.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, Stream, stream};
+use http::{Request, Response, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
+use kube::client::Body;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+use tower::{BoxError, Service};
+use windlass_engine::clock;
+
+use crate::invariants::{Invariants, Writer};
+use crate::server::{Answer, ApiServer, Call, Cursor};
+use crate::trace::Trace;
+
+/// The user of a host.
+pub const HOST_USER: &str = "system:serviceaccount:windlass-system:windlass";
+
+/// The body of an answer: an object, or the events of a watch.
+type Answered = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Time of a request, or of an event, on its way: in milliseconds.
+const WAY: std::ops::Range<u64> = 1..20;
+/// Time between two bookmarks of a watch.
+const BOOKMARKS: Duration = Duration::from_mins(1);
+
+/// What goes wrong at the moment.
+#[derive(Debug, Default)]
+pub struct Faults {
+    /// Until when every request is refused, and with which status.
+    refusing: Option<(Instant, u16)>,
+    /// Until when requests and answers take up to this many milliseconds.
+    slow: Option<(Instant, u64)>,
+    /// Until when watches of a resource show nothing.
+    lagging: BTreeMap<String, Instant>,
+    /// How many of the next writes are executed without an answer.
+    lost_answers: u32,
+    /// How many of the next writes do not arrive.
+    lost_requests: u32,
+    /// Until when a host reaches nothing and hears nothing.
+    cut_off: BTreeMap<usize, Instant>,
+}
+
+/// The network and the model, shared by all hosts.
+#[derive(Clone)]
+pub struct Network(Arc<Inner>);
+
+struct Inner {
+    server: Mutex<ApiServer>,
+    chance: Mutex<fastrand::Rng>,
+    faults: Mutex<Faults>,
+    trace: Mutex<Trace>,
+    invariants: Mutex<Invariants>,
+    /// Wakes watches, in the order in which they wait: an object has changed, or watches were cut.
+    changed: Notify,
+    /// How often all watches were cut.
+    cuts: AtomicU64,
+}
+
+impl Network {
+    /// A network whose delays follow from a seed.
+    pub fn new(server: ApiServer, seed: u64) -> Self {
+        Self(Arc::new(Inner {
+            server: Mutex::new(server),
+            chance: Mutex::new(fastrand::Rng::with_seed(seed)),
+            faults: Mutex::default(),
+            trace: Mutex::new(Trace::begin()),
+            invariants: Mutex::default(),
+            changed: Notify::new(),
+            cuts: AtomicU64::new(0),
+        }))
+    }
+
+    /// Looks at the model, or changes it as somebody beside the hosts.
+    pub fn with_server<T>(&self, look: impl FnOnce(&mut ApiServer) -> T) -> T {
+        let (found, is_changed) = {
+            let mut server = self.0.server.lock();
+            let before = server.changes().len();
+            let found = look(&mut server);
+            (found, server.changes().len() != before)
+        };
+        if is_changed {
+            self.0.changed.notify_waiters();
+        }
+        found
+    }
+
+    /// Looks at what went wrong in the world, and at the trace.
+    pub fn with_trace<T>(&self, look: impl FnOnce(&mut Trace) -> T) -> T {
+        look(&mut self.0.trace.lock())
+    }
+
+    /// What hosts did that they may not do; and that they should not do, but may so far.
+    pub fn violations(&self) -> (Vec<String>, Vec<String>) {
+        let invariants = self.0.invariants.lock();
+        (invariants.violations().to_vec(), invariants.known().to_vec())
+    }
+
+    /// Waits until the model has more changes than this; returns their number.
+    pub async fn changed_since(&self, seen: usize) -> usize {
+        loop {
+            let changed = self.0.changed.notified();
+            let count = self.0.server.lock().changes().len();
+            if count > seen {
+                return count;
+            }
+            changed.await;
+        }
+    }
+
+    /// Sends a request of somebody beside the hosts; it arrives at once.
+    pub fn send(&self, call: &Call) -> Answer {
+        let answer = self.with_server(|server| server.respond(call));
+        self.with_trace(|trace| trace.note(&format!("{} {} {} {}", call.user, call.method, call.path, answer.code)));
+        answer
+    }
+
+    /// Refuses every request with this status for a while.
+    pub fn refuse(&self, code: u16, time: Duration) {
+        self.0.faults.lock().refusing = Some((Instant::now() + time, code));
+    }
+
+    /// Makes requests and answers take up to this many milliseconds for a while.
+    pub fn slow_down(&self, most: u64, time: Duration) {
+        self.0.faults.lock().slow = Some((Instant::now() + time, most));
+    }
+
+    /// Stops the watches of a resource for a while.
+    pub fn lag(&self, resource: &str, time: Duration) {
+        self.0.faults.lock().lagging.insert(resource.to_owned(), Instant::now() + time);
+    }
+
+    /// Loses the answers of the next writes.
+    pub fn lose_answers(&self, count: u32) {
+        self.0.faults.lock().lost_answers += count;
+    }
+
+    /// Loses the next writes.
+    pub fn lose_requests(&self, count: u32) {
+        self.0.faults.lock().lost_requests += count;
+    }
+
+    /// Cuts a host off for a while.
+    pub fn cut_off(&self, host: usize, time: Duration) {
+        self.0.faults.lock().cut_off.insert(host, Instant::now() + time);
+    }
+
+    /// Ends all watches.
+    pub fn cut_watches(&self) {
+        self.0.cuts.fetch_add(1, Ordering::Relaxed);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Ends all faults, except that hosts stay cut off that were so for ever.
+    pub fn heal(&self) {
+        let mut faults = self.0.faults.lock();
+        let dead = Instant::now() + FOR_EVER / 2;
+        let cut_off = std::mem::take(&mut faults.cut_off).into_iter().filter(|(_, until)| *until > dead).collect();
+        *faults = Faults { cut_off, ..Faults::default() };
+    }
+
+    /// The connection of a host.
+    pub fn connect(&self, host: usize) -> Connection {
+        Connection { network: self.clone(), host }
+    }
+
+    fn way(&self) -> Duration {
+        let slow = self.0.faults.lock().slow.filter(|(until, _)| *until > Instant::now());
+        let range = slow.map_or(WAY, |(_, most)| 1..most.max(2));
+        Duration::from_millis(self.0.chance.lock().u64(range))
+    }
+
+    /// Waits until a host is no longer cut off.
+    async fn reach(&self, host: usize) {
+        loop {
+            let until = self.0.faults.lock().cut_off.get(&host).copied().filter(|until| *until > Instant::now());
+            match until {
+                Some(until) => sleep_until(until).await,
+                None => return,
+            }
+        }
+    }
+
+    async fn respond(self, host: usize, request: Request<Body>) -> Result<Response<Answered>, BoxError> {
+        let call = decode(request).await?;
+        if call.query.contains("watch=") {
+            return self.watch(host, call).await;
+        }
+        let is_write = call.method != "GET" && !call.path.contains("review");
+        sleep(self.way()).await;
+        self.reach(host).await;
+        if let Some(refusal) = self.refusal() {
+            self.note(host, &call, refusal.code);
+            sleep(self.way()).await;
+            return response(&refusal);
+        }
+        if is_write && self.takes_one(|faults| &mut faults.lost_requests) {
+            self.note(host, &call, 0);
+            return Err("the connection was reset before the request arrived".into());
+        }
+        let arrived = Call { now: clock::date(), ..call };
+        let answer = self.with_server(|server| {
+            let before = server.changes().len();
+            let answer = server.respond(&arrived);
+            if is_write {
+                let writer = Writer { host, user: &arrived.user };
+                self.0.invariants.lock().check(server, &arrived, writer, before);
+            }
+            answer
+        });
+        self.note(host, &arrived, answer.code);
+        if is_write && self.takes_one(|faults| &mut faults.lost_answers) {
+            return Err("the connection was reset before the answer arrived".into());
+        }
+        sleep(self.way()).await;
+        self.reach(host).await;
+        response(&answer)
+    }
+
+    fn takes_one(&self, of: impl FnOnce(&mut Faults) -> &mut u32) -> bool {
+        let mut faults = self.0.faults.lock();
+        let left = of(&mut faults);
+        let takes = *left > 0;
+        *left = left.saturating_sub(1);
+        takes
+    }
+
+    fn refusal(&self) -> Option<Answer> {
+        let (until, code) = self.0.faults.lock().refusing?;
+        let message = "the server is not able to answer now";
+        (until > Instant::now()).then(|| Answer::failure(code, "Unavailable", message, &serde_json::json!({})))
+    }
+
+    fn note(&self, host: usize, call: &Call, code: u16) {
+        let as_plugin = if call.user == HOST_USER { "" } else { " as its plugin" };
+        let Call { method, path, .. } = call;
+        self.with_trace(|trace| trace.note(&format!("host {host}{as_plugin}: {method} {path} {code}")));
+    }
+
+    async fn watch(self, host: usize, call: Call) -> Result<Response<Answered>, BoxError> {
+        sleep(self.way()).await;
+        self.reach(host).await;
+        let begun = match self.refusal() {
+            Some(refusal) => Err(refusal),
+            None => self.0.server.lock().watch(&call),
+        };
+        self.note(host, &call, begun.as_ref().map_or_else(|refusal| refusal.code, |_| 200));
+        sleep(self.way()).await;
+        let cursor = match begun {
+            Ok(cursor) => cursor,
+            Err(refusal) => return response(&refusal),
+        };
+        let events = Events {
+            network: self.clone(),
+            host,
+            ends: Instant::now() + Duration::from_secs(cursor.seconds),
+            bookmark: Instant::now() + BOOKMARKS,
+            cuts: self.0.cuts.load(Ordering::Relaxed),
+            cursor,
+        };
+        let body = StreamBody::new(events.stream()).boxed_unsync();
+        Ok(Response::builder().header(header::CONTENT_TYPE, "application/json").body(body)?)
+    }
+}
+
+/// Longer than any history.
+pub const FOR_EVER: Duration = Duration::from_hours(1_000);
+
+/// The events of a watch on their way to a host.
+struct Events {
+    network: Network,
+    host: usize,
+    cursor: Cursor,
+    ends: Instant,
+    bookmark: Instant,
+    /// How often all watches had been cut when this one began.
+    cuts: u64,
+}
+
+impl Events {
+    fn stream(self) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> {
+        stream::unfold(self, |mut events| async move {
+            let event = events.next().await?;
+            // The API server writes the type first, and a reader of raw objects needs that.
+            let (what, object) = (event.get("type")?, event.get("object")?);
+            let line = Bytes::from(format!("{{\"type\":{what},\"object\":{object}}}\n"));
+            Some((Ok(Frame::data(line)), events))
+        })
+    }
+
+    /// The next event; none when the watch ends.
+    async fn next(&mut self) -> Option<Value> {
+        let network = self.network.clone();
+        loop {
+            network.reach(self.host).await;
+            let changed = network.0.changed.notified();
+            if network.0.cuts.load(Ordering::Relaxed) != self.cuts || self.ends <= Instant::now() {
+                return None;
+            }
+            let lags_until = self.lags_until();
+            if lags_until.is_none() {
+                let event = network.0.server.lock().next_event(&mut self.cursor);
+                if let Some(event) = event {
+                    sleep(network.way()).await;
+                    network.reach(self.host).await;
+                    self.note(&event);
+                    return Some(event);
+                }
+                if self.bookmark <= Instant::now() {
+                    self.bookmark = Instant::now() + BOOKMARKS;
+                    return Some(network.0.server.lock().bookmark(&self.cursor));
+                }
+            }
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = sleep_until(self.ends.min(lags_until.unwrap_or(self.bookmark))) => {}
+            }
+        }
+    }
+
+    fn note(&self, event: &Value) {
+        let text = |at: &str| event.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        let (what, name, version) =
+            (text("/type"), text("/object/metadata/name"), text("/object/metadata/resourceVersion"));
+        let line = format!("host {} sees {what} {} {name} {version}", self.host, self.cursor.resource());
+        self.network.with_trace(|trace| trace.note(&line));
+    }
+
+    fn lags_until(&self) -> Option<Instant> {
+        let faults = self.network.0.faults.lock();
+        faults.lagging.get(self.cursor.resource()).copied().filter(|until| *until > Instant::now())
+    }
+}
+
+async fn decode(request: Request<Body>) -> Result<Call, BoxError> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    Ok(Call {
+        method: parts.method.to_string(),
+        path: parts.uri.path().to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        content_type: header("content-type").to_owned(),
+        metadata_only: header("accept").contains("as=PartialObjectMetadata"),
+        user: Some(header("impersonate-user")).filter(|user| !user.is_empty()).unwrap_or(HOST_USER).to_owned(),
+        body: if body.is_empty() { None } else { Some(serde_json::from_slice(&body)?) },
+        now: clock::date(),
+    })
+}
+
+fn response(answer: &Answer) -> Result<Response<Answered>, BoxError> {
+    let body = Full::from(serde_json::to_vec(&answer.body)?).map_err(|never| match never {}).boxed_unsync();
+    Ok(Response::builder().status(answer.code).header(header::CONTENT_TYPE, "application/json").body(body)?)
+}
+
+/// The connection of one host.
+#[derive(Clone)]
+pub struct Connection {
+    network: Network,
+    host: usize,
+}
+
+impl Service<Request<Body>> for Connection {
+    type Response = Response<Answered>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Answered>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.network.clone().respond(self.host, request).boxed()
+    }
+}

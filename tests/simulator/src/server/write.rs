@@ -1,0 +1,457 @@
+//! Writes: create, update, patch, server-side apply and delete.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use windlass_field_management::{self as fields, Refusal, Write};
+
+use super::kinds::established;
+use super::{Answer, ApiServer, Call, Change, Id, Query, Served, Target};
+
+/// What a write has besides its object.
+struct Terms {
+    kind: Served,
+    target: Target,
+    manager: String,
+    time: String,
+    is_dry_run: bool,
+}
+
+impl Terms {
+    /// Who writes, for managedFields.
+    fn writer<'a>(&'a self, api_version: &'a str) -> Write<'a> {
+        let subresource = Some(&*self.target.subresource).filter(|name| !name.is_empty());
+        Write { manager: &self.manager, api_version, subresource, time: &self.time }
+    }
+
+    fn is_of_status(&self) -> bool {
+        self.target.subresource == "status"
+    }
+}
+
+/// Seconds, as the API server writes times of metadata.
+fn seconds(now: Timestamp) -> String {
+    let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    seconds.to_string()
+}
+
+/// The metadata of an object.
+fn meta(object: &mut Value) -> &mut Map<String, Value> {
+    if !object.is_object() {
+        *object = json!({});
+    }
+    let fields = object.as_object_mut().expect("an object");
+    let found = fields.entry("metadata").or_insert_with(|| json!({}));
+    if !found.is_object() {
+        *found = json!({});
+    }
+    found.as_object_mut().expect("an object")
+}
+
+fn text<'a>(object: &'a Value, at: &str) -> Option<&'a str> {
+    object.pointer(at).and_then(Value::as_str)
+}
+
+/// Whether something must still be done before the object may go.
+fn has_finalizers(object: &Value) -> bool {
+    ["/metadata/finalizers", "/spec/finalizers"]
+        .iter()
+        .any(|at| object.pointer(at).and_then(Value::as_array).is_some_and(|list| !list.is_empty()))
+}
+
+/// The object without what a write changes that changes nothing else.
+fn compared(object: &Value) -> Value {
+    let mut object = object.clone();
+    let meta = meta(&mut object);
+    meta.remove("resourceVersion");
+    for entry in meta.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(entry) = entry.as_object_mut() {
+            entry.remove("time");
+        }
+    }
+    object
+}
+
+impl ApiServer {
+    pub(super) fn write(&mut self, kind: &Served, target: &Target, call: &Call) -> Result<Answer, Answer> {
+        let query = Query::of(Some(&call.query));
+        let terms = Terms {
+            kind: kind.clone(),
+            target: target.clone(),
+            manager: query.get("fieldManager").unwrap_or("windlass").to_owned(),
+            time: seconds(call.now),
+            is_dry_run: query.get("dryRun") == Some("All"),
+        };
+        let body = call.body.clone().unwrap_or(Value::Null);
+        match (&*call.method, &*call.content_type) {
+            ("POST", _) => self.create(terms, body),
+            ("PUT", _) => {
+                let before = self.get(kind, target)?;
+                self.replace(&terms, &before, body, true).map(|(found, _)| Answer::ok(found))
+            }
+            ("PATCH", "application/apply-patch+yaml") => self.apply(terms, &body, query.is("force")),
+            ("PATCH", content_type) => {
+                let before = self.get(kind, target)?;
+                let mut after = (*before).clone();
+                patch(&mut after, &body, content_type == "application/json-patch+json", target)?;
+                self.replace(&terms, &before, after, true).map(|(found, _)| Answer::ok(found))
+            }
+            ("DELETE", _) => self.delete(&terms, &body),
+            (method, _) => Err(Answer::invalid(target, 405, &format!("{method} is not modelled"))),
+        }
+    }
+
+    fn create(&mut self, mut terms: Terms, mut object: Value) -> Result<Answer, Answer> {
+        if let Some(prefix) =
+            text(&object, "/metadata/generateName").filter(|_| text(&object, "/metadata/name").is_none())
+        {
+            let name = format!("{prefix}{:05}", self.uids);
+            meta(&mut object).insert("name".to_owned(), name.into());
+        }
+        terms.target.name = text(&object, "/metadata/name").unwrap_or_default().to_owned();
+        self.admit(&terms)?;
+        if self.objects.contains_key(&Self::id(&terms.target)) {
+            return Err(Answer::already_exists(&terms.target));
+        }
+        meta(&mut object).remove("managedFields");
+        if terms.kind.has_status {
+            object.as_object_mut().expect("an object").remove("status");
+        }
+        self.complete(&terms, &mut object);
+        fields::update(None, &mut object, &terms.writer(&terms.kind.api_version()), &terms.kind.shape);
+        Ok(Answer::created(self.store(&terms, None, object)))
+    }
+
+    /// Checks that an object may be created where the target is.
+    fn admit(&self, terms: &Terms) -> Result<(), Answer> {
+        let Terms { kind, target, .. } = terms;
+        if kind.namespaced == target.namespace.is_empty() {
+            return Err(Answer::not_served());
+        }
+        if target.name.is_empty() {
+            return Err(Answer::invalid(target, 422, "metadata.name: Required value: name is required"));
+        }
+        if !kind.namespaced {
+            return Ok(());
+        }
+        let Some(namespace) = self.objects.get(&Id::new("namespaces", "", &target.namespace)) else {
+            let missing = Target {
+                plural: "namespaces".to_owned(),
+                group: String::new(),
+                name: target.namespace.clone(),
+                ..target.clone()
+            };
+            return Err(Answer::not_found(&missing));
+        };
+        if namespace.pointer("/metadata/deletionTimestamp").is_some() {
+            return Err(Answer::terminating(target));
+        }
+        Ok(())
+    }
+
+    /// Adds what the API server gives to a new object.
+    fn complete(&mut self, terms: &Terms, object: &mut Value) {
+        self.uids += 1;
+        let uid = format!("00000000-0000-4000-8000-{:012}", self.uids);
+        let fields = object.as_object_mut().expect("an object");
+        fields.insert("apiVersion".to_owned(), terms.kind.api_version().into());
+        fields.insert("kind".to_owned(), terms.kind.kind.clone().into());
+        let meta = meta(object);
+        meta.insert("uid".to_owned(), uid.into());
+        meta.insert("name".to_owned(), terms.target.name.clone().into());
+        meta.insert("creationTimestamp".to_owned(), terms.time.clone().into());
+        meta.remove("resourceVersion");
+        meta.remove("deletionTimestamp");
+        if terms.kind.namespaced {
+            meta.insert("namespace".to_owned(), terms.target.namespace.clone().into());
+        }
+        if terms.kind.has_generation {
+            meta.insert("generation".to_owned(), 1.into());
+        }
+        match &*terms.kind.plural {
+            "namespaces" => {
+                object["spec"] = json!({ "finalizers": ["kubernetes"] });
+                object["metadata"]["labels"]["kubernetes.io/metadata.name"] = terms.target.name.clone().into();
+            }
+            "customresourcedefinitions" => object["status"] = established(object),
+            _ => {}
+        }
+    }
+
+    fn apply(&mut self, mut terms: Terms, applied: &Value, force: bool) -> Result<Answer, Answer> {
+        let before = self.objects.get(&Self::id(&terms.target)).cloned();
+        let api_version = terms.kind.api_version();
+        if applied.pointer("/metadata/managedFields").is_some() {
+            let message = "metadata.managedFields must be nil";
+            return Err(Answer::invalid(&terms.target, 400, message));
+        }
+        if before.is_none() {
+            if terms.is_of_status() {
+                return Err(Answer::not_found(&terms.target));
+            }
+            if let Some(uid) = text(applied, "/metadata/uid") {
+                let why =
+                    format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                return Err(Answer::conflict(&terms.target, &why));
+            }
+            self.admit(&terms)?;
+        }
+        let merged = fields::apply(before.as_deref(), applied, &terms.writer(&api_version), force, &terms.kind.shape);
+        let mut merged = merged.map_err(|refusal| refused(&terms.target, refusal))?;
+        let Some(before) = before else {
+            self.complete(&terms, &mut merged);
+            terms.target.subresource.clear();
+            return Ok(Answer::created(self.store(&terms, None, merged)));
+        };
+        // What a caller expects of the object is in the applied configuration, not in the merged object.
+        for field in ["uid", "resourceVersion"] {
+            match applied.pointer(&format!("/metadata/{field}")) {
+                Some(expected) => meta(&mut merged).insert(field.to_owned(), expected.clone()),
+                None => meta(&mut merged).remove(field),
+            };
+        }
+        self.replace(&terms, &before, merged, false).map(|(found, _)| Answer::ok(found))
+    }
+
+    /// Stores the next state of an object, with the fields that a write cannot change. Returns it, and whether it changed.
+    fn replace(
+        &mut self,
+        terms: &Terms,
+        before: &Arc<Value>,
+        mut after: Value,
+        is_update: bool,
+    ) -> Result<(Value, bool), Answer> {
+        let target = &terms.target;
+        if let Some(uid) = text(&after, "/metadata/uid").filter(|uid| Some(*uid) != text(before, "/metadata/uid")) {
+            let own = text(before, "/metadata/uid").unwrap_or_default();
+            return Err(Answer::conflict(
+                target,
+                &format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"),
+            ));
+        }
+        if text(&after, "/metadata/resourceVersion")
+            .is_some_and(|version| Some(version) != text(before, "/metadata/resourceVersion"))
+        {
+            return Err(Answer::outdated(target));
+        }
+        keep(&mut after, before, terms);
+        let is_deleting = before.pointer("/metadata/deletionTimestamp").is_some();
+        if is_deleting && adds_finalizer(before, &after) {
+            let message = format!(
+                "{} \"{}\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted",
+                terms.kind.kind, target.name
+            );
+            return Err(Answer::invalid(target, 422, &message));
+        }
+        if is_update {
+            fields::update(Some(before), &mut after, &terms.writer(&terms.kind.api_version()), &terms.kind.shape);
+        }
+        if compared(before) == compared(&after) {
+            return Ok(((**before).clone(), false));
+        }
+        Ok((self.store(terms, Some(before.clone()), after), true))
+    }
+
+    fn delete(&mut self, terms: &Terms, options: &Value) -> Result<Answer, Answer> {
+        let target = &terms.target;
+        let before = self.get(&terms.kind, target)?;
+        for (what, field) in [("UID", "uid"), ("ResourceVersion", "resourceVersion")] {
+            let expected = options.pointer(&format!("/preconditions/{field}")).and_then(Value::as_str);
+            let own = text(&before, &format!("/metadata/{field}")).unwrap_or_default();
+            if let Some(expected) = expected.filter(|expected| *expected != own) {
+                let why =
+                    format!("Precondition failed: {what} in precondition: {expected}, {what} in object meta: {own}");
+                return Err(Answer::conflict(target, &why));
+            }
+        }
+        let policy = text(options, "/propagationPolicy").unwrap_or_default();
+        let after = self.deleted(terms, &before, policy);
+        if self.objects.contains_key(&Self::id(target)) || terms.is_dry_run {
+            return Ok(Answer::ok(after));
+        }
+        let details = json!({
+            "name": target.name, "group": target.group, "kind": target.plural, "uid": before.pointer("/metadata/uid"),
+        });
+        let body =
+            json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details });
+        Ok(Answer::ok(body))
+    }
+
+    /// Marks an object as deleted, or removes it if nothing must be done before.
+    fn deleted(&mut self, terms: &Terms, before: &Arc<Value>, policy: &str) -> Value {
+        let mut after = (**before).clone();
+        let waits_for = match policy {
+            "Orphan" => Some("orphan"),
+            "Foreground" => Some("foregroundDeletion"),
+            _ => None,
+        };
+        if let Some(finalizer) = waits_for {
+            let finalizers = meta(&mut after).entry("finalizers").or_insert_with(|| json!([]));
+            if let Some(list) = finalizers.as_array_mut().filter(|list| !list.contains(&finalizer.into())) {
+                list.push(finalizer.into());
+            }
+        }
+        if has_finalizers(&after) {
+            let generation = after.pointer("/metadata/generation").and_then(Value::as_u64);
+            let meta = meta(&mut after);
+            if !meta.contains_key("deletionTimestamp") {
+                meta.insert("deletionTimestamp".to_owned(), terms.time.clone().into());
+                meta.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+                if let Some(generation) = generation {
+                    meta.insert("generation".to_owned(), (generation + 1).into());
+                }
+            }
+        } else {
+            meta(&mut after).insert("deletionTimestamp".to_owned(), terms.time.clone().into());
+        }
+        if compared(before) == compared(&after) {
+            return after;
+        }
+        self.store(terms, Some(before.clone()), after)
+    }
+
+    /// Stores an object under the next version, and notes the change. An object that is being deleted and waits for nothing is removed.
+    fn store(&mut self, terms: &Terms, before: Option<Arc<Value>>, mut after: Value) -> Value {
+        let version = self.version + 1;
+        meta(&mut after).insert("resourceVersion".to_owned(), version.to_string().into());
+        if terms.is_dry_run {
+            return after;
+        }
+        self.version = version;
+        let id = Self::id(&terms.target);
+        let is_gone = after.pointer("/metadata/deletionTimestamp").is_some() && !has_finalizers(&after);
+        let stored = Arc::new(after.clone());
+        if is_gone {
+            self.objects.remove(&id);
+        } else {
+            self.objects.insert(id.clone(), stored.clone());
+        }
+        let after_it = (!is_gone).then_some(stored);
+        self.follow_definition(&id, after_it.as_deref());
+        self.log.push(Change { id, version, before, after: after_it });
+        after
+    }
+
+    /// Changes an object as a controller of Kubernetes does.
+    pub(super) fn amend(&mut self, id: &Id, now: Timestamp, change: impl FnOnce(&mut Value)) {
+        let Some((terms, before)) = self.terms_of(id, now) else { return };
+        let mut after = (*before).clone();
+        change(&mut after);
+        // Objects and kinds that the model itself changes have no conflicts.
+        let _ = self.replace(&terms, &before, after, true);
+    }
+
+    /// Deletes an object as a controller of Kubernetes does.
+    pub(super) fn remove(&mut self, id: &Id, now: Timestamp) {
+        let Some((terms, before)) = self.terms_of(id, now) else { return };
+        self.deleted(&terms, &before, "Background");
+    }
+
+    fn terms_of(&self, id: &Id, now: Timestamp) -> Option<(Terms, Arc<Value>)> {
+        let before = self.objects.get(id)?.clone();
+        let kind = self.kinds.iter().find(|kind| super::target::resource(&kind.plural, &kind.group) == id.resource)?;
+        let target = Target {
+            group: kind.group.clone(),
+            version: kind.version.clone(),
+            plural: kind.plural.clone(),
+            namespace: id.namespace.clone(),
+            name: id.name.clone(),
+            subresource: String::new(),
+        };
+        let (manager, time) = ("kube-controller-manager".to_owned(), seconds(now));
+        Some((Terms { kind: kind.clone(), target, manager, time, is_dry_run: false }, before))
+    }
+}
+
+/// Puts back what this write cannot change.
+fn keep(after: &mut Value, before: &Value, terms: &Terms) {
+    if terms.is_of_status() {
+        let (status, managed) = (after.get("status").cloned(), after.pointer("/metadata/managedFields").cloned());
+        *after = before.clone();
+        match status {
+            Some(status) => after["status"] = status,
+            None => {
+                after.as_object_mut().expect("an object").remove("status");
+            }
+        }
+        if let Some(managed) = managed {
+            meta(after).insert("managedFields".to_owned(), managed);
+        }
+    } else if terms.kind.has_status {
+        match before.get("status") {
+            Some(status) => after["status"] = status.clone(),
+            None => {
+                after.as_object_mut().expect("an object").remove("status");
+            }
+        }
+    }
+    for field in ["apiVersion", "kind"] {
+        after[field] = before[field].clone();
+    }
+    let kept = [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+    ];
+    for field in kept {
+        match before.pointer(&format!("/metadata/{field}")) {
+            Some(value) => meta(after).insert(field.to_owned(), value.clone()),
+            None => meta(after).remove(field),
+        };
+    }
+    let generation = before.pointer("/metadata/generation").and_then(Value::as_u64);
+    if let Some(generation) = generation.filter(|_| !terms.is_of_status() && specified(before) != specified(after)) {
+        meta(after).insert("generation".to_owned(), (generation + 1).into());
+    }
+}
+
+/// What the generation counts: everything but metadata and status.
+fn specified(object: &Value) -> Vec<(&String, &Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status")).collect()
+}
+
+fn adds_finalizer(before: &Value, after: &Value) -> bool {
+    let list =
+        |object: &Value| object.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+    let had = list(before);
+    list(after).iter().any(|finalizer| !had.contains(finalizer))
+}
+
+fn patch(object: &mut Value, body: &Value, is_json_patch: bool, target: &Target) -> Result<(), Answer> {
+    if !is_json_patch {
+        json_patch::merge(object, body);
+        return Ok(());
+    }
+    let unusable = || {
+        let message = "the server rejected our request due to an error in our request";
+        Answer::failure(422, "Invalid", message, &json!({}))
+    };
+    let patch: json_patch::Patch = serde_json::from_value(body.clone())
+        .map_err(|error| Answer::invalid(target, 400, &format!("error decoding patch: {error}")))?;
+    json_patch::patch(object, &patch).map_err(|_| unusable())
+}
+
+fn refused(target: &Target, refusal: Refusal) -> Answer {
+    match refusal {
+        Refusal::Invalid(message) => Answer::failure(500, "", &message, &json!({})),
+        Refusal::Conflicts(conflicts) => {
+            let causes: Vec<_> = conflicts
+                .iter()
+                .map(|one| json!({ "reason": "FieldManagerConflict", "message": one.message, "field": one.field }))
+                .collect();
+            let count = if causes.len() == 1 { "1 conflict".to_owned() } else { format!("{} conflicts", causes.len()) };
+            let all =
+                conflicts.iter().map(|one| format!("{}: {}", one.message, one.field)).collect::<Vec<_>>().join(", ");
+            let details =
+                json!({ "name": target.name, "group": target.group, "kind": target.plural, "causes": causes });
+            Answer::failure(409, "Conflict", &format!("Apply failed with {count}: {all}"), &details)
+        }
+    }
+}

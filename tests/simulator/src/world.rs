@@ -1,0 +1,286 @@
+//! Runs a history: people and faults by the clock, hosts as they are, and what must be true in the end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, sleep_until};
+use windlass_core::names::ANNOTATION_ALLOW_DELETION;
+use windlass_engine::clock;
+
+use crate::history::{Act, Child, Fail, History, Kind, PARENTS, SPAN};
+use crate::host::Host;
+use crate::network::Network;
+use crate::setup::{ACCOUNT, Compiled, NAMESPACE, beginning, by_user, cluster};
+use crate::{expected, server};
+
+/// Minutes after the last fault in which a host comes to rest: more than its longest backoff and wait.
+const SETTLES: u32 = 9;
+const MINUTE: Duration = Duration::from_mins(1);
+/// Time after it in which a host at rest writes nothing: two resyncs.
+const RESTS: Duration = Duration::from_mins(23);
+/// Time between two steps of Kubernetes' controllers.
+const COLLECTS: Duration = Duration::from_millis(40);
+
+/// What came of a history.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// What is wrong; empty if nothing is.
+    pub problems: Vec<String>,
+    /// What should not be, and is allowed so far.
+    pub known: Vec<String>,
+    /// The hash of the trace.
+    pub hash: String,
+    /// The lines of the trace.
+    pub lines: Vec<String>,
+    /// What the hosts came to, with counts.
+    pub reached: BTreeMap<String, u64>,
+}
+
+/// Runs a history to its end.
+///
+/// # Errors
+/// If the runtime or a host cannot start.
+pub fn run(history: &History, compiled: &Compiled) -> anyhow::Result<Outcome> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().context("no runtime")?;
+    fastrand::seed(history.seed);
+    let outcome = runtime.block_on(async {
+        clock::simulation::begin(beginning());
+        World::begin(history, compiled)?.run(history).await
+    });
+    // What still runs is of hosts that were killed.
+    runtime.shutdown_background();
+    outcome
+}
+
+struct World<'a> {
+    network: Network,
+    compiled: &'a Compiled,
+    host: Host,
+    killed: Vec<Host>,
+}
+
+impl<'a> World<'a> {
+    fn begin(history: &History, compiled: &'a Compiled) -> anyhow::Result<Self> {
+        let network = Network::new(cluster(compiled), history.seed);
+        let host = Host::start(0, &network, compiled)?;
+        Ok(Self { network, compiled, host, killed: Vec::new() })
+    }
+
+    async fn run(mut self, history: &History) -> anyhow::Result<Outcome> {
+        let began = Instant::now();
+        let controllers = tokio::spawn(controllers(self.network.clone()));
+        for step in &history.steps {
+            sleep_until(began + Duration::from_millis(step.at)).await;
+            self.network.with_trace(|trace| trace.note(&format!("* {:?}", step.what)));
+            self.act(&step.what)?;
+        }
+        sleep_until(began + Duration::from_millis(SPAN)).await;
+        self.network.heal();
+        self.network.with_server(permit_all);
+        // The end of a history is about the parents: the Plugin is as it was at the beginning.
+        self.send("PATCH", PLUGIN, Some(json!({ "spec": { "config": null, "suspend": null } })));
+        self.network.with_trace(|trace| trace.note("* all faults end"));
+        for _ in 0..SETTLES {
+            sleep(MINUTE).await;
+            self.allow_deletions();
+        }
+        let mut problems = self.network.with_server(|server| expected::differences(server));
+        let before = self.network.with_server(|server| server.changes().len());
+        sleep(RESTS).await;
+        problems.extend(self.network.with_server(|server| expected::restless(server, before)));
+        let (violations, known) = self.network.violations();
+        problems.extend(violations);
+        controllers.abort();
+        let (hash, lines) = self.network.with_trace(|trace| (trace.hash(), trace.lines().to_vec()));
+        Ok(Outcome { problems, known, hash, lines, reached: BTreeMap::new() })
+    }
+
+    fn act(&mut self, what: &Act) -> anyhow::Result<()> {
+        let millis = Duration::from_millis;
+        match what {
+            Act::Apply { parent, children, fail } => self.apply(*parent, children, *fail),
+            Act::Configure { keep } => {
+                let config = keep.map(|keep| json!({ "keepChildren": keep }));
+                self.send("PATCH", PLUGIN, Some(json!({ "spec": { "config": config } })));
+            }
+            Act::Suspend { suspended } => {
+                self.send("PATCH", PLUGIN, Some(json!({ "spec": { "suspend": suspended } })));
+            }
+            Act::Delete { parent, policy } => self.delete(&parent_path(*parent), policy),
+            Act::DeleteChild { parent, child } => self.delete_if(*parent, *child, true),
+            Act::Vacate { parent, child } => self.delete_if(*parent, *child, false),
+            Act::EditChild { parent, child } => {
+                let content = content_of(*child);
+                self.patch_child(*parent, *child, content);
+            }
+            Act::Unlabel { parent, child } => {
+                self.patch_child(*parent, *child, json!({ "metadata": { "labels": null } }));
+            }
+            Act::Disown { parent, child } => {
+                self.patch_child(*parent, *child, json!({ "metadata": { "ownerReferences": null } }));
+            }
+            Act::Occupy { parent, child } => {
+                let mut object = content_of(*child);
+                object["metadata"] = json!({ "name": child_name(*parent, *child) });
+                self.send("POST", &collection_of(child.kind), Some(object));
+            }
+            Act::Refuse { code, millis: time } => self.network.refuse(*code, millis(*time)),
+            Act::LoseAnswers { count } => self.network.lose_answers(*count),
+            Act::LoseRequests { count } => self.network.lose_requests(*count),
+            Act::SlowDown { most, millis: time } => self.network.slow_down(*most, millis(*time)),
+            Act::Lag { resource, millis: time } => self.network.lag(resource, millis(*time)),
+            Act::CutWatches => self.network.cut_watches(),
+            Act::Compact => {
+                self.network.with_server(server::ApiServer::compact);
+                self.network.cut_watches();
+            }
+            Act::Crash => {
+                self.host.crash();
+                self.start_another()?;
+            }
+            Act::Restart => {
+                self.host.stop();
+                self.start_another()?;
+            }
+            Act::CutOff { millis: time } => self.network.cut_off(self.host.number, millis(*time)),
+            Act::Deny { verb, resource, denied } => {
+                self.network.with_server(|server| server.deny(ACCOUNT, verb, resource, *denied));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what the conditions of the Plugin and of parents tell a user: allows the deletions that are blocked.
+    fn allow_deletions(&self) {
+        let parents = (0..PARENTS).map(parent_path);
+        for path in parents.chain([PLUGIN.to_owned()]) {
+            let found = self.send("GET", &path, None);
+            let conditions = found.body.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+            let mut messages = conditions.filter_map(|condition| condition.get("message")?.as_str());
+            let allowed = messages.find_map(|message| {
+                let (_, after) = message.split_once(&format!("{ANNOTATION_ALLOW_DELETION}="))?;
+                Some(after.split(|c: char| !c.is_ascii_alphanumeric()).next()?.to_owned())
+            });
+            if let Some(hash) = allowed {
+                let annotation = json!({ (ANNOTATION_ALLOW_DELETION): hash });
+                self.send("PATCH", &path, Some(json!({ "metadata": { "annotations": annotation } })));
+            }
+        }
+    }
+
+    fn start_another(&mut self) -> anyhow::Result<()> {
+        let next = Host::start(self.host.number + 1, &self.network, self.compiled)?;
+        self.killed.push(std::mem::replace(&mut self.host, next));
+        Ok(())
+    }
+
+    fn send(&self, method: &str, path: &str, body: Option<Value>) -> server::Answer {
+        self.network.send(&by_user(method, path, body, clock::date()))
+    }
+
+    fn apply(&self, parent: u8, children: &[Child], fail: Option<Fail>) {
+        let path = parent_path(parent);
+        let scripts: Vec<_> = children.iter().copied().map(script_of).collect();
+        let fail = fail.map(|fail| match fail {
+            Fail::Invalid => json!({ "invalid": "as the history says" }),
+            Fail::Retry => json!({ "retry": 3000 }),
+            Fail::Failed => json!({ "failed": "as the history says" }),
+            Fail::Trap => json!("trap"),
+        });
+        let spec = json!({ "children": scripts, "fail": fail });
+        let changed = self.send("PATCH", &path, Some(json!({ "spec": spec })));
+        if changed.code == 404 {
+            let name = format!("p{parent}");
+            let created = json!({ "metadata": { "name": name }, "spec": spec });
+            self.send("POST", PARENTS_PATH, Some(created));
+        }
+    }
+
+    fn delete(&self, path: &str, policy: &str) {
+        let options = (!policy.is_empty()).then(|| json!({ "propagationPolicy": policy }));
+        self.send("DELETE", path, options);
+    }
+
+    /// Deletes an object with the name of a child, if it is a child, or if it is none.
+    fn delete_if(&self, parent: u8, child: Child, is_child: bool) {
+        let path = format!("{}/{}", collection_of(child.kind), child_name(parent, child));
+        let found = self.send("GET", &path, None);
+        if found.code == 200 && expected::has_owner(&found.body) == is_child {
+            self.delete(&path, "");
+        }
+    }
+
+    fn patch_child(&self, parent: u8, child: Child, change: Value) {
+        let path = format!("{}/{}", collection_of(child.kind), child_name(parent, child));
+        let found = self.send("GET", &path, None);
+        if found.code == 200 && expected::has_owner(&found.body) {
+            self.send("PATCH", &path, Some(change));
+        }
+    }
+}
+
+/// The garbage collector and the namespace controller.
+async fn controllers(network: Network) {
+    let mut seen = 0;
+    loop {
+        seen = network.changed_since(seen).await;
+        sleep(COLLECTS).await;
+        while network.with_server(|server| server.collect(clock::date())) {
+            sleep(COLLECTS).await;
+        }
+    }
+}
+
+fn permit_all(server: &mut server::ApiServer) {
+    for verb in ["get", "create", "patch", "delete"] {
+        for resource in ["configmaps", "secrets", "services", "puppets.puppets.example", "plugins.windlass.dev"] {
+            server.deny(ACCOUNT, verb, resource, false);
+        }
+    }
+}
+
+const PLUGIN: &str = "/apis/windlass.dev/v1alpha1/plugins/puppet";
+const PARENTS_PATH: &str = "/apis/puppets.example/v1/namespaces/shop/puppets";
+
+fn parent_path(parent: u8) -> String {
+    format!("{PARENTS_PATH}/p{parent}")
+}
+
+fn collection_of(kind: Kind) -> String {
+    let plural = match kind {
+        Kind::ConfigMap => "configmaps",
+        Kind::Secret => "secrets",
+        Kind::Service => "services",
+    };
+    format!("/api/v1/namespaces/{NAMESPACE}/{plural}")
+}
+
+/// The name of a parent's child.
+pub fn child_name(parent: u8, child: Child) -> String {
+    format!("p{parent}-c{}", child.name)
+}
+
+/// What a child contains, without its metadata.
+pub fn content_of(child: Child) -> Value {
+    let value = child.value.to_string();
+    match child.kind {
+        Kind::ConfigMap => json!({ "data": { "value": value } }),
+        Kind::Secret => json!({ "data": { "value": BASE64_STANDARD.encode(value) } }),
+        Kind::Service => json!({ "spec": { "clusterIP": "None", "ports": [{ "port": 80 + u16::from(child.value) }] } }),
+    }
+}
+
+/// A child in the script of its parent.
+fn script_of(child: Child) -> Value {
+    let mut script = content_of(child);
+    script["apiVersion"] = "v1".into();
+    script["kind"] = format!("{:?}", child.kind).into();
+    script["metadata"] = json!({ "name": format!("${{name}}-c{}", child.name) });
+    script
+}

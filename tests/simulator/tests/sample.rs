@@ -1,0 +1,59 @@
+//! A sample of histories by their seeds, and those that were found to end badly once.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test ends by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn simulator(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_windlass-simulator")).args(args).output().expect("the simulator starts")
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn history(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("histories").join(name)
+}
+
+/// `cargo xtask simulate search` looks at as many as one likes.
+#[test]
+fn hosts_come_to_rest_with_what_their_parents_ask_for_whatever_happens() {
+    let searched = simulator(&["search", "--count", "16", "--seed", "1"]);
+    assert!(searched.status.success(), "{}", text(&searched));
+    assert!(text(&searched).contains("16 histories"), "{}", text(&searched));
+}
+
+#[test]
+fn same_seed_has_the_same_trace() {
+    let searched = simulator(&["search", "--count", "4", "--seed", "100", "--twice"]);
+    assert!(searched.status.success(), "{}", text(&searched));
+}
+
+/// The trace of a history that does nothing has the start of a host, and its renewals of the Lease.
+#[test]
+fn trace_tells_each_request_with_its_time() {
+    let run = simulator(&["run", "--seed", "7", "--trace"]);
+    let trace = text(&run);
+    assert!(
+        trace.contains("host 0: POST /apis/coordination.k8s.io/v1/namespaces/windlass-system/leases 201"),
+        "{trace}"
+    );
+    assert!(trace.contains("* Apply"), "{trace}");
+}
+
+#[test]
+fn refused_writes_are_no_thrashing() {
+    let file = history("refused-writes-are-no-thrashing.json");
+    let run = simulator(&["run", "--history", &file.to_string_lossy()]);
+    assert!(run.status.success(), "{}", text(&run));
+}
+
+/// Rule R8 allows it so far. When hosts delete a child only as they know it, this history ends well.
+#[test]
+fn child_that_loses_its_owner_while_it_is_deleted_is_a_known_weakness() {
+    let file = history("disowned-child-is-deleted.json");
+    let run = simulator(&["run", "--history", &file.to_string_lossy()]);
+    assert!(run.status.success() && text(&run).contains("known: "), "{}", text(&run));
+}
