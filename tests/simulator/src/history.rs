@@ -178,12 +178,22 @@ pub enum Act {
     CutWatches,
     /// The API server forgets old versions, and all watches end.
     Compact,
-    /// The host is killed, and another one started.
-    Crash,
-    /// The host is told to stop, and another one started.
-    Restart,
-    /// The host is cut off from the API server.
+    /// Another host starts beside the others, and stands by.
+    StandBy,
+    /// A host is killed, and another one started.
+    Crash {
+        /// Which of the running hosts.
+        host: u8,
+    },
+    /// A host is told to stop, and another one started.
+    Restart {
+        /// Which of the running hosts.
+        host: u8,
+    },
+    /// A host is cut off from the API server.
     CutOff {
+        /// Which of the running hosts.
+        host: u8,
         /// For how long.
         millis: u64,
     },
@@ -280,9 +290,10 @@ fn act(chance: &mut fastrand::Rng) -> Act {
         78..84 => Act::Lag { resource: resource()[chance.usize(0..5)].to_owned(), millis },
         84..87 => Act::CutWatches,
         87..89 => Act::Compact,
-        89..92 => Act::Crash,
-        92..94 => Act::Restart,
-        94..97 => Act::CutOff { millis },
+        89..91 => Act::StandBy,
+        91..93 => Act::Crash { host: parent },
+        93..94 => Act::Restart { host: parent },
+        94..97 => Act::CutOff { host: parent, millis },
         _ => Act::Deny {
             verb: ["get", "create", "patch", "delete"][chance.usize(0..4)].to_owned(),
             resource: resource()[chance.usize(0..3)].to_owned(),

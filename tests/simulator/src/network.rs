@@ -32,6 +32,9 @@ type Answered = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Time of a request, or of an event, on its way: in milliseconds.
 const WAY: std::ops::Range<u64> = 1..20;
+/// How long the kernel of a host tries to deliver a write (`TCP_USER_TIMEOUT` of the connections of writes), less than which a request
+/// may be on its way: the margin between the last write of a leader and the expiry of its Lease.
+const GIVES_UP: Duration = Duration::from_millis(4_500);
 /// Time between two bookmarks of a watch.
 const BOOKMARKS: Duration = Duration::from_mins(1);
 
@@ -199,7 +202,11 @@ impl Network {
         }
         let is_write = call.method != "GET" && !call.path.contains("review");
         sleep(self.way()).await;
+        let sent = Instant::now();
         self.reach(host).await;
+        if is_write && sent.elapsed() > GIVES_UP {
+            return Err("the kernel gave up the connection".into());
+        }
         if let Some(refusal) = self.refusal() {
             self.note(host, &call, refusal.code);
             sleep(self.way()).await;

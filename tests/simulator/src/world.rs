@@ -20,6 +20,8 @@ use crate::{expected, server};
 
 /// Minutes after the last fault in which a host comes to rest: more than its longest backoff and wait.
 const SETTLES: u32 = 9;
+/// Largest number of hosts that run at the same time.
+const HOSTS: usize = 3;
 const MINUTE: Duration = Duration::from_mins(1);
 /// Time after it in which a host at rest writes nothing: two resyncs.
 const RESTS: Duration = Duration::from_mins(23);
@@ -61,15 +63,20 @@ pub fn run(history: &History, compiled: &Compiled) -> anyhow::Result<Outcome> {
 struct World<'a> {
     network: Network,
     compiled: &'a Compiled,
-    host: Host,
-    killed: Vec<Host>,
+    /// The hosts that run, or are cut off for a while.
+    hosts: Vec<Host>,
+    /// Number of hosts that were started.
+    started: usize,
+    /// Hosts that were killed or told to stop.
+    gone: Vec<Host>,
 }
 
 impl<'a> World<'a> {
     fn begin(history: &History, compiled: &'a Compiled) -> anyhow::Result<Self> {
         let network = Network::new(cluster(compiled), history.seed);
-        let host = Host::start(0, &network, compiled)?;
-        Ok(Self { network, compiled, host, killed: Vec::new() })
+        let mut world = Self { network, compiled, hosts: Vec::new(), started: 0, gone: Vec::new() };
+        world.start_host()?;
+        Ok(world)
     }
 
     async fn run(mut self, history: &History) -> anyhow::Result<Outcome> {
@@ -140,15 +147,17 @@ impl<'a> World<'a> {
                 self.network.with_server(server::ApiServer::compact);
                 self.network.cut_watches();
             }
-            Act::Crash => {
-                self.host.crash();
-                self.start_another()?;
+            Act::StandBy if self.hosts.len() < HOSTS => self.start_host()?,
+            Act::StandBy => {}
+            Act::Crash { host } => {
+                self.host(*host).crash();
+                self.replace_host(*host)?;
             }
-            Act::Restart => {
-                self.host.stop();
-                self.start_another()?;
+            Act::Restart { host } => {
+                self.host(*host).stop();
+                self.replace_host(*host)?;
             }
-            Act::CutOff { millis: time } => self.network.cut_off(self.host.number, millis(*time)),
+            Act::CutOff { host, millis: time } => self.network.cut_off(self.host(*host).number, millis(*time)),
             Act::Deny { verb, resource, denied } => {
                 self.network.with_server(|server| server.deny(ACCOUNT, verb, resource, *denied));
             }
@@ -174,10 +183,22 @@ impl<'a> World<'a> {
         }
     }
 
-    fn start_another(&mut self) -> anyhow::Result<()> {
-        let next = Host::start(self.host.number + 1, &self.network, self.compiled)?;
-        self.killed.push(std::mem::replace(&mut self.host, next));
+    /// The running host of this place.
+    fn host(&self, place: u8) -> &Host {
+        &self.hosts[usize::from(place) % self.hosts.len()]
+    }
+
+    fn start_host(&mut self) -> anyhow::Result<()> {
+        self.hosts.push(Host::start(self.started, &self.network, self.compiled)?);
+        self.started += 1;
         Ok(())
+    }
+
+    /// Starts a host for the one in this place, as a Deployment does.
+    fn replace_host(&mut self, place: u8) -> anyhow::Result<()> {
+        let place = usize::from(place) % self.hosts.len();
+        self.gone.push(self.hosts.remove(place));
+        self.start_host()
     }
 
     fn send(&self, method: &str, path: &str, body: Option<Value>) -> server::Answer {
