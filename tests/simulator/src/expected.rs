@@ -6,7 +6,7 @@ use serde_json::Value;
 use windlass_core::names::LABEL_PLUGIN;
 
 use crate::server::{ApiServer, Change, Id};
-use crate::setup::{CHILDREN, NAMESPACE, PARENTS};
+use crate::setup::{CHILDREN, NAMESPACE, OPERATORS};
 
 fn text<'a>(object: &'a Value, at: &str) -> &'a str {
     object.pointer(at).and_then(Value::as_str).unwrap_or_default()
@@ -39,7 +39,7 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
     let mut occupied = BTreeSet::new();
     // The children of a parent for which the plugin fails stay as they are.
     let mut failing = BTreeSet::new();
-    for (id, parent) in PARENTS.iter().flat_map(|resource| server.objects_of(resource)) {
+    for (id, parent) in OPERATORS.iter().flat_map(|operator| server.objects_of(operator.parents)) {
         uids.insert(text(parent, "/metadata/uid"));
         if parent.pointer("/metadata/deletionTimestamp").is_some() {
             found.push(format!("{id} is still being deleted: {:?}", parent.pointer("/metadata/finalizers")));
@@ -135,7 +135,7 @@ fn status_problem(id: &Id, parent: &Value, is_occupied: bool) -> Option<String> 
 pub fn restless(server: &ApiServer, begin: usize) -> Vec<String> {
     // A call that traps is tried again now and then, and reported.
     let traps = |parent: &Value| parent.pointer("/spec/fail") == Some(&"trap".into());
-    if PARENTS.iter().flat_map(|resource| server.objects_of(resource)).any(|(_, parent)| traps(parent)) {
+    if OPERATORS.iter().flat_map(|operator| server.objects_of(operator.parents)).any(|(_, parent)| traps(parent)) {
         return Vec::new();
     }
     let changes = server.changes().get(begin..).unwrap_or_default();

@@ -7,7 +7,9 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 /// Number of parents that a history may have.
-pub const PARENTS: u8 = 3;
+pub const PARENTS: u8 = 4;
+/// The parent that has a finalizer; it has ConfigMaps only.
+pub const FINALIZING: u8 = 3;
 /// Number of names that the children of a parent may have.
 pub const NAMES: u8 = 5;
 
@@ -234,17 +236,29 @@ impl History {
         }
         times.sort_unstable();
         let mut steps: Vec<_> = times.into_iter().map(|at| Step { at, what: act(&mut chance) }).collect();
-        let first = Act::Apply { parent: 0, children: children(&mut chance), fail: None };
+        // Sometimes a user fights with the host for a child.
+        if chance.u8(0..12) == 0 {
+            let (begin, parent, child) = (chance.u64(0..SPAN / 2), chance.u8(0..PARENTS), child(&mut chance));
+            let edits = (0..15).map(|time| Step {
+                at: begin + 1_500 * u64::from(time),
+                what: Act::EditChild { parent, child: Child { value: 3 + time % 2, ..child } },
+            });
+            steps.extend(edits);
+        }
+        let first = Act::Apply { parent: 0, children: children(&mut chance, 0), fail: None };
         steps.insert(0, Step { at: chance.u64(0..3000), what: first });
         steps.sort_by_key(|step| step.at);
         Self { shows: String::new(), seed, steps }
     }
 }
 
-fn children(chance: &mut fastrand::Rng) -> Vec<Child> {
+fn children(chance: &mut fastrand::Rng, parent: u8) -> Vec<Child> {
     let mut found = Vec::<Child>::new();
     for _ in 0..chance.usize(0..5) {
-        let child = child(chance);
+        let mut child = child(chance);
+        if parent == FINALIZING {
+            child.kind = Kind::ConfigMap;
+        }
         if !found.iter().any(|other| (other.kind, other.name) == (child.kind, child.name)) {
             found.push(child);
         }
@@ -269,7 +283,7 @@ fn act(chance: &mut fastrand::Rng) -> Act {
     match chance.u8(0..100) {
         0..24 => {
             let fail = [Fail::Invalid, Fail::Retry, Fail::Failed, Fail::Trap].get(chance.usize(0..24)).copied();
-            Act::Apply { parent, children: children(chance), fail }
+            Act::Apply { parent, children: children(chance, parent), fail }
         }
         24..27 => Act::Configure { keep: [None, Some(0), Some(1), Some(2)][chance.usize(0..4)] },
         27..29 => Act::Suspend { suspended: chance.bool() },

@@ -1,12 +1,12 @@
 //! What no host may do, whatever happens: checked at each write.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::network::HOST_USER;
 use crate::server::{ApiServer, Call, Change, Id};
-use crate::setup::{ACCOUNT, CHILDREN, LEASE, PARENTS};
+use crate::setup::{CHILDREN, LEASE, OPERATORS};
 
 /// Who writes.
 #[derive(Debug, Clone, Copy)]
@@ -25,8 +25,8 @@ pub struct Invariants {
     known: Vec<String>,
     /// The identity by which each host took the Lease, by number.
     identities: Vec<(usize, String)>,
-    /// The uids of all parents that existed.
-    parents: BTreeSet<String>,
+    /// The uids of all parents that existed, with the account of their Plugin.
+    parents: BTreeMap<String, &'static str>,
 }
 
 fn text<'a>(object: &'a Value, at: &str) -> &'a str {
@@ -57,26 +57,27 @@ impl Invariants {
                 self.is_without_lease(server, &lease, writer).or_else(|| self.is_foreign(server, change, writer));
             if let Some(problem) = problem {
                 let line = format!("host {} as {}: {} {}: {problem}", writer.host, writer.user, call.method, change.id);
-                let is_known = call.method == "DELETE" && self.was_ours(server, change, begin);
+                let is_known = call.method == "DELETE" && self.was_ours(server, change, (begin, writer.user));
                 if is_known { &mut self.known } else { &mut self.violations }.push(line);
             }
         }
     }
 
     /// Whether the object that a change removes was a child of one of the Plugin's parents before.
-    fn was_ours(&self, server: &ApiServer, change: &Change, begin: usize) -> bool {
+    fn was_ours(&self, server: &ApiServer, change: &Change, (begin, account): (usize, &str)) -> bool {
         let uid = |object: &Value| text(object, "/metadata/uid").to_owned();
         let own = change.before.as_deref().map(uid);
         let earlier =
             server.changes().get(..begin).unwrap_or_default().iter().filter(|earlier| earlier.id == change.id);
         let states = earlier.filter_map(|earlier| earlier.after.as_deref());
-        states.filter(|state| Some(uid(state)) == own).any(|state| self.is_child(state))
+        states.filter(|state| Some(uid(state)) == own).any(|state| self.is_child(state, account))
     }
 
-    fn is_child(&self, object: &Value) -> bool {
+    /// Whether an object is a child of a parent whose Plugin has this account.
+    fn is_child(&self, object: &Value, account: &str) -> bool {
         let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
         let mut controllers = references.filter(|one| one.get("controller") == Some(&Value::Bool(true)));
-        controllers.any(|one| self.parents.contains(text(one, "/uid")))
+        controllers.any(|one| self.parents.get(text(one, "/uid")) == Some(&account))
     }
 
     fn note_holder(&mut self, server: &ApiServer, lease: &Id, writer: Writer<'_>) {
@@ -97,21 +98,22 @@ impl Invariants {
 
     /// A plugin's account changes what is neither a new object nor a child of one of its parents.
     fn is_foreign(&mut self, server: &ApiServer, change: &Change, writer: Writer<'_>) -> Option<String> {
-        for resource in PARENTS {
-            self.parents
-                .extend(server.objects_of(resource).map(|(_, parent)| text(parent, "/metadata/uid").to_owned()));
+        for operator in &OPERATORS {
+            let parents = server.objects_of(operator.parents);
+            let named = parents.map(|(_, parent)| (text(parent, "/metadata/uid").to_owned(), operator.account));
+            self.parents.extend(named);
         }
         if writer.user == HOST_USER {
             let is_child = CHILDREN.contains(&&*change.id.resource) && change.id.namespace != "windlass-system";
             return is_child.then(|| "the host writes a child as itself".to_owned());
         }
-        if writer.user != ACCOUNT {
+        if !OPERATORS.iter().any(|operator| operator.account == writer.user) {
             return Some("an account that no Plugin has".to_owned());
         }
         if !CHILDREN.contains(&&*change.id.resource) {
             return Some("a kind that the Plugin does not own".to_owned());
         }
-        let is_ours = self.is_child(change.before.as_deref()?);
+        let is_ours = self.is_child(change.before.as_deref()?, writer.user);
         (!is_ours).then(|| "the object belongs to somebody else".to_owned())
     }
 }

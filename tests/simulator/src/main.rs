@@ -13,7 +13,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use windlass_simulator::history::History;
 use windlass_simulator::reached::Reached;
-use windlass_simulator::setup::{Compiled, puppet};
+use windlass_simulator::setup::Compiled;
 use windlass_simulator::world::{self, Outcome};
 
 /// Run hosts against a model of the API server, and look for histories that end badly
@@ -79,8 +79,8 @@ fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         None => History::of(args.seed),
     };
     let compiled = match &args.compiled {
-        Some(folder) => Compiled::in_folder(&puppet(), folder)?,
-        None => Compiled::of(&puppet())?,
+        Some(folder) => Compiled::in_folder(folder)?,
+        None => Compiled::new()?,
     };
     watch_over(&history);
     let outcome = on_a_fresh_thread(&history, &compiled)?;

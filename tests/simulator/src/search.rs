@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use windlass_simulator::history::History;
-use windlass_simulator::setup::{Compiled, puppet};
+use windlass_simulator::setup::Compiled;
 use windlass_simulator::world::Outcome;
 
 #[derive(clap::Args)]
@@ -56,7 +56,7 @@ struct Found {
 
 /// Runs the histories of many seeds.
 pub fn search(args: &SearchArgs) -> anyhow::Result<ExitCode> {
-    let compiled = Compiled::of(&puppet())?;
+    let compiled = Compiled::new()?;
     let began = Instant::now();
     let limit = args.minutes.map(|minutes| Duration::from_secs(60 * minutes));
     let (next, found) = (AtomicU64::new(0), Mutex::new(Found::default()));
@@ -143,7 +143,7 @@ fn outcome_of(history: &History, compiled: &Path) -> anyhow::Result<Outcome> {
 /// Shrinks a history (delta debugging, Zeller and Hildebrandt 2002): takes away steps, by halves and smaller parts, as long as it still
 /// ends badly.
 pub fn shrink(args: &ShrinkArgs) -> anyhow::Result<ExitCode> {
-    let compiled = Compiled::of(&puppet())?;
+    let compiled = Compiled::new()?;
     let ends_badly =
         |history: &History| Ok::<_, anyhow::Error>(!outcome_of(history, compiled.path())?.problems.is_empty());
     let mut history = History::of(args.seed);

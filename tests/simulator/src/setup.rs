@@ -19,11 +19,32 @@ use crate::server::{Answer, ApiServer, Call};
 
 /// Name of the leader's Lease.
 pub const LEASE: &str = "windlass";
-/// The account of the Plugin.
-pub const ACCOUNT: &str = "system:serviceaccount:windlass-system:windlass-plugin-puppet";
-/// The kinds of the Plugin's parents.
-pub const PARENTS: [&str; 1] = ["puppets.puppets.example"];
-/// The kinds of the Plugin's children.
+/// A Plugin of the simulation.
+#[derive(Debug)]
+pub struct Operator {
+    /// Name of the Plugin, of its component, and of its source.
+    pub name: &'static str,
+    /// The account that writes its children.
+    pub account: &'static str,
+    /// The kind of its parents.
+    pub parents: &'static str,
+}
+
+/// The Plugins: one whose parents have no finalizer, and one whose parents have one.
+pub const OPERATORS: [Operator; 2] = [
+    Operator {
+        name: "puppet",
+        account: "system:serviceaccount:windlass-system:windlass-plugin-puppet",
+        parents: "puppets.puppets.example",
+    },
+    Operator {
+        name: "puppet-finalizes",
+        account: "system:serviceaccount:windlass-system:windlass-plugin-puppet-finalizes",
+        parents: "finalizingpuppets.puppets.example",
+    },
+];
+
+/// The kinds of children.
 pub const CHILDREN: [&str; 5] = ["configmaps", "secrets", "services", "pods", "deployments.apps"];
 /// The namespace of parents.
 pub const NAMESPACE: &str = "shop";
@@ -39,10 +60,11 @@ pub fn beginning() -> Timestamp {
     Timestamp::from_second(1_800_000_000).unwrap_or_default()
 }
 
-/// The component, compiled once for all histories of a process.
+/// The components, compiled once for all histories of a process.
 pub struct Compiled {
     folder: PathBuf,
-    bytes: Vec<u8>,
+    /// The bytes of each component, in the order of [`OPERATORS`].
+    bytes: Vec<Vec<u8>>,
     /// The folders of the hosts of this process. Their names are no chance of a history.
     hosts: TempDir,
     /// The folder, if this process made it.
@@ -50,25 +72,31 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles a component into a new folder.
+    /// Compiles the components into a new folder.
     ///
     /// # Errors
-    /// If the file cannot be read, or is no component.
-    pub fn of(component: &Path) -> anyhow::Result<Self> {
+    /// If a file cannot be read, or is no component.
+    pub fn new() -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let found = Self { _made: None, ..Self::in_folder(component, folder.path())? };
+        let found = Self::in_folder(folder.path())?;
         let sandbox = Sandbox::new(Options { compiler: compiler(), ..Options::new(folder.path()) })?;
-        sandbox.load(&found.bytes)?;
+        for bytes in &found.bytes {
+            sandbox.load(bytes)?;
+        }
         Ok(Self { _made: Some(folder), ..found })
     }
 
-    /// A component that another process has compiled into this folder.
+    /// The components that another process has compiled into this folder.
     ///
     /// # Errors
-    /// If the file cannot be read.
-    pub fn in_folder(component: &Path, folder: &Path) -> anyhow::Result<Self> {
-        let bytes = fs::read(component)
-            .with_context(|| format!("{}: build the guests with `cargo xtask guests`", component.display()))?;
+    /// If a file cannot be read.
+    pub fn in_folder(folder: &Path) -> anyhow::Result<Self> {
+        let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guests/puppets");
+        let read = |operator: &Operator| {
+            let file = guests.join(format!("{}.wasm", operator.name));
+            fs::read(&file).with_context(|| format!("{}: build the guests with `cargo xtask guests`", file.display()))
+        };
+        let bytes = OPERATORS.iter().map(read).collect::<anyhow::Result<_>>()?;
         Ok(Self { folder: folder.to_owned(), bytes, hosts: tempfile::tempdir_in(folder)?, _made: None })
     }
 
@@ -104,12 +132,6 @@ pub fn compiler() -> CompilerCommand {
     CompilerCommand::own()
 }
 
-/// The component of the parents, as `cargo xtask guests` builds it.
-#[must_use]
-pub fn puppet() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guests/puppets/puppet.wasm")
-}
-
 /// A request of a user, who applies nothing server-side.
 #[must_use]
 pub fn by_user(method: &str, path: &str, body: Option<Value>, now: Timestamp) -> Call {
@@ -125,7 +147,7 @@ pub fn by_user(method: &str, path: &str, body: Option<Value>, now: Timestamp) ->
     }
 }
 
-/// A cluster with the Plugin and its component, and without parents.
+/// A cluster with the Plugins and their components, and without parents.
 #[must_use]
 pub fn cluster(compiled: &Compiled) -> ApiServer {
     let mut server = ApiServer::default();
@@ -143,16 +165,17 @@ pub fn cluster(compiled: &Compiled) -> ApiServer {
     // A key of its own would differ between two runs of one seed.
     let key = json!({ "metadata": { "name": RNG_KEY_SECRET }, "data": { "key": BASE64_STANDARD.encode([7; 32]) } });
     create(&format!("{own}/secrets"), key);
-    let component = BASE64_STANDARD.encode(&compiled.bytes);
-    let source = json!({ "metadata": { "name": "puppet" }, "binaryData": { "plugin.wasm": component } });
-    create(&format!("{own}/configmaps"), source);
-    create(&format!("{own}/serviceaccounts"), json!({ "metadata": { "name": "windlass-plugin-puppet" } }));
-    let plugin = json!({
-        "metadata": { "name": "puppet" },
-        "spec": {
-            "source": { "configMap": { "namespace": "windlass-system", "name": "puppet" } }, "installCRD": true,
-        },
-    });
-    create("/apis/windlass.dev/v1alpha1/plugins", plugin);
+    for (Operator { name, .. }, bytes) in OPERATORS.iter().zip(&compiled.bytes) {
+        let component = BASE64_STANDARD.encode(bytes);
+        let source = json!({ "metadata": { "name": name }, "binaryData": { "plugin.wasm": component } });
+        create(&format!("{own}/configmaps"), source);
+        let account = json!({ "metadata": { "name": format!("windlass-plugin-{name}") } });
+        create(&format!("{own}/serviceaccounts"), account);
+        let plugin = json!({
+            "metadata": { "name": name },
+            "spec": { "source": { "configMap": { "namespace": "windlass-system", "name": name } }, "installCRD": true },
+        });
+        create("/apis/windlass.dev/v1alpha1/plugins", plugin);
+    }
     server
 }

@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use windlass_core::names::ANNOTATION_ALLOW_DELETION;
 use windlass_engine::clock;
 
-use crate::history::{Act, Child, Fail, History, Kind, PARENTS, SPAN};
+use crate::history::{Act, Child, FINALIZING, Fail, History, Kind, PARENTS, SPAN};
 use crate::host::Host;
 use crate::network::Network;
-use crate::setup::{ACCOUNT, Compiled, NAMESPACE, beginning, by_user, cluster};
+use crate::setup::{Compiled, NAMESPACE, OPERATORS, beginning, by_user, cluster};
 use crate::{expected, server};
 
 /// Minutes after the last fault in which a host comes to rest: more than its longest backoff and wait.
@@ -159,7 +159,7 @@ impl<'a> World<'a> {
             }
             Act::CutOff { host, millis: time } => self.network.cut_off(self.host(*host).number, millis(*time)),
             Act::Deny { verb, resource, denied } => {
-                self.network.with_server(|server| server.deny(ACCOUNT, verb, resource, *denied));
+                self.network.with_server(|server| server.deny(OPERATORS[0].account, verb, resource, *denied));
             }
         }
         Ok(())
@@ -219,7 +219,7 @@ impl<'a> World<'a> {
         if changed.code == 404 {
             let name = format!("p{parent}");
             let created = json!({ "metadata": { "name": name }, "spec": spec });
-            self.send("POST", PARENTS_PATH, Some(created));
+            self.send("POST", collection_of_parent(parent), Some(created));
         }
     }
 
@@ -261,16 +261,22 @@ async fn controllers(network: Network) {
 fn permit_all(server: &mut server::ApiServer) {
     for verb in ["get", "create", "patch", "delete"] {
         for resource in ["configmaps", "secrets", "services", "puppets.puppets.example", "plugins.windlass.dev"] {
-            server.deny(ACCOUNT, verb, resource, false);
+            server.deny(OPERATORS[0].account, verb, resource, false);
         }
     }
 }
 
 const PLUGIN: &str = "/apis/windlass.dev/v1alpha1/plugins/puppet";
-const PARENTS_PATH: &str = "/apis/puppets.example/v1/namespaces/shop/puppets";
+fn collection_of_parent(parent: u8) -> &'static str {
+    if parent == FINALIZING {
+        "/apis/puppets.example/v1/namespaces/shop/finalizingpuppets"
+    } else {
+        "/apis/puppets.example/v1/namespaces/shop/puppets"
+    }
+}
 
 fn parent_path(parent: u8) -> String {
-    format!("{PARENTS_PATH}/p{parent}")
+    format!("{}/p{parent}", collection_of_parent(parent))
 }
 
 fn collection_of(kind: Kind) -> String {

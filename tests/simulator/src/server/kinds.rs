@@ -77,6 +77,7 @@ pub(super) fn built_in() -> Vec<Served> {
         Served::new("v1", "Service", "services"),
         Served::new("v1", "ServiceAccount", "serviceaccounts"),
         Served::new("apps/v1", "Deployment", "deployments").with_status(),
+        Served::new("batch/v1", "Job", "jobs").with_status(),
         Served::new("coordination.k8s.io/v1", "Lease", "leases"),
         Served::new("events.k8s.io/v1", "Event", "events"),
         Served::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
