@@ -92,7 +92,9 @@ fn add_children<'a>(
     let mut is_occupied = false;
     for script in parent.pointer("/spec/children").and_then(Value::as_array).into_iter().flatten() {
         let name = text(script, "/metadata/name").replace("${name}", &id.name);
-        let resource = format!("{}s", text(script, "/kind").to_lowercase());
+        let group = text(script, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
+        let plural = format!("{}s", text(script, "/kind").to_lowercase());
+        let resource = if group.is_empty() { plural } else { format!("{plural}.{group}") };
         let child = Id::new(&resource, NAMESPACE, &name);
         is_occupied |= server.object(&child).is_some_and(|object| controller(object) != uid);
         wanted.insert(child, (uid, script));
@@ -102,9 +104,24 @@ fn add_children<'a>(
 
 fn content_problem(id: &Id, object: &Value, script: &Value) -> Option<String> {
     let is_left_alone = id.resource == "services";
-    let at = "/data/value";
-    (!is_left_alone && object.pointer(at) != script.pointer(at))
-        .then(|| format!("{id} has {:?} instead of {:?}", object.pointer(at), script.pointer(at)))
+    let wanted = script.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata");
+    let lacking = wanted.filter(|(field, value)| !object.get(*field).is_some_and(|found| contains(found, value)));
+    let lacking: Vec<_> =
+        lacking.map(|(field, value)| format!("{field} {value} and has {:?}", object.get(field))).collect();
+    (!is_left_alone && !lacking.is_empty()).then(|| format!("{id} lacks {}", lacking.join(", ")))
+}
+
+/// Whether a value has all that is wanted: others may add fields and items.
+fn contains(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => {
+            wanted.iter().all(|(field, value)| found.get(field).is_some_and(|found| contains(found, value)))
+        }
+        (Value::Array(found), Value::Array(wanted)) => {
+            wanted.len() <= found.len() && wanted.iter().all(|item| found.iter().any(|found| contains(found, item)))
+        }
+        (found, wanted) => found == wanted,
+    }
 }
 
 /// The condition `Ready` of a parent.

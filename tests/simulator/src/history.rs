@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Number of parents that a history may have.
 pub const PARENTS: u8 = 4;
@@ -19,6 +20,9 @@ pub struct History {
     /// What it shows, if somebody has written that down.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub shows: String,
+    /// Whether it ends badly so far: what it shows is to be mended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fails: bool,
     /// The seed of all delays, and of the hosts' own chance.
     pub seed: u64,
     /// What happens.
@@ -86,6 +90,22 @@ pub enum Act {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fail: Option<Fail>,
     },
+    /// A user applies a parent with a spec of any kind. No seed does so: it is for histories that somebody writes.
+    ApplySpec {
+        /// The parent.
+        parent: u8,
+        /// The spec.
+        spec: Value,
+    },
+    /// A user changes any object by a merge patch.
+    Patch {
+        /// Its path.
+        path: String,
+        /// The patch.
+        patch: Value,
+    },
+    /// By now everything must be as the parents want it. For histories that somebody writes.
+    Expect,
     /// A user configures the Plugin: its component then returns at most this number of children.
     Configure {
         /// The number; none for all.
@@ -235,7 +255,14 @@ impl History {
             }
         }
         times.sort_unstable();
-        let mut steps: Vec<_> = times.into_iter().map(|at| Step { at, what: act(&mut chance) }).collect();
+        let children = children(&mut chance, 0);
+        let first = Step {
+            at: chance.u64(0..3000).min(times.first().copied().unwrap_or_default()),
+            what: Act::Apply { parent: 0, children: children.clone(), fail: None },
+        };
+        let mut wanted = vec![Vec::new(); usize::from(PARENTS)];
+        wanted[0] = children;
+        let mut steps: Vec<_> = times.into_iter().map(|at| Step { at, what: act(&mut chance, &mut wanted) }).collect();
         // Sometimes a user fights with the host for a child.
         if chance.u8(0..12) == 0 {
             let (begin, parent, child) = (chance.u64(0..SPAN / 2), chance.u8(0..PARENTS), child(&mut chance));
@@ -245,10 +272,9 @@ impl History {
             });
             steps.extend(edits);
         }
-        let first = Act::Apply { parent: 0, children: children(&mut chance, 0), fail: None };
-        steps.insert(0, Step { at: chance.u64(0..3000), what: first });
+        steps.insert(0, first);
         steps.sort_by_key(|step| step.at);
-        Self { shows: String::new(), seed, steps }
+        Self { shows: String::new(), fails: false, seed, steps }
     }
 }
 
@@ -275,15 +301,22 @@ fn child(chance: &mut fastrand::Rng) -> Child {
     Child { kind, name: chance.u8(0..NAMES), value: chance.u8(0..3) }
 }
 
-fn act(chance: &mut fastrand::Rng) -> Act {
+/// The next thing that happens; `wanted` has the children of each parent so far.
+fn act(chance: &mut fastrand::Rng, wanted: &mut [Vec<Child>]) -> Act {
     let parent = chance.u8(0..PARENTS);
-    let child = child(chance);
+    let of_parent = &mut wanted[usize::from(parent)];
+    let mut child = child(chance);
+    // Most of what people do to children is about children that exist.
+    if let Some(existing) = chance.choice(of_parent.iter()).filter(|_| child.value > 0) {
+        child = Child { value: child.value, ..*existing };
+    }
     let millis = [300, 2_000, 8_000, 25_000][chance.usize(0..4)];
     let resource = || ["configmaps", "secrets", "services", "puppets.puppets.example", "plugins.windlass.dev"];
     match chance.u8(0..100) {
         0..24 => {
             let fail = [Fail::Invalid, Fail::Retry, Fail::Failed, Fail::Trap].get(chance.usize(0..24)).copied();
-            Act::Apply { parent, children: children(chance, parent), fail }
+            *of_parent = children(chance, parent);
+            Act::Apply { parent, children: of_parent.clone(), fail }
         }
         24..27 => Act::Configure { keep: [None, Some(0), Some(1), Some(2)][chance.usize(0..4)] },
         27..29 => Act::Suspend { suspended: chance.bool() },

@@ -69,12 +69,15 @@ struct World<'a> {
     started: usize,
     /// Hosts that were killed or told to stop.
     gone: Vec<Host>,
+    /// What was wrong already at a step that expected something else.
+    problems: Vec<String>,
 }
 
 impl<'a> World<'a> {
     fn begin(history: &History, compiled: &'a Compiled) -> anyhow::Result<Self> {
         let network = Network::new(cluster(compiled), history.seed);
-        let mut world = Self { network, compiled, hosts: Vec::new(), started: 0, gone: Vec::new() };
+        let mut world =
+            Self { network, compiled, hosts: Vec::new(), started: 0, gone: Vec::new(), problems: Vec::new() };
         world.start_host()?;
         Ok(world)
     }
@@ -97,7 +100,8 @@ impl<'a> World<'a> {
             sleep(MINUTE).await;
             self.allow_deletions();
         }
-        let mut problems = self.network.with_server(|server| expected::differences(server));
+        let mut problems = std::mem::take(&mut self.problems);
+        problems.extend(self.network.with_server(|server| expected::differences(server)));
         let before = self.network.with_server(|server| server.changes().len());
         sleep(RESTS).await;
         problems.extend(self.network.with_server(|server| expected::restless(server, before)));
@@ -112,6 +116,13 @@ impl<'a> World<'a> {
         let millis = Duration::from_millis;
         match what {
             Act::Apply { parent, children, fail } => self.apply(*parent, children, *fail),
+            Act::ApplySpec { parent, spec } => self.apply_spec(*parent, spec),
+            Act::Expect => {
+                let differences = self.network.with_server(|server| expected::differences(server));
+                let late = differences.into_iter().map(|problem| format!("not in time: {problem}"));
+                self.problems.extend(late);
+            }
+            Act::Patch { path, patch } => drop(self.send("PATCH", path, Some(patch.clone()))),
             Act::Configure { keep } => {
                 let config = keep.map(|keep| json!({ "keepChildren": keep }));
                 self.send("PATCH", PLUGIN, Some(json!({ "spec": { "config": config } })));
@@ -206,7 +217,6 @@ impl<'a> World<'a> {
     }
 
     fn apply(&self, parent: u8, children: &[Child], fail: Option<Fail>) {
-        let path = parent_path(parent);
         let scripts: Vec<_> = children.iter().copied().map(script_of).collect();
         let fail = fail.map(|fail| match fail {
             Fail::Invalid => json!({ "invalid": "as the history says" }),
@@ -214,7 +224,11 @@ impl<'a> World<'a> {
             Fail::Failed => json!({ "failed": "as the history says" }),
             Fail::Trap => json!("trap"),
         });
-        let spec = json!({ "children": scripts, "fail": fail });
+        self.apply_spec(parent, &json!({ "children": scripts, "fail": fail }));
+    }
+
+    fn apply_spec(&self, parent: u8, spec: &Value) {
+        let path = parent_path(parent);
         let changed = self.send("PATCH", &path, Some(json!({ "spec": spec })));
         if changed.code == 404 {
             let name = format!("p{parent}");
