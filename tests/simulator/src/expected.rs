@@ -13,7 +13,7 @@ fn text<'a>(object: &'a Value, at: &str) -> &'a str {
 }
 
 /// The uid of the object that controls this one; empty if none does.
-fn controller(object: &Value) -> &str {
+pub fn controller(object: &Value) -> &str {
     let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let controls = |one: &&Value| one.get("controller") == Some(&Value::Bool(true));
     references.into_iter().find(controls).map_or("", |one| text(one, "/uid"))
@@ -81,6 +81,17 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
     found
 }
 
+/// The children that a parent's spec asks for, with their scripts.
+pub fn scripted<'a>(parent: &Id, object: &'a Value) -> impl Iterator<Item = (Id, &'a Value)> {
+    let name = parent.name.clone();
+    object.pointer("/spec/children").and_then(Value::as_array).into_iter().flatten().map(move |script| {
+        let group = text(script, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
+        let plural = format!("{}s", text(script, "/kind").to_lowercase());
+        let resource = if group.is_empty() { plural } else { format!("{plural}.{group}") };
+        (Id::new(&resource, NAMESPACE, &text(script, "/metadata/name").replace("${name}", &name)), script)
+    })
+}
+
 /// Adds the children of a parent. Returns whether the name of one is taken by an object of somebody else.
 fn add_children<'a>(
     server: &ApiServer,
@@ -90,12 +101,7 @@ fn add_children<'a>(
 ) -> bool {
     let uid = text(parent, "/metadata/uid");
     let mut is_occupied = false;
-    for script in parent.pointer("/spec/children").and_then(Value::as_array).into_iter().flatten() {
-        let name = text(script, "/metadata/name").replace("${name}", &id.name);
-        let group = text(script, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
-        let plural = format!("{}s", text(script, "/kind").to_lowercase());
-        let resource = if group.is_empty() { plural } else { format!("{plural}.{group}") };
-        let child = Id::new(&resource, NAMESPACE, &name);
+    for (child, script) in scripted(id, parent) {
         is_occupied |= server.object(&child).is_some_and(|object| controller(object) != uid);
         wanted.insert(child, (uid, script));
     }

@@ -1,12 +1,18 @@
 //! What no host may do, whatever happens: checked at each write.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
+use crate::expected::{controller, scripted};
 use crate::network::HOST_USER;
 use crate::server::{ApiServer, Call, Change, Id};
 use crate::setup::{CHILDREN, LEASE, OPERATORS};
+
+/// Time after which a host knows what a user has changed: longer than any watch lags.
+const KNOWN_AFTER: Duration = Duration::from_mins(1);
 
 /// Who writes.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +31,10 @@ pub struct Invariants {
     known: Vec<String>,
     /// The identity by which each host took the Lease, by number.
     identities: Vec<(usize, String)>,
+    /// When a user last changed each parent, by name.
+    changed: BTreeMap<String, Instant>,
+    /// Whether the Plugin was configured to return fewer children.
+    is_configured: bool,
     /// The uids of all parents that existed, with the account of their Plugin.
     parents: BTreeMap<String, &'static str>,
 }
@@ -45,6 +55,14 @@ impl Invariants {
         &self.known
     }
 
+    /// Notes what a user does, with the path of the request.
+    pub fn note_user(&mut self, path: &str) {
+        if let Some((_, name)) = path.split_once("puppets/") {
+            self.changed.insert(name.to_owned(), Instant::now());
+        }
+        self.is_configured |= path.contains("/plugins/");
+    }
+
     /// Checks a write of a host, and the changes that it made, which begin at this place of the log.
     pub fn check(&mut self, server: &ApiServer, call: &Call, writer: Writer<'_>, begin: usize) {
         let lease = Id::new("leases.coordination.k8s.io", "windlass-system", LEASE);
@@ -53,14 +71,31 @@ impl Invariants {
             return;
         }
         for change in server.changes().get(begin..).unwrap_or_default() {
-            let problem =
-                self.is_without_lease(server, &lease, writer).or_else(|| self.is_foreign(server, change, writer));
-            if let Some(problem) = problem {
-                let line = format!("host {} as {}: {} {}: {problem}", writer.host, writer.user, call.method, change.id);
+            let line = |problem: &str| {
+                format!("host {} as {}: {} {}: {problem}", writer.host, writer.user, call.method, change.id)
+            };
+            if let Some(problem) = self.is_foreign(server, change, writer) {
                 let is_known = call.method == "DELETE" && self.was_ours(server, change, (begin, writer.user));
-                if is_known { &mut self.known } else { &mut self.violations }.push(line);
+                if is_known { &mut self.known } else { &mut self.violations }.push(line(&problem));
             }
+            let other =
+                self.is_without_lease(server, &lease, writer).or_else(|| self.is_unwanted_deletion(server, change));
+            self.violations.extend(other.map(|problem| line(&problem)));
         }
+    }
+
+    /// A child is deleted that its parent has wanted for a while.
+    fn is_unwanted_deletion(&self, server: &ApiServer, change: &Change) -> Option<String> {
+        if change.after.is_some() || self.is_configured || !CHILDREN.contains(&&*change.id.resource) {
+            return None;
+        }
+        let owner = controller(change.before.as_deref()?);
+        let parents = OPERATORS.iter().flat_map(|operator| server.objects_of(operator.parents));
+        let (id, parent) = parents.into_iter().find(|(_, parent)| text(parent, "/metadata/uid") == owner)?;
+        let is_deleting = parent.pointer("/metadata/deletionTimestamp").is_some();
+        let is_recent = self.changed.get(&id.name).is_some_and(|at| at.elapsed() < KNOWN_AFTER);
+        let is_wanted = scripted(id, parent).any(|(child, _)| child == change.id);
+        (is_wanted && !is_deleting && !is_recent).then(|| format!("{} has wanted it for a while", id.name))
     }
 
     /// Whether the object that a change removes was a child of one of the Plugin's parents before.

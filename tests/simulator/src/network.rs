@@ -124,6 +124,9 @@ impl Network {
 
     /// Sends a request of somebody beside the hosts; it arrives at once.
     pub fn send(&self, call: &Call) -> Answer {
+        if call.method != "GET" {
+            self.0.invariants.lock().note_user(&call.path);
+        }
         let answer = self.with_server(|server| server.respond(call));
         self.with_trace(|trace| trace.note(&format!("{} {} {} {}", call.user, call.method, call.path, answer.code)));
         answer

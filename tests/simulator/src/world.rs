@@ -113,7 +113,6 @@ impl<'a> World<'a> {
     }
 
     fn act(&mut self, what: &Act) -> anyhow::Result<()> {
-        let millis = Duration::from_millis;
         match what {
             Act::Apply { parent, children, fail } => self.apply(*parent, children, *fail),
             Act::ApplySpec { parent, spec } => self.apply_spec(*parent, spec),
@@ -148,6 +147,15 @@ impl<'a> World<'a> {
                 object["metadata"] = json!({ "name": child_name(*parent, *child) });
                 self.send("POST", &collection_of(child.kind), Some(object));
             }
+            fault => return self.go_wrong(fault),
+        }
+        Ok(())
+    }
+
+    /// Lets something fail.
+    fn go_wrong(&mut self, what: &Act) -> anyhow::Result<()> {
+        let millis = Duration::from_millis;
+        match what {
             Act::Refuse { code, millis: time } => self.network.refuse(*code, millis(*time)),
             Act::LoseAnswers { count } => self.network.lose_answers(*count),
             Act::LoseRequests { count } => self.network.lose_requests(*count),
@@ -172,6 +180,7 @@ impl<'a> World<'a> {
             Act::Deny { verb, resource, denied } => {
                 self.network.with_server(|server| server.deny(OPERATORS[0].account, verb, resource, *denied));
             }
+            people => anyhow::bail!("{people:?} is no fault"),
         }
         Ok(())
     }
