@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use windlass_api_model::{ApiServer, Change, Id};
 use windlass_core::names::LABEL_PLUGIN;
 
-use crate::server::{ApiServer, Change, Id};
 use crate::setup::{CHILDREN, NAMESPACE, OPERATORS};
 
 fn text<'a>(object: &'a Value, at: &str) -> &'a str {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
+use windlass_api_model::{ApiServer, Call, Change, Id};
 
 use crate::expected::{controller, scripted};
 use crate::network::HOST_USER;
-use crate::server::{ApiServer, Call, Change, Id};
 use crate::setup::{CHILDREN, LEASE, OPERATORS};
 
 /// Time after which a host knows what a user has changed: longer than any watch lags.

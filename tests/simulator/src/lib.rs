@@ -15,7 +15,6 @@ pub mod host;
 pub mod invariants;
 pub mod network;
 pub mod reached;
-pub mod server;
 pub mod setup;
 pub mod trace;
 pub mod world;

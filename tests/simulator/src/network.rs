@@ -18,10 +18,10 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::{BoxError, Service};
+use windlass_api_model::{Answer, ApiServer, Call, Cursor};
 use windlass_engine::clock;
 
 use crate::invariants::{Invariants, Writer};
-use crate::server::{Answer, ApiServer, Call, Cursor};
 use crate::trace::Trace;
 
 /// The user of a host.

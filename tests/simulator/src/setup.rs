@@ -12,10 +12,9 @@ use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass_api::Plugin;
+use windlass_api_model::{Answer, ApiServer, Call};
 use windlass_engine::plugins::rbac::RNG_KEY_SECRET;
 use windlass_sandbox::{CompilerCommand, Options, Sandbox};
-
-use crate::server::{Answer, ApiServer, Call};
 
 /// Name of the leader's Lease.
 pub const LEASE: &str = "windlass";

@@ -9,14 +9,15 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
+use windlass_api_model::{Answer, ApiServer};
 use windlass_core::names::ANNOTATION_ALLOW_DELETION;
 use windlass_engine::clock;
 
+use crate::expected;
 use crate::history::{Act, Child, FINALIZING, Fail, History, Kind, PARENTS, SPAN};
 use crate::host::Host;
 use crate::network::Network;
 use crate::setup::{Compiled, NAMESPACE, OPERATORS, beginning, by_user, cluster};
-use crate::{expected, server};
 
 /// Minutes after the last fault in which a host comes to rest: more than its longest backoff and wait.
 const SETTLES: u32 = 9;
@@ -163,7 +164,7 @@ impl<'a> World<'a> {
             Act::Lag { resource, millis: time } => self.network.lag(resource, millis(*time)),
             Act::CutWatches => self.network.cut_watches(),
             Act::Compact => {
-                self.network.with_server(server::ApiServer::compact);
+                self.network.with_server(ApiServer::compact);
                 self.network.cut_watches();
             }
             Act::StandBy if self.hosts.len() < HOSTS => self.start_host()?,
@@ -221,7 +222,7 @@ impl<'a> World<'a> {
         self.start_host()
     }
 
-    fn send(&self, method: &str, path: &str, body: Option<Value>) -> server::Answer {
+    fn send(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
         self.network.send(&by_user(method, path, body, clock::date()))
     }
 
@@ -281,7 +282,7 @@ async fn controllers(network: Network) {
     }
 }
 
-fn permit_all(server: &mut server::ApiServer) {
+fn permit_all(server: &mut ApiServer) {
     for verb in ["get", "create", "patch", "delete"] {
         for resource in ["configmaps", "secrets", "services", "puppets.puppets.example", "plugins.windlass.dev"] {
             server.deny(OPERATORS[0].account, verb, resource, false);

@@ -4,6 +4,13 @@
 //! It models what the engine builds on. Not modelled: defaults of built-in kinds, validation by schemas, conversion, quotas, and pages
 //! of lists.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    reason = "a model of a test ends by panicking"
+)]
+
 mod answer;
 mod collector;
 mod discovery;
@@ -20,10 +27,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_core::selector::{Labels, Selector};
 
-pub use self::answer::Answer;
-pub use self::kinds::Served;
-pub use self::target::{Query, Target};
-pub use self::watch::Cursor;
+pub use answer::Answer;
+pub use kinds::Served;
+pub use target::{Query, Target};
+pub use watch::Cursor;
 
 /// Identifies an object: resource with group, namespace, name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
