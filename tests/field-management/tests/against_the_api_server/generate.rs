@@ -1,7 +1,6 @@
 //! Histories from seeds.
 
 use std::fmt;
-use std::ops::Range;
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
@@ -80,12 +79,6 @@ impl History {
             steps.push(step);
         }
         Self { kind, steps }
-    }
-
-    pub fn without(&self, steps: Range<usize>) -> Self {
-        let mut shorter = self.clone();
-        shorter.steps.drain(steps);
-        shorter
     }
 }
 

@@ -5,29 +5,24 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test ends by panicking")]
 
+mod connection;
 mod generate;
 mod kinds;
 mod run;
 
 use windlass_testbed::{Cluster, Options};
 
+use crate::connection::{number, shrink, stop_controllers};
 use crate::generate::History;
-use crate::run::{Bench, Difference};
+use crate::run::Bench;
 
 /// Histories that make each step in the same second.
 const BATCH: u64 = 250;
 
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
-}
-
 #[test]
 fn model_manages_fields_as_the_api_server_does() {
     let cluster = Cluster::start(Options::default()).expect("a control plane");
-    // Controllers would write, too.
-    for component in ["kube-controller-manager", "kube-scheduler", "kwok"] {
-        cluster.stop_component(component).expect("a component that stops");
-    }
+    stop_controllers(&cluster);
     let mut bench = Bench::connect(cluster.kubeconfig());
     let (first, count) = (number("WINDLASS_SEED", 1), number("WINDLASS_HISTORIES", 40));
     let mut failed = Vec::new();
@@ -45,26 +40,15 @@ fn model_manages_fields_as_the_api_server_does() {
         }
     }
     let Some((seed, difference)) = failed.first() else { return };
-    let (history, difference) = shrink(&mut bench, History::new(*seed), difference.clone());
+    let History { kind, steps } = History::new(*seed);
+    let (steps, difference) = shrink(steps, (difference.step, difference.clone()), |shorter| {
+        let histories: Vec<_> = shorter.iter().map(|steps| History { kind, steps: steps.clone() }).collect();
+        bench.run(&histories).into_iter().map(|found| found.map(|found| (found.step, found))).collect()
+    });
+    let history = History { kind, steps };
     let seeds: Vec<_> = failed.iter().map(|(seed, _)| seed).collect();
     panic!(
         "{} histories differ: seeds {seeds:?}. Seed {seed}, with the fewest steps:\n{history}\n{difference}",
         seeds.len()
     );
-}
-
-/// Removes steps for as long as a difference stays: of all shorter histories at once, the shortest that still differs.
-fn shrink(bench: &mut Bench, mut history: History, mut difference: Difference) -> (History, Difference) {
-    history.steps.truncate(difference.step + 1);
-    loop {
-        let count = history.steps.len();
-        let sizes = std::iter::successors(Some(1), |size| Some(size * 2)).take_while(|size| *size <= count / 2 + 1);
-        let cuts = sizes.flat_map(|size| (0..count).step_by(size).map(move |start| start..(start + size).min(count)));
-        let shorter: Vec<_> = cuts.map(|cut| history.without(cut)).collect();
-        let found = shorter.iter().zip(bench.run(&shorter)).filter_map(|(history, found)| Some((history, found?)));
-        let Some((next, found)) = found.min_by_key(|(_, found)| found.step) else { return (history, difference) };
-        history = next.clone();
-        history.steps.truncate(found.step + 1);
-        difference = found;
-    }
 }

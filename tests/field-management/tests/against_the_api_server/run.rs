@@ -5,15 +5,14 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use http::{Method, Request};
+use http::Method;
 use jiff::Timestamp;
-use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use windlass_field_management::{Conflict, Refusal, Write, apply_with_defaults, conflict_message, update};
 
+use crate::connection::{Send, answer, connect, define};
 use crate::generate::{Edit, History, Step, Verb};
 use crate::kinds::{Kind, definitions};
 
@@ -39,13 +38,6 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "in step {}: {}", self.step, self.text)
     }
-}
-
-struct Send {
-    method: Method,
-    url: String,
-    content_type: &'static str,
-    body: Value,
 }
 
 struct State {
@@ -74,33 +66,10 @@ fn now() -> String {
 
 impl Bench {
     pub fn connect(kubeconfig: &Path) -> Self {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-        let config = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig file");
-        let config = runtime.block_on(Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()));
-        let client = {
-            let _context = runtime.enter();
-            Client::try_from(config.expect("a readable kubeconfig file")).expect("a client")
-        };
-        let bench = Self { runtime, client, objects: 0, outcomes: BTreeMap::new() };
-        for definition in definitions() {
-            let url = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned();
-            let send = Send { method: Method::POST, url, content_type: "application/json", body: definition };
-            let (code, body) = bench.runtime.block_on(bench_send(bench.client.clone(), send));
-            assert!(code == 201 || code == 409, "{body}");
-        }
-        for kind in [Kind::Widget, Kind::Gadget] {
-            windlass_testbed::until(format!("{kind:?} to be served"), Duration::from_mins(1), || {
-                let send =
-                    Send { method: Method::GET, url: kind.url(), content_type: "application/json", body: Value::Null };
-                let (code, _) = bench.runtime.block_on(bench_send(bench.client.clone(), send));
-                Ok((code == 200).then_some(()))
-            })
-            .expect("a served kind");
-        }
-        // A kind is served before an apply knows its schema.
-        std::thread::sleep(Duration::from_secs(5));
-        bench
+        let (runtime, client) = connect(kubeconfig);
+        let collections = [Kind::Widget, Kind::Gadget].map(Kind::url);
+        define(&runtime, &client, &definitions(), &collections);
+        Self { runtime, client, objects: 0, outcomes: BTreeMap::new() }
     }
 
     /// How often each kind of write had which outcome.
@@ -142,7 +111,7 @@ impl Bench {
                         tokio::spawn(async move {
                             let mut responses = Vec::new();
                             for (at, send) in share {
-                                responses.push((at, bench_send(client.clone(), send).await));
+                                responses.push((at, answer(client.clone(), send).await));
                             }
                             responses
                         })
@@ -170,17 +139,6 @@ impl Bench {
         self.objects += 1;
         State { kind, name: format!("object-{}", self.objects), live: None, has_hidden_fields: false, difference: None }
     }
-}
-
-async fn bench_send(client: Client, send: Send) -> (u16, Value) {
-    let Send { method, url, content_type, body } = send;
-    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    let request = Request::builder().method(method).uri(url).header("content-type", content_type);
-    let request = request.body(Body::from(body)).expect("a request");
-    let response = client.send(request).await.expect("a response");
-    let code = response.status().as_u16();
-    let body = response.into_body().collect_bytes().await.expect("a body");
-    (code, serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into()))
 }
 
 /// A list of entries after an edit; `None` if it is left out.
