@@ -30,12 +30,15 @@ impl Answer {
         Self::failure(code, reason, message, &details)
     }
 
-    /// A `Status` of a failure.
+    /// A `Status` of a failure; the reason may be empty.
     pub fn failure(code: u16, reason: &str, message: &str, details: &Value) -> Self {
-        let body = json!({
+        let mut body = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": message, "reason": reason, "details": details, "code": code,
+            "message": message, "details": details, "code": code,
         });
+        if !reason.is_empty() {
+            body["reason"] = reason.into();
+        }
         Self { code, body }
     }
 

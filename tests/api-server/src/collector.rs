@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{ApiServer, Id};
 
@@ -52,7 +52,7 @@ impl ApiServer {
                     list.retain(|one| one != finalizer);
                 }
             }),
-            Step::Close(id) => self.amend(&id, now, |namespace| namespace["spec"] = json!({})),
+            Step::Close(id) => self.close(&id, now),
         }
         true
     }

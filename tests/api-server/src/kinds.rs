@@ -8,6 +8,7 @@ use windlass_field_management::{Shape, shape_of};
 use super::{ApiServer, Id};
 
 /// A kind that the API server serves.
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 #[derive(Debug, Clone)]
 pub struct Served {
     /// API group; empty for the core group.
@@ -24,6 +25,8 @@ pub struct Served {
     pub has_status: bool,
     /// Whether objects have a generation.
     pub has_generation: bool,
+    /// Whether a PUT must say which version it replaces.
+    pub needs_version: bool,
     /// How its fields merge.
     pub shape: Arc<Shape>,
 }
@@ -34,7 +37,17 @@ impl Served {
         let shape = Arc::new(shape_of(group, kind));
         let (group, version, kind) = (group.to_owned(), version.to_owned(), kind.to_owned());
         let plural = plural.to_owned();
-        Self { group, version, kind, plural, namespaced: true, has_status: false, has_generation: false, shape }
+        Self {
+            group,
+            version,
+            kind,
+            plural,
+            namespaced: true,
+            has_status: false,
+            has_generation: false,
+            needs_version: false,
+            shape,
+        }
     }
 
     fn cluster(self) -> Self {
@@ -43,6 +56,10 @@ impl Served {
 
     fn with_status(self) -> Self {
         Self { has_status: true, has_generation: true, ..self }
+    }
+
+    fn with_needed_version(self) -> Self {
+        Self { needs_version: true, ..self }
     }
 
     /// The apiVersion of its objects.
@@ -72,17 +89,18 @@ pub(super) fn built_in() -> Vec<Served> {
     vec![
         Served::new("v1", "ConfigMap", "configmaps"),
         Served::new("v1", "Secret", "secrets"),
-        Served::new("v1", "Namespace", "namespaces").cluster(),
+        Served { has_status: true, ..Served::new("v1", "Namespace", "namespaces").cluster() },
         Served::new("v1", "Pod", "pods").with_status(),
-        Served::new("v1", "Service", "services"),
-        Served::new("v1", "ServiceAccount", "serviceaccounts"),
+        Served { has_status: true, ..Served::new("v1", "Service", "services") },
+        Served::new("v1", "ServiceAccount", "serviceaccounts").with_needed_version(),
         Served::new("apps/v1", "Deployment", "deployments").with_status(),
         Served::new("batch/v1", "Job", "jobs").with_status(),
-        Served::new("coordination.k8s.io/v1", "Lease", "leases"),
+        Served::new("coordination.k8s.io/v1", "Lease", "leases").with_needed_version(),
         Served::new("events.k8s.io/v1", "Event", "events"),
         Served::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
             .cluster()
-            .with_status(),
+            .with_status()
+            .with_needed_version(),
         Served::new("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies")
             .cluster(),
         Served::new(
@@ -113,6 +131,7 @@ impl ApiServer {
             namespaced: text("/spec/scope") == "Namespaced",
             has_status,
             has_generation: true,
+            needs_version: true,
             ..Served::new(
                 &format!("{}/{version}", text("/spec/group")),
                 text("/spec/names/kind"),

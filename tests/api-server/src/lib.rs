@@ -13,6 +13,7 @@
 
 mod answer;
 mod collector;
+mod delete;
 mod discovery;
 mod kinds;
 mod reviews;
@@ -125,6 +126,9 @@ impl ApiServer {
             return answer;
         }
         let Some(kind) = self.kind_of(&target).cloned() else { return Answer::not_served() };
+        if !matches!((&*target.subresource, kind.has_status), ("", _) | ("status", true)) {
+            return Answer::not_served();
+        }
         if let Some(verb) = verb_of(call, &target)
             && self.is_denied(&call.user, verb, &target)
         {

@@ -83,7 +83,8 @@ impl Cursor {
             (None, Some(after)) => Some(self.shown("ADDED", &after)),
             (Some(_), Some(after)) => Some(self.shown("MODIFIED", &after)),
             (Some(before), None) => {
-                let mut last = change.after.as_ref().map_or_else(|| (*before).clone(), |after| (**after).clone());
+                // The object as it was selected, with the version of the change.
+                let mut last = (*before).clone();
                 if let Some(meta) = last.get_mut("metadata").and_then(Value::as_object_mut) {
                     meta.insert("resourceVersion".to_owned(), change.version.to_string().into());
                 }

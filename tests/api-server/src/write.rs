@@ -1,4 +1,4 @@
-//! Writes: create, update, patch, server-side apply and delete.
+//! Writes: create, update, patch and server-side apply.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use super::kinds::established;
 use super::{Answer, ApiServer, Call, Change, Id, Query, Served, Target};
 
 /// What a write has besides its object.
-struct Terms {
-    kind: Served,
-    target: Target,
+pub(super) struct Terms {
+    pub(super) kind: Served,
+    pub(super) target: Target,
     manager: String,
-    time: String,
-    is_dry_run: bool,
+    pub(super) time: String,
+    pub(super) is_dry_run: bool,
 }
 
 impl Terms {
@@ -30,6 +30,17 @@ impl Terms {
     }
 }
 
+/// How an existing object is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The whole object is sent.
+    Put,
+    /// The object is changed as it is.
+    Patch,
+    /// As a patch, and the entries of managedFields are as they must be.
+    Apply,
+}
+
 /// Seconds, as the API server writes times of metadata.
 fn seconds(now: Timestamp) -> String {
     let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
@@ -37,7 +48,7 @@ fn seconds(now: Timestamp) -> String {
 }
 
 /// The metadata of an object.
-fn meta(object: &mut Value) -> &mut Map<String, Value> {
+pub(super) fn meta(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
     }
@@ -49,19 +60,19 @@ fn meta(object: &mut Value) -> &mut Map<String, Value> {
     found.as_object_mut().expect("an object")
 }
 
-fn text<'a>(object: &'a Value, at: &str) -> Option<&'a str> {
+pub(super) fn text<'a>(object: &'a Value, at: &str) -> Option<&'a str> {
     object.pointer(at).and_then(Value::as_str)
 }
 
 /// Whether something must still be done before the object may go.
-fn has_finalizers(object: &Value) -> bool {
+pub(super) fn has_finalizers(object: &Value) -> bool {
     ["/metadata/finalizers", "/spec/finalizers"]
         .iter()
         .any(|at| object.pointer(at).and_then(Value::as_array).is_some_and(|list| !list.is_empty()))
 }
 
 /// The object without what a write changes that changes nothing else.
-fn compared(object: &Value) -> Value {
+pub(super) fn compared(object: &Value) -> Value {
     let mut object = object.clone();
     let meta = meta(&mut object);
     meta.remove("resourceVersion");
@@ -76,33 +87,39 @@ fn compared(object: &Value) -> Value {
 impl ApiServer {
     pub(super) fn write(&mut self, kind: &Served, target: &Target, call: &Call) -> Result<Answer, Answer> {
         let query = Query::of(Some(&call.query));
+        let options = delete_options(call, &query);
+        let is_dry_run = match &*call.method {
+            "DELETE" => options.get("dryRun").and_then(Value::as_array).is_some_and(|all| all.contains(&"All".into())),
+            _ => query.get("dryRun") == Some("All"),
+        };
         let terms = Terms {
             kind: kind.clone(),
             target: target.clone(),
             manager: query.get("fieldManager").unwrap_or("windlass").to_owned(),
             time: seconds(call.now),
-            is_dry_run: query.get("dryRun") == Some("All"),
+            is_dry_run,
         };
         let body = call.body.clone().unwrap_or(Value::Null);
         match (&*call.method, &*call.content_type) {
             ("POST", _) => self.create(terms, body),
             ("PUT", _) => {
                 let before = self.get(kind, target)?;
-                self.replace(&terms, &before, body, true).map(|(found, _)| Answer::ok(found))
+                self.replace(&terms, &before, body, Way::Put).map(|(found, _)| Answer::ok(found))
             }
             ("PATCH", "application/apply-patch+yaml") => self.apply(terms, &body, query.is("force")),
             ("PATCH", content_type) => {
                 let before = self.get(kind, target)?;
                 let mut after = (*before).clone();
                 patch(&mut after, &body, content_type == "application/json-patch+json", target)?;
-                self.replace(&terms, &before, after, true).map(|(found, _)| Answer::ok(found))
+                self.replace(&terms, &before, after, Way::Patch).map(|(found, _)| Answer::ok(found))
             }
-            ("DELETE", _) => self.delete(&terms, &body),
+            ("DELETE", _) => self.delete(&terms, &options),
             (method, _) => Err(Answer::invalid(target, 405, &format!("{method} is not modelled"))),
         }
     }
 
     fn create(&mut self, mut terms: Terms, mut object: Value) -> Result<Answer, Answer> {
+        set_defaults(&terms.kind, &mut object);
         if let Some(prefix) =
             text(&object, "/metadata/generateName").filter(|_| text(&object, "/metadata/name").is_none())
         {
@@ -111,6 +128,10 @@ impl ApiServer {
         }
         terms.target.name = text(&object, "/metadata/name").unwrap_or_default().to_owned();
         self.admit(&terms)?;
+        if text(&object, "/metadata/resourceVersion").is_some() && !terms.is_dry_run {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Answer::failure(500, "", message, &json!({})));
+        }
         if self.objects.contains_key(&Self::id(&terms.target)) {
             return Err(Answer::already_exists(&terms.target));
         }
@@ -120,6 +141,7 @@ impl ApiServer {
         }
         self.complete(&terms, &mut object);
         fields::update(None, &mut object, &terms.writer(&terms.kind.api_version()), &terms.kind.shape);
+        finish(&terms.kind, &mut object);
         Ok(Answer::created(self.store(&terms, None, object)))
     }
 
@@ -169,14 +191,6 @@ impl ApiServer {
         if terms.kind.has_generation {
             meta.insert("generation".to_owned(), 1.into());
         }
-        match &*terms.kind.plural {
-            "namespaces" => {
-                object["spec"] = json!({ "finalizers": ["kubernetes"] });
-                object["metadata"]["labels"]["kubernetes.io/metadata.name"] = terms.target.name.clone().into();
-            }
-            "customresourcedefinitions" => object["status"] = established(object),
-            _ => {}
-        }
     }
 
     fn apply(&mut self, mut terms: Terms, applied: &Value, force: bool) -> Result<Answer, Answer> {
@@ -201,6 +215,7 @@ impl ApiServer {
         let mut merged = merged.map_err(|refusal| refused(&terms.target, refusal))?;
         let Some(before) = before else {
             self.complete(&terms, &mut merged);
+            finish(&terms.kind, &mut merged);
             terms.target.subresource.clear();
             return Ok(Answer::created(self.store(&terms, None, merged)));
         };
@@ -211,7 +226,7 @@ impl ApiServer {
                 None => meta(&mut merged).remove(field),
             };
         }
-        self.replace(&terms, &before, merged, false).map(|(found, _)| Answer::ok(found))
+        self.replace(&terms, &before, merged, Way::Apply).map(|(found, _)| Answer::ok(found))
     }
 
     /// Stores the next state of an object, with the fields that a write cannot change. Returns it, and whether it changed.
@@ -220,22 +235,12 @@ impl ApiServer {
         terms: &Terms,
         before: &Arc<Value>,
         mut after: Value,
-        is_update: bool,
+        way: Way,
     ) -> Result<(Value, bool), Answer> {
         let target = &terms.target;
-        if let Some(uid) = text(&after, "/metadata/uid").filter(|uid| Some(*uid) != text(before, "/metadata/uid")) {
-            let own = text(before, "/metadata/uid").unwrap_or_default();
-            return Err(Answer::conflict(
-                target,
-                &format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"),
-            ));
-        }
-        if text(&after, "/metadata/resourceVersion")
-            .is_some_and(|version| Some(version) != text(before, "/metadata/resourceVersion"))
-        {
-            return Err(Answer::outdated(target));
-        }
+        check_expected(terms, before, &after, way)?;
         keep(&mut after, before, terms);
+        set_defaults(&terms.kind, &mut after);
         let is_deleting = before.pointer("/metadata/deletionTimestamp").is_some();
         if is_deleting && adds_finalizer(before, &after) {
             let message = format!(
@@ -244,75 +249,18 @@ impl ApiServer {
             );
             return Err(Answer::invalid(target, 422, &message));
         }
-        if is_update {
+        if way != Way::Apply {
             fields::update(Some(before), &mut after, &terms.writer(&terms.kind.api_version()), &terms.kind.shape);
         }
+        keep_deletion(&mut after, before, terms);
         if compared(before) == compared(&after) {
             return Ok(((**before).clone(), false));
         }
         Ok((self.store(terms, Some(before.clone()), after), true))
     }
 
-    fn delete(&mut self, terms: &Terms, options: &Value) -> Result<Answer, Answer> {
-        let target = &terms.target;
-        let before = self.get(&terms.kind, target)?;
-        for (what, field) in [("UID", "uid"), ("ResourceVersion", "resourceVersion")] {
-            let expected = options.pointer(&format!("/preconditions/{field}")).and_then(Value::as_str);
-            let own = text(&before, &format!("/metadata/{field}")).unwrap_or_default();
-            if let Some(expected) = expected.filter(|expected| *expected != own) {
-                let why =
-                    format!("Precondition failed: {what} in precondition: {expected}, {what} in object meta: {own}");
-                return Err(Answer::conflict(target, &why));
-            }
-        }
-        let policy = text(options, "/propagationPolicy").unwrap_or_default();
-        let after = self.deleted(terms, &before, policy);
-        if self.objects.contains_key(&Self::id(target)) || terms.is_dry_run {
-            return Ok(Answer::ok(after));
-        }
-        let details = json!({
-            "name": target.name, "group": target.group, "kind": target.plural, "uid": before.pointer("/metadata/uid"),
-        });
-        let body =
-            json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details });
-        Ok(Answer::ok(body))
-    }
-
-    /// Marks an object as deleted, or removes it if nothing must be done before.
-    fn deleted(&mut self, terms: &Terms, before: &Arc<Value>, policy: &str) -> Value {
-        let mut after = (**before).clone();
-        let waits_for = match policy {
-            "Orphan" => Some("orphan"),
-            "Foreground" => Some("foregroundDeletion"),
-            _ => None,
-        };
-        if let Some(finalizer) = waits_for {
-            let finalizers = meta(&mut after).entry("finalizers").or_insert_with(|| json!([]));
-            if let Some(list) = finalizers.as_array_mut().filter(|list| !list.contains(&finalizer.into())) {
-                list.push(finalizer.into());
-            }
-        }
-        if has_finalizers(&after) {
-            let generation = after.pointer("/metadata/generation").and_then(Value::as_u64);
-            let meta = meta(&mut after);
-            if !meta.contains_key("deletionTimestamp") {
-                meta.insert("deletionTimestamp".to_owned(), terms.time.clone().into());
-                meta.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
-                if let Some(generation) = generation {
-                    meta.insert("generation".to_owned(), (generation + 1).into());
-                }
-            }
-        } else {
-            meta(&mut after).insert("deletionTimestamp".to_owned(), terms.time.clone().into());
-        }
-        if compared(before) == compared(&after) {
-            return after;
-        }
-        self.store(terms, Some(before.clone()), after)
-    }
-
     /// Stores an object under the next version, and notes the change. An object that is being deleted and waits for nothing is removed.
-    fn store(&mut self, terms: &Terms, before: Option<Arc<Value>>, mut after: Value) -> Value {
+    pub(super) fn store(&mut self, terms: &Terms, before: Option<Arc<Value>>, mut after: Value) -> Value {
         let version = self.version + 1;
         meta(&mut after).insert("resourceVersion".to_owned(), version.to_string().into());
         if terms.is_dry_run {
@@ -339,13 +287,21 @@ impl ApiServer {
         let mut after = (*before).clone();
         change(&mut after);
         // Objects and kinds that the model itself changes have no conflicts.
-        let _ = self.replace(&terms, &before, after, true);
+        let _ = self.replace(&terms, &before, after, Way::Patch);
     }
 
     /// Deletes an object as a controller of Kubernetes does.
     pub(super) fn remove(&mut self, id: &Id, now: Timestamp) {
         let Some((terms, before)) = self.terms_of(id, now) else { return };
-        self.deleted(&terms, &before, "Background");
+        self.deleted(&terms, &before, None);
+    }
+
+    /// Lets an empty namespace go, as the namespace controller does.
+    pub(super) fn close(&mut self, id: &Id, now: Timestamp) {
+        let Some((terms, before)) = self.terms_of(id, now) else { return };
+        let mut after = (*before).clone();
+        after["spec"] = json!({});
+        self.store(&terms, Some(before), after);
     }
 
     fn terms_of(&self, id: &Id, now: Timestamp) -> Option<(Terms, Arc<Value>)> {
@@ -361,6 +317,74 @@ impl ApiServer {
         };
         let (manager, time) = ("kube-controller-manager".to_owned(), seconds(now));
         Some((Terms { kind: kind.clone(), target, manager, time, is_dry_run: false }, before))
+    }
+}
+
+/// The options of a deletion: its body or, without one, its query.
+fn delete_options(call: &Call, query: &Query) -> Value {
+    if let Some(body) = call.body.as_ref().filter(|body| body.is_object()) {
+        return body.clone();
+    }
+    let mut options = json!({});
+    if let Some(policy) = query.get("propagationPolicy") {
+        options["propagationPolicy"] = policy.into();
+    }
+    if let Some(dry_run) = query.get("dryRun") {
+        options["dryRun"] = json!([dry_run]);
+    }
+    options
+}
+
+/// Checks the uid and the resource version that a write expects. The API server compares the uid of a PUT before all else, and takes
+/// that of a patch for an attempt to change it.
+fn check_expected(terms: &Terms, before: &Value, after: &Value, way: Way) -> Result<(), Answer> {
+    let target = &terms.target;
+    let own = text(before, "/metadata/uid").unwrap_or_default();
+    let other = text(after, "/metadata/uid").filter(|uid| *uid != own);
+    if let (Way::Put, Some(uid)) = (way, other) {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {own}");
+        return Err(Answer::conflict(target, &why));
+    }
+    match text(after, "/metadata/resourceVersion") {
+        None if way == Way::Put && terms.kind.needs_version => {
+            let message = "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
+            return Err(Answer::invalid(target, 422, message));
+        }
+        Some(version) if Some(version) != text(before, "/metadata/resourceVersion") => {
+            return Err(Answer::outdated(target));
+        }
+        _ => {}
+    }
+    match other {
+        // A status write leaves the metadata alone.
+        Some(_) if !terms.is_of_status() => {
+            Err(Answer::invalid(target, 422, "metadata.uid: Invalid value: field is immutable"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Sets what the API server sets before it manages fields.
+fn set_defaults(kind: &Served, object: &mut Value) {
+    if kind.plural != "namespaces" {
+        return;
+    }
+    if let Some(name) = text(object, "/metadata/name").map(str::to_owned) {
+        let labels = meta(object).entry("labels").or_insert_with(|| json!({}));
+        labels["kubernetes.io/metadata.name"] = name.into();
+    }
+}
+
+/// Sets what the API server, or a controller, gives to a new object after its fields are managed.
+fn finish(kind: &Served, object: &mut Value) {
+    set_defaults(kind, object);
+    match &*kind.plural {
+        "namespaces" => {
+            object["spec"] = json!({ "finalizers": ["kubernetes"] });
+            object["status"] = json!({ "phase": "Active" });
+        }
+        "customresourcedefinitions" => object["status"] = established(object),
+        _ => {}
     }
 }
 
@@ -389,25 +413,28 @@ fn keep(after: &mut Value, before: &Value, terms: &Terms) {
     for field in ["apiVersion", "kind"] {
         after[field] = before[field].clone();
     }
-    let kept = [
-        "name",
-        "namespace",
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "resourceVersion",
-    ];
-    for field in kept {
-        match before.pointer(&format!("/metadata/{field}")) {
-            Some(value) => meta(after).insert(field.to_owned(), value.clone()),
-            None => meta(after).remove(field),
-        };
-    }
+    let kept = ["name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion"];
+    keep_metadata(after, before, &kept);
     let generation = before.pointer("/metadata/generation").and_then(Value::as_u64);
     if let Some(generation) = generation.filter(|_| !terms.is_of_status() && specified(before) != specified(after)) {
         meta(after).insert("generation".to_owned(), (generation + 1).into());
+    }
+}
+
+/// Puts back what deletions write. The fields are managed before: a PUT without these takes them from their manager.
+fn keep_deletion(after: &mut Value, before: &Value, terms: &Terms) {
+    keep_metadata(after, before, &["deletionTimestamp", "deletionGracePeriodSeconds"]);
+    if terms.kind.plural == "namespaces" {
+        after["spec"] = before["spec"].clone();
+    }
+}
+
+fn keep_metadata(after: &mut Value, before: &Value, fields: &[&str]) {
+    for field in fields {
+        match before.pointer(&format!("/metadata/{field}")) {
+            Some(value) => meta(after).insert((*field).to_owned(), value.clone()),
+            None => meta(after).remove(*field),
+        };
     }
 }
 
@@ -425,17 +452,27 @@ fn adds_finalizer(before: &Value, after: &Value) -> bool {
 }
 
 fn patch(object: &mut Value, body: &Value, is_json_patch: bool, target: &Target) -> Result<(), Answer> {
-    if !is_json_patch {
-        json_patch::merge(object, body);
-        return Ok(());
-    }
     let unusable = || {
         let message = "the server rejected our request due to an error in our request";
         Answer::failure(422, "Invalid", message, &json!({}))
     };
-    let patch: json_patch::Patch = serde_json::from_value(body.clone())
-        .map_err(|error| Answer::invalid(target, 400, &format!("error decoding patch: {error}")))?;
-    json_patch::patch(object, &patch).map_err(|_| unusable())
+    if is_json_patch {
+        let patch: json_patch::Patch = serde_json::from_value(body.clone())
+            .map_err(|error| Answer::invalid(target, 400, &format!("error decoding patch: {error}")))?;
+        json_patch::patch(object, &patch).map_err(|_| unusable())?;
+    } else {
+        json_patch::merge(object, body);
+    }
+    if has_readable_labels(object) { Ok(()) } else { Err(unusable()) }
+}
+
+/// Whether labels and annotations are maps of texts, without which no kind can be read.
+fn has_readable_labels(object: &Value) -> bool {
+    ["/metadata/labels", "/metadata/annotations"].iter().all(|at| match object.pointer(at) {
+        None | Some(Value::Null) => true,
+        Some(Value::Object(map)) => map.values().all(|value| value.is_string() || value.is_null()),
+        Some(_) => false,
+    })
 }
 
 fn refused(target: &Target, refusal: Refusal) -> Answer {

@@ -1,0 +1,89 @@
+//! Watches of all namespaces on the API server, while histories run.
+
+use std::pin::pin;
+
+use futures::StreamExt as _;
+use http::{Method, Request};
+use kube::Client;
+use kube::core::WatchEvent;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::compare::bare;
+use crate::connection::{Send, answer};
+use crate::kinds::{Kind, LISTED};
+
+/// What the filtered watches show.
+const SELECTORS: [&str; 2] = ["", "labelSelector=a%3D1"];
+
+/// A watch, with the events that it has shown once it ends.
+pub struct Watch {
+    pub kind: Kind,
+    pub selector: &'static str,
+    events: JoinHandle<Vec<Value>>,
+}
+
+impl Watch {
+    /// The type, kind and content of the events, in order. The watch ends at the object with the name of [`end`].
+    pub async fn events(self) -> Vec<Value> {
+        self.events.await.expect("events")
+    }
+}
+
+/// Begins a watch of each kind without a selector and with one, from now on.
+pub async fn begin(client: &Client, last: &str) -> Vec<Watch> {
+    let mut watches = Vec::new();
+    for kind in LISTED {
+        let collection = kind.collection(None);
+        let first = Send::json(Method::GET, &format!("{collection}?limit=1"), Value::Null);
+        let (_, page) = answer(client.clone(), first).await;
+        let version = page["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
+        for selector in SELECTORS {
+            let url = format!("{collection}?watch=true&timeoutSeconds=3600&resourceVersion={version}&{selector}");
+            let events = tokio::spawn(read(client.clone(), url, last.to_owned()));
+            watches.push(Watch { kind, selector, events });
+        }
+    }
+    watches
+}
+
+async fn read(client: Client, url: String, last: String) -> Vec<Value> {
+    let request = Request::get(url).body(Vec::new()).expect("a request");
+    let stream = client.request_events::<Value>(request).await.expect("a watch");
+    let mut stream = pin!(stream);
+    let mut events = Vec::new();
+    while let Some(event) = stream.next().await {
+        let event = shown(event.expect("an event"));
+        if event["object"]["metadata"]["name"] == last.as_str() {
+            break;
+        }
+        events.push(event);
+    }
+    events
+}
+
+fn shown(event: WatchEvent<Value>) -> Value {
+    match event {
+        WatchEvent::Added(object) => json!({"type": "ADDED", "object": object}),
+        WatchEvent::Modified(object) => json!({"type": "MODIFIED", "object": object}),
+        WatchEvent::Deleted(object) => json!({"type": "DELETED", "object": object}),
+        WatchEvent::Bookmark(_) => json!({"type": "BOOKMARK"}),
+        WatchEvent::Error(status) => panic!("a watch ended: {status:?}"),
+    }
+}
+
+/// Creates the objects at which the watches end.
+pub async fn end(client: &Client, last: &str) {
+    let metadata = json!({"name": last, "labels": {"a": "1"}});
+    for kind in [Kind::Namespace, Kind::ConfigMap, Kind::Secret, Kind::Part] {
+        let body = json!({"apiVersion": kind.api_version(), "kind": kind.name(), "metadata": metadata});
+        let send = Send::json(Method::POST, &kind.collection(Some(last)), body);
+        let (code, body) = answer(client.clone(), send).await;
+        assert_eq!(code, 201, "{body}");
+    }
+}
+
+/// An event without what each side chooses by itself.
+pub fn bare_event(event: &Value) -> Value {
+    json!({"type": event["type"], "object": bare(&event["object"])})
+}
