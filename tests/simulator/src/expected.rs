@@ -41,11 +41,17 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
     let mut failing = BTreeSet::new();
     for (id, parent) in OPERATORS.iter().flat_map(|operator| server.objects_of(operator.parents)) {
         uids.insert(text(parent, "/metadata/uid"));
+        let fails = parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null());
         if parent.pointer("/metadata/deletionTimestamp").is_some() {
+            if fails {
+                // A plugin that fails does not clean up either.
+                failing.insert(text(parent, "/metadata/uid"));
+                continue;
+            }
             found.push(format!("{id} is still being deleted: {:?}", parent.pointer("/metadata/finalizers")));
             continue;
         }
-        if parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null()) {
+        if fails {
             failing.insert(text(parent, "/metadata/uid"));
             found.extend(failure_problem(id, parent));
             continue;
