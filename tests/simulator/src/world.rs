@@ -98,8 +98,8 @@ impl<'a> World<'a> {
         self.send("PATCH", PLUGIN, Some(json!({ "spec": { "config": null, "suspend": null } })));
         self.network.with_trace(|trace| trace.note("* all faults end"));
         for _ in 0..SETTLES {
-            sleep(MINUTE).await;
             self.allow_deletions();
+            sleep(MINUTE).await;
         }
         let mut problems = std::mem::take(&mut self.problems);
         problems.extend(self.network.with_server(|server| expected::differences(server)));

@@ -1,7 +1,7 @@
 //! Random histories of writes by several managers, on the real API server and on the model: after every step, the response's class,
 //! the conflicts, the object and its `managedFields`, times included, are equal.
 //!
-//! `WINDLASS_HISTORIES` is the number of histories (40), `WINDLASS_SEED` the seed of the first (1).
+//! `WINDLASS_HISTORIES` is the number of histories (20), `WINDLASS_SEED` the seed of the first (1).
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test ends by panicking")]
 
@@ -24,7 +24,7 @@ fn model_manages_fields_as_the_api_server_does() {
     let cluster = Cluster::start(Options::default()).expect("a control plane");
     stop_controllers(&cluster);
     let mut bench = Bench::connect(cluster.kubeconfig());
-    let (first, count) = (number("WINDLASS_SEED", 1), number("WINDLASS_HISTORIES", 40));
+    let (first, count) = (number("WINDLASS_SEED", 1), number("WINDLASS_HISTORIES", 20));
     let mut failed = Vec::new();
     for start in (first..first + count).step_by(usize::try_from(BATCH).expect("a small number")) {
         let seeds = start..(start + BATCH).min(first + count);
