@@ -217,7 +217,10 @@ impl Plugins {
         requeue: Requeue,
     ) -> Requeue {
         let live = self.registry.get(name);
-        let former_kinds = self.known.lock().get(name).map(|known| known.former_kinds.clone()).unwrap_or_default();
+        let (former_kinds, reported_in) = {
+            let known = self.known.lock();
+            known.get(name).map(|known| (known.former_kinds.clone(), known.reported_in)).unwrap_or_default()
+        };
         let elsewhere = self.shards.failing_elsewhere(name);
         let is_taken_back = self.is_taken_back(name);
         let decisions = live.as_ref().map(|live| live.state.decisions());
@@ -230,17 +233,26 @@ impl Plugins {
             result,
         };
         let before_sharing = || self.note_shared(name);
-        match status::write(&self.client, &self.own.resource, object, standing, before_sharing).await {
-            Ok(notes) => {
+        let seen = (object, reported_in > object.resource_version);
+        match status::write(&self.client, &self.own.resource, seen, standing, before_sharing).await {
+            Ok((notes, version)) => {
+                if let Some(version) = version {
+                    self.note_reported(name, version);
+                }
                 let plugin = ParentRef::of(name, object, None);
                 self.recorder.record(name, &plugin, notes, Occasion::Changed);
                 requeue
             }
             Err(error) => {
                 tracing::warn!(plugin = %name, %error, "the Plugin's status was not written");
+                self.note_reported(name, u64::MAX);
                 UNAVAILABLE
             }
         }
+    }
+
+    fn note_reported(&self, name: &PluginName, version: u64) {
+        self.known.lock().entry(name.clone()).or_default().reported_in = version;
     }
 
     /// Releases the deletions that a user allowed by annotation.

@@ -113,6 +113,8 @@ pub(super) struct Known {
     pub former_kinds: FormerKinds,
     /// How this host, as the leader, shares the parents.
     pub sharing: Sharing,
+    /// Version of the Plugin after the host's last write of its status; `u64::MAX` if it is unknown whether the write was executed.
+    pub reported_in: u64,
 }
 
 /// How the leader shares the parents of a Plugin.

@@ -32,24 +32,26 @@ use crate::live::Live;
 use crate::live::component_state::{Decisions, Share};
 use crate::live::failures::{LastFailure, Sums};
 
-/// Updates the status from the last reconcile and the live component. Returns the events for the changes.
+/// Updates the status from the last reconcile and the live component. Returns the events for the changes, and the version of the Plugin
+/// after the write; none if nothing had to be written.
 ///
+/// `is_behind`: the object is older than the host's last write of its status, so that an equal status in it proves nothing.
 /// `before_sharing` is called before a status is sent by which other hosts reconcile parents.
 pub(super) async fn write(
     client: &Client,
     resource: &ApiResource,
-    object: &Object,
+    (object, is_behind): (&Object, bool),
     standing: Standing<'_>,
     before_sharing: impl FnOnce(),
-) -> anyhow::Result<Vec<Note>> {
+) -> anyhow::Result<(Vec<Note>, Option<u64>)> {
     let before = observed(object);
     let sums = standing.live.map(|live| {
         let own = live.records.begin_report(before.count("failing"), |parent| live.knows(parent));
         standing.elsewhere.iter().fold(own, Sums::with)
     });
     let next = next(object, &before, standing, sums, clock::date());
-    if next == before {
-        return Ok(Vec::new());
+    if next == before && !is_behind {
+        return Ok((Vec::new(), None));
     }
     let notes = plugin_events::notes(&before, &next);
     // A delayed request must not let other hosts reconcile parents that the leader has taken back.
@@ -60,17 +62,17 @@ pub(super) async fn write(
         request::status(resource, object, next, None)
     };
     let request = request.map_err(|problem| anyhow::anyhow!("{problem}"))?;
-    written(send(client, of_plugin(request, object)).await)?;
-    Ok(notes)
+    let version = written(send(client, of_plugin(request, object)).await)?;
+    Ok((notes, Some(version)))
 }
 
-/// The result of a write of the status. A failed write is retried, also after a conflict, because no other event may
+/// The version after a write of the status. A failed write is retried, also after a conflict, because no other event may
 /// ever queue the Plugin.
-fn written(response: Result<Ack, kube::Error>) -> anyhow::Result<()> {
+fn written(response: Result<Ack, kube::Error>) -> anyhow::Result<u64> {
     match response {
-        Ok(_) => Ok(()),
+        Ok(ack) => Ok(ack.resource_version()),
         // The Plugin is gone; its deletion event follows.
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(0),
         Err(error) => Err(error.into()),
     }
 }
