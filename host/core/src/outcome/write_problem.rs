@@ -47,16 +47,13 @@ pub enum WriteProblem {
 }
 
 impl WriteProblem {
-    /// Whether the write certainly changed nothing.
+    /// Whether the API server refuses the write until something else changes, and the write certainly changed nothing.
     pub fn is_refusal(&self) -> bool {
         match self {
-            Self::Taken { .. }
-            | Self::CacheBehind
-            | Self::NamespaceTerminating
-            | Self::Outdated
-            | Self::Rejected { .. } => true,
-            // After a conflict, what others do not own may have been applied.
-            Self::FieldConflict { .. } | Self::Unavailable { .. } => false,
+            Self::Taken { .. } | Self::NamespaceTerminating | Self::Rejected { .. } => true,
+            // After a conflict of fields, another part may have been applied. The others pass by themselves, so that whoever changes the
+            // object again and again could cause as many requests.
+            Self::FieldConflict { .. } | Self::CacheBehind | Self::Outdated | Self::Unavailable { .. } => false,
         }
     }
 }
