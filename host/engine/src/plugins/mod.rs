@@ -252,7 +252,10 @@ impl Plugins {
     }
 
     fn note_reported(&self, name: &PluginName, version: u64) {
-        self.known.lock().entry(name.clone()).or_default().reported_in = version;
+        // A Plugin that is being deleted may be forgotten already.
+        if let Some(known) = self.known.lock().get_mut(name) {
+            known.reported_in = version;
+        }
     }
 
     /// Releases the deletions that a user allowed by annotation.
