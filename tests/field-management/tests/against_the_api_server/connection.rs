@@ -68,8 +68,18 @@ pub fn define(runtime: &Runtime, client: &Client, definitions: &[Value], collect
         })
         .expect("a served kind");
     }
-    // A kind is served before an apply knows its schema.
-    std::thread::sleep(Duration::from_secs(5));
+    // A kind is served before an apply knows its schema, which the API server publishes.
+    for collection in collections {
+        let group = collection.split('/').take(4).collect::<Vec<_>>().join("/");
+        let plural = collection.rsplit('/').next().map(|plural| format!("/{plural}")).unwrap_or_default();
+        windlass_testbed::until(format!("the schema of {collection}"), Duration::from_mins(1), || {
+            let send = Send::json(Method::GET, &format!("/openapi/v3{group}"), Value::Null);
+            let (code, schema) = runtime.block_on(answer(client.clone(), send));
+            let mut paths = schema["paths"].as_object().into_iter().flatten().map(|(path, _)| path);
+            Ok((code == 200 && paths.any(|path| path.ends_with(&plural))).then_some(()))
+        })
+        .expect("a published schema");
+    }
 }
 
 /// The answer to a request: its code and body.
