@@ -8,7 +8,7 @@ use crate::run::{cargo, root, run};
 #[command(after_help = "Examples:
   cargo xtask simulate search --minutes 60
   cargo xtask simulate run --seed 7 --trace
-  cargo xtask simulate shrink --seed 7 --output /tmp/shrunk.json
+  cargo xtask simulate shrink --seed 7 --output shrunk.json
   cargo xtask simulate --help")]
 #[command(disable_help_flag = true)]
 pub struct Args {

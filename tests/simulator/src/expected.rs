@@ -1,4 +1,4 @@
-//! What a cluster must look like once the hosts have come to rest.
+//! What a cluster must look like in the steady state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +80,7 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
                 && !failing.contains(owner)
                 && is_labelled(object)
             {
-                found.push(format!("{id} is wanted by no parent any more"));
+                found.push(format!("{id} is desired by no parent any more"));
             }
         }
     }
@@ -161,7 +161,7 @@ fn status_problem(id: &Id, parent: &Value, is_occupied: bool) -> Option<String> 
 }
 
 /// The writes after a place of the log that are no renewal of a Lease.
-pub fn restless(server: &ApiServer, begin: usize) -> Vec<String> {
+pub fn written_in_steady_state(server: &ApiServer, begin: usize) -> Vec<String> {
     // A call that traps is tried again now and then, and reported.
     let traps = |parent: &Value| parent.pointer("/spec/fail") == Some(&"trap".into());
     if OPERATORS.iter().flat_map(|operator| server.objects_of(operator.parents)).any(|(_, parent)| traps(parent)) {
@@ -169,5 +169,5 @@ pub fn restless(server: &ApiServer, begin: usize) -> Vec<String> {
     }
     let changes = server.changes().get(begin..).unwrap_or_default();
     let is_noted = |change: &&Change| !change.id.resource.starts_with("leases");
-    changes.iter().filter(is_noted).map(|change| format!("written at rest: {}", change.id)).collect()
+    changes.iter().filter(is_noted).map(|change| format!("written in the steady state: {}", change.id)).collect()
 }

@@ -79,13 +79,13 @@ impl Invariants {
                 if is_known { &mut self.known } else { &mut self.violations }.push(line(&problem));
             }
             let other =
-                self.is_without_lease(server, &lease, writer).or_else(|| self.is_unwanted_deletion(server, change));
+                self.is_without_lease(server, &lease, writer).or_else(|| self.is_undesired_deletion(server, change));
             self.violations.extend(other.map(|problem| line(&problem)));
         }
     }
 
-    /// A child is deleted that its parent has wanted for a while.
-    fn is_unwanted_deletion(&self, server: &ApiServer, change: &Change) -> Option<String> {
+    /// A child is deleted that its parent has desired for at least a minute.
+    fn is_undesired_deletion(&self, server: &ApiServer, change: &Change) -> Option<String> {
         if change.after.is_some() || self.is_configured || !CHILDREN.contains(&&*change.id.resource) {
             return None;
         }
@@ -95,7 +95,7 @@ impl Invariants {
         let is_deleting = parent.pointer("/metadata/deletionTimestamp").is_some();
         let is_recent = self.changed.get(&id.name).is_some_and(|at| at.elapsed() < KNOWN_AFTER);
         let is_wanted = scripted(id, parent).any(|(child, _)| child == change.id);
-        (is_wanted && !is_deleting && !is_recent).then(|| format!("{} has wanted it for a while", id.name))
+        (is_wanted && !is_deleting && !is_recent).then(|| format!("{} has desired it for at least a minute", id.name))
     }
 
     /// Whether the object that a change removes was a child of one of the Plugin's parents before.

@@ -1,4 +1,4 @@
-//! Runs a history: people and faults by the clock, hosts as they are, and what must be true in the end.
+//! Runs a history: users and faults by the clock, hosts as they are, and what must be true in the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::host::Host;
 use crate::network::Network;
 use crate::setup::{Compiled, NAMESPACE, OPERATORS, beginning, by_user, cluster};
 
-/// Minutes after the last fault in which a host comes to rest: more than its longest backoff and wait.
-const SETTLES: u32 = 9;
+/// Minutes after the last fault until the steady state: more than the longest backoff and wait of a host.
+const CONVERGES_IN: u32 = 9;
 /// Largest number of hosts that run at the same time.
 const HOSTS: usize = 3;
 const MINUTE: Duration = Duration::from_mins(1);
-/// Time after it in which a host at rest writes nothing: two resyncs.
-const RESTS: Duration = Duration::from_mins(23);
+/// Time in the steady state, in which a host writes nothing: two resyncs.
+const STEADY: Duration = Duration::from_mins(23);
 /// Time between two steps of Kubernetes' controllers.
 const COLLECTS: Duration = Duration::from_millis(40);
 
@@ -97,15 +97,15 @@ impl<'a> World<'a> {
         // The end of a history is about the parents: the Plugin is as it was at the beginning.
         self.send("PATCH", PLUGIN, Some(json!({ "spec": { "config": null, "suspend": null } })));
         self.network.with_trace(|trace| trace.note("* all faults end"));
-        for _ in 0..SETTLES {
+        for _ in 0..CONVERGES_IN {
             self.allow_deletions();
             sleep(MINUTE).await;
         }
         let mut problems = std::mem::take(&mut self.problems);
         problems.extend(self.network.with_server(|server| expected::differences(server)));
         let before = self.network.with_server(|server| server.changes().len());
-        sleep(RESTS).await;
-        problems.extend(self.network.with_server(|server| expected::restless(server, before)));
+        sleep(STEADY).await;
+        problems.extend(self.network.with_server(|server| expected::written_in_steady_state(server, before)));
         let (violations, known) = self.network.violations();
         problems.extend(violations);
         controllers.abort();
@@ -181,7 +181,7 @@ impl<'a> World<'a> {
             Act::Deny { verb, resource, denied } => {
                 self.network.with_server(|server| server.deny(OPERATORS[0].account, verb, resource, *denied));
             }
-            people => anyhow::bail!("{people:?} is no fault"),
+            other => anyhow::bail!("{other:?} is no fault"),
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ fn history(name: &str) -> PathBuf {
 
 /// `cargo xtask simulate search` looks at as many as one likes.
 #[test]
-fn hosts_come_to_rest_with_what_their_parents_ask_for_whatever_happens() {
+fn parents_converge_and_nothing_is_written_in_the_steady_state_whatever_happens_before() {
     let searched = simulator(&["search", "--count", "16", "--seed", "1"]);
     assert!(searched.status.success(), "{}", text(&searched));
     assert!(text(&searched).contains("16 histories"), "{}", text(&searched));
