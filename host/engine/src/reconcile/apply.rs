@@ -165,7 +165,9 @@ impl Applier {
         let Some(found) = self.metadata(live, &id(child)).await? else { return Err(WriteProblem::Outdated.into()) };
         let seen = || Written::Child { kind: child.kind.clone(), resource_version: found.resource_version };
         let adopts = live.adopts && may_be_adopted(&found, child);
-        match claim(&found, snapshot, adopts, |plugin| live.inherits(plugin)) {
+        let claim = claim(&found, snapshot, adopts, |plugin| live.inherits(plugin));
+        tracing::trace!(?claim);
+        match claim {
             Claim::Unseen => Err(Failed { problem: WriteProblem::CacheBehind, awaited: Some(Box::new(seen())) }),
             Claim::Restore => self.mark(live, child, &found, Effect::Marked).await,
             // The cache may be behind: the garbage collector would delete a child that is adopted for a parent that is

@@ -17,7 +17,7 @@ use windlass_core::plan::{self, ChildId, Plan, Write};
 use windlass_core::snapshot::Snapshot;
 
 use super::applied::Applied;
-use super::ending::Attempt;
+use super::ending::{Attempt, outcome_of};
 use super::{Reconciler, id_of_parent, spans};
 use crate::clock;
 use crate::cluster::plain;
@@ -115,7 +115,7 @@ impl Reconciler {
             None
         };
         let outcome = match &problem {
-            Some(problem) => Outcome::from(problem),
+            Some(problem) => outcome_of(problem),
             None => Outcome::applied(desired.children.len(), desired.requeue),
         };
         let finalized = phase == Phase::Finalize && desired.finalized;

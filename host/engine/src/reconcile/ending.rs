@@ -102,13 +102,24 @@ pub(super) struct Attempt {
     pub events: Vec<Event>,
 }
 
+/// The outcome of a problem, which is logged for developers: the simulator counts by it which problems its histories reach.
+pub(super) fn outcome_of(problem: &Problem) -> Outcome {
+    tracing::trace!(?problem);
+    if let Problem::Writes(failed) = problem {
+        for (_, problem) in failed {
+            tracing::trace!(write_problem = ?problem);
+        }
+    }
+    Outcome::from(problem)
+}
+
 impl From<&Problem> for Attempt {
     /// A reconcile that ended before its plan, so that nothing was sent.
     fn from(problem: &Problem) -> Self {
         Self {
             part: None,
             applied: Applied::default(),
-            outcome: Outcome::from(problem),
+            outcome: outcome_of(problem),
             is_planned: false,
             finalized: false,
             silent: false,
@@ -126,6 +137,19 @@ impl Report {
 }
 
 impl Ending {
+    /// The name of the variant, for the log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Gone => "Gone",
+            Self::NothingToDo { .. } => "NothingToDo",
+            Self::Waits { .. } => "Waits",
+            Self::Unreported { .. } => "Unreported",
+            Self::Unchanged(..) => "Unchanged",
+            Self::FinalizerChanged(_) => "FinalizerChanged",
+            Self::Report(_) => "Report",
+        }
+    }
+
     /// The host has nothing to do until something changes.
     pub fn nothing_to_do(why: NothingToDo) -> Self {
         Self::NothingToDo { why, is_unshown: false }

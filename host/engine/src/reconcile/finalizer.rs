@@ -9,12 +9,12 @@ use windlass_core::json::Map;
 use windlass_core::names::ANNOTATION_SKIP_FINALIZE;
 use windlass_core::next_step::{NextStep, finalizer_of, finalizers_with, has_finalizer};
 use windlass_core::object::Object;
-use windlass_core::outcome::{FinalizerEnd, Outcome, Problem, UNAVAILABLE, WriteProblem};
+use windlass_core::outcome::{FinalizerEnd, Problem, UNAVAILABLE, WriteProblem};
 use windlass_core::snapshot::Snapshot;
 
 use super::applied::Failed;
 use super::apply::FinalizerWrite;
-use super::ending::{Ending, FinalizerChanged};
+use super::ending::{Ending, FinalizerChanged, outcome_of};
 use super::observe::around;
 use super::{Reconciler, id_of_parent};
 use crate::clock;
@@ -84,7 +84,7 @@ impl Reconciler {
             Some(Problem::FinalizerRemoved { end: end.clone(), others })
         };
         if let Some(last) = last {
-            let reported = self.report(live, &snapshot, part, &mut Outcome::from(&last)).await;
+            let reported = self.report(live, &snapshot, part, &mut outcome_of(&last)).await;
             if let Some(written) = reported.written {
                 live.records.with(&snapshot.parent.key, |record| record.own_writes().add([written], clock::now()));
                 snapshot.parent = unchanged_but_for_status(live, snapshot.parent).await;

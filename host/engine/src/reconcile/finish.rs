@@ -15,7 +15,7 @@ use windlass_core::snapshot::Snapshot;
 
 use super::applied::Applied;
 use super::apply::FinalizerWrite;
-use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest};
+use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest, outcome_of};
 use super::journal::Journal;
 use super::report::{Happened, Reported};
 use super::{Reconciler, id_of_parent};
@@ -28,6 +28,7 @@ use crate::telemetry::{self, FAILURE, TRACE};
 impl Reconciler {
     /// Reports and remembers how a reconcile ended. Returns when to reconcile the parent again.
     pub(super) async fn finish(&self, live: &Live, key: &ObjectKey, ending: Ending, journal: &mut Journal) -> Requeue {
+        tracing::trace!(ending = ending.name());
         match ending {
             Ending::Gone => {
                 end(journal, "gone");
@@ -208,7 +209,7 @@ impl Reconciler {
             && !reported.is_gone()
         {
             if outcome.progress == Progress::Applied {
-                *outcome = Outcome::from(&Problem::StatusRejected(message.clone()));
+                *outcome = outcome_of(&Problem::StatusRejected(message.clone()));
             } else {
                 // The other problem stays the first: a block of deletions must survive a restart.
                 outcome.add_rejected_status(message);
@@ -302,13 +303,13 @@ fn failure(live: &Live, snapshot: &Snapshot, outcome: &Outcome, reported: &Repor
                 WriteProblem::FieldConflict { .. } | WriteProblem::Rejected { code: 400..=403 | 409 | 422 | 500, .. }
             )
     });
-    let refused = Outcome::from(&Problem::Writes(vec![(id_of_parent(snapshot), refused?.clone())]));
+    let refused = outcome_of(&Problem::Writes(vec![(id_of_parent(snapshot), refused?.clone())]));
     is_failing(&refused).then_some(refused)
 }
 
 /// When to try again to write a status. It is always tried again, because nothing else may ever happen to the parent.
 fn status_not_written(snapshot: &Snapshot, problem: WriteProblem) -> Requeue {
-    let failed = Outcome::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
+    let failed = outcome_of(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
     tracing::warn!(target: FAILURE, object = %snapshot.parent_ref, message = failed.message, "status was not written");
     failed.requeue
 }

@@ -9,7 +9,7 @@ use windlass_core::plan::ChildId;
 use windlass_core::reason::ParentReason;
 
 use super::Reconciler;
-use super::ending::Ending;
+use super::ending::{Ending, outcome_of};
 use super::observe::around;
 use crate::clock;
 use crate::cluster::writer::Subject;
@@ -64,7 +64,7 @@ impl Reconciler {
         if is_refused && let Some(ending) = self.without_cache(live, key, &problem).await {
             return ending;
         }
-        let Outcome { reason, message, requeue, .. } = Outcome::from(&problem);
+        let Outcome { reason, message, requeue, .. } = outcome_of(&problem);
         Ending::Unreported { outcome: "unknown_write", reason, message, requeue }
     }
 

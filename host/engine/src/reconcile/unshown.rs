@@ -8,12 +8,12 @@ use windlass_core::desired::Desired;
 use windlass_core::ids::ObjectKey;
 use windlass_core::next_step::NextStep;
 use windlass_core::object::Object;
-use windlass_core::outcome::{Outcome, Problem, Progress, Requeue, UNAVAILABLE};
+use windlass_core::outcome::{Problem, Progress, Requeue, UNAVAILABLE};
 use windlass_core::reason::ParentReason;
 use windlass_core::snapshot::Snapshot;
 
 use super::carry_out::How;
-use super::ending::{Ending, NothingToDo};
+use super::ending::{Ending, NothingToDo, outcome_of};
 use super::observe::around;
 use super::{Reconciler, leave};
 use crate::cluster::plain;
@@ -89,7 +89,7 @@ impl Reconciler {
         let how = How { phase: Phase::Sync, is_selected: false, compares: false };
         let mut attempt = self.carry_out(live, &snapshot, how, Desired::default()).await;
         if attempt.outcome.progress == Progress::Applied {
-            attempt.outcome = Outcome::from(&Problem::Released(live.name.clone()));
+            attempt.outcome = outcome_of(&Problem::Released(live.name.clone()));
         }
         // The next reconcile is not skipped, because the object may become a parent again.
         Ending::outcome(snapshot, attempt)
