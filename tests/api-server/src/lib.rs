@@ -85,6 +85,8 @@ pub struct Change {
     pub id: Id,
     /// resourceVersion of the change.
     pub version: u64,
+    /// When.
+    pub at: Timestamp,
     /// The object before it; none if it was created.
     pub before: Option<Arc<Value>>,
     /// The object after it; none if it was removed.
@@ -166,6 +168,11 @@ impl ApiServer {
         } else {
             self.denied.remove(&entry);
         }
+    }
+
+    /// Permits again whatever was denied.
+    pub fn permit_all(&mut self) {
+        self.denied.clear();
     }
 
     /// Forgets the changes so far: watches that begin at a version before now are refused as too old.

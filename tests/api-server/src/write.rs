@@ -277,7 +277,7 @@ impl ApiServer {
         }
         let after_it = (!is_gone).then_some(stored);
         self.follow_definition(&id, after_it.as_deref());
-        self.log.push(Change { id, version, before, after: after_it });
+        self.log.push(Change { id, version, at: terms.time.parse().unwrap_or_default(), before, after: after_it });
         after
     }
 

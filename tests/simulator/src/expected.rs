@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use windlass_api_model::{ApiServer, Change, Id};
 use windlass_core::names::LABEL_PLUGIN;
 
@@ -41,6 +41,11 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
     let mut failing = BTreeSet::new();
     for (id, parent) in OPERATORS.iter().flat_map(|operator| server.objects_of(operator.parents)) {
         uids.insert(text(parent, "/metadata/uid"));
+        if id.namespace != NAMESPACE {
+            // Plugins reconcile nothing in the host's own namespace.
+            found.extend(failure_problem(id, parent));
+            continue;
+        }
         let fails = parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null());
         if parent.pointer("/metadata/deletionTimestamp").is_some() {
             if fails {
@@ -98,6 +103,15 @@ pub fn scripted<'a>(parent: &Id, object: &'a Value) -> impl Iterator<Item = (Id,
     })
 }
 
+/// The children that a parent has for the keys of the ConfigMap that it requires.
+fn required(server: &ApiServer, parent: &Id, object: &Value) -> Vec<Id> {
+    let shared = object.pointer("/spec/childrenFrom").and_then(Value::as_str);
+    let shared = shared.and_then(|name| server.object(&Id::new("configmaps", NAMESPACE, name)));
+    let data = shared.and_then(|shared| shared.get("data")?.as_object());
+    let keys = data.into_iter().flat_map(Map::keys);
+    keys.map(|key| Id::new("configmaps", NAMESPACE, &format!("{}-{key}", parent.name))).collect()
+}
+
 /// Adds the children of a parent. Returns whether the name of one is taken by an object of somebody else.
 fn add_children<'a>(
     server: &ApiServer,
@@ -110,6 +124,10 @@ fn add_children<'a>(
     for (child, script) in scripted(id, parent) {
         is_occupied |= server.object(&child).is_some_and(|object| controller(object) != uid);
         wanted.insert(child, (uid, script));
+    }
+    for child in required(server, id, parent) {
+        is_occupied |= server.object(&child).is_some_and(|object| controller(object) != uid);
+        wanted.insert(child, (uid, &Value::Null));
     }
     is_occupied
 }

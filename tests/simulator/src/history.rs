@@ -8,9 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Number of parents that a history may have.
-pub const PARENTS: u8 = 4;
+pub const PARENTS: u8 = 6;
 /// The parent that has a finalizer; it has ConfigMaps only.
 pub const FINALIZING: u8 = 3;
+/// The parent whose children change one after the other: Dolls in place, and Masks by a new object.
+pub const ROLLING: u8 = 4;
+/// The parent in the host's own namespace, where plugins reconcile nothing.
+pub const ASTRAY: u8 = 5;
 /// Number of names that the children of a parent may have.
 pub const NAMES: u8 = 5;
 
@@ -25,6 +29,9 @@ pub struct History {
     pub fails: bool,
     /// The seed of all delays, and of the hosts' own chance.
     pub seed: u64,
+    /// Number of hosts that share the parents; with one, the leader has them all.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub shards: u8,
     /// What happens.
     pub steps: Vec<Step>,
 }
@@ -49,6 +56,10 @@ pub enum Kind {
     Secret,
     /// `v1` Service, which the Plugin does not change once it exists.
     Service,
+    /// A kind of a CRD, which is ready a while after its last change.
+    Doll,
+    /// The same; an object is deleted, and created anew, instead of changed.
+    Mask,
 }
 
 /// A child that a parent's spec asks for.
@@ -76,6 +87,20 @@ pub enum Fail {
     Trap,
 }
 
+/// A component of the first Plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Version {
+    /// It does what the parents say.
+    Whole,
+    /// It returns no children.
+    Empty,
+    /// It may have `ConfigMaps` only.
+    Narrow,
+    /// There is none.
+    Missing,
+}
+
 /// What somebody does, or what goes wrong.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "act")]
@@ -89,6 +114,9 @@ pub enum Act {
         /// How the plugin fails for this parent; none if it does not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fail: Option<Fail>,
+        /// Whether the parent has a child for each key of the related ConfigMap, too.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reads: bool,
     },
     /// A user applies a parent with a spec of any kind. No seed does so: it is for histories that somebody writes.
     ApplySpec {
@@ -106,16 +134,37 @@ pub enum Act {
     },
     /// By now everything must be as the parents want it. For histories that somebody writes.
     Expect,
-    /// A user configures the Plugin: its component then returns at most this number of children.
-    Configure {
-        /// The number; none for all.
-        keep: Option<u8>,
+    /// A user changes the first Plugin: a merge patch of its spec.
+    Plugin {
+        /// The patch.
+        spec: Value,
     },
-    /// A user suspends the Plugin, or resumes it.
-    Suspend {
+    /// A user replaces the component of the first Plugin.
+    Component {
+        /// Which one.
+        version: Version,
+    },
+    /// A user suspends a parent by its annotation, or resumes it.
+    SuspendParent {
+        /// The parent.
+        parent: u8,
         /// Whether it is suspended.
         suspended: bool,
     },
+    /// A user sets a finalizer on a parent, or takes it off.
+    HoldParent {
+        /// The parent.
+        parent: u8,
+        /// Whether it has the finalizer from now on.
+        held: bool,
+    },
+    /// A user changes how many keys the related ConfigMap has; none deletes it.
+    Share {
+        /// The number.
+        keys: Option<u8>,
+    },
+    /// A user deletes the namespace of the parents. The next one who applies a parent creates it again.
+    DeleteNamespace,
     /// A user deletes a parent.
     Delete {
         /// The parent.
@@ -151,6 +200,22 @@ pub enum Act {
         /// Kind and number.
         child: Child,
     },
+    /// A user sets a finalizer on a child, or takes it off.
+    Hold {
+        /// The parent.
+        parent: u8,
+        /// Kind and number.
+        child: Child,
+        /// Whether it has the finalizer from now on.
+        held: bool,
+    },
+    /// A user deletes a child, and creates an object of the same name at once.
+    Swap {
+        /// The parent.
+        parent: u8,
+        /// Kind and number.
+        child: Child,
+    },
     /// A user creates an object with the name of a child, if there is none.
     Occupy {
         /// The parent.
@@ -165,7 +230,7 @@ pub enum Act {
         /// Kind and number.
         child: Child,
     },
-    /// The API server answers every request with an error.
+    /// The API server answers every request with an error, or every write: 404, 409 and 422 are about writes.
     Refuse {
         /// HTTP status.
         code: u16,
@@ -196,6 +261,11 @@ pub enum Act {
         /// For how long.
         millis: u64,
     },
+    /// Watches show each event twice.
+    Repeat {
+        /// For how long.
+        millis: u64,
+    },
     /// All watches end.
     CutWatches,
     /// The API server forgets old versions, and all watches end.
@@ -219,8 +289,11 @@ pub enum Act {
         /// For how long.
         millis: u64,
     },
-    /// The account of the Plugin may no longer do this, or again.
+    /// The account of the first Plugin, or that of the host, may no longer do this, or again.
     Deny {
+        /// Whether it is the host's.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        host: bool,
         /// The verb.
         verb: String,
         /// The resource.
@@ -242,109 +315,13 @@ impl History {
         let named = || file.display().to_string();
         serde_json::from_slice(&fs::read(file).with_context(named)?).with_context(named)
     }
-
-    /// The history of a seed.
-    pub fn of(seed: u64) -> Self {
-        let mut chance = fastrand::Rng::with_seed(seed);
-        let count = chance.usize(4..30);
-        let mut times: Vec<_> = (0..count).map(|_| chance.u64(0..SPAN)).collect();
-        // People and failures come in bursts: half of all steps follow the one before at once.
-        for index in 1..times.len() {
-            if chance.bool() {
-                times[index] = times[index - 1] + chance.u64(0..800);
-            }
-        }
-        times.sort_unstable();
-        let children = children(&mut chance, 0);
-        let first = Step {
-            at: chance.u64(0..3000).min(times.first().copied().unwrap_or_default()),
-            what: Act::Apply { parent: 0, children: children.clone(), fail: None },
-        };
-        let mut wanted = vec![Vec::new(); usize::from(PARENTS)];
-        wanted[0] = children;
-        let mut steps: Vec<_> = times.into_iter().map(|at| Step { at, what: act(&mut chance, &mut wanted) }).collect();
-        // Sometimes a user fights with the host for a child.
-        if chance.u8(0..12) == 0 {
-            let (begin, parent, child) = (chance.u64(0..SPAN / 2), chance.u8(0..PARENTS), child(&mut chance));
-            let edits = (0..15).map(|time| Step {
-                at: begin + 1_500 * u64::from(time),
-                what: Act::EditChild { parent, child: Child { value: 3 + time % 2, ..child } },
-            });
-            steps.extend(edits);
-        }
-        steps.insert(0, first);
-        steps.sort_by_key(|step| step.at);
-        Self { shows: String::new(), fails: false, seed, steps }
-    }
 }
 
-fn children(chance: &mut fastrand::Rng, parent: u8) -> Vec<Child> {
-    let mut found = Vec::<Child>::new();
-    for _ in 0..chance.usize(0..5) {
-        let mut child = child(chance);
-        if parent == FINALIZING {
-            child.kind = Kind::ConfigMap;
-        }
-        if !found.iter().any(|other| (other.kind, other.name) == (child.kind, child.name)) {
-            found.push(child);
-        }
-    }
-    found
+fn one() -> u8 {
+    1
 }
 
-fn child(chance: &mut fastrand::Rng) -> Child {
-    let kind = match chance.u8(0..6) {
-        0..3 => Kind::ConfigMap,
-        3..5 => Kind::Secret,
-        _ => Kind::Service,
-    };
-    Child { kind, name: chance.u8(0..NAMES), value: chance.u8(0..3) }
-}
-
-/// The next thing that happens; `wanted` has the children of each parent so far.
-fn act(chance: &mut fastrand::Rng, wanted: &mut [Vec<Child>]) -> Act {
-    let parent = chance.u8(0..PARENTS);
-    let of_parent = &mut wanted[usize::from(parent)];
-    let mut child = child(chance);
-    // Most of what people do to children is about children that exist.
-    if let Some(existing) = chance.choice(of_parent.iter()).filter(|_| child.value > 0) {
-        child = Child { value: child.value, ..*existing };
-    }
-    let millis = [300, 2_000, 8_000, 25_000][chance.usize(0..4)];
-    let resource = || ["configmaps", "secrets", "services", "puppets.puppets.example", "plugins.windlass.dev"];
-    match chance.u8(0..100) {
-        0..24 => {
-            let fail = [Fail::Invalid, Fail::Retry, Fail::Failed, Fail::Trap].get(chance.usize(0..24)).copied();
-            *of_parent = children(chance, parent);
-            Act::Apply { parent, children: of_parent.clone(), fail }
-        }
-        24..27 => Act::Configure { keep: [None, Some(0), Some(1), Some(2)][chance.usize(0..4)] },
-        27..29 => Act::Suspend { suspended: chance.bool() },
-        29..34 => {
-            let policy = ["", "", "Orphan", "Foreground", "Background"][chance.usize(0..5)];
-            Act::Delete { parent, policy: policy.to_owned() }
-        }
-        34..40 => Act::DeleteChild { parent, child },
-        40..46 => Act::EditChild { parent, child },
-        46..49 => Act::Unlabel { parent, child },
-        49..52 => Act::Disown { parent, child },
-        52..56 => Act::Occupy { parent, child },
-        56..59 => Act::Vacate { parent, child },
-        59..64 => Act::Refuse { code: [403, 429, 500, 503, 504][chance.usize(0..5)], millis },
-        64..70 => Act::LoseAnswers { count: chance.u32(1..4) },
-        70..74 => Act::LoseRequests { count: chance.u32(1..4) },
-        74..78 => Act::SlowDown { most: chance.u64(200..4_000), millis },
-        78..84 => Act::Lag { resource: resource()[chance.usize(0..5)].to_owned(), millis },
-        84..87 => Act::CutWatches,
-        87..89 => Act::Compact,
-        89..91 => Act::StandBy,
-        91..93 => Act::Crash { host: parent },
-        93..94 => Act::Restart { host: parent },
-        94..97 => Act::CutOff { host: parent, millis },
-        _ => Act::Deny {
-            verb: ["get", "create", "patch", "delete"][chance.usize(0..4)].to_owned(),
-            resource: resource()[chance.usize(0..3)].to_owned(),
-            denied: chance.u8(0..3) > 0,
-        },
-    }
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_one(shards: &u8) -> bool {
+    *shards == one()
 }

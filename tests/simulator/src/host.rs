@@ -29,7 +29,7 @@ impl Host {
     ///
     /// # Errors
     /// If its folder cannot be made.
-    pub fn start(number: usize, network: &Network, compiled: &Compiled) -> anyhow::Result<Self> {
+    pub fn start(number: usize, shards: u8, network: &Network, compiled: &Compiled) -> anyhow::Result<Self> {
         let folder = compiled.folder_of(number).context("the folder of a host")?;
         let (stop, gate, timing) = (CancellationToken::new(), WriteGate::default(), Timing::default());
         let layer = GateLayer::new(gate.clone(), "windlass-system", timing.margin());
@@ -45,7 +45,7 @@ impl Host {
             caps: Caps::without_flags()?,
             namespace: "windlass-system".to_owned(),
             election: Election { while_held: WhileHeld::StandBy, timing },
-            shards: 1,
+            shards,
             plain_http: Vec::new(),
             require_signatures: false,
             compiler: compiler(),

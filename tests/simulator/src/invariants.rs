@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Call, Change, Id};
+use windlass_core::names::ANNOTATION_ALLOW_DELETION;
 
 use crate::expected::{controller, scripted};
 use crate::network::HOST_USER;
-use crate::setup::{CHILDREN, LEASE, OPERATORS};
+use crate::setup::{CHILDREN, MASKS, OPERATORS, SHARED};
 
 /// Time after which a host knows what a user has changed: longer than any watch lags.
 const KNOWN_AFTER: Duration = Duration::from_mins(1);
@@ -33,14 +35,50 @@ pub struct Invariants {
     identities: Vec<(usize, String)>,
     /// When a user last changed each parent, by name.
     changed: BTreeMap<String, Instant>,
-    /// Whether the Plugin was configured to return fewer children.
-    is_configured: bool,
+    /// What users did to the Plugin, so that children may be deleted which no user asked to delete.
+    rollout: Rollout,
+    /// Whether a user lets the Plugin adopt objects.
+    adopts: bool,
     /// The uids of all parents that existed, with the account of their Plugin.
     parents: BTreeMap<String, &'static str>,
 }
 
 fn text<'a>(object: &'a Value, at: &str) -> &'a str {
     object.pointer(at).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The deletions since the last change of the Plugin, of its component, or of what its parents require.
+#[derive(Debug, Default)]
+struct Rollout {
+    /// Whether there was such a change.
+    has_begun: bool,
+    /// Whether a user has allowed deletions, or changed the guard.
+    is_allowed: bool,
+    /// The largest number of children that each parent had, and how many of these were deleted that its spec still desires.
+    deleted: BTreeMap<String, (usize, usize)>,
+}
+
+/// The share of children that the guard lets go, in percent, and the number from which on it does (rule R9): the defaults.
+const GUARDED: (usize, usize) = (50, 4);
+
+impl Rollout {
+    /// Notes what a user writes.
+    fn note_user(&mut self, path: &str, body: &str) {
+        let is_allowed = body.contains(ANNOTATION_ALLOW_DELETION) || body.contains("deletionGuard");
+        let begins = path.contains("/plugins/") || path.contains("/configmaps/puppet") || path.ends_with(SHARED);
+        if begins && !body.contains(ANNOTATION_ALLOW_DELETION) {
+            *self = Self { has_begun: true, ..Self::default() };
+        }
+        self.is_allowed |= is_allowed;
+    }
+
+    /// Notes that a host deleted a child of this parent, which had this many. Returns whether the guard should have blocked that.
+    fn note_deletion(&mut self, parent: &str, children: usize) -> bool {
+        let (most, deleted) = self.deleted.entry(parent.to_owned()).or_default();
+        (*most, *deleted) = ((*most).max(children), *deleted + 1);
+        let (share, least) = GUARDED;
+        *most >= least && *deleted * 100 > share * *most && !self.is_allowed
+    }
 }
 
 impl Invariants {
@@ -55,19 +93,39 @@ impl Invariants {
         &self.known
     }
 
-    /// Notes what a user does, with the path of the request.
-    pub fn note_user(&mut self, path: &str) {
+    /// Notes what a user writes: the path and the body of the request.
+    pub fn note_user(&mut self, path: &str, body: Option<&Value>) {
+        let text = body.map(Value::to_string).unwrap_or_default();
         if let Some((_, name)) = path.split_once("puppets/") {
             self.changed.insert(name.to_owned(), Instant::now());
         }
-        self.is_configured |= path.contains("/plugins/");
+        self.rollout.note_user(path, &text);
+        self.adopts |= text.contains("\"adopt\":true");
+    }
+
+    /// Notes a create that was refused because a child exists. A host that has the Lease knows all children.
+    pub fn note_refused(&mut self, server: &ApiServer, call: &Call, code: u16) {
+        let Some(name) = call.body.as_ref().map(|body| text(body, "/metadata/name")) else { return };
+        if call.method != "POST" || code != 409 || call.user == HOST_USER {
+            return;
+        }
+        let is_it = |(id, _): &(&Id, _)| {
+            id.name == name && call.path.ends_with(id.resource.split('.').next().unwrap_or_default())
+        };
+        let all = CHILDREN.iter().flat_map(|resource| server.objects_of(resource));
+        let Some((id, found)) = all.into_iter().find(is_it) else { return };
+        let last = server.changes().iter().rev().find(|change| change.id == *id).map(|change| change.at);
+        let is_old = last.is_some_and(|at| call.now.duration_since(at) > SignedDuration::from_secs(90));
+        if is_old && self.is_child(found, &call.user) && found.pointer("/metadata/labels").is_some() {
+            self.violations
+                .push(format!("{}: {id} is created, and has been a child for more than a minute", call.user));
+        }
     }
 
     /// Checks a write of a host, and the changes that it made, which begin at this place of the log.
     pub fn check(&mut self, server: &ApiServer, call: &Call, writer: Writer<'_>, begin: usize) {
-        let lease = Id::new("leases.coordination.k8s.io", "windlass-system", LEASE);
         if call.path.contains("/leases") {
-            self.note_holder(server, &lease, writer);
+            self.note_holders(server, begin, writer);
             return;
         }
         for change in server.changes().get(begin..).unwrap_or_default() {
@@ -78,15 +136,18 @@ impl Invariants {
                 let is_known = call.method == "DELETE" && self.was_ours(server, change, (begin, writer.user));
                 if is_known { &mut self.known } else { &mut self.violations }.push(line(&problem));
             }
-            let other =
-                self.is_without_lease(server, &lease, writer).or_else(|| self.is_undesired_deletion(server, change));
+            let other = self.is_without_lease(server, writer);
+            let other = other.or_else(|| self.is_undesired_deletion(server, change));
+            let other = other.or_else(|| is_write_for_the_deleted(server, call, change)).or_else(|| is_early(change));
             self.violations.extend(other.map(|problem| line(&problem)));
         }
     }
 
-    /// A child is deleted that its parent has desired for at least a minute.
-    fn is_undesired_deletion(&self, server: &ApiServer, change: &Change) -> Option<String> {
-        if change.after.is_some() || self.is_configured || !CHILDREN.contains(&&*change.id.resource) {
+    /// A child is deleted that its parent has desired for at least a minute; or more of them than the guard lets go, if the Plugin has
+    /// changed.
+    fn is_undesired_deletion(&mut self, server: &ApiServer, change: &Change) -> Option<String> {
+        // A Mask is deleted to be created anew.
+        if change.after.is_some() || change.id.resource == MASKS || !CHILDREN.contains(&&*change.id.resource) {
             return None;
         }
         let owner = controller(change.before.as_deref()?);
@@ -95,7 +156,16 @@ impl Invariants {
         let is_deleting = parent.pointer("/metadata/deletionTimestamp").is_some();
         let is_recent = self.changed.get(&id.name).is_some_and(|at| at.elapsed() < KNOWN_AFTER);
         let is_wanted = scripted(id, parent).any(|(child, _)| child == change.id);
-        (is_wanted && !is_deleting && !is_recent).then(|| format!("{} has desired it for at least a minute", id.name))
+        if !is_wanted || is_deleting || is_recent {
+            return None;
+        }
+        if !self.rollout.has_begun {
+            return Some(format!("{} has desired it for at least a minute", id.name));
+        }
+        let all = CHILDREN.iter().flat_map(|resource| server.objects_of(resource));
+        let left = all.filter(|(_, child)| controller(child) == owner).count();
+        let is_beyond = self.rollout.note_deletion(owner, left + 1);
+        is_beyond.then(|| format!("more children of {} are deleted than the guard lets go", id.name))
     }
 
     /// Whether the object that a change removes was a child of one of the Plugin's parents before.
@@ -115,20 +185,23 @@ impl Invariants {
         controllers.any(|one| self.parents.get(text(one, "/uid")) == Some(&account))
     }
 
-    fn note_holder(&mut self, server: &ApiServer, lease: &Id, writer: Writer<'_>) {
-        let holder =
-            server.object(lease).map(|lease| text(lease, "/spec/holderIdentity").to_owned()).unwrap_or_default();
-        let is_known = self.identities.iter().any(|(_, identity)| *identity == holder);
-        if !holder.is_empty() && !is_known {
-            self.identities.push((writer.host, holder));
+    /// Notes the identity by which a host takes a Lease.
+    fn note_holders(&mut self, server: &ApiServer, begin: usize, writer: Writer<'_>) {
+        for change in server.changes().get(begin..).unwrap_or_default() {
+            let holder = change.after.as_deref().map(|lease| text(lease, "/spec/holderIdentity")).unwrap_or_default();
+            let is_known = self.identities.iter().any(|(_, identity)| identity == holder);
+            if !holder.is_empty() && !is_known {
+                self.identities.push((writer.host, holder.to_owned()));
+            }
         }
     }
 
-    /// A host writes while another host holds the Lease.
-    fn is_without_lease(&self, server: &ApiServer, lease: &Id, writer: Writer<'_>) -> Option<String> {
-        let holder = server.object(lease).map(|lease| text(lease, "/spec/holderIdentity").to_owned())?;
-        let of = self.identities.iter().find(|(_, identity)| *identity == holder).map(|(host, _)| *host);
-        (of != Some(writer.host)).then(|| format!("the Lease is held by {holder:?} (host {of:?})"))
+    /// A host writes that holds neither the Lease nor that of a shard.
+    fn is_without_lease(&self, server: &ApiServer, writer: Writer<'_>) -> Option<String> {
+        let leases = server.objects_of("leases.coordination.k8s.io");
+        let holders: Vec<_> = leases.map(|(_, lease)| text(lease, "/spec/holderIdentity")).collect();
+        let holds = |(host, identity): &(usize, String)| *host == writer.host && holders.contains(&&**identity);
+        (!self.identities.iter().any(holds)).then(|| format!("the Leases are held by {holders:?}"))
     }
 
     /// A plugin's account changes what is neither a new object nor a child of one of its parents.
@@ -148,7 +221,32 @@ impl Invariants {
         if !CHILDREN.contains(&&*change.id.resource) {
             return Some("a kind that the Plugin does not own".to_owned());
         }
-        let is_ours = self.is_child(change.before.as_deref()?, writer.user);
+        let before = change.before.as_deref()?;
+        let is_ours = self.is_child(before, writer.user)
+            || self.adopts && change.after.is_some() && controller(before).is_empty();
         (!is_ours).then(|| "the object belongs to somebody else".to_owned())
     }
+}
+
+/// A child is written although its parent is being deleted and has no finalizer of a plugin: nothing must hold up the garbage collector.
+fn is_write_for_the_deleted(server: &ApiServer, call: &Call, change: &Change) -> Option<String> {
+    let owner = controller(change.after.as_deref()?);
+    let parents = OPERATORS.iter().flat_map(|operator| server.objects_of(operator.parents));
+    let (id, parent) = parents.into_iter().find(|(_, parent)| text(parent, "/metadata/uid") == owner)?;
+    let since: Timestamp = text(parent, "/metadata/deletionTimestamp").parse().ok()?;
+    let finalizers = parent.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
+    let is_finalized = finalizers.filter_map(Value::as_str).any(|one| one.contains("windlass.dev"));
+    let is_long_ago = call.now.duration_since(since) > SignedDuration::from_secs(90);
+    (is_long_ago && !is_finalized).then(|| format!("{} is being deleted, and its plugin does not finalize it", id.name))
+}
+
+/// A parent's status counts a generation as observed while it says that the host still works on it.
+fn is_early(change: &Change) -> Option<String> {
+    let (before, after) = (change.before.as_deref()?, change.after.as_deref()?);
+    let observed = |of: &Value| of.pointer("/status/observedGeneration").cloned();
+    let conditions = after.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let works = conditions.into_iter().any(|one| text(one, "/type") == "Reconciling" && text(one, "/status") == "True");
+    let is_of_parent = OPERATORS.iter().any(|operator| operator.parents == change.id.resource);
+    (is_of_parent && works && observed(before) != observed(after))
+        .then(|| "observedGeneration is that of a generation that is not applied yet".to_owned())
 }

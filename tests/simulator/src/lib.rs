@@ -1,5 +1,5 @@
 //! Runs hosts, as they are, against a model of the API server, by a clock and a chance of its own: a history of hours takes a moment,
-//! and the same seed gives the same history. See docs/simulator.md.
+//! and the same seed gives the same history. See README.md.
 
 #![allow(
     clippy::expect_used,
@@ -10,6 +10,7 @@
 )]
 
 pub mod expected;
+mod generator;
 pub mod history;
 pub mod host;
 pub mod invariants;

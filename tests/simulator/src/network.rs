@@ -47,6 +47,8 @@ pub struct Faults {
     slow: Option<(Instant, u64)>,
     /// Until when watches of a resource show nothing.
     lagging: BTreeMap<String, Instant>,
+    /// Until when watches show each event twice.
+    repeating: Option<Instant>,
     /// How many of the next writes are executed without an answer.
     lost_answers: u32,
     /// How many of the next writes do not arrive.
@@ -125,14 +127,14 @@ impl Network {
     /// Sends a request of somebody beside the hosts; it arrives at once.
     pub fn send(&self, call: &Call) -> Answer {
         if call.method != "GET" {
-            self.0.invariants.lock().note_user(&call.path);
+            self.0.invariants.lock().note_user(&call.path, call.body.as_ref());
         }
         let answer = self.with_server(|server| server.respond(call));
         self.with_trace(|trace| trace.note(&format!("{} {} {} {}", call.user, call.method, call.path, answer.code)));
         answer
     }
 
-    /// Refuses every request with this status for a while.
+    /// Refuses every request with this status for a while; or every write, if the status is about writes.
     pub fn refuse(&self, code: u16, time: Duration) {
         self.0.faults.lock().refusing = Some((Instant::now() + time, code));
     }
@@ -145,6 +147,11 @@ impl Network {
     /// Stops the watches of a resource for a while.
     pub fn lag(&self, resource: &str, time: Duration) {
         self.0.faults.lock().lagging.insert(resource.to_owned(), Instant::now() + time);
+    }
+
+    /// Shows each event of a watch twice for a while.
+    pub fn repeat(&self, time: Duration) {
+        self.0.faults.lock().repeating = Some(Instant::now() + time);
     }
 
     /// Loses the answers of the next writes.
@@ -210,7 +217,7 @@ impl Network {
         if is_write && sent.elapsed() > GIVES_UP {
             return Err("the kernel gave up the connection".into());
         }
-        if let Some(refusal) = self.refusal() {
+        if let Some(refusal) = self.refusal(is_write) {
             self.note(host, &call, refusal.code);
             sleep(self.way()).await;
             return response(&refusal);
@@ -225,7 +232,9 @@ impl Network {
             let answer = server.respond(&arrived);
             if is_write {
                 let writer = Writer { host, user: &arrived.user };
-                self.0.invariants.lock().check(server, &arrived, writer, before);
+                let mut invariants = self.0.invariants.lock();
+                invariants.check(server, &arrived, writer, before);
+                invariants.note_refused(server, &arrived, answer.code);
             }
             answer
         });
@@ -246,10 +255,20 @@ impl Network {
         takes
     }
 
-    fn refusal(&self) -> Option<Answer> {
+    /// The refusal of every request, or of every write if its status is about one.
+    fn refusal(&self, is_write: bool) -> Option<Answer> {
         let (until, code) = self.0.faults.lock().refusing?;
-        let message = "the server is not able to answer now";
-        (until > Instant::now()).then(|| Answer::failure(code, "Unavailable", message, &serde_json::json!({})))
+        let (reason, is_about_writes) = match code {
+            403 => ("Forbidden", false),
+            404 => ("NotFound", true),
+            409 => ("Conflict", true),
+            422 => ("Invalid", true),
+            429 => ("TooManyRequests", false),
+            _ => ("ServiceUnavailable", false),
+        };
+        let message = "refused by the history";
+        let refuses = until > Instant::now() && (is_write || !is_about_writes);
+        refuses.then(|| Answer::failure(code, reason, message, &serde_json::json!({})))
     }
 
     fn note(&self, host: usize, call: &Call, code: u16) {
@@ -261,7 +280,7 @@ impl Network {
     async fn watch(self, host: usize, call: Call) -> Result<Response<Answered>, BoxError> {
         sleep(self.way()).await;
         self.reach(host).await;
-        let begun = match self.refusal() {
+        let begun = match self.refusal(false) {
             Some(refusal) => Err(refusal),
             None => self.0.server.lock().watch(&call),
         };
@@ -277,6 +296,7 @@ impl Network {
             ends: Instant::now() + Duration::from_secs(cursor.seconds),
             bookmark: Instant::now() + BOOKMARKS,
             cuts: self.0.cuts.load(Ordering::Relaxed),
+            again: None,
             cursor,
         };
         let body = StreamBody::new(events.stream()).boxed_unsync();
@@ -296,6 +316,8 @@ struct Events {
     bookmark: Instant,
     /// How often all watches had been cut when this one began.
     cuts: u64,
+    /// The event that is shown once more.
+    again: Option<Value>,
 }
 
 impl Events {
@@ -320,8 +342,7 @@ impl Events {
             }
             let lags_until = self.lags_until();
             if lags_until.is_none() {
-                let event = network.0.server.lock().next_event(&mut self.cursor);
-                if let Some(event) = event {
+                if let Some(event) = self.take_event() {
                     sleep(network.way()).await;
                     network.reach(self.host).await;
                     self.note(&event);
@@ -338,6 +359,17 @@ impl Events {
                 () = sleep_until(self.ends.min(lags_until.unwrap_or(self.bookmark))) => {}
             }
         }
+    }
+
+    /// The next event that the server has, or the last one once more.
+    fn take_event(&mut self) -> Option<Value> {
+        if let Some(again) = self.again.take() {
+            return Some(again);
+        }
+        let event = self.network.0.server.lock().next_event(&mut self.cursor)?;
+        let repeats = self.network.0.faults.lock().repeating.is_some_and(|until| until > Instant::now());
+        self.again = repeats.then(|| event.clone());
+        Some(event)
     }
 
     fn note(&self, event: &Value) {

@@ -1,4 +1,5 @@
-//! What the hosts of a history came to: the outcomes of their reconciles, as their spans name them, with counts.
+//! What the hosts of a history came to, with counts: the outcomes of their reconciles, as their spans name them, and the endings,
+//! problems and claims that they log.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Metadata, Subscriber};
+use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
@@ -36,17 +37,29 @@ struct Found(Vec<String>);
 
 impl Visit for Found {
     fn record_str(&mut self, field: &Field, value: &str) {
-        if let "windlass.outcome" | "windlass.trigger" = field.name() {
+        if let "windlass.outcome" | "windlass.trigger" | "ending" = field.name() {
             self.0.push(format!("{} {value}", field.name().trim_start_matches("windlass.")));
         }
     }
 
-    fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
+    /// Values of enums count by the name of their variant.
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if let "ending" | "problem" | "write_problem" | "claim" = field.name() {
+            let text = format!("{value:?}");
+            let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
+            self.0.push(format!("{} {}", field.name(), &text[..end]));
+        }
+    }
 }
 
 impl<S: Subscriber> Layer<S> for Reached {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        metadata.is_span() && metadata.name() == "reconcile"
+        let is_of_reconcile = || metadata.target().starts_with("windlass_engine::reconcile");
+        metadata.is_span() && metadata.name() == "reconcile" || metadata.is_event() && is_of_reconcile()
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        self.note(|found| event.record(found));
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {

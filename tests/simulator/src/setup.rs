@@ -1,5 +1,6 @@
 //! The cluster before a history begins, and the compiled component that all hosts run.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use windlass_api_model::{Answer, ApiServer, Call};
 use windlass_engine::plugins::rbac::RNG_KEY_SECRET;
 use windlass_sandbox::{CompilerCommand, Options, Sandbox};
 
+use crate::history::Version;
+
 /// Name of the leader's Lease.
 pub const LEASE: &str = "windlass";
 /// A Plugin of the simulation.
@@ -29,8 +32,8 @@ pub struct Operator {
     pub parents: &'static str,
 }
 
-/// The Plugins: one whose parents have no finalizer, and one whose parents have one.
-pub const OPERATORS: [Operator; 2] = [
+/// The Plugins: one whose parents have no finalizer, one whose parents have one, and one whose children change one after the other.
+pub const OPERATORS: [Operator; 3] = [
     Operator {
         name: "puppet",
         account: "system:serviceaccount:windlass-system:windlass-plugin-puppet",
@@ -41,12 +44,26 @@ pub const OPERATORS: [Operator; 2] = [
         account: "system:serviceaccount:windlass-system:windlass-plugin-puppet-finalizes",
         parents: "finalizingpuppets.puppets.example",
     },
+    Operator {
+        name: "puppet-rolling",
+        account: "system:serviceaccount:windlass-system:windlass-plugin-puppet-rolling",
+        parents: "rollingpuppets.puppets.example",
+    },
 ];
 
+/// Other components of the first Plugin.
+const VERSIONS: [&str; 2] = ["puppet-empty", "puppet-narrow"];
+
 /// The kinds of children.
-pub const CHILDREN: [&str; 5] = ["configmaps", "secrets", "services", "pods", "deployments.apps"];
+pub const CHILDREN: [&str; 5] = ["configmaps", "secrets", "services", DOLLS, MASKS];
+/// Children that are ready a while after each change.
+pub const DOLLS: &str = "dolls.puppets.example";
+/// The same, and they are replaced instead of changed.
+pub const MASKS: &str = "masks.puppets.example";
 /// The namespace of parents.
 pub const NAMESPACE: &str = "shop";
+/// The ConfigMap that parents may require.
+pub const SHARED: &str = "shared";
 /// A user.
 pub const USER: &str = "ann";
 
@@ -62,27 +79,29 @@ pub fn beginning() -> Timestamp {
 /// The components, compiled once for all histories of a process.
 pub struct Compiled {
     folder: PathBuf,
-    /// The bytes of each component, in the order of [`OPERATORS`].
-    bytes: Vec<Vec<u8>>,
+    /// The bytes of each component, by its name.
+    bytes: BTreeMap<&'static str, Vec<u8>>,
     /// The folders of the hosts of this process. Their names are no chance of a history.
     hosts: TempDir,
-    /// The folder, if this process made it.
-    _made: Option<TempDir>,
 }
 
 impl Compiled {
-    /// Compiles the components into a new folder.
+    /// Compiles the components, unless an earlier process has done so.
     ///
     /// # Errors
     /// If a file cannot be read, or is no component.
     pub fn new() -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let found = Self::in_folder(folder.path())?;
-        let sandbox = Sandbox::new(Options { compiler: compiler(), ..Options::new(folder.path()) })?;
-        for bytes in &found.bytes {
+        let folder = target().join("simulator");
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        // One process at a time: a sandbox takes a compilation that another one has begun for one that was cut off.
+        let lock = fs::File::create(target().join("simulator.lock"))?;
+        lock.lock()?;
+        let found = Self::in_folder(&folder)?;
+        let sandbox = Sandbox::new(Options { compiler: compiler(), ..Options::new(&folder) })?;
+        for bytes in found.bytes.values() {
             sandbox.load(bytes)?;
         }
-        Ok(Self { _made: Some(folder), ..found })
+        Ok(found)
     }
 
     /// The components that another process has compiled into this folder.
@@ -90,13 +109,32 @@ impl Compiled {
     /// # Errors
     /// If a file cannot be read.
     pub fn in_folder(folder: &Path) -> anyhow::Result<Self> {
-        let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guests/puppets");
-        let read = |operator: &Operator| {
-            let file = guests.join(format!("{}.wasm", operator.name));
-            fs::read(&file).with_context(|| format!("{}: build the guests with `cargo xtask guests`", file.display()))
+        let guests = target().join("guests/puppets");
+        let read = |name: &'static str| {
+            let file = guests.join(format!("{name}.wasm"));
+            let bytes = fs::read(&file);
+            let bytes =
+                bytes.with_context(|| format!("{}: build the guests with `cargo xtask guests`", file.display()))?;
+            Ok((name, bytes))
         };
-        let bytes = OPERATORS.iter().map(read).collect::<anyhow::Result<_>>()?;
-        Ok(Self { folder: folder.to_owned(), bytes, hosts: tempfile::tempdir_in(folder)?, _made: None })
+        let names = OPERATORS.iter().map(|operator| operator.name).chain(VERSIONS);
+        let bytes = names.map(read).collect::<anyhow::Result<_>>()?;
+        Ok(Self { folder: folder.to_owned(), bytes, hosts: tempfile::tempdir_in(folder)? })
+    }
+
+    /// What a ConfigMap has to contain for a component to be that of a Plugin.
+    pub fn source(&self, version: Version) -> Value {
+        let name = match version {
+            Version::Whole => OPERATORS[0].name,
+            Version::Empty => VERSIONS[0],
+            Version::Narrow => VERSIONS[1],
+            Version::Missing => return json!({ "binaryData": null }),
+        };
+        self.source_of(name)
+    }
+
+    fn source_of(&self, name: &str) -> Value {
+        json!({ "binaryData": { "plugin.wasm": self.bytes.get(name).map(|bytes| BASE64_STANDARD.encode(bytes)) } })
     }
 
     /// The folder.
@@ -125,6 +163,10 @@ impl Compiled {
     }
 }
 
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")
+}
+
 /// This binary compiles, too.
 #[must_use]
 pub fn compiler() -> CompilerCommand {
@@ -146,6 +188,23 @@ pub fn by_user(method: &str, path: &str, body: Option<Value>, now: Timestamp) ->
     }
 }
 
+/// The CRD of a kind of children.
+fn of_children(kind: &str) -> Value {
+    let plural = format!("{}s", kind.to_lowercase());
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "subresources": { "status": {} },
+        "schema": { "openAPIV3Schema": schema },
+    });
+    json!({
+        "metadata": { "name": format!("{plural}.puppets.example") },
+        "spec": {
+            "group": "puppets.example", "scope": "Namespaced", "versions": [version],
+            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase(), "listKind": format!("{kind}List") },
+        },
+    })
+}
+
 /// A cluster with the Plugins and their components, and without parents.
 #[must_use]
 pub fn cluster(compiled: &Compiled) -> ApiServer {
@@ -159,14 +218,16 @@ pub fn cluster(compiled: &Compiled) -> ApiServer {
         create("/api/v1/namespaces", json!({ "metadata": { "name": namespace } }));
     }
     let definition = serde_json::to_value(Plugin::crd()).unwrap_or_default();
-    create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition);
+    for definition in [definition, of_children("Doll"), of_children("Mask")] {
+        create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition);
+    }
     let own = "/api/v1/namespaces/windlass-system";
     // A key of its own would differ between two runs of one seed.
     let key = json!({ "metadata": { "name": RNG_KEY_SECRET }, "data": { "key": BASE64_STANDARD.encode([7; 32]) } });
     create(&format!("{own}/secrets"), key);
-    for (Operator { name, .. }, bytes) in OPERATORS.iter().zip(&compiled.bytes) {
-        let component = BASE64_STANDARD.encode(bytes);
-        let source = json!({ "metadata": { "name": name }, "binaryData": { "plugin.wasm": component } });
+    for Operator { name, .. } in &OPERATORS {
+        let mut source = compiled.source_of(name);
+        source["metadata"] = json!({ "name": name });
         create(&format!("{own}/configmaps"), source);
         let account = json!({ "metadata": { "name": format!("windlass-plugin-{name}") } });
         create(&format!("{own}/serviceaccounts"), account);

@@ -1,6 +1,7 @@
 //! Runs a history: users and faults by the clock, hosts as they are, and what must be true in the end.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -8,26 +9,31 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
-use windlass_api_model::{Answer, ApiServer};
-use windlass_core::names::ANNOTATION_ALLOW_DELETION;
+use windlass_api_model::{Answer, ApiServer, Id};
+use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND};
 use windlass_engine::clock;
 
 use crate::expected;
-use crate::history::{Act, Child, FINALIZING, Fail, History, Kind, PARENTS, SPAN};
+use crate::history::{ASTRAY, Act, Child, FINALIZING, Fail, History, Kind, PARENTS, ROLLING, SPAN, Version};
 use crate::host::Host;
-use crate::network::Network;
-use crate::setup::{Compiled, NAMESPACE, OPERATORS, beginning, by_user, cluster};
+use crate::network::{HOST_USER, Network};
+use crate::setup::{CHILDREN, Compiled, DOLLS, MASKS, NAMESPACE, OPERATORS, SHARED, beginning, by_user, cluster};
 
 /// Minutes after the last fault until the steady state: more than the longest backoff and wait of a host.
 const CONVERGES_IN: u32 = 9;
 /// Largest number of hosts that run at the same time.
-const HOSTS: usize = 3;
+const HOSTS: usize = 4;
 const MINUTE: Duration = Duration::from_mins(1);
 /// Time in the steady state, in which a host writes nothing: two resyncs.
 const STEADY: Duration = Duration::from_mins(23);
 /// Time between two steps of Kubernetes' controllers.
 const COLLECTS: Duration = Duration::from_millis(40);
+/// Time between a change of a child and its readiness, if its kind has one.
+const READY_AFTER: Duration = Duration::from_millis(1_500);
+/// Finalizer of a user.
+const HELD: &str = "example.com/held";
 
 /// What came of a history.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -64,6 +70,8 @@ pub fn run(history: &History, compiled: &Compiled) -> anyhow::Result<Outcome> {
 struct World<'a> {
     network: Network,
     compiled: &'a Compiled,
+    /// Number of hosts that share the parents.
+    shards: u8,
     /// The hosts that run, or are cut off for a while.
     hosts: Vec<Host>,
     /// Number of hosts that were started.
@@ -77,15 +85,27 @@ struct World<'a> {
 impl<'a> World<'a> {
     fn begin(history: &History, compiled: &'a Compiled) -> anyhow::Result<Self> {
         let network = Network::new(cluster(compiled), history.seed);
-        let mut world =
-            Self { network, compiled, hosts: Vec::new(), started: 0, gone: Vec::new(), problems: Vec::new() };
-        world.start_host()?;
+        let mut world = Self {
+            network,
+            compiled,
+            shards: history.shards,
+            hosts: Vec::new(),
+            started: 0,
+            gone: Vec::new(),
+            problems: Vec::new(),
+        };
+        for _ in 0..history.shards {
+            world.start_host()?;
+        }
         Ok(world)
     }
 
     async fn run(mut self, history: &History) -> anyhow::Result<Outcome> {
         let began = Instant::now();
-        let controllers = tokio::spawn(controllers(self.network.clone()));
+        let controllers = [
+            tokio::spawn(controllers(self.network.clone())).abort_handle(),
+            tokio::spawn(readiness(self.network.clone())).abort_handle(),
+        ];
         for step in &history.steps {
             sleep_until(began + Duration::from_millis(step.at)).await;
             self.network.with_trace(|trace| trace.note(&format!("* {:?}", step.what)));
@@ -93,9 +113,8 @@ impl<'a> World<'a> {
         }
         sleep_until(began + Duration::from_millis(SPAN)).await;
         self.network.heal();
-        self.network.with_server(permit_all);
-        // The end of a history is about the parents: the Plugin is as it was at the beginning.
-        self.send("PATCH", PLUGIN, Some(json!({ "spec": { "config": null, "suspend": null } })));
+        self.network.with_server(ApiServer::permit_all);
+        self.undo();
         self.network.with_trace(|trace| trace.note("* all faults end"));
         for _ in 0..CONVERGES_IN {
             self.allow_deletions();
@@ -108,14 +127,14 @@ impl<'a> World<'a> {
         problems.extend(self.network.with_server(|server| expected::written_in_steady_state(server, before)));
         let (violations, known) = self.network.violations();
         problems.extend(violations);
-        controllers.abort();
+        controllers.iter().for_each(AbortHandle::abort);
         let (hash, lines) = self.network.with_trace(|trace| (trace.hash(), trace.lines().to_vec()));
         Ok(Outcome { problems, known, hash, lines, reached: BTreeMap::new() })
     }
 
     fn act(&mut self, what: &Act) -> anyhow::Result<()> {
         match what {
-            Act::Apply { parent, children, fail } => self.apply(*parent, children, *fail),
+            Act::Apply { parent, children, fail, reads } => self.apply(*parent, children, *fail, *reads),
             Act::ApplySpec { parent, spec } => self.apply_spec(*parent, spec),
             Act::Expect => {
                 let differences = self.network.with_server(|server| expected::differences(server));
@@ -123,13 +142,16 @@ impl<'a> World<'a> {
                 self.problems.extend(late);
             }
             Act::Patch { path, patch } => drop(self.send("PATCH", path, Some(patch.clone()))),
-            Act::Configure { keep } => {
-                let config = keep.map(|keep| json!({ "keepChildren": keep }));
-                self.send("PATCH", PLUGIN, Some(json!({ "spec": { "config": config } })));
+            Act::Plugin { spec } => drop(self.send("PATCH", PLUGIN, Some(json!({ "spec": spec })))),
+            Act::Component { version } => drop(self.send("PATCH", SOURCE, Some(self.compiled.source(*version)))),
+            Act::SuspendParent { parent, suspended } => {
+                let annotations = json!({ (ANNOTATION_SUSPEND): suspended.then_some("true") });
+                self.send("PATCH", &parent_path(*parent), Some(json!({ "metadata": { "annotations": annotations } })));
             }
-            Act::Suspend { suspended } => {
-                self.send("PATCH", PLUGIN, Some(json!({ "spec": { "suspend": suspended } })));
-            }
+            Act::HoldParent { parent, held } => self.hold(&parent_path(*parent), *held),
+            Act::Hold { parent, child, held } => self.hold(&child_path(*parent, *child), *held),
+            Act::Share { keys } => self.share(*keys),
+            Act::DeleteNamespace => self.delete(&format!("/api/v1/namespaces/{NAMESPACE}"), ""),
             Act::Delete { parent, policy } => self.delete(&parent_path(*parent), policy),
             Act::DeleteChild { parent, child } => self.delete_if(*parent, *child, true),
             Act::Vacate { parent, child } => self.delete_if(*parent, *child, false),
@@ -143,10 +165,10 @@ impl<'a> World<'a> {
             Act::Disown { parent, child } => {
                 self.patch_child(*parent, *child, json!({ "metadata": { "ownerReferences": null } }));
             }
-            Act::Occupy { parent, child } => {
-                let mut object = content_of(*child);
-                object["metadata"] = json!({ "name": child_name(*parent, *child) });
-                self.send("POST", &collection_of(child.kind), Some(object));
+            Act::Occupy { parent, child } => self.occupy(*parent, *child),
+            Act::Swap { parent, child } => {
+                self.delete_if(*parent, *child, true);
+                self.occupy(*parent, *child);
             }
             fault => return self.go_wrong(fault),
         }
@@ -162,6 +184,7 @@ impl<'a> World<'a> {
             Act::LoseRequests { count } => self.network.lose_requests(*count),
             Act::SlowDown { most, millis: time } => self.network.slow_down(*most, millis(*time)),
             Act::Lag { resource, millis: time } => self.network.lag(resource, millis(*time)),
+            Act::Repeat { millis: time } => self.network.repeat(millis(*time)),
             Act::CutWatches => self.network.cut_watches(),
             Act::Compact => {
                 self.network.with_server(ApiServer::compact);
@@ -178,12 +201,33 @@ impl<'a> World<'a> {
                 self.replace_host(*host)?;
             }
             Act::CutOff { host, millis: time } => self.network.cut_off(self.host(*host).number, millis(*time)),
-            Act::Deny { verb, resource, denied } => {
-                self.network.with_server(|server| server.deny(OPERATORS[0].account, verb, resource, *denied));
+            Act::Deny { host, verb, resource, denied } => {
+                let user = if *host { HOST_USER } else { OPERATORS[0].account };
+                self.network.with_server(|server| server.deny(user, verb, resource, *denied));
             }
             other => anyhow::bail!("{other:?} is no fault"),
         }
         Ok(())
+    }
+
+    /// Undoes what users did to the Plugin, and takes their marks off parents and children: the end of a history is about the parents.
+    fn undo(&self) {
+        let unset = ["config", "suspend", "adopt", "deletionGuard", "limits", "namespaceSelector", "concurrency"];
+        let spec: BTreeMap<_, _> = unset.iter().map(|field| (field, Value::Null)).collect();
+        self.send("PATCH", PLUGIN, Some(json!({ "spec": spec })));
+        self.send("PATCH", SOURCE, Some(self.compiled.source(Version::Whole)));
+        for parent in 0..PARENTS {
+            self.hold(&parent_path(parent), false);
+            let annotations = json!({ (ANNOTATION_SUSPEND): null });
+            self.send("PATCH", &parent_path(parent), Some(json!({ "metadata": { "annotations": annotations } })));
+        }
+        let ids = |server: &mut ApiServer| {
+            CHILDREN.iter().flat_map(|of| server.objects_of(of)).map(|(id, _)| id.clone()).collect()
+        };
+        let children: Vec<Id> = self.network.with_server(ids);
+        for id in children {
+            self.hold(&path_of(&id), false);
+        }
     }
 
     /// Does what the conditions of the Plugin and of parents tell a user: allows the deletions that are blocked.
@@ -210,7 +254,7 @@ impl<'a> World<'a> {
     }
 
     fn start_host(&mut self) -> anyhow::Result<()> {
-        self.hosts.push(Host::start(self.started, &self.network, self.compiled)?);
+        self.hosts.push(Host::start(self.started, self.shards, &self.network, self.compiled)?);
         self.started += 1;
         Ok(())
     }
@@ -226,7 +270,7 @@ impl<'a> World<'a> {
         self.network.send(&by_user(method, path, body, clock::date()))
     }
 
-    fn apply(&self, parent: u8, children: &[Child], fail: Option<Fail>) {
+    fn apply(&self, parent: u8, children: &[Child], fail: Option<Fail>, reads: bool) {
         let scripts: Vec<_> = children.iter().copied().map(script_of).collect();
         let fail = fail.map(|fail| match fail {
             Fail::Invalid => json!({ "invalid": "as the history says" }),
@@ -234,7 +278,16 @@ impl<'a> World<'a> {
             Fail::Failed => json!({ "failed": "as the history says" }),
             Fail::Trap => json!("trap"),
         });
-        self.apply_spec(parent, &json!({ "children": scripts, "fail": fail }));
+        let required =
+            json!({ "id": "shared", "apiVersion": "v1", "kind": "ConfigMap", "namespace": NAMESPACE, "name": SHARED });
+        let (required, from) = if reads { (json!([required]), json!("shared")) } else { (json!([]), Value::Null) };
+        self.apply_spec(
+            parent,
+            &json!({
+                "children": scripts, "fail": fail, "requirements": required, "childrenFrom": from,
+                "finalize": { "finalizedWhen": "childrenGone" },
+            }),
+        );
     }
 
     fn apply_spec(&self, parent: u8, spec: &Value) {
@@ -243,8 +296,41 @@ impl<'a> World<'a> {
         if changed.code == 404 {
             let name = format!("p{parent}");
             let created = json!({ "metadata": { "name": name }, "spec": spec });
-            self.send("POST", collection_of_parent(parent), Some(created));
+            let collection = collection_of_parent(parent);
+            if self.send("POST", &collection, Some(created.clone())).code == 404 {
+                self.send("POST", "/api/v1/namespaces", Some(json!({ "metadata": { "name": NAMESPACE } })));
+                self.send("POST", &collection, Some(created));
+            }
         }
+    }
+
+    /// Sets the number of keys of the ConfigMap that parents may require.
+    fn share(&self, keys: Option<u8>) {
+        let collection = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
+        let path = format!("{collection}/{SHARED}");
+        let Some(keys) = keys else { return self.delete(&path, "") };
+        let data: BTreeMap<_, _> = (0..5).map(|key| (format!("k{key}"), (key < keys).then_some("v"))).collect();
+        if self.send("PATCH", &path, Some(json!({ "data": data }))).code == 404 {
+            let data: BTreeMap<_, _> = data.into_iter().filter(|(_, value)| value.is_some()).collect();
+            self.send("POST", &collection, Some(json!({ "metadata": { "name": SHARED }, "data": data })));
+        }
+    }
+
+    /// Adds a user's finalizer to an object, or takes it off.
+    fn hold(&self, path: &str, held: bool) {
+        let found = self.send("GET", path, None).body;
+        let list = found.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+        if found.pointer("/metadata/name").is_some() && list.contains(&HELD.into()) != held {
+            let others = list.into_iter().filter(|one| one != HELD);
+            let list: Vec<_> = others.chain(held.then(|| HELD.into())).collect();
+            self.send("PATCH", path, Some(json!({ "metadata": { "finalizers": list } })));
+        }
+    }
+
+    fn occupy(&self, parent: u8, child: Child) {
+        let mut object = content_of(child);
+        object["metadata"] = json!({ "name": child_name(parent, child) });
+        self.send("POST", &collection_of(child.kind), Some(object));
     }
 
     fn delete(&self, path: &str, policy: &str) {
@@ -254,7 +340,7 @@ impl<'a> World<'a> {
 
     /// Deletes an object with the name of a child, if it is a child, or if it is none.
     fn delete_if(&self, parent: u8, child: Child, is_child: bool) {
-        let path = format!("{}/{}", collection_of(child.kind), child_name(parent, child));
+        let path = child_path(parent, child);
         let found = self.send("GET", &path, None);
         if found.code == 200 && expected::has_owner(&found.body) == is_child {
             self.delete(&path, "");
@@ -262,7 +348,7 @@ impl<'a> World<'a> {
     }
 
     fn patch_child(&self, parent: u8, child: Child, change: Value) {
-        let path = format!("{}/{}", collection_of(child.kind), child_name(parent, child));
+        let path = child_path(parent, child);
         let found = self.send("GET", &path, None);
         if found.code == 200 && expected::has_owner(&found.body) {
             self.send("PATCH", &path, Some(change));
@@ -282,34 +368,68 @@ async fn controllers(network: Network) {
     }
 }
 
-fn permit_all(server: &mut ApiServer) {
-    for verb in ["get", "create", "patch", "delete"] {
-        for resource in ["configmaps", "secrets", "services", "puppets.puppets.example", "plugins.windlass.dev"] {
-            server.deny(OPERATORS[0].account, verb, resource, false);
+/// Makes each Doll and each Mask ready a while after its last change, as a kubelet does with Pods.
+async fn readiness(network: Network) {
+    let mut seen = 0;
+    loop {
+        seen = network.changed_since(seen).await;
+        sleep(READY_AFTER).await;
+        let waits = |(id, object): (&Id, &Arc<Value>)| {
+            let generation = object.pointer("/metadata/generation")?;
+            (object.pointer("/status/observedGeneration") != Some(generation)).then(|| (id.clone(), generation.clone()))
+        };
+        let waiting: Vec<_> = network.with_server(|server| {
+            [DOLLS, MASKS].iter().flat_map(|of| server.objects_of(of)).filter_map(waits).collect()
+        });
+        for (id, generation) in waiting {
+            let ready = json!({ "type": "Ready", "status": "True", "observedGeneration": generation });
+            let status = json!({ "status": { "observedGeneration": generation, "conditions": [ready] } });
+            network.send(&by_user("PATCH", &format!("{}/status", path_of(&id)), Some(status), clock::date()));
         }
     }
 }
 
 const PLUGIN: &str = "/apis/windlass.dev/v1alpha1/plugins/puppet";
-fn collection_of_parent(parent: u8) -> &'static str {
-    if parent == FINALIZING {
-        "/apis/puppets.example/v1/namespaces/shop/finalizingpuppets"
-    } else {
-        "/apis/puppets.example/v1/namespaces/shop/puppets"
-    }
+/// The ConfigMap with the component of that Plugin.
+const SOURCE: &str = "/api/v1/namespaces/windlass-system/configmaps/puppet";
+
+fn collection_of_parent(parent: u8) -> String {
+    let (namespace, plural) = match parent {
+        FINALIZING => (NAMESPACE, "finalizingpuppets"),
+        ROLLING => (NAMESPACE, "rollingpuppets"),
+        ASTRAY => ("windlass-system", "puppets"),
+        _ => (NAMESPACE, "puppets"),
+    };
+    format!("/apis/puppets.example/v1/namespaces/{namespace}/{plural}")
 }
 
 fn parent_path(parent: u8) -> String {
     format!("{}/p{parent}", collection_of_parent(parent))
 }
 
-fn collection_of(kind: Kind) -> String {
-    let plural = match kind {
-        Kind::ConfigMap => "configmaps",
-        Kind::Secret => "secrets",
-        Kind::Service => "services",
+fn child_path(parent: u8, child: Child) -> String {
+    format!("{}/{}", collection_of(child.kind), child_name(parent, child))
+}
+
+/// The path of a child.
+fn path_of(id: &Id) -> String {
+    let base = match id.resource.split_once('.') {
+        None => "/api/v1".to_owned(),
+        Some((_, group)) => format!("/apis/{group}/v1"),
     };
-    format!("/api/v1/namespaces/{NAMESPACE}/{plural}")
+    let plural = id.resource.split('.').next().unwrap_or_default();
+    format!("{base}/namespaces/{}/{plural}/{}", id.namespace, id.name)
+}
+
+fn collection_of(kind: Kind) -> String {
+    let (base, plural) = match kind {
+        Kind::ConfigMap => ("api/v1", "configmaps"),
+        Kind::Secret => ("api/v1", "secrets"),
+        Kind::Service => ("api/v1", "services"),
+        Kind::Doll => ("apis/puppets.example/v1", "dolls"),
+        Kind::Mask => ("apis/puppets.example/v1", "masks"),
+    };
+    format!("/{base}/namespaces/{NAMESPACE}/{plural}")
 }
 
 /// The name of a parent's child.
@@ -323,6 +443,7 @@ pub fn content_of(child: Child) -> Value {
     match child.kind {
         Kind::ConfigMap => json!({ "data": { "value": value } }),
         Kind::Secret => json!({ "data": { "value": BASE64_STANDARD.encode(value) } }),
+        Kind::Doll | Kind::Mask => json!({ "spec": { "value": value } }),
         Kind::Service => json!({ "spec": { "clusterIP": "None", "ports": [{ "port": 80 + u16::from(child.value) }] } }),
     }
 }
@@ -330,7 +451,8 @@ pub fn content_of(child: Child) -> Value {
 /// A child in the script of its parent.
 fn script_of(child: Child) -> Value {
     let mut script = content_of(child);
-    script["apiVersion"] = "v1".into();
+    let is_built_in = !matches!(child.kind, Kind::Doll | Kind::Mask);
+    script["apiVersion"] = if is_built_in { "v1" } else { "puppets.example/v1" }.into();
     script["kind"] = format!("{:?}", child.kind).into();
     script["metadata"] = json!({ "name": format!("${{name}}-c{}", child.name) });
     script
