@@ -1,9 +1,10 @@
 //! The part of WASI 0.2 that the contract offers: enough for language runtimes to start, deterministic, and without
 //! access to anything outside the call. No function blocks, so no asynchronous runtime is needed.
 //!
-//! The interfaces' types and linking are those of wasmtime-wasi. The implementations of wasmtime-wasi, except for those
-//! of `wasi:filesystem`, are unused: they block on tokio, and read the host's clocks and entropy.
+//! The interfaces' types and linking are those of wasmtime-wasi. The implementations of wasmtime-wasi are unused: they
+//! block on tokio, and read the host's clocks, entropy and files.
 
+mod files;
 mod io;
 
 use std::time::{Duration, SystemTime};
@@ -11,8 +12,7 @@ use std::time::{Duration, SystemTime};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng as _, SeedableRng as _};
 use wasmtime::bail;
-use wasmtime::component::{HasSelf, Linker, Resource, ResourceTable, ResourceType};
-use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemCtx, WasiFilesystemCtxView};
+use wasmtime::component::{HasSelf, Linker, Resource, ResourceType};
 use wasmtime_wasi::p2::bindings::sync::{filesystem::types as filesystem_types, io as wasi_io};
 use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
@@ -102,9 +102,6 @@ pub(crate) struct Wasi {
     began: SystemTime,
     handles: u32,
     timers: io::Timers,
-    // `filesystem` and `table` stay empty: without a preopened folder no descriptor exists.
-    filesystem: WasiFilesystemCtx,
-    table: ResourceTable,
 }
 
 impl Wasi {
@@ -117,8 +114,6 @@ impl Wasi {
             began: ambient.now,
             handles: 0,
             timers: io::Timers::default(),
-            filesystem: WasiFilesystemCtx::default(),
-            table: ResourceTable::new(),
         }
     }
 
@@ -172,14 +167,8 @@ pub(crate) fn add_to_linker<T: AsMut<Wasi> + Send + 'static>(linker: &mut Linker
     random::insecure::add_to_linker::<T, Own>(linker, wasi)?;
     random::insecure_seed::add_to_linker::<T, Own>(linker, wasi)?;
     random::random::add_to_linker::<T, Own>(linker, wasi)?;
-    filesystem::preopens::add_to_linker::<T, WasiFilesystem>(linker, files)?;
-    filesystem_types::add_to_linker::<T, WasiFilesystem>(linker, files)?;
-    Ok(())
-}
-
-fn files<T: AsMut<Wasi>>(state: &mut T) -> WasiFilesystemCtxView<'_> {
-    let wasi = state.as_mut();
-    WasiFilesystemCtxView { ctx: &mut wasi.filesystem, table: &mut wasi.table }
+    filesystem::preopens::add_to_linker::<T, Own>(linker, wasi)?;
+    files::add_to_linker(linker)
 }
 
 impl clocks::monotonic_clock::Host for Wasi {
