@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::error::ErrorKind;
+use futures::future::BoxFuture;
 use kube::Client;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -165,6 +166,8 @@ pub fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
 ///
 /// # Errors
 /// If the host cannot start, or fails.
+// It is generic, so its futures are compiled with each binary. Those of `check` and `client`, which run once, are in boxes: they are
+// compiled with this crate, and share its copies of generic code.
 pub fn main(
     args: &HostArgs,
     compiler: CompilerCommand,
@@ -231,25 +234,27 @@ impl HostArgs {
         }
     }
 
-    async fn check(&self, compiler: CompilerCommand, part: (Election, Shard)) -> anyhow::Result<ExitCode> {
-        let settings = self.settings(compiler, part, None)?;
-        let metrics_addr = self.metrics_addr.0.map(|address| ("--metrics-addr", address));
-        let setup = Setup {
-            // The gate stays closed: no check can write.
-            client: self.client(&WriteGate::default(), part.0).await,
-            namespace: settings.namespace.clone(),
-            election: part.0,
-            cache: (settings.cache_dir.clone(), sandbox(&settings).map(drop)),
-            plugins: settings.plugins,
-            addresses: std::iter::once(("--health-addr", self.health_addr)).chain(metrics_addr).collect(),
-            debug_addr: self.debug_addr(),
-        };
-        Ok(check::main(setup).await)
+    fn check(&self, compiler: CompilerCommand, part: (Election, Shard)) -> BoxFuture<'_, anyhow::Result<ExitCode>> {
+        Box::pin(async move {
+            let settings = self.settings(compiler, part, None)?;
+            let metrics_addr = self.metrics_addr.0.map(|address| ("--metrics-addr", address));
+            let setup = Setup {
+                // The gate stays closed: no check can write.
+                client: self.client(&WriteGate::default(), part.0).await,
+                namespace: settings.namespace.clone(),
+                election: part.0,
+                cache: (settings.cache_dir.clone(), sandbox(&settings).map(drop)),
+                plugins: settings.plugins,
+                addresses: std::iter::once(("--health-addr", self.health_addr)).chain(metrics_addr).collect(),
+                debug_addr: self.debug_addr(),
+            };
+            Ok(check::main(setup).await)
+        })
     }
 
-    async fn client(&self, gate: &WriteGate, election: Election) -> anyhow::Result<Client> {
+    fn client(&self, gate: &WriteGate, election: Election) -> BoxFuture<'_, anyhow::Result<Client>> {
         let layer = GateLayer::new(gate.clone(), &self.namespace, election.timing.margin());
-        self.cluster.client_of_host(layer).await
+        Box::pin(self.cluster.client_of_host(layer))
     }
 
     fn settings(
