@@ -18,7 +18,6 @@ use windlass_core::plan::ChildId;
 use windlass_core::snapshot::Snapshot;
 use windlass_core::status;
 
-use super::ending::outcome_of;
 use crate::clock;
 use crate::cluster::events::Recorder;
 use crate::cluster::writer::audit::about;
@@ -122,7 +121,7 @@ impl Reporter {
         let Some(changed) = next(outcome) else { return Reported::default() };
         let thrashing = || {
             let itself = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
-            Outcome { blocked: outcome.blocked, ..outcome_of(&Problem::Thrashing(vec![(itself, PACE)])) }
+            Outcome { blocked: outcome.blocked, ..Outcome::from(&Problem::Thrashing(vec![(itself, PACE)])) }
         };
         let wanted = || {
             let says_all = next(&thrashing()).is_none();
