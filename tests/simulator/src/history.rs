@@ -58,7 +58,7 @@ pub enum Kind {
     Service,
     /// A kind of a CRD, which is ready a while after its last change.
     Doll,
-    /// The same; an object is deleted, and created anew, instead of changed.
+    /// The same; an object is recreated instead of changed.
     Mask,
 }
 

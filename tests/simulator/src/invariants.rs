@@ -16,6 +16,9 @@ use crate::setup::{CHILDREN, MASKS, OPERATORS, SHARED};
 /// Time after which a host knows what a user has changed: longer than any watch lags.
 const KNOWN_AFTER: Duration = Duration::from_mins(1);
 
+/// Time after which a host has acted on what has changed, also if requests were slow meanwhile.
+const LONG: SignedDuration = SignedDuration::from_secs(90);
+
 /// Who writes.
 #[derive(Debug, Clone, Copy)]
 pub struct Writer<'a> {
@@ -58,7 +61,7 @@ struct Rollout {
     deleted: BTreeMap<String, (usize, usize)>,
 }
 
-/// The share of children that the guard lets go, in percent, and the number from which on it does (rule R9): the defaults.
+/// The defaults of the deletion guard (rule R9): `maxPercent` and `minChildren`.
 const GUARDED: (usize, usize) = (50, 4);
 
 impl Rollout {
@@ -103,7 +106,7 @@ impl Invariants {
         self.adopts |= text.contains("\"adopt\":true");
     }
 
-    /// Notes a create that was refused because a child exists. A host that has the Lease knows all children.
+    /// Notes a create that was refused because the parent already has the child. A host reconciles only once it has listed all children.
     pub fn note_refused(&mut self, server: &ApiServer, call: &Call, code: u16) {
         let Some(name) = call.body.as_ref().map(|body| text(body, "/metadata/name")) else { return };
         if call.method != "POST" || code != 409 || call.user == HOST_USER {
@@ -115,10 +118,10 @@ impl Invariants {
         let all = CHILDREN.iter().flat_map(|resource| server.objects_of(resource));
         let Some((id, found)) = all.into_iter().find(is_it) else { return };
         let last = server.changes().iter().rev().find(|change| change.id == *id).map(|change| change.at);
-        let is_old = last.is_some_and(|at| call.now.duration_since(at) > SignedDuration::from_secs(90));
+        let is_old = last.is_some_and(|at| call.now.duration_since(at) > LONG);
         if is_old && self.is_child(found, &call.user) && found.pointer("/metadata/labels").is_some() {
             self.violations
-                .push(format!("{}: {id} is created, and has been a child for more than a minute", call.user));
+                .push(format!("{}: {id} is created, although it has been a child for longer than 90 s", call.user));
         }
     }
 
@@ -143,10 +146,10 @@ impl Invariants {
         }
     }
 
-    /// A child is deleted that its parent has desired for at least a minute; or more of them than the guard lets go, if the Plugin has
-    /// changed.
+    /// A child is deleted that its parent has desired for at least a minute; or, after a change of the Plugin, more of them than the
+    /// deletion guard allows.
     fn is_undesired_deletion(&mut self, server: &ApiServer, change: &Change) -> Option<String> {
-        // A Mask is deleted to be created anew.
+        // A Mask is deleted to be recreated.
         if change.after.is_some() || change.id.resource == MASKS || !CHILDREN.contains(&&*change.id.resource) {
             return None;
         }
@@ -165,7 +168,7 @@ impl Invariants {
         let all = CHILDREN.iter().flat_map(|resource| server.objects_of(resource));
         let left = all.filter(|(_, child)| controller(child) == owner).count();
         let is_beyond = self.rollout.note_deletion(owner, left + 1);
-        is_beyond.then(|| format!("more children of {} are deleted than the guard lets go", id.name))
+        is_beyond.then(|| format!("more children of {} are deleted than the deletion guard allows", id.name))
     }
 
     /// Whether the object that a change removes was a child of one of the Plugin's parents before.
@@ -236,7 +239,7 @@ fn is_write_for_the_deleted(server: &ApiServer, call: &Call, change: &Change) ->
     let since: Timestamp = text(parent, "/metadata/deletionTimestamp").parse().ok()?;
     let finalizers = parent.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
     let is_finalized = finalizers.filter_map(Value::as_str).any(|one| one.contains("windlass.dev"));
-    let is_long_ago = call.now.duration_since(since) > SignedDuration::from_secs(90);
+    let is_long_ago = call.now.duration_since(since) > LONG;
     (is_long_ago && !is_finalized).then(|| format!("{} is being deleted, and its plugin does not finalize it", id.name))
 }
 

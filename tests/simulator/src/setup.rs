@@ -19,8 +19,6 @@ use windlass_sandbox::{CompilerCommand, Options, Sandbox};
 
 use crate::history::Version;
 
-/// Name of the leader's Lease.
-pub const LEASE: &str = "windlass";
 /// A Plugin of the simulation.
 #[derive(Debug)]
 pub struct Operator {

@@ -279,8 +279,8 @@ impl<'a> World<'a> {
             Fail::Trap => json!("trap"),
         });
         let required =
-            json!({ "id": "shared", "apiVersion": "v1", "kind": "ConfigMap", "namespace": NAMESPACE, "name": SHARED });
-        let (required, from) = if reads { (json!([required]), json!("shared")) } else { (json!([]), Value::Null) };
+            json!({ "id": SHARED, "apiVersion": "v1", "kind": "ConfigMap", "namespace": NAMESPACE, "name": SHARED });
+        let (required, from) = if reads { (json!([required]), json!(SHARED)) } else { (json!([]), Value::Null) };
         self.apply_spec(
             parent,
             &json!({
