@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use crate::history::{Act, Child, FINALIZING, Fail, History, Kind, NAMES, PARENTS, ROLLING, SPAN, Step, Version};
+use crate::history::{Act, CALM, Child, FINALIZING, Fail, History, Kind, NAMES, PARENTS, ROLLING, SPAN, Step, Version};
+use crate::scenes::SCENES;
 
 /// Makes an act, with its weight among the others.
 type Weighted = (u32, fn(&mut Generator) -> Act);
 
-/// What may happen. Each history leaves some of it out, so that the rest meets more often (swarm testing, Groce and
-/// others 2012).
-const ACTS: [Weighted; 30] = [
+/// What users do. Each history leaves some of it out, so that the rest meets more often (swarm testing, Groce and others 2012).
+const USERS: [Weighted; 18] = [
     (24, Generator::apply),
     (3, |of| Act::Plugin { spec: json!({ "config": of.config() }) }),
     (2, |of| Act::Plugin { spec: of.setting() }),
     (2, |of| Act::Plugin { spec: json!({ "suspend": of.chance.bool() }) }),
     (3, |of| Act::Component { version: of.version() }),
     (2, |of| Act::SuspendParent { parent: of.parent, suspended: of.chance.bool() }),
-    (3, |of| Act::HoldParent { parent: of.parent, held: of.chance.u8(0..3) > 0 }),
+    (3, |of| Act::ParentFinalizer { parent: of.parent, is_set: of.chance.u8(0..3) > 0 }),
     (3, |of| Act::Share { keys: [None, Some(1), Some(3), Some(5)][of.chance.usize(0..4)] }),
     (1, |_| Act::DeleteNamespace),
     (5, Generator::delete),
@@ -24,18 +24,22 @@ const ACTS: [Weighted; 30] = [
     (6, |of| Act::EditChild { parent: of.parent, child: of.child }),
     (3, |of| Act::Unlabel { parent: of.parent, child: of.child }),
     (3, |of| Act::Disown { parent: of.parent, child: of.child }),
-    (3, |of| Act::Hold { parent: of.parent, child: of.child, held: of.chance.u8(0..3) > 0 }),
+    (3, |of| Act::ChildFinalizer { parent: of.parent, child: of.child, is_set: of.chance.u8(0..3) > 0 }),
     (3, |of| Act::Swap { parent: of.parent, child: of.child }),
     (4, |of| Act::Occupy { parent: of.parent, child: of.child }),
     (3, |of| Act::Vacate { parent: of.parent, child: of.child }),
-    (5, |of| Act::Refuse { code: [403, 404, 409, 422, 429, 500, 503, 504][of.chance.usize(0..8)], millis: of.millis }),
+];
+
+/// What goes wrong, of which a history leaves some out, too.
+const FAULTS: [Weighted; 13] = [
+    (5, Generator::refuse),
     (6, |of| Act::LoseAnswers { count: of.chance.u32(1..4) }),
     (4, |of| Act::LoseRequests { count: of.chance.u32(1..4) }),
     (4, |of| Act::SlowDown {
         most: of.chance.u64(200..if of.parent == 0 { 20_000 } else { 4_000 }),
         millis: of.millis,
     }),
-    (6, |of| Act::Lag { resource: of.resource(), millis: of.millis }),
+    (6, |of| Act::Lag { resource: of.resource(), millis: of.millis + of.millis / 2 }),
     (2, |of| Act::Repeat { millis: of.millis }),
     (3, |_| Act::CutWatches),
     (2, |_| Act::Compact),
@@ -43,19 +47,21 @@ const ACTS: [Weighted; 30] = [
     (3, |of| if of.chance.u8(0..3) == 0 { Act::Restart { host: of.parent } } else { Act::Crash { host: of.parent } }),
     (3, |of| Act::CutOff { host: of.parent, millis: of.millis }),
     (3, Generator::deny),
+    (3, |of| Act::Pause { host: of.parent, millis: of.millis }),
 ];
 
 /// What the next act depends on.
-struct Generator {
-    chance: fastrand::Rng,
+pub struct Generator {
+    /// The chance of the history.
+    pub chance: fastrand::Rng,
     /// The children of each parent so far.
-    desired: Vec<Vec<Child>>,
+    pub desired: Vec<Vec<Child>>,
     /// A parent.
-    parent: u8,
+    pub parent: u8,
     /// A child of it, or what could be one, with a value.
-    child: Child,
+    pub child: Child,
     /// A time.
-    millis: u64,
+    pub millis: u64,
 }
 
 impl History {
@@ -70,12 +76,21 @@ impl History {
 
 impl Generator {
     fn history(mut self, seed: u64) -> History {
-        let acts = self.some_acts();
+        // Parents are always applied.
+        let (apply, others) = USERS.split_at(1);
+        let users = [apply, &self.some(others)].concat();
+        let all = [&*users, &self.some(&FAULTS)].concat();
         let times = self.times();
         let first =
             Step { at: self.chance.u64(0..3000).min(times.first().copied().unwrap_or_default()), what: self.first() };
-        let mut steps: Vec<_> = times.into_iter().map(|at| Step { at, what: self.next(&acts) }).collect();
-        steps.extend(self.fight());
+        let mut steps: Vec<_> = times.into_iter().map(|at| Step { at, what: self.next(&all) }).collect();
+        if self.chance.u8(0..3) == 0 {
+            let (begin, scene) = (self.chance.u64(0..SPAN / 2), SCENES[self.chance.usize(0..SCENES.len())]);
+            steps.extend(scene(&mut self, begin));
+        }
+        let mut calm: Vec<_> = (0..self.chance.usize(0..6)).map(|_| self.chance.u64(CALM - 80_000..CALM)).collect();
+        calm.sort_unstable();
+        steps.extend(calm.into_iter().map(|at| Step { at, what: self.next(&users) }));
         steps.insert(0, first);
         steps.sort_by_key(|step| step.at);
         // Every fifth history has several hosts that share the parents: each takes several times as long, because of all their Leases.
@@ -83,14 +98,12 @@ impl Generator {
         History { shows: String::new(), fails: false, seed, shards, steps }
     }
 
-    /// What may happen in this history: parents are always applied, and each other act is left out in a third of all histories.
-    fn some_acts(&mut self) -> Vec<Weighted> {
-        let (always, others) = ACTS.split_at(1);
-        let some = others.iter().filter(|_| self.chance.u8(0..3) > 0);
-        always.iter().chain(some).copied().collect()
+    /// What may happen in this history: each act is left out in a third of all histories.
+    fn some(&mut self, acts: &[Weighted]) -> Vec<Weighted> {
+        acts.iter().filter(|_| self.chance.u8(0..3) > 0).copied().collect()
     }
 
-    /// People and failures come in bursts: half of all steps follow the one before at once.
+    /// Users and failures come in bursts: half of all steps follow the one before at once.
     fn times(&mut self) -> Vec<u64> {
         let count = self.chance.usize(4..34);
         let mut times: Vec<_> = (0..count).map(|_| self.chance.u64(0..SPAN)).collect();
@@ -127,17 +140,8 @@ impl Generator {
         Act::CutWatches
     }
 
-    /// Sometimes a user fights with the host for a child.
-    fn fight(&mut self) -> Vec<Step> {
-        if self.chance.u8(0..12) > 0 {
-            return Vec::new();
-        }
-        let (begin, parent, child) = (self.chance.u64(0..SPAN / 2), self.parent, self.child);
-        let edit = |time: u8| Act::EditChild { parent, child: Child { value: 3 + time % 2, ..child } };
-        (0..15_u8).map(|time| Step { at: begin + 1_500 * u64::from(time), what: edit(time) }).collect()
-    }
-
-    fn children(&mut self) -> Vec<Child> {
+    /// Children that a parent may have.
+    pub fn children(&mut self) -> Vec<Child> {
         let mut found = Vec::<Child>::new();
         for _ in 0..self.chance.usize(0..6) {
             let child = self.child();
@@ -148,7 +152,8 @@ impl Generator {
         found
     }
 
-    fn child(&mut self) -> Child {
+    /// A child that the parent may have.
+    pub fn child(&mut self) -> Child {
         let kind = match (self.parent, self.chance.u8(0..6)) {
             (ROLLING, 0..=3) => Kind::Doll,
             (ROLLING, _) => Kind::Mask,
@@ -174,6 +179,7 @@ impl Generator {
 
     fn setting(&mut self) -> Value {
         let all = [
+            json!({ "adopt": true }),
             json!({ "adopt": true }),
             json!({ "adopt": false }),
             json!({ "deletionGuard": { "maxPercent": 0 } }),
@@ -209,6 +215,12 @@ impl Generator {
             "leases.coordination.k8s.io",
         ];
         all[self.chance.usize(0..all.len())].to_owned()
+    }
+
+    fn refuse(&mut self) -> Act {
+        let code = [403, 404, 409, 422, 429, 500, 503, 504][self.chance.usize(0..8)];
+        let path = ["", "", "/puppets/", "/status", "/configmaps", "/secrets"][self.chance.usize(0..6)];
+        Act::Refuse { code, millis: self.millis, path: path.to_owned() }
     }
 
     fn deny(&mut self) -> Act {

@@ -118,7 +118,7 @@ pub enum Act {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reads: bool,
     },
-    /// A user applies a parent with a spec of any kind. No seed does so: it is for histories that somebody writes.
+    /// A user applies a parent with a spec of any kind.
     ApplySpec {
         /// The parent.
         parent: u8,
@@ -152,11 +152,11 @@ pub enum Act {
         suspended: bool,
     },
     /// A user sets a finalizer on a parent, or takes it off.
-    HoldParent {
+    ParentFinalizer {
         /// The parent.
         parent: u8,
         /// Whether it has the finalizer from now on.
-        held: bool,
+        is_set: bool,
     },
     /// A user changes how many keys the related ConfigMap has; none deletes it.
     Share {
@@ -201,13 +201,13 @@ pub enum Act {
         child: Child,
     },
     /// A user sets a finalizer on a child, or takes it off.
-    Hold {
+    ChildFinalizer {
         /// The parent.
         parent: u8,
         /// Kind and number.
         child: Child,
         /// Whether it has the finalizer from now on.
-        held: bool,
+        is_set: bool,
     },
     /// A user deletes a child, and creates an object of the same name at once.
     Swap {
@@ -236,6 +236,9 @@ pub enum Act {
         code: u16,
         /// For how long.
         millis: u64,
+        /// Only requests whose path contains this.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        path: String,
     },
     /// The answers of the next writes are lost.
     LoseAnswers {
@@ -254,7 +257,7 @@ pub enum Act {
         /// For how long.
         millis: u64,
     },
-    /// The watches of a resource show nothing.
+    /// The watches of a resource show nothing, and its lists do not end.
     Lag {
         /// The resource.
         resource: String,
@@ -289,6 +292,13 @@ pub enum Act {
         /// For how long.
         millis: u64,
     },
+    /// A host is paused as a whole: nothing that it has not sent yet leaves it, and it sees nothing. Its clock goes on.
+    Pause {
+        /// Which of the running hosts.
+        host: u8,
+        /// For how long.
+        millis: u64,
+    },
     /// The account of the first Plugin, or that of the host, may no longer do this, or again.
     Deny {
         /// Whether it is the host's.
@@ -303,8 +313,10 @@ pub enum Act {
     },
 }
 
-/// Time in which things happen, in milliseconds.
+/// Time in which things go wrong, in milliseconds.
 pub const SPAN: u64 = 120_000;
+/// Time until users have done what they do, in milliseconds. After [`SPAN`] nothing goes wrong any more, so that hosts know what they do.
+pub const CALM: u64 = 300_000;
 
 impl History {
     /// Reads a history from a file.

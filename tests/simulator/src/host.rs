@@ -10,6 +10,7 @@ use windlass_engine::plugins::caps::Caps;
 use windlass_engine::run::{Settings, run};
 use windlass_sandbox::compile::Bounds;
 
+use crate::connection::connect;
 use crate::network::{FOR_EVER, Network};
 use crate::setup::{Compiled, compiler};
 
@@ -33,7 +34,7 @@ impl Host {
         let folder = compiled.folder_of(number).context("the folder of a host")?;
         let (stop, gate, timing) = (CancellationToken::new(), WriteGate::default(), Timing::default());
         let layer = GateLayer::new(gate.clone(), "windlass-system", timing.margin());
-        let service = ServiceBuilder::new().layer(layer).service(network.connect(number));
+        let service = ServiceBuilder::new().layer(layer).service(connect(network, number, &gate));
         let settings = Settings {
             cache_dir: folder,
             health_addr: None,

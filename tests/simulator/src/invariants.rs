@@ -26,6 +26,8 @@ pub struct Writer<'a> {
     pub host: usize,
     /// The user of the request.
     pub user: &'a str,
+    /// When the request left the host.
+    pub sent: Instant,
 }
 
 /// The writes so far that no host may send.
@@ -44,6 +46,8 @@ pub struct Invariants {
     adopts: bool,
     /// The uids of all parents that existed, with the account of their Plugin.
     parents: BTreeMap<String, &'static str>,
+    /// The host that last wrote a parent or one of its children, and when that arrived; by the parent's uid.
+    last_writes: BTreeMap<String, (usize, Instant)>,
 }
 
 fn text<'a>(object: &'a Value, at: &str) -> &'a str {
@@ -140,6 +144,7 @@ impl Invariants {
                 if is_known { &mut self.known } else { &mut self.violations }.push(line(&problem));
             }
             let other = self.is_without_lease(server, writer);
+            let other = other.or_else(|| self.is_at_the_same_time(change, writer));
             let other = other.or_else(|| self.is_undesired_deletion(server, change));
             let other = other.or_else(|| is_write_for_the_deleted(server, call, change)).or_else(|| is_early(change));
             self.violations.extend(other.map(|problem| line(&problem)));
@@ -205,6 +210,20 @@ impl Invariants {
         let holders: Vec<_> = leases.map(|(_, lease)| text(lease, "/spec/holderIdentity")).collect();
         let holds = |(host, identity): &(usize, String)| *host == writer.host && holders.contains(&&**identity);
         (!self.identities.iter().any(holds)).then(|| format!("the Leases are held by {holders:?}"))
+    }
+
+    /// A host writes for a parent before the last write of another host for it has arrived.
+    fn is_at_the_same_time(&mut self, change: &Change, writer: Writer<'_>) -> Option<String> {
+        let object = change.after.as_deref().or(change.before.as_deref())?;
+        let is_parent = OPERATORS.iter().any(|operator| operator.parents == change.id.resource);
+        let is_child = CHILDREN.contains(&&*change.id.resource);
+        let parent = if is_parent { text(object, "/metadata/uid") } else { controller(object) };
+        if parent.is_empty() || !is_parent && !is_child {
+            return None;
+        }
+        let before = self.last_writes.insert(parent.to_owned(), (writer.host, Instant::now()));
+        let (host, _) = before.filter(|(host, arrived)| *host != writer.host && *arrived > writer.sent)?;
+        Some(format!("host {host} has written for the same parent since this was sent"))
     }
 
     /// A plugin's account changes what is neither a new object nor a child of one of its parents.

@@ -9,6 +9,7 @@
     reason = "a simulation ends by panicking"
 )]
 
+mod connection;
 pub mod expected;
 mod generator;
 pub mod history;
@@ -16,6 +17,7 @@ pub mod host;
 pub mod invariants;
 pub mod network;
 pub mod reached;
+mod scenes;
 pub mod setup;
 pub mod trace;
 pub mod world;

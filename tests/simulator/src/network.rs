@@ -3,22 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use futures::{FutureExt as _, Stream, stream};
+use futures::{Stream, stream};
 use http::{Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use hyper::body::{Bytes, Frame};
-use kube::client::Body;
+use hyper::body::{Body, Bytes, Frame};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
-use tower::{BoxError, Service};
-use windlass_api_model::{Answer, ApiServer, Call, Cursor};
+use tower::BoxError;
+use windlass_api_model::{Answer, ApiServer, Call, Cursor, Target};
 use windlass_engine::clock;
 
 use crate::invariants::{Invariants, Writer};
@@ -27,8 +24,8 @@ use crate::trace::Trace;
 /// The user of a host.
 pub const HOST_USER: &str = "system:serviceaccount:windlass-system:windlass";
 
-/// The body of an answer: an object, or the events of a watch.
-type Answered = UnsyncBoxBody<Bytes, BoxError>;
+/// The body of a response: an object, or the events of a watch.
+pub type Responded = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Time of a request, or of an event, on its way: in milliseconds.
 const WAY: std::ops::Range<u64> = 1..20;
@@ -41,8 +38,8 @@ const BOOKMARKS: Duration = Duration::from_mins(1);
 /// What goes wrong at the moment.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// Until when every request is refused, and with which status.
-    refusing: Option<(Instant, u16)>,
+    /// Until when requests are refused whose paths contain this, and with which status.
+    refusing: Option<(Instant, u16, String)>,
     /// Until when requests and answers take up to this many milliseconds.
     slow: Option<(Instant, u64)>,
     /// Until when watches of a resource show nothing.
@@ -55,6 +52,8 @@ pub struct Faults {
     lost_requests: u32,
     /// Until when a host reaches nothing and hears nothing.
     cut_off: BTreeMap<usize, Instant>,
+    /// Until when a host does nothing at all.
+    paused: BTreeMap<usize, Instant>,
 }
 
 /// The network and the model, shared by all hosts.
@@ -134,9 +133,9 @@ impl Network {
         answer
     }
 
-    /// Refuses every request with this status for a while; or every write, if the status is about writes.
-    pub fn refuse(&self, code: u16, time: Duration) {
-        self.0.faults.lock().refusing = Some((Instant::now() + time, code));
+    /// Refuses every request whose path contains this with this status for a while; or every write, if the status is about writes.
+    pub fn refuse(&self, code: u16, path: &str, time: Duration) {
+        self.0.faults.lock().refusing = Some((Instant::now() + time, code, path.to_owned()));
     }
 
     /// Makes requests and answers take up to this many milliseconds for a while.
@@ -144,7 +143,7 @@ impl Network {
         self.0.faults.lock().slow = Some((Instant::now() + time, most));
     }
 
-    /// Stops the watches of a resource for a while.
+    /// Stops the watches of a resource for a while, and its lists.
     pub fn lag(&self, resource: &str, time: Duration) {
         self.0.faults.lock().lagging.insert(resource.to_owned(), Instant::now() + time);
     }
@@ -169,6 +168,11 @@ impl Network {
         self.0.faults.lock().cut_off.insert(host, Instant::now() + time);
     }
 
+    /// Pauses a host for a while.
+    pub fn pause(&self, host: usize, time: Duration) {
+        self.0.faults.lock().paused.insert(host, Instant::now() + time);
+    }
+
     /// Ends all watches.
     pub fn cut_watches(&self) {
         self.0.cuts.fetch_add(1, Ordering::Relaxed);
@@ -183,21 +187,18 @@ impl Network {
         *faults = Faults { cut_off, ..Faults::default() };
     }
 
-    /// The connection of a host.
-    pub fn connect(&self, host: usize) -> Connection {
-        Connection { network: self.clone(), host }
-    }
-
-    fn way(&self) -> Duration {
+    /// Waits as long as a request, a response or an event is on its way.
+    pub async fn sleep_on_the_way(&self) {
         let slow = self.0.faults.lock().slow.filter(|(until, _)| *until > Instant::now());
         let range = slow.map_or(WAY, |(_, most)| 1..most.max(2));
-        Duration::from_millis(self.0.chance.lock().u64(range))
+        let millis = self.0.chance.lock().u64(range);
+        sleep(Duration::from_millis(millis)).await;
     }
 
-    /// Waits until a host is no longer cut off.
-    async fn reach(&self, host: usize) {
+    /// Waits until a time that is looked up again and again has passed.
+    async fn until(&self, of: impl Fn(&Faults) -> Option<Instant>) {
         loop {
-            let until = self.0.faults.lock().cut_off.get(&host).copied().filter(|until| *until > Instant::now());
+            let until = of(&self.0.faults.lock()).filter(|until| *until > Instant::now());
             match until {
                 Some(until) => sleep_until(until).await,
                 None => return,
@@ -205,21 +206,45 @@ impl Network {
         }
     }
 
-    async fn respond(self, host: usize, request: Request<Body>) -> Result<Response<Answered>, BoxError> {
+    /// Waits until a host is no longer cut off.
+    async fn reach(&self, host: usize) {
+        self.until(|faults| faults.cut_off.get(&host).copied()).await;
+    }
+
+    /// Waits until a host is no longer paused.
+    pub async fn until_awake(&self, host: usize) {
+        self.until(|faults| faults.paused.get(&host).copied()).await;
+    }
+
+    /// Waits until what is on its way to a host arrives, and the host looks at it.
+    async fn reach_back(&self, host: usize) {
+        self.reach(host).await;
+        self.until_awake(host).await;
+    }
+
+    /// Responds to a request of a host.
+    pub async fn respond<B>(self, host: usize, request: Request<B>) -> Result<Response<Responded>, BoxError>
+    where
+        B: Body<Error: Into<BoxError>>,
+    {
         let call = decode(request).await?;
         if call.query.contains("watch=") {
             return self.watch(host, call).await;
         }
         let is_write = call.method != "GET" && !call.path.contains("review");
-        sleep(self.way()).await;
+        self.sleep_on_the_way().await;
         let sent = Instant::now();
         self.reach(host).await;
         if is_write && sent.elapsed() > GIVES_UP {
             return Err("the kernel gave up the connection".into());
         }
-        if let Some(refusal) = self.refusal(is_write) {
+        let listed = Target::of(&call.path).filter(|target| call.method == "GET" && target.name.is_empty());
+        if let Some(target) = listed {
+            self.until(|faults| faults.lagging.get(&target.resource()).copied()).await;
+        }
+        if let Some(refusal) = self.refusal(&call.path, is_write) {
             self.note(host, &call, refusal.code);
-            sleep(self.way()).await;
+            self.sleep_on_the_way().await;
             return response(&refusal);
         }
         if is_write && self.takes_one(|faults| &mut faults.lost_requests) {
@@ -231,7 +256,7 @@ impl Network {
             let before = server.changes().len();
             let answer = server.respond(&arrived);
             if is_write {
-                let writer = Writer { host, user: &arrived.user };
+                let writer = Writer { host, user: &arrived.user, sent };
                 let mut invariants = self.0.invariants.lock();
                 invariants.check(server, &arrived, writer, before);
                 invariants.note_refused(server, &arrived, answer.code);
@@ -242,8 +267,8 @@ impl Network {
         if is_write && self.takes_one(|faults| &mut faults.lost_answers) {
             return Err("the connection was reset before the answer arrived".into());
         }
-        sleep(self.way()).await;
-        self.reach(host).await;
+        self.sleep_on_the_way().await;
+        self.reach_back(host).await;
         response(&answer)
     }
 
@@ -256,8 +281,8 @@ impl Network {
     }
 
     /// The refusal of every request, or of every write if its status is about one.
-    fn refusal(&self, is_write: bool) -> Option<Answer> {
-        let (until, code) = self.0.faults.lock().refusing?;
+    fn refusal(&self, path: &str, is_write: bool) -> Option<Answer> {
+        let (until, code, of) = self.0.faults.lock().refusing.clone()?;
         let (reason, is_about_writes) = match code {
             403 => ("Forbidden", false),
             404 => ("NotFound", true),
@@ -267,7 +292,7 @@ impl Network {
             _ => ("ServiceUnavailable", false),
         };
         let message = "refused by the history";
-        let refuses = until > Instant::now() && (is_write || !is_about_writes);
+        let refuses = until > Instant::now() && path.contains(&of) && (is_write || !is_about_writes);
         refuses.then(|| Answer::failure(code, reason, message, &serde_json::json!({})))
     }
 
@@ -277,15 +302,15 @@ impl Network {
         self.with_trace(|trace| trace.note(&format!("host {host}{as_plugin}: {method} {path} {code}")));
     }
 
-    async fn watch(self, host: usize, call: Call) -> Result<Response<Answered>, BoxError> {
-        sleep(self.way()).await;
+    async fn watch(self, host: usize, call: Call) -> Result<Response<Responded>, BoxError> {
+        self.sleep_on_the_way().await;
         self.reach(host).await;
-        let begun = match self.refusal(false) {
+        let begun = match self.refusal(&call.path, false) {
             Some(refusal) => Err(refusal),
             None => self.0.server.lock().watch(&call),
         };
         self.note(host, &call, begun.as_ref().map_or_else(|refusal| refusal.code, |_| 200));
-        sleep(self.way()).await;
+        self.sleep_on_the_way().await;
         let cursor = match begun {
             Ok(cursor) => cursor,
             Err(refusal) => return response(&refusal),
@@ -335,7 +360,7 @@ impl Events {
     async fn next(&mut self) -> Option<Value> {
         let network = self.network.clone();
         loop {
-            network.reach(self.host).await;
+            network.reach_back(self.host).await;
             let changed = network.0.changed.notified();
             if network.0.cuts.load(Ordering::Relaxed) != self.cuts || self.ends <= Instant::now() {
                 return None;
@@ -343,8 +368,8 @@ impl Events {
             let lags_until = self.lags_until();
             if lags_until.is_none() {
                 if let Some(event) = self.take_event() {
-                    sleep(network.way()).await;
-                    network.reach(self.host).await;
+                    network.sleep_on_the_way().await;
+                    network.reach_back(self.host).await;
                     self.note(&event);
                     return Some(event);
                 }
@@ -386,9 +411,9 @@ impl Events {
     }
 }
 
-async fn decode(request: Request<Body>) -> Result<Call, BoxError> {
+async fn decode<B: Body<Error: Into<BoxError>>>(request: Request<B>) -> Result<Call, BoxError> {
     let (parts, body) = request.into_parts();
-    let body = body.collect().await?.to_bytes();
+    let body = body.collect().await.map_err(Into::into)?.to_bytes();
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     Ok(Call {
         method: parts.method.to_string(),
@@ -402,28 +427,7 @@ async fn decode(request: Request<Body>) -> Result<Call, BoxError> {
     })
 }
 
-fn response(answer: &Answer) -> Result<Response<Answered>, BoxError> {
+fn response(answer: &Answer) -> Result<Response<Responded>, BoxError> {
     let body = Full::from(serde_json::to_vec(&answer.body)?).map_err(|never| match never {}).boxed_unsync();
     Ok(Response::builder().status(answer.code).header(header::CONTENT_TYPE, "application/json").body(body)?)
-}
-
-/// The connection of one host.
-#[derive(Clone)]
-pub struct Connection {
-    network: Network,
-    host: usize,
-}
-
-impl Service<Request<Body>> for Connection {
-    type Response = Response<Answered>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Answered>, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        self.network.clone().respond(self.host, request).boxed()
-    }
 }

@@ -52,8 +52,8 @@ pub const OPERATORS: [Operator; 3] = [
 /// Other components of the first Plugin.
 const VERSIONS: [&str; 2] = ["puppet-empty", "puppet-narrow"];
 
-/// The kinds of children.
-pub const CHILDREN: [&str; 5] = ["configmaps", "secrets", "services", DOLLS, MASKS];
+/// The kinds of children. Only histories that somebody writes have Deployments.
+pub const CHILDREN: [&str; 6] = ["configmaps", "secrets", "services", "deployments.apps", DOLLS, MASKS];
 /// Children that are ready a while after each change.
 pub const DOLLS: &str = "dolls.puppets.example";
 /// The same, and they are replaced instead of changed.

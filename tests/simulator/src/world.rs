@@ -16,7 +16,7 @@ use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND};
 use windlass_engine::clock;
 
 use crate::expected;
-use crate::history::{ASTRAY, Act, Child, FINALIZING, Fail, History, Kind, PARENTS, ROLLING, SPAN, Version};
+use crate::history::{ASTRAY, Act, CALM, Child, FINALIZING, Fail, History, Kind, PARENTS, ROLLING, SPAN, Version};
 use crate::host::Host;
 use crate::network::{HOST_USER, Network};
 use crate::setup::{CHILDREN, Compiled, DOLLS, MASKS, NAMESPACE, OPERATORS, SHARED, beginning, by_user, cluster};
@@ -33,7 +33,7 @@ const COLLECTS: Duration = Duration::from_millis(40);
 /// Time between a change of a child and its readiness, if its kind has one.
 const READY_AFTER: Duration = Duration::from_millis(1_500);
 /// Finalizer of a user.
-const HELD: &str = "example.com/held";
+const FINALIZER: &str = "example.com/held";
 
 /// What came of a history.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -106,18 +106,24 @@ impl<'a> World<'a> {
             tokio::spawn(controllers(self.network.clone())).abort_handle(),
             tokio::spawn(readiness(self.network.clone())).abort_handle(),
         ];
-        for step in &history.steps {
-            sleep_until(began + Duration::from_millis(step.at)).await;
-            self.network.with_trace(|trace| trace.note(&format!("* {:?}", step.what)));
+        let at = |millis| began + Duration::from_millis(millis);
+        let (calm, wild): (Vec<_>, Vec<_>) = history.steps.iter().partition(|step| step.at >= SPAN);
+        for step in wild {
+            sleep_until(at(step.at)).await;
             self.act(&step.what)?;
         }
-        sleep_until(began + Duration::from_millis(SPAN)).await;
+        sleep_until(at(SPAN)).await;
         self.network.heal();
         self.network.with_server(ApiServer::permit_all);
-        self.undo();
         self.network.with_trace(|trace| trace.note("* all faults end"));
+        for step in calm {
+            sleep_until(at(step.at)).await;
+            self.act(&step.what)?;
+        }
+        sleep_until(at(CALM)).await;
+        self.undo();
         for _ in 0..CONVERGES_IN {
-            self.allow_deletions();
+            self.follow_conditions();
             sleep(MINUTE).await;
         }
         let mut problems = std::mem::take(&mut self.problems);
@@ -133,6 +139,7 @@ impl<'a> World<'a> {
     }
 
     fn act(&mut self, what: &Act) -> anyhow::Result<()> {
+        self.network.with_trace(|trace| trace.note(&format!("* {what:?}")));
         match what {
             Act::Apply { parent, children, fail, reads } => self.apply(*parent, children, *fail, *reads),
             Act::ApplySpec { parent, spec } => self.apply_spec(*parent, spec),
@@ -148,8 +155,10 @@ impl<'a> World<'a> {
                 let annotations = json!({ (ANNOTATION_SUSPEND): suspended.then_some("true") });
                 self.send("PATCH", &parent_path(*parent), Some(json!({ "metadata": { "annotations": annotations } })));
             }
-            Act::HoldParent { parent, held } => self.hold(&parent_path(*parent), *held),
-            Act::Hold { parent, child, held } => self.hold(&child_path(*parent, *child), *held),
+            Act::ParentFinalizer { parent, is_set } => self.set_finalizer(&parent_path(*parent), *is_set),
+            Act::ChildFinalizer { parent, child, is_set } => {
+                self.set_finalizer(&child_path(*parent, *child), *is_set);
+            }
             Act::Share { keys } => self.share(*keys),
             Act::DeleteNamespace => self.delete(&format!("/api/v1/namespaces/{NAMESPACE}"), ""),
             Act::Delete { parent, policy } => self.delete(&parent_path(*parent), policy),
@@ -179,7 +188,7 @@ impl<'a> World<'a> {
     fn go_wrong(&mut self, what: &Act) -> anyhow::Result<()> {
         let millis = Duration::from_millis;
         match what {
-            Act::Refuse { code, millis: time } => self.network.refuse(*code, millis(*time)),
+            Act::Refuse { code, millis: time, path } => self.network.refuse(*code, path, millis(*time)),
             Act::LoseAnswers { count } => self.network.lose_answers(*count),
             Act::LoseRequests { count } => self.network.lose_requests(*count),
             Act::SlowDown { most, millis: time } => self.network.slow_down(*most, millis(*time)),
@@ -201,6 +210,7 @@ impl<'a> World<'a> {
                 self.replace_host(*host)?;
             }
             Act::CutOff { host, millis: time } => self.network.cut_off(self.host(*host).number, millis(*time)),
+            Act::Pause { host, millis: time } => self.network.pause(self.host(*host).number, millis(*time)),
             Act::Deny { host, verb, resource, denied } => {
                 let user = if *host { HOST_USER } else { OPERATORS[0].account };
                 self.network.with_server(|server| server.deny(user, verb, resource, *denied));
@@ -217,7 +227,7 @@ impl<'a> World<'a> {
         self.send("PATCH", PLUGIN, Some(json!({ "spec": spec })));
         self.send("PATCH", SOURCE, Some(self.compiled.source(Version::Whole)));
         for parent in 0..PARENTS {
-            self.hold(&parent_path(parent), false);
+            self.set_finalizer(&parent_path(parent), false);
             let annotations = json!({ (ANNOTATION_SUSPEND): null });
             self.send("PATCH", &parent_path(parent), Some(json!({ "metadata": { "annotations": annotations } })));
         }
@@ -226,24 +236,26 @@ impl<'a> World<'a> {
         };
         let children: Vec<Id> = self.network.with_server(ids);
         for id in children {
-            self.hold(&path_of(&id), false);
+            self.set_finalizer(&path_of(&id), false);
         }
     }
 
-    /// Does what the conditions of the Plugin and of parents tell a user: allows the deletions that are blocked.
-    fn allow_deletions(&self) {
+    /// Does what the conditions of the Plugin and of parents tell a user: allows the deletions that are blocked, and deletes a child with
+    /// fields of others.
+    fn follow_conditions(&self) {
         let parents = (0..PARENTS).map(parent_path);
         for path in parents.chain([PLUGIN.to_owned()]) {
             let found = self.send("GET", &path, None);
             let conditions = found.body.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-            let mut messages = conditions.filter_map(|condition| condition.get("message")?.as_str());
-            let allowed = messages.find_map(|message| {
-                let (_, after) = message.split_once(&format!("{ANNOTATION_ALLOW_DELETION}="))?;
-                Some(after.split(|c: char| !c.is_ascii_alphanumeric()).next()?.to_owned())
-            });
-            if let Some(hash) = allowed {
-                let annotation = json!({ (ANNOTATION_ALLOW_DELETION): hash });
-                self.send("PATCH", &path, Some(json!({ "metadata": { "annotations": annotation } })));
+            for message in conditions.filter_map(|condition| condition.get("message")?.as_str()) {
+                if let Some((_, after)) = message.split_once(&format!("{ANNOTATION_ALLOW_DELETION}=")) {
+                    let hash = after.split(|c: char| !c.is_ascii_alphanumeric()).next();
+                    let annotation = json!({ (ANNOTATION_ALLOW_DELETION): hash });
+                    self.send("PATCH", &path, Some(json!({ "metadata": { "annotations": annotation } })));
+                }
+                if let Some((child, _)) = message.split_once(" was not applied, because other field managers own") {
+                    self.delete(&path_of_named(child), "");
+                }
             }
         }
     }
@@ -284,7 +296,7 @@ impl<'a> World<'a> {
         self.apply_spec(
             parent,
             &json!({
-                "children": scripts, "fail": fail, "requirements": required, "childrenFrom": from,
+                "children": scripts, "fail": fail, "requirements": required, "childrenFrom": from, "status": "reflect",
                 "finalize": { "finalizedWhen": "childrenGone" },
             }),
         );
@@ -317,12 +329,12 @@ impl<'a> World<'a> {
     }
 
     /// Adds a user's finalizer to an object, or takes it off.
-    fn hold(&self, path: &str, held: bool) {
+    fn set_finalizer(&self, path: &str, is_set: bool) {
         let found = self.send("GET", path, None).body;
         let list = found.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
-        if found.pointer("/metadata/name").is_some() && list.contains(&HELD.into()) != held {
-            let others = list.into_iter().filter(|one| one != HELD);
-            let list: Vec<_> = others.chain(held.then(|| HELD.into())).collect();
+        if found.pointer("/metadata/name").is_some() && list.contains(&FINALIZER.into()) != is_set {
+            let others = list.into_iter().filter(|one| one != FINALIZER);
+            let list: Vec<_> = others.chain(is_set.then(|| FINALIZER.into())).collect();
             self.send("PATCH", path, Some(json!({ "metadata": { "finalizers": list } })));
         }
     }
@@ -419,6 +431,13 @@ fn path_of(id: &Id) -> String {
     };
     let plural = id.resource.split('.').next().unwrap_or_default();
     format!("{base}/namespaces/{}/{plural}/{}", id.namespace, id.name)
+}
+
+/// The path of a child that a message names, such as `ConfigMap shop/p0-c1`.
+fn path_of_named(child: &str) -> String {
+    let (kind, name) = child.split_once(' ').unwrap_or_default();
+    let name = name.rsplit('/').next().unwrap_or_default();
+    format!("/api/v1/namespaces/{NAMESPACE}/{}s/{name}", kind.to_lowercase())
 }
 
 fn collection_of(kind: Kind) -> String {

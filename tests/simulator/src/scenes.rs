@@ -1,0 +1,130 @@
+//! Scenes: acts that matter only one after the other, so that chance alone rarely brings them together.
+
+use serde_json::json;
+
+use crate::generator::Generator;
+use crate::history::{Act, Child, FINALIZING, Kind, Step};
+
+/// Makes the steps of a scene that begins at a time.
+pub type Scene = fn(&mut Generator, u64) -> Vec<Step>;
+
+/// All scenes.
+pub const SCENES: [Scene; 7] = [
+    fight,
+    name_taken_during_deletion,
+    failover_to_a_late_cache,
+    pause_during_a_write,
+    adoption,
+    clean_up_of_orphans,
+    refused_status,
+];
+
+/// A user and the host change the same child again and again.
+fn fight(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = (of.parent, of.child);
+    let edit = |time: u8| Act::EditChild { parent, child: Child { value: 3 + time % 2, ..child } };
+    (0..15_u8).map(|time| Step { at: begin + 1_500 * u64::from(time), what: edit(time) }).collect()
+}
+
+/// A parent no longer desires its children; while their deletion is on its way, a user puts another object in the place of one.
+fn name_taken_during_deletion(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = plain(of);
+    let apply = |children| Act::Apply { parent, children, fail: None, reads: false };
+    of.desired[usize::from(parent)].clear();
+    let mut steps = vec![
+        (0, apply(vec![child])),
+        (15_000, Act::SlowDown { most: 6_000, millis: 12_000 }),
+        (15_100, apply(Vec::new())),
+    ];
+    let swaps = (0..6).map(|_| (15_300 + of.chance.u64(0..9_000), Act::Swap { parent, child }));
+    steps.extend(swaps);
+    timed(begin, steps)
+}
+
+/// A host is killed after it has created children that the other host does not see when it takes over.
+fn failover_to_a_late_cache(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = plain(of);
+    of.desired[usize::from(parent)] = vec![child];
+    let what = Act::Apply { parent, children: vec![child], fail: None, reads: false };
+    let at = 8_000 + of.chance.u64(500..3_000);
+    timed(
+        begin,
+        vec![
+            (0, Act::StandBy),
+            (8_000, what),
+            (8_000, Act::Lag { resource: "configmaps".to_owned(), millis: 50_000 }),
+            (at, Act::Crash { host: 0 }),
+        ],
+    )
+}
+
+/// A host is paused for longer than a Lease lasts, after it has decided to write, while another host stands by.
+fn pause_during_a_write(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = plain(of);
+    let applied = |value| Act::Apply { parent, children: vec![Child { value, ..child }], fail: None, reads: false };
+    of.desired[usize::from(parent)] = vec![child];
+    let (host, at) = (0, 8_000 + of.chance.u64(2..60));
+    timed(
+        begin,
+        vec![(0, Act::StandBy), (0, applied(1)), (8_000, applied(0)), (at, Act::Pause { host, millis: 30_000 })],
+    )
+}
+
+/// The Plugin adopts, and a parent desires a child whose name a user has taken, with the same content or another one.
+fn adoption(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = plain(of);
+    let value = of.chance.u8(0..2);
+    of.desired[usize::from(parent)] = vec![child];
+    let apply = |children| Act::Apply { parent, children, fail: None, reads: false };
+    timed(
+        begin,
+        vec![
+            (0, Act::Plugin { spec: json!({ "adopt": true }) }),
+            (0, apply(Vec::new())),
+            (8_000, Act::Occupy { parent, child: Child { value, ..child } }),
+            (9_000, apply(vec![child])),
+        ],
+    )
+}
+
+/// A parent is deleted with `--cascade=orphan`, and its plugin desires during the clean-up what it has had before.
+fn clean_up_of_orphans(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let child = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "${name}-c0" }, "data": { "value": "0" },
+    });
+    let when = ["childrenCreated", "always"][of.chance.usize(0..2)];
+    let spec = json!({
+        "children": [&child], "finalize": { "children": [&child], "finalizedWhen": when },
+        "requirements": [], "childrenFrom": null, "fail": null, "status": null,
+    });
+    timed(
+        begin,
+        vec![
+            (0, Act::ApplySpec { parent: FINALIZING, spec }),
+            (of.chance.u64(4_000..12_000), Act::Delete { parent: FINALIZING, policy: "Orphan".to_owned() }),
+        ],
+    )
+}
+
+/// The API server rejects the status of parents for a while.
+fn refused_status(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = plain(of);
+    of.desired[usize::from(parent)] = vec![child];
+    timed(
+        begin,
+        vec![
+            (0, Act::Refuse { code: 422, millis: 25_000, path: "/status".to_owned() }),
+            (1_000, Act::Apply { parent, children: vec![child], fail: None, reads: false }),
+        ],
+    )
+}
+
+/// A parent of the first Plugin, and a ConfigMap of it.
+fn plain(of: &mut Generator) -> (u8, Child) {
+    let parent = of.chance.u8(0..FINALIZING);
+    (parent, Child { kind: Kind::ConfigMap, name: 0, value: 0 })
+}
+
+fn timed(begin: u64, steps: Vec<(u64, Act)>) -> Vec<Step> {
+    steps.into_iter().map(|(after, what)| Step { at: begin + after, what }).collect()
+}
