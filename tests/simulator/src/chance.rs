@@ -3,13 +3,16 @@
 //! The standard library and all crates get random numbers by the C library's `getrandom`, so this binary has a function of that name.
 //! The order in which a map is read is then one more chance of a history, and the same for the same seed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
 
-static STATE: AtomicU64 = AtomicU64::new(0);
+thread_local! {
+    static STATE: Cell<u64> = const { Cell::new(0) };
+}
 
-/// Makes the random numbers from now on those of a seed. A thread that has made a hash map before keeps its own.
+/// Makes the random numbers of this thread from now on those of a seed. Other threads have others, so that it does not matter when they
+/// run. A thread that has made a hash map before keeps its own.
 pub fn seed(seed: u64) {
-    STATE.store(seed, Ordering::Relaxed);
+    STATE.set(seed);
 }
 
 /// Fills a buffer, as `getrandom(2)` does.
@@ -23,7 +26,8 @@ pub unsafe extern "C" fn getrandom(buffer: *mut u8, length: usize, _flags: u32) 
     let bytes = unsafe { std::slice::from_raw_parts_mut(buffer, length) };
     for byte in bytes {
         // A step of SplitMix64: any sequence will do that looks random.
-        let mut next = STATE.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+        let mut next = STATE.get();
+        STATE.set(next.wrapping_add(0x9E37_79B9_7F4A_7C15));
         next = (next ^ (next >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         *byte = next.to_be_bytes()[4];
     }

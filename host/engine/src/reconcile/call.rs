@@ -87,9 +87,10 @@ impl Caller {
             let call = live.component.reconcile(&request, &limits, ambient).instrument(span.clone());
             // A panic in the host's part of the call ends this call, and not the worker.
             let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
-            let called = match poll!(call.as_mut()) {
+            // The first poll would let a call that takes long wake this task.
+            let first = if has_one_thread() { Poll::Ready(run_here(call.as_mut())) } else { poll!(call.as_mut()) };
+            let called = match first {
                 Poll::Ready(called) => called,
-                Poll::Pending if has_one_thread() => run_here(call),
                 // A long call may keep its thread busy up to the deadline: the runtime moves its other work to another
                 // thread.
                 Poll::Pending => {
