@@ -17,13 +17,19 @@ pub struct Args {
     args: Vec<String>,
 }
 
-/// Builds the guests and the simulator, and runs it.
+/// Builds the guests and the simulator, and runs it. A search, which may take hours, runs an optimized build.
 ///
 /// # Errors
 /// If something does not build, or a history ends badly.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     guests::build(&guests::Options::default())?;
-    // `--workspace`, as in `cargo xtask test`: with another selection, cargo unifies features differently and rebuilds.
-    run(cargo().args(["build", "--quiet", "--workspace", "--bin", "windlass-simulator"]).current_dir(root()?))?;
-    run(std::process::Command::new(root()?.join("target/debug/windlass-simulator")).args(&args.args))
+    let is_search = args.args.first().is_some_and(|command| command == "search");
+    let (folder, selection) = if is_search {
+        ("search", &["--profile", "search", "--package", "windlass-simulator"][..])
+    } else {
+        // As in `cargo xtask test`: with another selection, cargo unifies features differently and rebuilds.
+        ("debug", &["--workspace", "--bin", "windlass-simulator"][..])
+    };
+    run(cargo().args(["build", "--quiet"]).args(selection).current_dir(root()?))?;
+    run(std::process::Command::new(root()?.join("target").join(folder).join("windlass-simulator")).args(&args.args))
 }
