@@ -42,6 +42,7 @@ pub mod parent;
 pub mod plan;
 pub mod plugin_events;
 pub mod progress;
+pub mod quantity;
 pub mod quarantine;
 pub mod readiness;
 pub mod reason;
