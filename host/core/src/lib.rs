@@ -3,6 +3,7 @@
 //! the same code.
 
 pub mod backoff;
+pub mod bounded;
 pub mod breaker;
 pub mod bucket;
 pub mod budget;
