@@ -1,5 +1,4 @@
-//! Runs the tests of the SDKs, of the plugins on them, and of the Python operators that the plugins are compared with, each
-//! with its language's own test runner.
+//! Runs the tests of the SDKs and of the plugins on them, each with its language's own test runner.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +14,7 @@ const GO: [&str; 4] = ["sdk/go", "plugins/echo/go", "plugins/myapp/go", "host/co
 /// npm packages with tests. The SDK comes first: the plugins use its packages.
 const JS: [&str; 2] = ["sdk/js", "plugins/echo/js"];
 /// Folders with tests in Python.
-const PYTHON: [&str; 4] = ["sdk/python", "plugins/echo/python", "plugins/myapp/python", "bench/peers/operators"];
+const PYTHON: [&str; 3] = ["sdk/python", "plugins/echo/python", "plugins/myapp/python"];
 /// What the tests in Python need: `PyYAML`, and pdoc with its dependencies.
 const REQUIREMENTS: &str = include_str!("sdks/requirements.txt");
 

@@ -6,22 +6,15 @@ use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use windlass_core::quantity::Quantity;
 
-/// A whole number of bytes: `64Mi`, `1G`, `4096`. The CRD's schema rejects zero.
+/// A whole number of bytes, written without a fraction: `64Mi`, `1G`, `4096`. The CRD's schema rejects zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ByteQuantity(String);
 
-const UNITS: [(&str, u64); 8] = [
-    ("Ki", 1 << 10),
-    ("Mi", 1 << 20),
-    ("Gi", 1 << 30),
-    ("Ti", 1 << 40),
-    ("k", 1_000),
-    ("M", 1_000_000),
-    ("G", 1_000_000_000),
-    ("T", 1_000_000_000_000),
-];
+/// The units in which sizes are written, the largest first.
+const UNITS: [(&str, u64); 4] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
 
 impl ByteQuantity {
     /// The number of bytes.
@@ -29,12 +22,9 @@ impl ByteQuantity {
     /// # Errors
     /// If the text is not a whole number of bytes that fits 64 bits; the message is for users.
     pub fn bytes(&self) -> Result<u64, String> {
-        let unit = UNITS.iter().find_map(|(suffix, factor)| Some((self.0.strip_suffix(suffix)?, *factor)));
-        let (digits, factor) = unit.unwrap_or((&self.0, 1));
-        digits
-            .parse::<u64>()
-            .ok()
-            .and_then(|count| count.checked_mul(factor))
+        Quantity::parse(&self.0)
+            .filter(|_| !self.0.contains('.'))
+            .and_then(Quantity::whole)
             .ok_or_else(|| format!("invalid size {:?}: must be a number of bytes, as in 64Mi", self.0))
     }
 }
@@ -42,8 +32,7 @@ impl ByteQuantity {
 impl From<u64> for ByteQuantity {
     /// Formats the size in the largest binary unit that needs no fraction.
     fn from(bytes: u64) -> Self {
-        let binary = UNITS.iter().rev().filter(|(suffix, _)| suffix.ends_with('i'));
-        let unit = binary.into_iter().find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
+        let unit = UNITS.iter().find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
         Self(unit.map_or_else(|| bytes.to_string(), |(suffix, factor)| format!("{}{suffix}", bytes / factor)))
     }
 }

@@ -11,11 +11,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_core::line::json;
 use windlass_core::recording::{FORMAT, RecordedCall};
+use windlass_delivery::{Encoding, MAX_COMPONENT_BYTES};
 
 use super::output::failed;
 
-/// Maximum size of an unpacked component, in bytes.
-const COMPONENT_MAX: usize = 64 * 1024 * 1024;
 /// Maximum size of a line, in bytes: more than the largest component in base64, and than the largest request and response. Somebody else may
 /// have made the file.
 const LINE_MAX: usize = 128 * 1024 * 1024;
@@ -65,7 +64,8 @@ impl Header {
     pub fn wasm(&self) -> anyhow::Result<Option<Vec<u8>>> {
         let Some(wasm) = &self.wasm else { return Ok(None) };
         let packed = STANDARD.decode(wasm).context("the component in the recording is damaged")?;
-        zstd::bulk::decompress(&packed, COMPONENT_MAX).map(Some).context("the component in the recording is damaged")
+        let unpacked = Encoding::Zstd.unpack(packed, MAX_COMPONENT_BYTES).map_err(anyhow::Error::msg);
+        unpacked.map(Some).context("the component in the recording is damaged")
     }
 }
 

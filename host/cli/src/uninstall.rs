@@ -179,7 +179,7 @@ async fn installed(client: &Client, args: &Args) -> anyhow::Result<Vec<Installed
 }
 
 /// All Plugins; none if their CRD does not exist.
-async fn plugins(client: &Client) -> anyhow::Result<Vec<Plugin>> {
+pub async fn plugins(client: &Client) -> anyhow::Result<Vec<Plugin>> {
     let api = Api::<Plugin>::all(client.clone());
     let mut attempts = 0;
     loop {

@@ -3,6 +3,7 @@
 //! the same code.
 
 pub mod backoff;
+pub mod bounded;
 pub mod breaker;
 pub mod bucket;
 pub mod budget;
@@ -42,6 +43,7 @@ pub mod parent;
 pub mod plan;
 pub mod plugin_events;
 pub mod progress;
+pub mod quantity;
 pub mod quarantine;
 pub mod readiness;
 pub mod reason;

@@ -1,7 +1,6 @@
 //! `cargo xtask codegen`: files that are generated from the code and committed.
 
 mod chart;
-mod lines;
 mod olm;
 mod rules;
 
@@ -39,11 +38,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let windlass = windlass()?;
     // The files must not depend on the caller's environment.
     let print = |arguments: &[&str]| output(Command::new(&windlass).args(arguments).env_clear());
-    let mut generated = vec![
-        ("docs/contract.md".to_owned(), contract(&root)?),
-        (rules::PAGE.to_owned(), rules::page(&root)?),
-        (lines::PAGE.to_owned(), lines::page(&root)?),
-    ];
+    let mut generated =
+        vec![("docs/contract.md".to_owned(), contract(&root)?), (rules::PAGE.to_owned(), rules::page(&root)?)];
     for (file, arguments) in PRINTED {
         generated.push((file.to_owned(), print(arguments)?));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_core::contract::Limits;
+use windlass_core::contract::{JSON_DEPTH_MAX, Limits};
 
 use super::schemas;
 use crate::quantity::ByteQuantity;
@@ -55,7 +55,7 @@ pub struct LimitsSpec {
     pub requirements: Option<i32>,
     /// Largest nesting depth of each JSON document in a response. Default: 128.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 2, max = 200))]
+    #[schemars(range(min = 2, max = JSON_DEPTH_MAX))]
     pub json_depth: Option<i32>,
 }
 
@@ -79,7 +79,7 @@ impl LimitsSpec {
             log_bytes: bytes("logBytes", self.log_bytes.as_ref(), default.log_bytes)?,
             events: count("events", self.events, 0..=1000, default.events)?,
             requirements: count("requirements", self.requirements, 0..=1000, default.requirements)?,
-            json_depth: count("jsonDepth", self.json_depth, 2..=200, default.json_depth)?,
+            json_depth: count("jsonDepth", self.json_depth, 2..=JSON_DEPTH_MAX.into(), default.json_depth)?,
         })
     }
 }

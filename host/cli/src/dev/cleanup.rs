@@ -13,13 +13,14 @@ use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::ids::PluginName;
 use windlass_core::names::LABEL_PLUGIN;
 
-use super::cluster::{is_of_dev, plugins};
+use super::cluster::is_of_dev;
 use super::terminal::{Terminal, Tone};
 use super::{FIELD_MANAGER, READY_TIMEOUT, samples};
 use crate::applied::api;
 use crate::connect::plain;
 use crate::deleted::{Deletion, delete};
 use crate::remove::Written;
+use crate::uninstall::plugins;
 
 /// What may be deleted.
 pub struct Cleanup<'a> {

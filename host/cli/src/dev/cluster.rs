@@ -25,6 +25,7 @@ use super::{FIELD_MANAGER, READY_TIMEOUT};
 use crate::connect::plain;
 use crate::host_lease::holder_of;
 use crate::install::{Installation, check_accounts, check_name};
+use crate::uninstall::plugins;
 
 /// Label of the objects that `windlass dev` creates, with [`FIELD_MANAGER`] as its value. It is not below `windlass.dev/`,
 /// because the host rejects a child with such a label, and a plugin may copy its parent's labels.
@@ -150,15 +151,6 @@ where
     let in_time = || format!("{what} is being deleted, and was not gone after {} s", READY_TIMEOUT.as_secs());
     gone.with_context(in_time)?.with_context(|| format!("{what} could not be watched"))?;
     Ok(())
-}
-
-/// All Plugins; none if the cluster does not serve the kind.
-pub async fn plugins(client: &Client) -> anyhow::Result<Vec<Plugin>> {
-    match Api::<Plugin>::all(client.clone()).list(&ListParams::default()).await {
-        Ok(plugins) => Ok(plugins.items),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
-        Err(error) => Err(plain(error)).context("the Plugins could not be listed"),
-    }
 }
 
 /// Creates what the host needs, if it is missing: the CRD of Plugins, and the namespace.

@@ -305,6 +305,10 @@ pub enum Level {
     Error,
 }
 
+/// Largest value of [`Limits::json_depth`]. A child is nested less deeply than the deepest object that the host can read from the API
+/// server ([`OBJECT_DEPTH`](crate::json::OBJECT_DEPTH)).
+pub const JSON_DEPTH_MAX: u8 = 200;
+
 /// Limits of one call. The defaults are those of the contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -328,7 +332,7 @@ pub struct Limits {
     pub events: usize,
     /// Maximum number of requirements in a response.
     pub requirements: usize,
-    /// Maximum nesting depth of a JSON document.
+    /// Maximum nesting depth of a JSON document, up to [`JSON_DEPTH_MAX`].
     pub json_depth: usize,
 }
 

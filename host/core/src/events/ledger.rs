@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use jiff::Timestamp;
-use lru::LruCache;
 
 use super::{Before, Note, Source};
+use crate::bounded::{LruCache, bounded};
 use crate::bucket::{Bucket, Rate};
 use crate::contract::EventType;
 use crate::ids::{PluginName, Uid};
@@ -87,7 +87,7 @@ impl PluginLedger {
         Self {
             of_plugin: Memory::new(OF_PLUGIN),
             of_host: Memory::new(OF_HOST),
-            failing: LruCache::unbounded(),
+            failing: bounded(FAILING),
             bucket: Bucket::new(RATE, now),
         }
     }
@@ -97,7 +97,6 @@ impl PluginLedger {
 #[derive(Debug)]
 struct Memory {
     emitted: LruCache<u64, Emitted>,
-    room: usize,
     /// Whether an event that occurs in steady state was evicted. From then on, the ledger cannot tell a new event in
     /// steady state from an evicted one, so it writes neither.
     is_short: bool,
@@ -115,15 +114,13 @@ struct Emitted {
 
 impl Memory {
     fn new(room: usize) -> Self {
-        // Unbounded, because with a capacity the crate would allocate all memory at once; `put` evicts.
-        Self { emitted: LruCache::unbounded(), room, is_short: false }
+        Self { emitted: bounded(room), is_short: false }
     }
 
     fn put(&mut self, key: u64, emitted: Emitted) {
-        self.emitted.put(key, emitted);
-        if self.emitted.len() > self.room {
-            self.is_short |= self.emitted.pop_lru().is_some_and(|(_, forgotten)| forgotten.in_steady_state);
-        }
+        // `push` returns the evicted event, or the one that this one replaces.
+        let replaced = self.emitted.push(key, emitted);
+        self.is_short |= replaced.is_some_and(|(other, forgotten)| other != key && forgotten.in_steady_state);
     }
 }
 
@@ -187,11 +184,7 @@ impl Ledger {
             return failing.pop(&key).map_or_else(unknown, |(reason, _)| Before::Other(Some(reason)));
         }
         let latest = (outcome.reason, self.hasher.hash_one(&outcome.message));
-        let before = failing.put(key, latest);
-        if failing.len() > FAILING {
-            failing.pop_lru();
-        }
-        match before {
+        match failing.put(key, latest) {
             Some(before) if before == latest => Before::Same,
             Some((reason, _)) => Before::Other(Some(reason)),
             None => unknown(),

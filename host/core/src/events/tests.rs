@@ -507,6 +507,16 @@ mod ledger_tests {
     }
 
     #[test]
+    fn r20_repeated_event_that_replaces_its_own_record_is_not_a_forgotten_one() {
+        let mut reporter = Reporter::new();
+        assert!(is_new(reporter.report("standing", Occasion::Changed)));
+        assert_eq!(reporter.report("standing", Occasion::Steady), None);
+        reporter.pass(Duration::from_hours(1));
+        assert!(is_new(reporter.report("standing", Occasion::Changed)));
+        assert!(is_new(reporter.report("news", Occasion::Steady)));
+    }
+
+    #[test]
     fn r20_host_events_do_not_evict_plugin_events_from_the_ledger() {
         let mut reporter = Reporter::new();
         assert!(is_new(reporter.report("a", Occasion::Changed)));

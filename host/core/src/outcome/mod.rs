@@ -312,8 +312,7 @@ pub fn bounded(message: String) -> String {
     if message.len() <= MAX {
         return message;
     }
-    let end = message.char_indices().map(|(at, _)| at).take_while(|at| *at <= MAX).last().unwrap_or(0);
-    format!("{}…", message.get(..end).unwrap_or_default())
+    format!("{}…", message.get(..message.floor_char_boundary(MAX)).unwrap_or_default())
 }
 
 #[cfg(test)]

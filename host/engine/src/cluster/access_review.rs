@@ -1,7 +1,7 @@
 //! Access reviews: finds out from the API server whether a Plugin's ServiceAccount has a permission, and caches the
 //! outcome.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use kube::core::ApiResource;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
+use windlass_core::bounded::{LruCache, bounded};
 
 use super::account::{Account, AskOwn};
 use super::{in_time, plain};
@@ -140,18 +141,12 @@ pub struct Reviews {
     cached: Mutex<CachedReviews>,
 }
 
-/// The cached outcomes by account, so that the questions of one plugin evict no outcomes of another account.
+/// The cached outcomes by account, so that the questions of one plugin evict no outcomes of another account. They stay in the
+/// order of their reviews, because reading does not change it.
 #[derive(Default)]
-struct CachedReviews(HashMap<Account, ReviewsOfAccount>);
+struct CachedReviews(HashMap<Account, LruCache<Question, CachedReview>>);
 
-#[derive(Default)]
-struct ReviewsOfAccount {
-    of: HashMap<Question, CachedReview>,
-    /// The cached questions, the oldest first; the oldest is evicted first.
-    order: VecDeque<(Instant, Question)>,
-}
-
-/// A question, and its outcome as soon as it is known.
+/// The outcome of a question as soon as it is known.
 #[derive(Clone)]
 struct CachedReview {
     at: Instant,
@@ -212,10 +207,7 @@ impl Reviews {
 
     fn known(&self, question: &Question, now: Instant) -> Option<ReviewResult> {
         let cached = self.cached.lock();
-        let cached_review = cached.0.get(&question.account)?.of.get(question)?;
-        let review = cached_review.response.get()?;
-        let holds = if review.allowed { PERMITTED } else { DENIED };
-        (now.saturating_duration_since(cached_review.at) < holds).then(|| review.clone())
+        cached.valid(question, now)?.get().cloned()
     }
 
     /// The outcome for a question. Of several concurrent callers with the same question, one sends the review, and all
@@ -232,47 +224,32 @@ impl Reviews {
 impl CachedReviews {
     /// The cell for the outcome of a question: the cached one, or a new one.
     fn of(&mut self, question: &Question, now: Instant) -> Arc<OnceCell<ReviewResult>> {
-        if let Some(cell) = self.0.get_mut(&question.account).and_then(|reviews| reviews.cached(question, now)) {
-            return cell;
+        if let Some(cell) = self.valid(question, now) {
+            return cell.clone();
         }
-        self.0.retain(|_, reviews| !reviews.are_expired(now));
-        self.0.entry(question.account.clone()).or_default().begin(question, now)
+        self.0.retain(|_, reviews| {
+            while reviews.peek_lru().is_some_and(|(_, oldest)| oldest.age(now) >= PERMITTED) {
+                reviews.pop_lru();
+            }
+            !reviews.is_empty()
+        });
+        let review = CachedReview { at: now, response: Arc::default() };
+        let reviews = self.0.entry(question.account.clone()).or_insert_with(|| bounded(MAX_CACHED));
+        reviews.put(question.clone(), review.clone());
+        review.response
+    }
+
+    /// The cached cell, unless it has expired.
+    fn valid(&self, question: &Question, now: Instant) -> Option<&Arc<OnceCell<ReviewResult>>> {
+        let review = self.0.get(&question.account)?.peek(question)?;
+        let is_denied = review.response.get().is_some_and(|review| !review.allowed);
+        (review.age(now) < if is_denied { DENIED } else { PERMITTED }).then_some(&review.response)
     }
 }
 
-impl ReviewsOfAccount {
-    /// The cached cell; a denial that has expired gets a new one.
-    fn cached(&mut self, question: &Question, now: Instant) -> Option<Arc<OnceCell<ReviewResult>>> {
-        let age = |at: Instant| now.saturating_duration_since(at);
-        while self.order.front().is_some_and(|(at, _)| age(*at) >= PERMITTED) {
-            self.drop_oldest();
-        }
-        let cached_review = self.of.get_mut(question)?;
-        if cached_review.response.get().is_some_and(|review| !review.allowed) && age(cached_review.at) >= DENIED {
-            *cached_review = CachedReview { at: now, response: Arc::default() };
-        }
-        Some(cached_review.response.clone())
-    }
-
-    /// A new cell.
-    fn begin(&mut self, question: &Question, now: Instant) -> Arc<OnceCell<ReviewResult>> {
-        if self.order.len() >= MAX_CACHED {
-            self.drop_oldest();
-        }
-        let cached_review = CachedReview { at: now, response: Arc::default() };
-        self.of.insert(question.clone(), cached_review.clone());
-        self.order.push_back((now, question.clone()));
-        cached_review.response
-    }
-
-    fn are_expired(&self, now: Instant) -> bool {
-        self.order.back().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= PERMITTED)
-    }
-
-    fn drop_oldest(&mut self) {
-        if let Some((_, oldest)) = self.order.pop_front() {
-            self.of.remove(&oldest);
-        }
+impl CachedReview {
+    fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.at)
     }
 }
 
@@ -406,7 +383,7 @@ mod tests {
             (0, 2),
             "one review of all objects, and one of this object"
         );
-        let in_cache = || reviews.cached.lock().0[&account("reader")].of.len();
+        let in_cache = || reviews.cached.lock().0[&account("reader")].len();
         let cached = in_cache();
         let limited = reviews.find(question("fresh"), now, spend).await;
         assert_eq!(limited, Err(ReviewError::Limited(Duration::from_secs(7))));
@@ -434,17 +411,17 @@ mod tests {
             cached.of(&question(&at.to_string()), start);
         }
         let is_cached = |cached: &CachedReviews, question: &Question| {
-            cached.0.get(&question.account).is_some_and(|reviews| reviews.of.contains_key(question))
+            cached.0.get(&question.account).is_some_and(|reviews| reviews.contains(question))
         };
-        let len = |cached: &CachedReviews| cached.0.get(&account("reader")).map(|one| (one.of.len(), one.order.len()));
-        assert_eq!(len(&cached), Some((MAX_CACHED, MAX_CACHED)));
+        let len = |cached: &CachedReviews| cached.0.get(&account("reader")).map(LruCache::len);
+        assert_eq!(len(&cached), Some(MAX_CACHED));
         let (oldest, newest) = (question(&MAX_CACHED.to_string()), question(&(MAX_CACHED * 2 - 1).to_string()));
         cached.of(&oldest, start);
         assert!(is_cached(&cached, &oldest), "a cached review evicts nothing");
         assert!(is_cached(&cached, &newest), "the oldest outcomes are evicted first");
         assert!(is_cached(&cached, &of_other), "an account evicts no outcomes of another one");
         cached.of(&question("db"), start + PERMITTED);
-        assert_eq!(len(&cached), Some((1, 1)));
+        assert_eq!(len(&cached), Some(1));
         assert!(!cached.0.contains_key(&account("other")), "an account without outcomes is forgotten");
     }
 

@@ -2,8 +2,8 @@
 //! an admission webhook or the kind's schema sets them. Without this memory, each comparison would lead to the same
 //! apply.
 
-use hashbrown::HashMap;
 use parking_lot::Mutex;
+use windlass_core::bounded::{LruCache, bounded};
 use windlass_core::digest::Digest;
 use windlass_core::ids::Uid;
 
@@ -11,8 +11,14 @@ use windlass_core::ids::Uid;
 const MAX: usize = 16_384;
 
 /// For each object: the hash of the desired child, and the hash of the live values that an apply did not change.
-#[derive(Debug, Default)]
-pub struct KeptValues(Mutex<HashMap<Uid, (Digest, Digest)>>);
+#[derive(Debug)]
+pub struct KeptValues(Mutex<LruCache<Uid, (Digest, Digest)>>);
+
+impl Default for KeptValues {
+    fn default() -> Self {
+        Self(Mutex::new(bounded(MAX)))
+    }
+}
 
 impl KeptValues {
     /// Whether an apply of this desired child did not change these live values.
@@ -22,11 +28,7 @@ impl KeptValues {
 
     /// Records that an apply of this desired child did not change these live values.
     pub fn keep(&self, object: &Uid, applied: &str, values: Digest) {
-        let mut kept = self.0.lock();
-        if kept.len() >= MAX && !kept.contains_key(object) {
-            kept.clear();
-        }
-        kept.insert(object.clone(), (Digest::of(applied.as_bytes()), values));
+        self.0.lock().put(object.clone(), (Digest::of(applied.as_bytes()), values));
     }
 }
 
@@ -42,9 +44,18 @@ mod tests {
         assert!(kept.holds(&object, "1:desired", values));
         assert!(!kept.holds(&object, "1:other", values) && !kept.holds(&Uid::from("b"), "1:desired", values));
         assert!(!kept.holds(&object, "1:desired", Digest::of(b"forged")));
-        for at in 0..=MAX {
+    }
+
+    #[test]
+    fn object_that_was_compared_longest_ago_is_forgotten_first() {
+        let (kept, values) = (KeptValues::default(), Digest::of(b"values"));
+        let [first, second, newest] = ["1", "2", "newest"].map(Uid::from);
+        for at in 1..=MAX {
             kept.keep(&Uid::from(at.to_string().as_str()), "1:desired", values);
         }
-        assert!(kept.0.lock().len() <= MAX);
+        assert!(kept.holds(&first, "1:desired", values));
+        kept.keep(&newest, "1:desired", values);
+        assert!(kept.holds(&first, "1:desired", values) && kept.holds(&newest, "1:desired", values));
+        assert!(!kept.holds(&second, "1:desired", values));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 use windlass_api::{ByteQuantity, positive};
-use windlass_core::contract::Limits;
+use windlass_core::contract::{JSON_DEPTH_MAX, Limits};
 
 /// Upper bounds of a Plugin's limits.
 #[derive(Debug, Clone, clap::Args)]
@@ -44,7 +44,13 @@ pub struct Caps {
     #[arg(long, env = "WINDLASS_MAX_REQUIREMENTS", default_value_t = 256, value_name = "COUNT")]
     max_requirements: usize,
     /// Deepest nesting of a JSON document in a response
-    #[arg(long, env = "WINDLASS_MAX_JSON_DEPTH", default_value_t = 200, value_name = "COUNT", value_parser = depth())]
+    #[arg(
+        long,
+        env = "WINDLASS_MAX_JSON_DEPTH",
+        default_value_t = JSON_DEPTH_MAX.into(),
+        value_name = "COUNT",
+        value_parser = RangedU64ValueParser::<usize>::new().range(2..=JSON_DEPTH_MAX.into())
+    )]
     max_json_depth: usize,
 }
 
@@ -157,12 +163,6 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 pub fn time(text: &str) -> Result<Duration, String> {
     let time = text.parse().map_err(|error| format!("{text:?} is no time; write it as in 10s: {error}"))?;
     positive(&time)
-}
-
-/// The range of `--max-json-depth`: the host cannot read objects of the API server that are nested deeper than about
-/// 250.
-fn depth() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(2..=200)
 }
 
 /// The caps by these flags of `windlass run`.

@@ -1,9 +1,10 @@
 //! Compiled patterns, bounded in size and number.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 use regex::{RegexSet, RegexSetBuilder};
+
+use crate::bounded::{LruCache, bounded};
 
 /// Largest length of a pattern, in bytes: while it is parsed, each class in it may need kilobytes.
 pub(super) const PATTERN_LENGTH_MAX: usize = 4096;
@@ -15,7 +16,7 @@ pub(super) const PATTERN_OF_CONFIG_MAX: usize = 1 << 16;
 pub(super) const PATTERNS_KEPT: usize = 32;
 
 thread_local! {
-    pub(super) static COMPILED: RefCell<HashMap<String, Option<RegexSet>>> = RefCell::default();
+    pub(super) static COMPILED: RefCell<LruCache<String, Option<RegexSet>>> = RefCell::new(bounded(PATTERNS_KEPT));
 }
 
 /// A pattern of a CRD, compiled; `None` if it cannot be read or is too large.
@@ -29,14 +30,6 @@ pub(super) fn compiled_within(pattern: &str, size: usize) -> Option<RegexSet> {
     if pattern.len() > PATTERN_LENGTH_MAX {
         return None;
     }
-    COMPILED.with_borrow_mut(|all| {
-        if let Some(regex) = all.get(pattern) {
-            return regex.clone();
-        }
-        if all.len() >= PATTERNS_KEPT {
-            all.clear();
-        }
-        let regex = RegexSetBuilder::new([pattern]).size_limit(size).dfa_size_limit(size).build().ok();
-        all.entry(pattern.to_owned()).or_insert(regex).clone()
-    })
+    let compile = || RegexSetBuilder::new([pattern]).size_limit(size).dfa_size_limit(size).build().ok();
+    COMPILED.with_borrow_mut(|all| all.get_or_insert_ref(pattern, compile).clone())
 }

@@ -2,8 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::pattern::{COMPILED, PATTERN_LENGTH_MAX, PATTERN_MAX, PATTERN_OF_CONFIG_MAX, compiled_within};
+use super::pattern::{
+    COMPILED, PATTERN_LENGTH_MAX, PATTERN_MAX, PATTERN_OF_CONFIG_MAX, PATTERNS_KEPT, compiled_within,
+};
 use super::{is_true, join, knows, object, property};
+use crate::bounded::bounded;
 
 /// Largest number of problems that are listed; further ones are counted.
 pub(super) const SHOWN: usize = 20;
@@ -32,7 +35,7 @@ pub fn problems(schema: &Value, object: &Value) -> Vec<String> {
 pub fn problems_of_config(schema: &Value, config: &Value) -> Vec<String> {
     let mut found = Problems { rules: Rules::Config, ..Problems::default() };
     // The patterns have their own limit, and none of them stays in memory.
-    let of_crds = COMPILED.take();
+    let of_crds = COMPILED.replace(bounded(PATTERNS_KEPT));
     found.check(schema, config, "spec.config");
     COMPILED.set(of_crds);
     found.into_lines()
@@ -235,7 +238,7 @@ impl Problems {
     /// Whether a text matches a pattern; `None` if the pattern cannot be compiled. A text that is too costly to match is
     /// refused for that reason, and counts as matching.
     fn matches(&mut self, pattern: &str, text: &str) -> Option<bool> {
-        let is_new = pattern.len() <= PATTERN_LENGTH_MAX && COMPILED.with_borrow(|all| !all.contains_key(pattern));
+        let is_new = pattern.len() <= PATTERN_LENGTH_MAX && COMPILED.with_borrow(|all| !all.contains(pattern));
         let cost = if is_new { STEPS_OF_PATTERN } else { 1 };
         if !self.afford(cost.saturating_add(text.len())) {
             return Some(true);

@@ -1,10 +1,9 @@
-use std::collections::HashMap;
-
 use serde_json::json;
 
 use super::pattern::{COMPILED, PATTERN_LENGTH_MAX, PATTERNS_KEPT};
 use super::problems::SHOWN;
 use super::*;
+use crate::bounded::{LruCache, bounded};
 
 fn schema() -> Value {
     json!({
@@ -162,17 +161,17 @@ fn config_field_that_another_part_of_the_schema_may_name_is_known() {
 
 #[test]
 fn compiled_patterns_are_bounded_in_size_and_in_number() {
-    COMPILED.set(HashMap::new());
+    COMPILED.set(bounded(PATTERNS_KEPT));
     // All letters of Unicode, nine times.
     let (schema, value) = (json!({"pattern": r"^(\w+,){9}$"}), json!("-"));
     assert_eq!(problems_of_config(&schema, &value), [""; 0], "too large for the host: the plugin checks it alone");
     assert_eq!(problems_at(&schema, &value, "a"), [r#"a: "-" does not match the pattern ^(\w+,){9}$"#]);
     assert_eq!(problems_of_config(&json!({"pattern": "^a$"}), &value).len(), 1);
-    assert_eq!(COMPILED.with_borrow(HashMap::len), 1, "the patterns of a config do not stay");
+    assert_eq!(COMPILED.with_borrow(LruCache::len), 1, "the patterns of a config do not stay");
     for at in 0..2 * PATTERNS_KEPT {
         assert!(compiled(&format!("^{at}$")).is_some());
     }
-    assert!(COMPILED.with_borrow(HashMap::len) <= PATTERNS_KEPT);
+    assert!(COMPILED.with_borrow(LruCache::len) <= PATTERNS_KEPT);
     assert!(compiled(&"a".repeat(PATTERN_LENGTH_MAX + 1)).is_none());
 }
 
