@@ -41,10 +41,10 @@ const BOOKMARKS: Duration = Duration::from_mins(1);
 /// What goes wrong at the moment.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// Until when every request is refused, and with which status.
-    refusing: Option<(Instant, u16)>,
-    /// Until when requests and answers take up to this many milliseconds.
-    slow: Option<(Instant, u64)>,
+    /// Until when requests are refused whose paths contain this, and with which status.
+    refusing: Option<(Instant, u16, String)>,
+    /// Until when requests whose paths contain this, and their answers, take up to this many milliseconds.
+    slow: Option<(Instant, u64, String)>,
     /// Until when watches of a resource show nothing.
     lagging: BTreeMap<String, Instant>,
     /// Until when watches show each event twice.
@@ -134,14 +134,14 @@ impl Network {
         answer
     }
 
-    /// Refuses every request with this status for a while; or every write, if the status is about writes.
-    pub fn refuse(&self, code: u16, time: Duration) {
-        self.0.faults.lock().refusing = Some((Instant::now() + time, code));
+    /// Refuses every request whose path contains this with this status for a while; or every write, if the status is about writes.
+    pub fn refuse(&self, code: u16, path: &str, time: Duration) {
+        self.0.faults.lock().refusing = Some((Instant::now() + time, code, path.to_owned()));
     }
 
-    /// Makes requests and answers take up to this many milliseconds for a while.
-    pub fn slow_down(&self, most: u64, time: Duration) {
-        self.0.faults.lock().slow = Some((Instant::now() + time, most));
+    /// Makes requests whose paths contain this, and their answers, take up to this many milliseconds for a while.
+    pub fn slow_down(&self, most: u64, path: &str, time: Duration) {
+        self.0.faults.lock().slow = Some((Instant::now() + time, most, path.to_owned()));
     }
 
     /// Stops the watches of a resource for a while.
@@ -188,9 +188,12 @@ impl Network {
         Connection { network: self.clone(), host }
     }
 
-    fn way(&self) -> Duration {
-        let slow = self.0.faults.lock().slow.filter(|(until, _)| *until > Instant::now());
-        let range = slow.map_or(WAY, |(_, most)| 1..most.max(2));
+    /// The time that a request takes to this path, or its answer; without a path, that of an event.
+    fn way(&self, path: &str) -> Duration {
+        let faults = self.0.faults.lock();
+        let slow = faults.slow.as_ref().filter(|(until, _, of)| *until > Instant::now() && path.contains(of));
+        let range = slow.map_or(WAY, |(_, most, _)| 1..(*most).max(2));
+        drop(faults);
         Duration::from_millis(self.0.chance.lock().u64(range))
     }
 
@@ -211,15 +214,15 @@ impl Network {
             return self.watch(host, call).await;
         }
         let is_write = call.method != "GET" && !call.path.contains("review");
-        sleep(self.way()).await;
+        sleep(self.way(&call.path)).await;
         let sent = Instant::now();
         self.reach(host).await;
         if is_write && sent.elapsed() > GIVES_UP {
             return Err("the kernel gave up the connection".into());
         }
-        if let Some(refusal) = self.refusal(is_write) {
+        if let Some(refusal) = self.refusal(&call.path, is_write) {
             self.note(host, &call, refusal.code);
-            sleep(self.way()).await;
+            sleep(self.way(&call.path)).await;
             return response(&refusal);
         }
         if is_write && self.takes_one(|faults| &mut faults.lost_requests) {
@@ -242,7 +245,7 @@ impl Network {
         if is_write && self.takes_one(|faults| &mut faults.lost_answers) {
             return Err("the connection was reset before the answer arrived".into());
         }
-        sleep(self.way()).await;
+        sleep(self.way(&arrived.path)).await;
         self.reach(host).await;
         response(&answer)
     }
@@ -256,8 +259,8 @@ impl Network {
     }
 
     /// The refusal of every request, or of every write if its status is about one.
-    fn refusal(&self, is_write: bool) -> Option<Answer> {
-        let (until, code) = self.0.faults.lock().refusing?;
+    fn refusal(&self, path: &str, is_write: bool) -> Option<Answer> {
+        let (until, code, of) = self.0.faults.lock().refusing.clone()?;
         let (reason, is_about_writes) = match code {
             403 => ("Forbidden", false),
             404 => ("NotFound", true),
@@ -267,7 +270,7 @@ impl Network {
             _ => ("ServiceUnavailable", false),
         };
         let message = "refused by the history";
-        let refuses = until > Instant::now() && (is_write || !is_about_writes);
+        let refuses = until > Instant::now() && path.contains(&of) && (is_write || !is_about_writes);
         refuses.then(|| Answer::failure(code, reason, message, &serde_json::json!({})))
     }
 
@@ -278,14 +281,14 @@ impl Network {
     }
 
     async fn watch(self, host: usize, call: Call) -> Result<Response<Answered>, BoxError> {
-        sleep(self.way()).await;
+        sleep(self.way("")).await;
         self.reach(host).await;
-        let begun = match self.refusal(false) {
+        let begun = match self.refusal(&call.path, false) {
             Some(refusal) => Err(refusal),
             None => self.0.server.lock().watch(&call),
         };
         self.note(host, &call, begun.as_ref().map_or_else(|refusal| refusal.code, |_| 200));
-        sleep(self.way()).await;
+        sleep(self.way("")).await;
         let cursor = match begun {
             Ok(cursor) => cursor,
             Err(refusal) => return response(&refusal),
@@ -343,7 +346,7 @@ impl Events {
             let lags_until = self.lags_until();
             if lags_until.is_none() {
                 if let Some(event) = self.take_event() {
-                    sleep(network.way()).await;
+                    sleep(network.way("")).await;
                     network.reach(self.host).await;
                     self.note(&event);
                     return Some(event);
