@@ -1,5 +1,6 @@
 //! Time, as the engine reads it. Only this module asks the system, so that a simulation can replace all of it.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -10,6 +11,9 @@ use rustix::time::{ClockId, clock_gettime};
 const SINCE_BOOT: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const SINCE_BOOT: ClockId = ClockId::Monotonic;
+
+/// Read once: the system call opens three files each time.
+static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
 
 /// Now, for measuring how long something takes. It is the clock of the runtime's timers.
 pub fn now() -> Instant {
@@ -41,6 +45,23 @@ pub fn since_boot() -> Duration {
     Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
 }
 
+/// Lets the time of a plugin's call pass. Nothing passes but in a simulation, where the call itself took none.
+pub async fn pass_call() {
+    #[cfg(feature = "simulation")]
+    if let Some(time) = simulation::time_of_calls() {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// The number of the machine's cores; in a simulation, the same on every machine.
+pub fn cores() -> usize {
+    #[cfg(feature = "simulation")]
+    if simulation::date().is_some() {
+        return 1;
+    }
+    *CORES
+}
+
 /// Dates and times since the boot that follow the timers of a simulation's runtime.
 #[cfg(feature = "simulation")]
 pub mod simulation {
@@ -51,6 +72,7 @@ pub mod simulation {
 
     thread_local! {
         static BEGIN: Cell<Option<(Instant, Timestamp)>> = const { Cell::new(None) };
+        static CALLS: Cell<Option<Duration>> = const { Cell::new(None) };
     }
 
     /// The machine of a simulation had run for this long when the simulation began.
@@ -59,6 +81,15 @@ pub mod simulation {
     /// Makes now this date, and one hour after the boot, for all hosts on this thread.
     pub fn begin(date: Timestamp) {
         BEGIN.set(Some((super::now(), date)));
+    }
+
+    /// From now on each call of a plugin takes this time; none if it takes no time.
+    pub fn slow_calls(time: Option<Duration>) {
+        CALLS.set(time);
+    }
+
+    pub(super) fn time_of_calls() -> Option<Duration> {
+        CALLS.get()
     }
 
     pub(super) fn date() -> Option<Timestamp> {

@@ -29,6 +29,8 @@ pub struct Served {
     pub needs_version: bool,
     /// How its fields merge.
     pub shape: Arc<Shape>,
+    /// The schema of a custom resource, for its defaults; null for a built-in kind.
+    pub schema: Arc<Value>,
 }
 
 impl Served {
@@ -47,6 +49,7 @@ impl Served {
             has_generation: false,
             needs_version: false,
             shape,
+            schema: Arc::default(),
         }
     }
 
@@ -95,6 +98,8 @@ pub(super) fn built_in() -> Vec<Served> {
         Served::new("v1", "ServiceAccount", "serviceaccounts").with_needed_version(),
         Served::new("apps/v1", "Deployment", "deployments").with_status(),
         Served::new("batch/v1", "Job", "jobs").with_status(),
+        Served::new("rbac.authorization.k8s.io/v1", "Role", "roles"),
+        Served::new("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
         Served::new("coordination.k8s.io/v1", "Lease", "leases").with_needed_version(),
         Served::new("events.k8s.io/v1", "Event", "events"),
         Served::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
@@ -127,11 +132,13 @@ impl ApiServer {
         };
         let version = stored.get("name").and_then(Value::as_str).unwrap_or_default();
         let has_status = stored.pointer("/subresources/status").is_some();
+        let schema = Arc::new(stored.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default());
         self.kinds.push(Served {
             namespaced: text("/spec/scope") == "Namespaced",
             has_status,
             has_generation: true,
             needs_version: true,
+            schema,
             ..Served::new(
                 &format!("{}/{version}", text("/spec/group")),
                 text("/spec/names/kind"),

@@ -1,8 +1,8 @@
 //! A model of the API server: objects and their versions, writes, watches, discovery and access reviews. It has no clock, no chance
 //! and no connection: the same requests at the same times have the same answers.
 //!
-//! It models what the engine builds on. Not modelled: defaults of built-in kinds, validation by schemas, conversion, quotas, and pages
-//! of lists.
+//! It models what the engine builds on. Not modelled: defaults of built-in kinds, validation by schemas, the rules of Roles, conversion,
+//! quotas, and pages of lists.
 
 #![allow(
     clippy::expect_used,

@@ -19,6 +19,18 @@ impl ApiServer {
         Some(Answer::created(body))
     }
 
+    /// Refuses a binding of a Role that does not exist, unless the user may bind every Role: the API server reads the Role's rules, since
+    /// the user must have all that they permit (which is not modelled).
+    pub(super) fn check_bound(&self, target: &Target, call: &Call) -> Result<(), Answer> {
+        let role = call.body.as_ref().and_then(|body| body.pointer("/roleRef/name")?.as_str());
+        let Some(role) = role.filter(|_| target.plural == "rolebindings" && call.method != "DELETE") else {
+            return Ok(());
+        };
+        let role = Target { plural: "roles".to_owned(), name: role.to_owned(), ..target.clone() };
+        let is_there = self.objects.contains_key(&Self::id(&role)) || !self.is_denied(&call.user, "bind", &role);
+        if is_there { Ok(()) } else { Err(Answer::not_found(&role)) }
+    }
+
     fn is_allowed(&self, spec: &Value) -> bool {
         let text = |at: &str| spec.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
         let asked = Target {

@@ -100,6 +100,7 @@ impl ApiServer {
             is_dry_run,
         };
         let body = call.body.clone().unwrap_or(Value::Null);
+        self.check_bound(target, call)?;
         match (&*call.method, &*call.content_type) {
             ("POST", _) => self.create(terms, body),
             ("PUT", _) => {
@@ -239,8 +240,9 @@ impl ApiServer {
     ) -> Result<(Value, bool), Answer> {
         let target = &terms.target;
         check_expected(terms, before, &after, way)?;
-        keep(&mut after, before, terms);
+        // A default that stands again, where the write left it out, is no change of the generation.
         set_defaults(&terms.kind, &mut after);
+        keep(&mut after, before, terms);
         let is_deleting = before.pointer("/metadata/deletionTimestamp").is_some();
         if is_deleting && adds_finalizer(before, &after) {
             let message = format!(
@@ -364,8 +366,27 @@ fn check_expected(terms: &Terms, before: &Value, after: &Value, way: Way) -> Res
     }
 }
 
+/// Sets the defaults of a schema, where an object has the fields around them.
+fn set_defaults_of(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, below) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+                if let Some(default) = below.get("default").filter(|_| !fields.contains_key(name)) {
+                    fields.insert(name.clone(), default.clone());
+                }
+                if let Some(field) = fields.get_mut(name) {
+                    set_defaults_of(below, field);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| set_defaults_of(&schema["items"], item)),
+        _ => {}
+    }
+}
+
 /// Sets what the API server sets before it manages fields.
 fn set_defaults(kind: &Served, object: &mut Value) {
+    set_defaults_of(&kind.schema, object);
     if kind.plural != "namespaces" {
         return;
     }

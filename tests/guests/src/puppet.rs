@@ -9,10 +9,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass_plugin::{
-    CustomResource, Descriptor, Event, Failure, Kind, Reconciler, Request, Requirement, Response, UpdateStrategy,
+    CustomResource, Descriptor, Event, Failure, Kind, Parent, Reconciler, Request, Requirement, Response, UpdateStrategy,
     clock,
     kinds::{ConfigMap, Deployment, Namespace, Pod, Secret, Service},
-    log, raw,
+    log, random, raw,
 };
 
 /// Group of the kinds of these guests.
@@ -22,8 +22,9 @@ const GROUP: &str = "puppets.example";
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Script {
-    /// The children. In their strings `${name}` is the parent's name, and `${flip}` is `flip-a` or `flip-b`: the one
-    /// that the live child does not have.
+    /// The children. In their strings `${name}` is the parent's name, `${label.KEY}` the value of its label KEY, and
+    /// `${random}` another word in each call with another request; `${flip}` is `flip-a` or `flip-b`: the one that the
+    /// live child does not have.
     children: Vec<Value>,
     /// More children: a `ConfigMap` `<parent>-<key>` for each key in the data that this requirement selects.
     children_from: Option<String>,
@@ -156,7 +157,7 @@ pub fn cluster_scoped<R: Reconciler<Spec = Script, Status = Reflection>>(kind: &
 }
 
 /// A plugin that may own `ConfigMaps` and read a few kinds.
-pub fn descriptor(name: &str, parent: CustomResource) -> Descriptor {
+pub fn descriptor(name: &str, parent: impl Into<Parent>) -> Descriptor {
     Descriptor::new(name, env!("CARGO_PKG_VERSION"), parent)
         .description("Does what its parent tells it")
         .child::<ConfigMap>()
@@ -207,7 +208,7 @@ where
     let mut response = Response::new();
     let is_finalizing = request.is_finalizing();
     let scripted = if is_finalizing { &script.finalize.children } else { &script.children };
-    let mut children: Vec<_> = scripted.iter().map(|child| child_of(child, request.name(), &seen.children)).collect();
+    let mut children: Vec<_> = scripted.iter().map(|child| child_of(child, request)).collect();
     if !is_finalizing && let Some(id) = &script.children_from {
         children.extend(found(seen, id).flat_map(|object| {
             let keys: Vec<_> = data(object).keys().cloned().collect();
@@ -293,16 +294,29 @@ fn phase<R: Reconciler>(request: &Request<R>) -> &'static str {
     if request.is_finalizing() { "finalize" } else { "sync" }
 }
 
-fn child_of(script: &Value, parent: &str, live: &[raw::Observed]) -> Value {
+fn child_of<R: Reconciler>(script: &Value, request: &Request<R>) -> Value {
     let mut child = script.clone();
-    each_string(&mut child, &mut |text| *text = text.replace("${name}", parent));
+    each_string(&mut child, &mut |text| *text = filled(text, request));
     let name = child.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let kind = child.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let live = live.iter().find(|live| live.name == name && live.kind.name == kind);
+    let live = request.raw().children.iter().find(|live| live.name == name && live.kind.name == kind);
     let is_a = live.is_some_and(|live| String::from_utf8_lossy(&live.object).contains("flip-a"));
     let other = if is_a { "flip-b" } else { "flip-a" };
     each_string(&mut child, &mut |text| *text = text.replace("${flip}", other));
     child
+}
+
+/// A text of a script with the parent's name and labels, and random words.
+fn filled<R: Reconciler>(text: &str, request: &Request<R>) -> String {
+    let mut filled = text.replace("${name}", request.name());
+    for (key, value) in &request.metadata.labels {
+        filled = filled.replace(&format!("${{label.{key}}}"), value);
+    }
+    if filled.contains("${random}") {
+        let word: String = random::bytes(4).iter().map(|byte| format!("{byte:02x}")).collect();
+        filled = filled.replace("${random}", &word);
+    }
+    filled
 }
 
 fn each_string(value: &mut Value, change: &mut impl FnMut(&mut String)) {

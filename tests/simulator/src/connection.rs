@@ -55,7 +55,7 @@ impl Service<Request<Body>> for Connection {
                 return network.respond(host, request).await;
             };
             // The host has decided to write, and opens a connection; it may be paused before it sends anything.
-            network.sleep_on_the_way().await;
+            network.sleep_on_the_way(request.uri().path()).await;
             network.until_awake(host).await;
             through(connector, request).await
         }

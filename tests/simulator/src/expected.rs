@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use windlass_api_model::{ApiServer, Change, Id};
 use windlass_core::names::LABEL_PLUGIN;
 
-use crate::setup::{CHILDREN, NAMESPACE, OPERATORS};
+use crate::setup::{CHILDREN, HOST_NAMESPACE, OPERATORS, Operator};
 
 fn text<'a>(object: &'a Value, at: &str) -> &'a str {
     object.pointer(at).and_then(Value::as_str).unwrap_or_default()
@@ -39,9 +39,10 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
     let mut occupied = BTreeSet::new();
     // The children of a parent for which the plugin fails stay as they are.
     let mut failing = BTreeSet::new();
-    for (id, parent) in OPERATORS.iter().flat_map(|operator| server.objects_of(operator.parents)) {
+    let parents_of = |operator: &'static Operator| server.objects_of(operator.parents).map(move |of| (operator, of));
+    for (operator, (id, parent)) in OPERATORS.iter().flat_map(parents_of) {
         uids.insert(text(parent, "/metadata/uid"));
-        if id.namespace != NAMESPACE {
+        if id.namespace == HOST_NAMESPACE {
             // Plugins reconcile nothing in the host's own namespace.
             found.extend(failure_problem(id, parent));
             continue;
@@ -65,7 +66,7 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
         if is_occupied {
             occupied.insert(text(parent, "/metadata/uid"));
         }
-        found.extend(status_problem(id, parent, is_occupied));
+        found.extend(status_problem(id, parent, is_occupied).filter(|_| operator.existing.is_none()));
     }
     for (id, (uid, script)) in &wanted {
         match server.object(id) {
@@ -77,7 +78,7 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
     }
     for (id, object) in CHILDREN.iter().flat_map(|resource| server.objects_of(resource)) {
         let owner = controller(object);
-        if id.namespace == NAMESPACE && !owner.is_empty() {
+        if id.namespace != HOST_NAMESPACE && !owner.is_empty() {
             if !uids.contains(owner) {
                 found.push(format!("{id} has outlived its parent"));
             } else if !wanted.contains_key(id)
@@ -94,22 +95,22 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
 
 /// The children that a parent's spec asks for, with their scripts.
 pub fn scripted<'a>(parent: &Id, object: &'a Value) -> impl Iterator<Item = (Id, &'a Value)> {
-    let name = parent.name.clone();
+    let (namespace, name) = (parent.namespace.clone(), parent.name.clone());
     object.pointer("/spec/children").and_then(Value::as_array).into_iter().flatten().map(move |script| {
         let group = text(script, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
         let plural = format!("{}s", text(script, "/kind").to_lowercase());
         let resource = if group.is_empty() { plural } else { format!("{plural}.{group}") };
-        (Id::new(&resource, NAMESPACE, &text(script, "/metadata/name").replace("${name}", &name)), script)
+        (Id::new(&resource, &namespace, &text(script, "/metadata/name").replace("${name}", &name)), script)
     })
 }
 
 /// The children that a parent has for the keys of the ConfigMap that it requires.
 fn required(server: &ApiServer, parent: &Id, object: &Value) -> Vec<Id> {
     let shared = object.pointer("/spec/childrenFrom").and_then(Value::as_str);
-    let shared = shared.and_then(|name| server.object(&Id::new("configmaps", NAMESPACE, name)));
+    let shared = shared.and_then(|name| server.object(&Id::new("configmaps", &parent.namespace, name)));
     let data = shared.and_then(|shared| shared.get("data")?.as_object());
     let keys = data.into_iter().flat_map(Map::keys);
-    keys.map(|key| Id::new("configmaps", NAMESPACE, &format!("{}-{key}", parent.name))).collect()
+    keys.map(|key| Id::new("configmaps", &parent.namespace, &format!("{}-{key}", parent.name))).collect()
 }
 
 /// Adds the children of a parent. Returns whether the name of one is taken by an object of somebody else.
@@ -135,10 +136,26 @@ fn add_children<'a>(
 fn content_problem(id: &Id, object: &Value, script: &Value) -> Option<String> {
     let is_left_alone = id.resource == "services";
     let wanted = script.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata");
-    let lacking = wanted.filter(|(field, value)| !object.get(*field).is_some_and(|found| contains(found, value)));
-    let lacking: Vec<_> =
-        lacking.map(|(field, value)| format!("{field} {value} and has {:?}", object.get(field))).collect();
-    (!is_left_alone && !lacking.is_empty()).then(|| format!("{id} lacks {}", lacking.join(", ")))
+    lacking(object, wanted).filter(|_| !is_left_alone).map(|lacks| format!("{id} {lacks}"))
+}
+
+/// Which of these fields an object has not as they are here.
+pub fn lacking<'a>(object: &Value, fields: impl IntoIterator<Item = (&'a String, &'a Value)>) -> Option<String> {
+    let found = |field: &String| object.get(field).unwrap_or(&Value::Null);
+    let lacking = fields.into_iter().filter(|(field, value)| !contains(found(field), value));
+    let lacking: Vec<_> = lacking.map(|(field, value)| format!("{field} {value} and has {}", found(field))).collect();
+    (!lacking.is_empty()).then(|| format!("lacks {}", lacking.join(", ")))
+}
+
+/// How often objects of a resource with these fields were created, changed or deleted, if it was more than this.
+pub fn too_often(server: &ApiServer, most: usize, resource: &str, fields: &Map<String, Value>) -> Option<String> {
+    let has = |object: &Value| lacking(object, fields).is_none();
+    let is_it = |change: &&Change| {
+        let object = change.after.as_deref().or(change.before.as_deref());
+        change.id.resource == resource && object.is_some_and(has)
+    };
+    let count = server.changes().iter().filter(is_it).count();
+    (count > most).then(|| format!("{count} changes of {resource} with {fields:?}, and at most {most} are allowed"))
 }
 
 /// Whether a value has all that is wanted: others may add fields and items.

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::history::{Act, CALM, Child, FINALIZING, Fail, History, Kind, NAMES, PARENTS, ROLLING, SPAN, Step, Version};
+use crate::history::{
+    Act, CALM, Child, FINALIZING, Fail, History, Kind, NAMES, PARENTS, ROLLING, SPAN, Step, Version, few,
+};
 use crate::scenes::SCENES;
 
 /// Makes an act, with its weight among the others.
@@ -38,6 +40,7 @@ const FAULTS: [Weighted; 13] = [
     (4, |of| Act::SlowDown {
         most: of.chance.u64(200..if of.parent == 0 { 20_000 } else { 4_000 }),
         millis: of.millis,
+        path: String::new(),
     }),
     (6, |of| Act::Lag { resource: of.resource(), millis: of.millis + of.millis / 2 }),
     (2, |of| Act::Repeat { millis: of.millis }),
@@ -95,7 +98,7 @@ impl Generator {
         steps.sort_by_key(|step| step.at);
         // Every fifth history has several hosts that share the parents: each takes several times as long, because of all their Leases.
         let shards = [1, 1, 1, 1, 1, 1, 1, 1, 2, 3][self.chance.usize(0..10)];
-        History { shows: String::new(), fails: false, seed, shards, steps }
+        History { shows: String::new(), fails: false, seed, shards, workers: few(), plugins: Vec::new(), steps }
     }
 
     /// What may happen in this history: each act is left out in a third of all histories.
@@ -227,6 +230,6 @@ impl Generator {
         let verb = ["get", "create", "patch", "delete", "list", "watch"][self.chance.usize(0..6)].to_owned();
         let (host, denied) = (self.chance.u8(0..3) == 0, self.chance.u8(0..3) > 0);
         let resource = ["configmaps", "secrets", "services", "puppets.puppets.example"][self.chance.usize(0..4)];
-        Act::Deny { host, verb, resource: resource.to_owned(), denied }
+        Act::Deny { plugin: None, host, verb, resource: resource.to_owned(), denied }
     }
 }

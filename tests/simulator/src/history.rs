@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Number of parents that a history may have.
 pub const PARENTS: u8 = 6;
@@ -32,6 +32,12 @@ pub struct History {
     /// Number of hosts that share the parents; with one, the leader has them all.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub shards: u8,
+    /// Number of parents that a host may reconcile at once.
+    #[serde(default = "few", skip_serializing_if = "is_few")]
+    pub workers: usize,
+    /// The Plugins of the cluster beside the usual ones, by their names. No seed has any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plugins: Vec<String>,
     /// What happens.
     pub steps: Vec<Step>,
 }
@@ -132,8 +138,35 @@ pub enum Act {
         /// The patch.
         patch: Value,
     },
+    /// A user creates objects. For histories that somebody writes.
+    Create {
+        /// The path of their collection.
+        path: String,
+        /// The object; in its strings `${number}` is its number, from 0.
+        object: Value,
+        /// How many.
+        #[serde(default = "once", skip_serializing_if = "is_once")]
+        count: u32,
+    },
     /// By now everything must be as the parents want it. For histories that somebody writes.
     Expect,
+    /// By now an object must have these fields; a list must have these items. For histories that somebody writes.
+    Contains {
+        /// Its path.
+        path: String,
+        /// The fields.
+        object: Map<String, Value>,
+    },
+    /// By now objects may have been created, changed and deleted this often, by anybody. For histories that somebody writes.
+    AtMost {
+        /// How often.
+        changes: usize,
+        /// The resource, as in `events.events.k8s.io`.
+        resource: String,
+        /// The fields of these objects; without it, all of the resource count.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        with: Map<String, Value>,
+    },
     /// A user changes the first Plugin: a merge patch of its spec.
     Plugin {
         /// The patch.
@@ -161,7 +194,7 @@ pub enum Act {
     /// A user changes how many keys the related ConfigMap has; none deletes it.
     Share {
         /// The number.
-        keys: Option<u8>,
+        keys: Option<u16>,
     },
     /// A user deletes the namespace of the parents. The next one who applies a parent creates it again.
     DeleteNamespace,
@@ -256,6 +289,14 @@ pub enum Act {
         most: u64,
         /// For how long.
         millis: u64,
+        /// Only requests whose path contains this, and no watches then.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        path: String,
+    },
+    /// Each call of a plugin takes this time, until all faults end.
+    SlowCalls {
+        /// The time, in milliseconds.
+        millis: u64,
     },
     /// The watches of a resource show nothing, and its lists do not end.
     Lag {
@@ -299,8 +340,11 @@ pub enum Act {
         /// For how long.
         millis: u64,
     },
-    /// The account of the first Plugin, or that of the host, may no longer do this, or again.
+    /// The account of a Plugin, or that of the host, may no longer do this, or again.
     Deny {
+        /// The Plugin; without it, the first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plugin: Option<String>,
         /// Whether it is the host's.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         host: bool,
@@ -327,6 +371,25 @@ impl History {
         let named = || file.display().to_string();
         serde_json::from_slice(&fs::read(file).with_context(named)?).with_context(named)
     }
+}
+
+/// Few workers, so that parents wait for each other.
+pub fn few() -> usize {
+    4
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_few(workers: &usize) -> bool {
+    *workers == few()
+}
+
+fn once() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_once(count: &u32) -> bool {
+    *count == once()
 }
 
 fn one() -> u8 {

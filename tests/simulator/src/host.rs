@@ -14,9 +14,6 @@ use crate::connection::connect;
 use crate::network::{FOR_EVER, Network};
 use crate::setup::{Compiled, compiler};
 
-/// Workers of a host: few, so that parents wait for each other.
-const WORKERS: usize = 4;
-
 /// A running host.
 pub struct Host {
     /// Its number; a host that starts again is another one.
@@ -30,7 +27,12 @@ impl Host {
     ///
     /// # Errors
     /// If its folder cannot be made.
-    pub fn start(number: usize, shards: u8, network: &Network, compiled: &Compiled) -> anyhow::Result<Self> {
+    pub fn start(
+        number: usize,
+        (shards, workers): (u8, usize),
+        network: &Network,
+        compiled: &Compiled,
+    ) -> anyhow::Result<Self> {
         let folder = compiled.folder_of(number).context("the folder of a host")?;
         let (stop, gate, timing) = (CancellationToken::new(), WriteGate::default(), Timing::default());
         let layer = GateLayer::new(gate.clone(), "windlass-system", timing.margin());
@@ -42,7 +44,7 @@ impl Host {
             debug_addr: None,
             recent_calls_memory: 0,
             requirements_memory: 1 << 20,
-            workers: WORKERS,
+            workers,
             caps: Caps::without_flags()?,
             namespace: "windlass-system".to_owned(),
             election: Election { while_held: WhileHeld::StandBy, timing },

@@ -40,8 +40,8 @@ const BOOKMARKS: Duration = Duration::from_mins(1);
 pub struct Faults {
     /// Until when requests are refused whose paths contain this, and with which status.
     refusing: Option<(Instant, u16, String)>,
-    /// Until when requests and answers take up to this many milliseconds.
-    slow: Option<(Instant, u64)>,
+    /// Until when requests whose paths contain this, and their answers, take up to this many milliseconds.
+    slow: Option<(Instant, u64, String)>,
     /// Until when watches of a resource show nothing.
     lagging: BTreeMap<String, Instant>,
     /// Until when watches show each event twice.
@@ -138,9 +138,9 @@ impl Network {
         self.0.faults.lock().refusing = Some((Instant::now() + time, code, path.to_owned()));
     }
 
-    /// Makes requests and answers take up to this many milliseconds for a while.
-    pub fn slow_down(&self, most: u64, time: Duration) {
-        self.0.faults.lock().slow = Some((Instant::now() + time, most));
+    /// Makes requests whose paths contain this, and their answers, take up to this many milliseconds for a while.
+    pub fn slow_down(&self, most: u64, path: &str, time: Duration) {
+        self.0.faults.lock().slow = Some((Instant::now() + time, most, path.to_owned()));
     }
 
     /// Stops the watches of a resource for a while, and its lists.
@@ -187,12 +187,18 @@ impl Network {
         *faults = Faults { cut_off, ..Faults::default() };
     }
 
-    /// Waits as long as a request, a response or an event is on its way.
-    pub async fn sleep_on_the_way(&self) {
-        let slow = self.0.faults.lock().slow.filter(|(until, _)| *until > Instant::now());
-        let range = slow.map_or(WAY, |(_, most)| 1..most.max(2));
-        let millis = self.0.chance.lock().u64(range);
-        sleep(Duration::from_millis(millis)).await;
+    /// Waits as long as a request to this path is on its way, or its response; or an event, which has no path.
+    pub async fn sleep_on_the_way(&self, path: &str) {
+        let way = self.way(path);
+        sleep(way).await;
+    }
+
+    fn way(&self, path: &str) -> Duration {
+        let faults = self.0.faults.lock();
+        let slow = faults.slow.as_ref().filter(|(until, _, of)| *until > Instant::now() && path.contains(of));
+        let range = slow.map_or(WAY, |(_, most, _)| 1..(*most).max(2));
+        drop(faults);
+        Duration::from_millis(self.0.chance.lock().u64(range))
     }
 
     /// Waits until a time that is looked up again and again has passed.
@@ -232,7 +238,7 @@ impl Network {
             return self.watch(host, call).await;
         }
         let is_write = call.method != "GET" && !call.path.contains("review");
-        self.sleep_on_the_way().await;
+        self.sleep_on_the_way(&call.path).await;
         let sent = Instant::now();
         self.reach(host).await;
         if is_write && sent.elapsed() > GIVES_UP {
@@ -244,7 +250,7 @@ impl Network {
         }
         if let Some(refusal) = self.refusal(&call.path, is_write) {
             self.note(host, &call, refusal.code);
-            self.sleep_on_the_way().await;
+            self.sleep_on_the_way(&call.path).await;
             return response(&refusal);
         }
         if is_write && self.takes_one(|faults| &mut faults.lost_requests) {
@@ -267,7 +273,7 @@ impl Network {
         if is_write && self.takes_one(|faults| &mut faults.lost_answers) {
             return Err("the connection was reset before the answer arrived".into());
         }
-        self.sleep_on_the_way().await;
+        self.sleep_on_the_way(&arrived.path).await;
         self.reach_back(host).await;
         response(&answer)
     }
@@ -303,14 +309,14 @@ impl Network {
     }
 
     async fn watch(self, host: usize, call: Call) -> Result<Response<Responded>, BoxError> {
-        self.sleep_on_the_way().await;
+        self.sleep_on_the_way("").await;
         self.reach(host).await;
         let begun = match self.refusal(&call.path, false) {
             Some(refusal) => Err(refusal),
             None => self.0.server.lock().watch(&call),
         };
         self.note(host, &call, begun.as_ref().map_or_else(|refusal| refusal.code, |_| 200));
-        self.sleep_on_the_way().await;
+        self.sleep_on_the_way("").await;
         let cursor = match begun {
             Ok(cursor) => cursor,
             Err(refusal) => return response(&refusal),
@@ -368,7 +374,7 @@ impl Events {
             let lags_until = self.lags_until();
             if lags_until.is_none() {
                 if let Some(event) = self.take_event() {
-                    network.sleep_on_the_way().await;
+                    network.sleep_on_the_way("").await;
                     network.reach_back(self.host).await;
                     self.note(&event);
                     return Some(event);

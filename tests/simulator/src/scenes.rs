@@ -33,7 +33,7 @@ fn name_taken_during_deletion(of: &mut Generator, begin: u64) -> Vec<Step> {
     of.desired[usize::from(parent)].clear();
     let mut steps = vec![
         (0, apply(vec![child])),
-        (15_000, Act::SlowDown { most: 6_000, millis: 12_000 }),
+        (15_000, Act::SlowDown { most: 6_000, millis: 12_000, path: String::new() }),
         (15_100, apply(Vec::new())),
     ];
     let swaps = (0..6).map(|_| (15_300 + of.chance.u64(0..9_000), Act::Swap { parent, child }));

@@ -28,36 +28,72 @@ pub struct Operator {
     pub account: &'static str,
     /// The kind of its parents.
     pub parents: &'static str,
+    /// Whether every cluster has it; the others only if the history names them.
+    is_usual: bool,
+    /// The kind of its parents, if it exists without the Plugin. The host writes no status of theirs.
+    pub existing: Option<&'static str>,
 }
 
-/// The Plugins: one whose parents have no finalizer, one whose parents have one, and one whose children change one after the other.
-pub const OPERATORS: [Operator; 3] = [
+/// The Plugins: one whose parents have no finalizer, one whose parents have one, and one whose children change one after the other; and
+/// for histories that somebody writes one that owns Roles, too, and one whose parents are of a kind that exists without it.
+pub const OPERATORS: [Operator; 5] = [
     Operator {
         name: "puppet",
         account: "system:serviceaccount:windlass-system:windlass-plugin-puppet",
         parents: "puppets.puppets.example",
+        is_usual: true,
+        existing: None,
     },
     Operator {
         name: "puppet-finalizes",
         account: "system:serviceaccount:windlass-system:windlass-plugin-puppet-finalizes",
         parents: "finalizingpuppets.puppets.example",
+        is_usual: true,
+        existing: None,
     },
     Operator {
         name: "puppet-rolling",
         account: "system:serviceaccount:windlass-system:windlass-plugin-puppet-rolling",
         parents: "rollingpuppets.puppets.example",
+        is_usual: true,
+        existing: None,
+    },
+    Operator {
+        name: "puppet-rbac",
+        account: "system:serviceaccount:windlass-system:windlass-plugin-puppet-rbac",
+        parents: "rbacpuppets.puppets.example",
+        is_usual: false,
+        existing: None,
+    },
+    Operator {
+        name: "puppet-existing",
+        account: "system:serviceaccount:windlass-system:windlass-plugin-puppet-existing",
+        parents: "marionettes.puppets.example",
+        is_usual: false,
+        existing: Some("Marionette"),
     },
 ];
 
 /// Other components of the first Plugin.
 const VERSIONS: [&str; 2] = ["puppet-empty", "puppet-narrow"];
 
-/// The kinds of children. Only histories that somebody writes have Deployments.
-pub const CHILDREN: [&str; 6] = ["configmaps", "secrets", "services", "deployments.apps", DOLLS, MASKS];
+/// The kinds of children. Only histories that somebody writes have Deployments, Roles and RoleBindings.
+pub const CHILDREN: [&str; 8] = [
+    "configmaps",
+    "secrets",
+    "services",
+    "deployments.apps",
+    "roles.rbac.authorization.k8s.io",
+    "rolebindings.rbac.authorization.k8s.io",
+    DOLLS,
+    MASKS,
+];
 /// Children that are ready a while after each change.
 pub const DOLLS: &str = "dolls.puppets.example";
 /// The same, and they are replaced instead of changed.
 pub const MASKS: &str = "masks.puppets.example";
+/// The namespace of hosts.
+pub const HOST_NAMESPACE: &str = "windlass-system";
 /// The namespace of parents.
 pub const NAMESPACE: &str = "shop";
 /// The ConfigMap that parents may require.
@@ -186,10 +222,12 @@ pub fn by_user(method: &str, path: &str, body: Option<Value>, now: Timestamp) ->
     }
 }
 
-/// The CRD of a kind of children.
-fn of_children(kind: &str) -> Value {
+/// The CRD of a kind that no Plugin installs. Its objects may have any fields; each item of `spec.parts` has a default.
+fn definition_of(kind: &str) -> Value {
     let plural = format!("{}s", kind.to_lowercase());
-    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let open = |properties: Value| json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": properties });
+    let parts = json!({ "type": "array", "items": open(json!({ "weight": { "type": "integer", "default": 1 } })) });
+    let schema = open(json!({ "spec": open(json!({ "parts": parts })) }));
     let version = json!({
         "name": "v1", "served": true, "storage": true, "subresources": { "status": {} },
         "schema": { "openAPIV3Schema": schema },
@@ -203,9 +241,9 @@ fn of_children(kind: &str) -> Value {
     })
 }
 
-/// A cluster with the Plugins and their components, and without parents.
+/// A cluster with the usual Plugins, these ones, and their components, and without parents.
 #[must_use]
-pub fn cluster(compiled: &Compiled) -> ApiServer {
+pub fn cluster(compiled: &Compiled, plugins: &[String]) -> ApiServer {
     let mut server = ApiServer::default();
     let now = beginning();
     let mut create = |path: &str, object: Value| {
@@ -216,14 +254,17 @@ pub fn cluster(compiled: &Compiled) -> ApiServer {
         create("/api/v1/namespaces", json!({ "metadata": { "name": namespace } }));
     }
     let definition = serde_json::to_value(Plugin::crd()).unwrap_or_default();
-    for definition in [definition, of_children("Doll"), of_children("Mask")] {
+    let is_there = |of: &&Operator| of.is_usual || plugins.iter().any(|name| *name == of.name);
+    let operators: Vec<_> = OPERATORS.iter().filter(is_there).collect();
+    let kinds = ["Doll", "Mask"].into_iter().chain(operators.iter().filter_map(|of| of.existing));
+    for definition in std::iter::once(definition).chain(kinds.map(definition_of)) {
         create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition);
     }
     let own = "/api/v1/namespaces/windlass-system";
     // A key of its own would differ between two runs of one seed.
     let key = json!({ "metadata": { "name": RNG_KEY_SECRET }, "data": { "key": BASE64_STANDARD.encode([7; 32]) } });
     create(&format!("{own}/secrets"), key);
-    for Operator { name, .. } in &OPERATORS {
+    for Operator { name, .. } in operators {
         let mut source = compiled.source_of(name);
         source["metadata"] = json!({ "name": name });
         create(&format!("{own}/configmaps"), source);

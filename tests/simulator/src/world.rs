@@ -19,7 +19,9 @@ use crate::expected;
 use crate::history::{ASTRAY, Act, CALM, Child, FINALIZING, Fail, History, Kind, PARENTS, ROLLING, SPAN, Version};
 use crate::host::Host;
 use crate::network::{HOST_USER, Network};
-use crate::setup::{CHILDREN, Compiled, DOLLS, MASKS, NAMESPACE, OPERATORS, SHARED, beginning, by_user, cluster};
+use crate::setup::{
+    CHILDREN, Compiled, DOLLS, MASKS, NAMESPACE, OPERATORS, Operator, SHARED, beginning, by_user, cluster,
+};
 
 /// Minutes after the last fault until the steady state: more than the longest backoff and wait of a host.
 const CONVERGES_IN: u32 = 9;
@@ -70,8 +72,8 @@ pub fn run(history: &History, compiled: &Compiled) -> anyhow::Result<Outcome> {
 struct World<'a> {
     network: Network,
     compiled: &'a Compiled,
-    /// Number of hosts that share the parents.
-    shards: u8,
+    /// Number of hosts that share the parents, and of the workers of each.
+    shards: (u8, usize),
     /// The hosts that run, or are cut off for a while.
     hosts: Vec<Host>,
     /// Number of hosts that were started.
@@ -84,11 +86,11 @@ struct World<'a> {
 
 impl<'a> World<'a> {
     fn begin(history: &History, compiled: &'a Compiled) -> anyhow::Result<Self> {
-        let network = Network::new(cluster(compiled), history.seed);
+        let network = Network::new(cluster(compiled, &history.plugins), history.seed);
         let mut world = Self {
             network,
             compiled,
-            shards: history.shards,
+            shards: (history.shards, history.workers),
             hosts: Vec::new(),
             started: 0,
             gone: Vec::new(),
@@ -114,6 +116,7 @@ impl<'a> World<'a> {
         }
         sleep_until(at(SPAN)).await;
         self.network.heal();
+        clock::simulation::slow_calls(None);
         self.network.with_server(ApiServer::permit_all);
         self.network.with_trace(|trace| trace.note("* all faults end"));
         for step in calm {
@@ -147,6 +150,22 @@ impl<'a> World<'a> {
                 let differences = self.network.with_server(|server| expected::differences(server));
                 let late = differences.into_iter().map(|problem| format!("not in time: {problem}"));
                 self.problems.extend(late);
+            }
+            Act::Contains { path, object } => {
+                let found = self.send("GET", path, None).body;
+                let lacking = expected::lacking(&found, object);
+                self.problems.extend(lacking.map(|lacks| format!("not in time: {path} {lacks}")));
+            }
+            Act::AtMost { changes, resource, with } => {
+                let often = self.network.with_server(|server| expected::too_often(server, *changes, resource, with));
+                self.problems.extend(often);
+            }
+            Act::Create { path, object, count } => {
+                let text = object.to_string();
+                for number in 0..*count {
+                    let object = serde_json::from_str(&text.replace("${number}", &number.to_string()))?;
+                    self.send("POST", path, Some(object));
+                }
             }
             Act::Patch { path, patch } => drop(self.send("PATCH", path, Some(patch.clone()))),
             Act::Plugin { spec } => drop(self.send("PATCH", PLUGIN, Some(json!({ "spec": spec })))),
@@ -191,7 +210,8 @@ impl<'a> World<'a> {
             Act::Refuse { code, millis: time, path } => self.network.refuse(*code, path, millis(*time)),
             Act::LoseAnswers { count } => self.network.lose_answers(*count),
             Act::LoseRequests { count } => self.network.lose_requests(*count),
-            Act::SlowDown { most, millis: time } => self.network.slow_down(*most, millis(*time)),
+            Act::SlowDown { most, millis: time, path } => self.network.slow_down(*most, path, millis(*time)),
+            Act::SlowCalls { millis: time } => clock::simulation::slow_calls(Some(millis(*time))),
             Act::Lag { resource, millis: time } => self.network.lag(resource, millis(*time)),
             Act::Repeat { millis: time } => self.network.repeat(millis(*time)),
             Act::CutWatches => self.network.cut_watches(),
@@ -211,8 +231,10 @@ impl<'a> World<'a> {
             }
             Act::CutOff { host, millis: time } => self.network.cut_off(self.host(*host).number, millis(*time)),
             Act::Pause { host, millis: time } => self.network.pause(self.host(*host).number, millis(*time)),
-            Act::Deny { host, verb, resource, denied } => {
-                let user = if *host { HOST_USER } else { OPERATORS[0].account };
+            Act::Deny { plugin, host, verb, resource, denied } => {
+                let named = |of: &&Operator| plugin.as_ref().is_none_or(|name| name == of.name);
+                let account = OPERATORS.iter().find(named).context("no such Plugin")?.account;
+                let user = if *host { HOST_USER } else { account };
                 self.network.with_server(|server| server.deny(user, verb, resource, *denied));
             }
             other => anyhow::bail!("{other:?} is no fault"),
@@ -317,11 +339,12 @@ impl<'a> World<'a> {
     }
 
     /// Sets the number of keys of the ConfigMap that parents may require.
-    fn share(&self, keys: Option<u8>) {
+    fn share(&self, keys: Option<u16>) {
         let collection = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
         let path = format!("{collection}/{SHARED}");
         let Some(keys) = keys else { return self.delete(&path, "") };
-        let data: BTreeMap<_, _> = (0..5).map(|key| (format!("k{key}"), (key < keys).then_some("v"))).collect();
+        let data: BTreeMap<_, _> =
+            (0..keys.max(5)).map(|key| (format!("k{key}"), (key < keys).then_some("v"))).collect();
         if self.send("PATCH", &path, Some(json!({ "data": data }))).code == 404 {
             let data: BTreeMap<_, _> = data.into_iter().filter(|(_, value)| value.is_some()).collect();
             self.send("POST", &collection, Some(json!({ "metadata": { "name": SHARED }, "data": data })));

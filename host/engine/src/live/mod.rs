@@ -13,7 +13,7 @@ pub mod steady;
 pub mod unselected;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -38,6 +38,7 @@ use self::namespace_filter::NamespaceFilter;
 use self::own_writes::Caches;
 use self::record::Records;
 use self::unselected::Unselected;
+use crate::clock;
 use crate::cluster::account::Account;
 use crate::cluster::watch::{Store, Watch, WatchId};
 use crate::telemetry::{Controller, Measures};
@@ -148,9 +149,7 @@ pub enum StatusWriter {
 /// Largest number of calls that run at once: one for each core, because a call keeps a core busy, but at least two, so
 /// that one plugin cannot take all of them.
 pub fn calls_at_once() -> usize {
-    // The system call opens three files each time.
-    static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
-    (*CORES).max(2)
+    clock::cores().max(2)
 }
 
 /// Largest number of calls of one plugin that run at once: one fewer than [`calls_at_once`], so that a plugin that

@@ -100,6 +100,7 @@ impl Caller {
             };
             called.map_err(|_| host_failed("the call panicked; the log says where".to_owned()))?
         };
+        clock::pass_call().await;
         if report.guest_time_us > LONG || has_one_thread() {
             // Calls follow each other without a wait, and other tasks have work on this thread.
             tokio::task::yield_now().await;
