@@ -13,6 +13,7 @@
 //! - empty labels, annotations, finalizers and owners that an apply stores with an object of a custom kind: the next write moves the
 //!   resource version, even if it changes nothing else.
 
+mod defaults;
 mod entries;
 mod fields;
 mod kinds;
@@ -27,6 +28,7 @@ use crate::entries::{Entries, Entry, Identity, Operation};
 use crate::fields::{FieldSet, Step};
 use crate::walk::Comparison;
 
+pub use defaults::{each, fill, set_defaults};
 pub use kinds::shape_of;
 pub use shape::{Field, Shape};
 
