@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::collector::{FOREGROUND, ORPHAN};
 use super::write::{Terms, compared, has_finalizers, meta, text};
-use super::{Answer, ApiServer, Served};
+use super::{Answer, ApiServer, Served, Target};
 
 impl ApiServer {
     pub(super) fn delete(&mut self, terms: &Terms, options: &Value) -> Result<Answer, Answer> {
@@ -15,12 +16,17 @@ impl ApiServer {
             let expected = options.pointer(&format!("/preconditions/{field}")).and_then(Value::as_str);
             let own = text(&before, &format!("/metadata/{field}")).unwrap_or_default();
             if let Some(expected) = expected.filter(|expected| *expected != own) {
-                let why = if terms.kind.plural == "namespaces" {
-                    format!("Precondition failed: {what} in precondition: {expected}, {what} in object meta: {own}")
-                } else {
-                    format!("the {what} in the precondition ({expected}) does not match the {what} in record ({own})")
-                };
-                return Err(Answer::conflict(target, &why));
+                if terms.kind.plural == "namespaces" {
+                    let why = format!(
+                        "Precondition failed: {what} in precondition: {expected}, {what} in object meta: {own}"
+                    );
+                    return Err(Answer::conflict(target, &why));
+                }
+                let why =
+                    format!("the {what} in the precondition ({expected}) does not match the {what} in record ({own})");
+                // It names the kind instead of the resource.
+                let kind = Target { plural: terms.kind.kind.clone(), ..target.clone() };
+                return Err(Answer::conflict(&kind, &why));
             }
         }
         let policy = text(options, "/propagationPolicy");
@@ -90,11 +96,11 @@ fn finalizers_of_deletion(object: &Value, policy: Option<&str>) -> Vec<Value> {
     let own = object.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
     let Some(policy) = policy else { return own };
     let wanted = match policy {
-        "Orphan" => Some("orphan"),
-        "Foreground" => Some("foregroundDeletion"),
+        "Orphan" => Some(ORPHAN),
+        "Foreground" => Some(FOREGROUND),
         _ => None,
     };
-    let of_collector = |one: &Value| one == "orphan" || one == "foregroundDeletion";
+    let of_collector = |one: &Value| one == ORPHAN || one == FOREGROUND;
     let as_wanted = own.iter().filter(|one| of_collector(one)).map(Value::as_str).eq(wanted.map(Some));
     if as_wanted {
         return own;

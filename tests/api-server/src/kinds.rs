@@ -27,6 +27,8 @@ pub struct Served {
     pub has_generation: bool,
     /// Whether a PUT must say which version it replaces.
     pub needs_version: bool,
+    /// Whether a CustomResourceDefinition defines it.
+    pub is_custom: bool,
     /// How its fields merge.
     pub shape: Arc<Shape>,
 }
@@ -46,6 +48,7 @@ impl Served {
             has_status: false,
             has_generation: false,
             needs_version: false,
+            is_custom: false,
             shape,
         }
     }
@@ -132,6 +135,7 @@ impl ApiServer {
             has_status,
             has_generation: true,
             needs_version: true,
+            is_custom: true,
             ..Served::new(
                 &format!("{}/{version}", text("/spec/group")),
                 text("/spec/names/kind"),

@@ -18,6 +18,7 @@ mod discovery;
 mod kinds;
 mod reviews;
 mod target;
+mod validate;
 mod watch;
 mod write;
 
@@ -27,6 +28,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_core::selector::{Labels, Selector};
+
+use collector::Collector;
 
 pub use answer::Answer;
 pub use kinds::Served;
@@ -94,6 +97,7 @@ pub struct Change {
 }
 
 /// The model.
+#[derive(Clone)]
 pub struct ApiServer {
     kinds: Vec<Served>,
     objects: BTreeMap<Id, Arc<Value>>,
@@ -104,12 +108,14 @@ pub struct ApiServer {
     uids: u64,
     /// What users may not do, as `USER VERB RESOURCE`, with the subresource after a slash.
     denied: BTreeSet<String>,
+    collector: Collector,
 }
 
 impl Default for ApiServer {
     fn default() -> Self {
         let (objects, log, denied) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
-        Self { kinds: kinds::built_in(), objects, log, version: 100, oldest: 0, uids: 0, denied }
+        let collector = Collector::default();
+        Self { kinds: kinds::built_in(), objects, log, version: 100, oldest: 0, uids: 0, denied, collector }
     }
 }
 

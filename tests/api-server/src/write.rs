@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use windlass_field_management::{self as fields, Refusal, Write};
 
 use super::kinds::established;
-use super::{Answer, ApiServer, Call, Change, Id, Query, Served, Target};
+use super::{Answer, ApiServer, Call, Change, Id, Query, Served, Target, validate};
 
 /// What a write has besides its object.
 pub(super) struct Terms {
@@ -120,20 +120,19 @@ impl ApiServer {
 
     fn create(&mut self, mut terms: Terms, mut object: Value) -> Result<Answer, Answer> {
         set_defaults(&terms.kind, &mut object);
-        if let Some(prefix) =
-            text(&object, "/metadata/generateName").filter(|_| text(&object, "/metadata/name").is_none())
-        {
-            let name = format!("{prefix}{:05}", self.uids);
-            meta(&mut object).insert("name".to_owned(), name.into());
-        }
-        terms.target.name = text(&object, "/metadata/name").unwrap_or_default().to_owned();
+        let prefix = text(&object, "/metadata/generateName").filter(|_| text(&object, "/metadata/name").is_none());
+        let prefix = prefix.map(str::to_owned);
+        // A refusal before the name is generated has the prefix for one.
+        let name = prefix.as_deref().or_else(|| text(&object, "/metadata/name"));
+        terms.target.name = name.unwrap_or_default().to_owned();
         self.admit(&terms)?;
+        if let Some(prefix) = prefix {
+            terms.target.name = format!("{prefix}{:05}", self.uids);
+            meta(&mut object).insert("name".to_owned(), terms.target.name.clone().into());
+        }
         if text(&object, "/metadata/resourceVersion").is_some() && !terms.is_dry_run {
             let message = "resourceVersion should not be set on objects to be created";
             return Err(Answer::failure(500, "", message, &json!({})));
-        }
-        if self.objects.contains_key(&Self::id(&terms.target)) {
-            return Err(Answer::already_exists(&terms.target));
         }
         meta(&mut object).remove("managedFields");
         if terms.kind.has_status {
@@ -141,6 +140,10 @@ impl ApiServer {
         }
         self.complete(&terms, &mut object);
         fields::update(None, &mut object, &terms.writer(&terms.kind.api_version()), &terms.kind.shape);
+        validate(&terms, &object)?;
+        if self.objects.contains_key(&Self::id(&terms.target)) {
+            return Err(Answer::already_exists(&terms.target));
+        }
         finish(&terms.kind, &mut object);
         Ok(Answer::created(self.store(&terms, None, object)))
     }
@@ -211,10 +214,14 @@ impl ApiServer {
             }
             self.admit(&terms)?;
         }
-        let merged = fields::apply(before.as_deref(), applied, &terms.writer(&api_version), force, &terms.kind.shape);
-        let mut merged = merged.map_err(|refusal| refused(&terms.target, refusal))?;
+        let writer = terms.writer(&api_version);
+        let defaults = |object: &mut Value| set_defaults(&terms.kind, object);
+        let merged =
+            fields::apply_with_defaults(before.as_deref(), applied, &writer, force, &terms.kind.shape, defaults);
+        let mut merged = merged.map_err(refused)?;
         let Some(before) = before else {
             self.complete(&terms, &mut merged);
+            validate(&terms, &merged)?;
             finish(&terms.kind, &mut merged);
             terms.target.subresource.clear();
             return Ok(Answer::created(self.store(&terms, None, merged)));
@@ -253,6 +260,7 @@ impl ApiServer {
             fields::update(Some(before), &mut after, &terms.writer(&terms.kind.api_version()), &terms.kind.shape);
         }
         keep_deletion(&mut after, before, terms);
+        validate(terms, &after)?;
         if compared(before) == compared(&after) {
             return Ok(((**before).clone(), false));
         }
@@ -291,9 +299,9 @@ impl ApiServer {
     }
 
     /// Deletes an object as a controller of Kubernetes does.
-    pub(super) fn remove(&mut self, id: &Id, now: Timestamp) {
+    pub(super) fn remove(&mut self, id: &Id, policy: &str, now: Timestamp) {
         let Some((terms, before)) = self.terms_of(id, now) else { return };
-        self.deleted(&terms, &before, None);
+        self.deleted(&terms, &before, Some(policy));
     }
 
     /// Lets an empty namespace go, as the namespace controller does.
@@ -318,6 +326,13 @@ impl ApiServer {
         let (manager, time) = ("kube-controller-manager".to_owned(), seconds(now));
         Some((Terms { kind: kind.clone(), target, manager, time, is_dry_run: false }, before))
     }
+}
+
+/// Checks an object's metadata.
+fn validate(terms: &Terms, object: &Value) -> Result<(), Answer> {
+    let Some((field, why)) = validate::problem(&terms.kind, object) else { return Ok(()) };
+    let message = format!("{} \"{}\" is invalid: {field}: Invalid value: {why}", terms.kind.kind, terms.target.name);
+    Err(Answer::invalid(&terms.target, 422, &message))
 }
 
 /// The options of a deletion: its body or, without one, its query.
@@ -366,6 +381,7 @@ fn check_expected(terms: &Terms, before: &Value, after: &Value, way: Way) -> Res
 
 /// Sets what the API server sets before it manages fields.
 fn set_defaults(kind: &Served, object: &mut Value) {
+    fields::set_defaults(&kind.group, &kind.kind, object);
     if kind.plural != "namespaces" {
         return;
     }
@@ -475,7 +491,7 @@ fn has_readable_labels(object: &Value) -> bool {
     })
 }
 
-fn refused(target: &Target, refusal: Refusal) -> Answer {
+fn refused(refusal: Refusal) -> Answer {
     match refusal {
         Refusal::Invalid(message) => Answer::failure(500, "", &message, &json!({})),
         Refusal::Conflicts(conflicts) => {
@@ -483,12 +499,7 @@ fn refused(target: &Target, refusal: Refusal) -> Answer {
                 .iter()
                 .map(|one| json!({ "reason": "FieldManagerConflict", "message": one.message, "field": one.field }))
                 .collect();
-            let count = if causes.len() == 1 { "1 conflict".to_owned() } else { format!("{} conflicts", causes.len()) };
-            let all =
-                conflicts.iter().map(|one| format!("{}: {}", one.message, one.field)).collect::<Vec<_>>().join(", ");
-            let details =
-                json!({ "name": target.name, "group": target.group, "kind": target.plural, "causes": causes });
-            Answer::failure(409, "Conflict", &format!("Apply failed with {count}: {all}"), &details)
+            Answer::failure(409, "Conflict", &fields::conflict_message(&conflicts), &json!({ "causes": causes }))
         }
     }
 }

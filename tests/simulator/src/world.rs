@@ -362,7 +362,7 @@ async fn controllers(network: Network) {
     loop {
         seen = network.changed_since(seen).await;
         sleep(COLLECTS).await;
-        while network.with_server(|server| server.collect(clock::date())) {
+        while network.with_server(|server| server.collect(clock::date(), |_| 0)) {
             sleep(COLLECTS).await;
         }
     }

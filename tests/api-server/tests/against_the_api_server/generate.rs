@@ -235,7 +235,7 @@ fn object(rng: &mut Rng, kind: Kind, is_status: bool) -> Value {
                 set(&mut object, "status", Some(status));
             }
         }
-        Kind::Namespace | Kind::Home => {}
+        Kind::Whole | Kind::Namespace | Kind::Home => {}
     }
     object
 }

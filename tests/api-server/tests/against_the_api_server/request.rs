@@ -82,7 +82,7 @@ impl Request {
 
     pub fn to_api_server(&self) -> Send {
         let url = format!("{}?{}", self.path, self.query.join("&"));
-        Send { method: self.method.clone(), url, content_type: self.content_type, body: self.body.clone() }
+        Send { method: self.method.clone(), url, content_type: self.content_type, body: self.body.clone(), user: None }
     }
 
     pub fn to_model(&self) -> Call {

@@ -13,7 +13,7 @@ use windlass_api_model::{ApiServer, Call};
 use crate::compare::{bare, class, equal};
 use crate::connection::{Send, answer, connect, define};
 use crate::generate::{Step, Verb};
-use crate::kinds::{Kind, LISTED, definition};
+use crate::kinds::{Kind, LISTED, definitions};
 use crate::request::{Request, path_of};
 use crate::watches::{self, bare_event};
 
@@ -46,7 +46,7 @@ struct Course {
 impl Bench {
     pub fn connect(kubeconfig: &Path) -> Self {
         let (runtime, client) = connect(kubeconfig);
-        define(&runtime, &client, &[definition()], &[Kind::Part.collection(None)]);
+        define(&runtime, &client, &definitions(), &[Kind::Part.collection(None), Kind::Whole.collection(None)]);
         let prefix = format!("h{}", Timestamp::now().as_second());
         Self { runtime, client, prefix, count: 0, outcomes: BTreeMap::new() }
     }
@@ -127,7 +127,19 @@ fn of_history(mut body: Value, home: &str) -> Value {
     body
 }
 
-fn call(method: &str, path: &str, query: &str, body: Option<Value>) -> Call {
+/// A model with the custom kinds, and its version.
+pub fn model() -> (ApiServer, String) {
+    let mut model = ApiServer::default();
+    let mut start = String::new();
+    for definition in definitions() {
+        let collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let defined = model.respond(&call("POST", collection, "", Some(definition)));
+        start = defined.body["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
+    }
+    (model, start)
+}
+
+pub fn call(method: &str, path: &str, query: &str, body: Option<Value>) -> Call {
     Call {
         method: method.to_owned(),
         path: path.to_owned(),
@@ -142,10 +154,7 @@ fn call(method: &str, path: &str, query: &str, body: Option<Value>) -> Call {
 
 impl Course {
     fn new(client: &Client, home: String) -> Self {
-        let mut model = ApiServer::default();
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let defined = model.respond(&call("POST", definitions, "", Some(definition())));
-        let start = defined.body["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
+        let (model, start) = model();
         Self { client: client.clone(), model, home, start, steps: 0, outcomes: Vec::new(), difference: None }
     }
 

@@ -19,12 +19,14 @@ pub struct Send {
     pub url: String,
     pub content_type: &'static str,
     pub body: Value,
+    /// Another user than the administrator.
+    pub user: Option<&'static str>,
 }
 
 impl Send {
     /// A request with or without a body of JSON.
     pub fn json(method: Method, url: &str, body: Value) -> Self {
-        Self { method, url: url.to_owned(), content_type: "application/json", body }
+        Self { method, url: url.to_owned(), content_type: "application/json", body, user: None }
     }
 }
 
@@ -84,9 +86,12 @@ pub fn define(runtime: &Runtime, client: &Client, definitions: &[Value], collect
 
 /// The answer to a request: its code and body.
 pub async fn answer(client: Client, send: Send) -> (u16, Value) {
-    let Send { method, url, content_type, body } = send;
+    let Send { method, url, content_type, body, user } = send;
     let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    let request = Request::builder().method(method).uri(url).header("content-type", content_type);
+    let mut request = Request::builder().method(method).uri(url).header("content-type", content_type);
+    if let Some(user) = user {
+        request = request.header("impersonate-user", user);
+    }
     let request = request.body(Body::from(body)).expect("a request");
     let response = client.send(request).await.expect("a response");
     let code = response.status().as_u16();

@@ -198,7 +198,7 @@ impl State {
         let query = format!("?fieldManager={}", step.manager);
         let status = if step.is_status { "/status" } else { "" };
         let url = format!("{collection}/{}{status}{query}", self.name);
-        let send = |method, content_type, body| Some(Send { method, url: url.clone(), content_type, body });
+        let send = |method, content_type, body| Some(Send { method, url: url.clone(), content_type, body, user: None });
         match step.verb {
             Verb::Apply | Verb::ForceApply if live.is_none() && step.is_status => None,
             Verb::Apply => send(Method::PATCH, "application/apply-patch+yaml", self.named(&step.body)),
