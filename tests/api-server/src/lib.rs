@@ -1,8 +1,7 @@
 //! A model of the API server: objects and their versions, writes, watches, discovery and access reviews. It has no clock, no chance
 //! and no connection: the same requests at the same times have the same answers.
 //!
-//! It models what the engine builds on. Not modelled: defaults of built-in kinds, validation by schemas, conversion, quotas, and pages
-//! of lists.
+//! It models what the engine builds on. Not modelled: defaults of built-in kinds, validation by schemas, conversion, and quotas.
 
 #![allow(
     clippy::expect_used,
@@ -16,6 +15,7 @@ mod collector;
 mod delete;
 mod discovery;
 mod kinds;
+mod list;
 mod reviews;
 mod target;
 mod validate;
@@ -133,14 +133,14 @@ impl ApiServer {
         {
             return answer;
         }
-        let Some(kind) = self.kind_of(&target).cloned() else { return Answer::not_served() };
-        if !matches!((&*target.subresource, kind.has_status), ("", _) | ("status", true)) {
-            return Answer::not_served();
-        }
         if let Some(verb) = verb_of(call, &target)
             && self.is_denied(&call.user, verb, &target)
         {
             return Answer::forbidden(&target, &call.user, verb);
+        }
+        let Some(kind) = self.kind_of(&target).cloned() else { return Answer::not_served() };
+        if !matches!((&*target.subresource, kind.has_status), ("", _) | ("status", true)) {
+            return Answer::not_served();
         }
         let answer = match &*call.method {
             "GET" if target.name.is_empty() => self.list(&kind, &target, call),
@@ -210,16 +210,6 @@ impl ApiServer {
             return Err(Answer::not_served());
         }
         self.objects.get(&Self::id(target)).cloned().ok_or_else(|| Answer::not_found(target))
-    }
-
-    fn list(&self, kind: &Served, target: &Target, call: &Call) -> Result<Answer, Answer> {
-        let filter = Filter::of(kind, target, &Query::of(Some(&call.query)))?;
-        let items: Vec<_> =
-            self.objects.iter().filter(|(id, object)| filter.selects(id, object)).map(|(_, found)| &**found).collect();
-        Ok(Answer::ok(json!({
-            "kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(),
-            "metadata": { "resourceVersion": self.version.to_string() }, "items": items,
-        })))
     }
 }
 

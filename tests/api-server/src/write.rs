@@ -13,6 +13,8 @@ use super::{Answer, ApiServer, Call, Change, Id, Query, Served, Target, validate
 pub(super) struct Terms {
     pub(super) kind: Served,
     pub(super) target: Target,
+    /// Who sends the request.
+    user: String,
     manager: String,
     pub(super) time: String,
     pub(super) is_dry_run: bool,
@@ -95,6 +97,7 @@ impl ApiServer {
         let terms = Terms {
             kind: kind.clone(),
             target: target.clone(),
+            user: call.user.clone(),
             manager: query.get("fieldManager").unwrap_or("windlass").to_owned(),
             time: seconds(call.now),
             is_dry_run,
@@ -213,6 +216,9 @@ impl ApiServer {
                 return Err(Answer::conflict(&terms.target, &why));
             }
             self.admit(&terms)?;
+            if self.is_denied(&terms.user, "create", &terms.target) {
+                return Err(Answer::forbidden(&terms.target, &terms.user, "create"));
+            }
         }
         let writer = terms.writer(&api_version);
         let defaults = |object: &mut Value| set_defaults(&terms.kind, object);
@@ -324,7 +330,8 @@ impl ApiServer {
             subresource: String::new(),
         };
         let (manager, time) = ("kube-controller-manager".to_owned(), seconds(now));
-        Some((Terms { kind: kind.clone(), target, manager, time, is_dry_run: false }, before))
+        let user = "system:kube-controller-manager".to_owned();
+        Some((Terms { kind: kind.clone(), target, user, manager, time, is_dry_run: false }, before))
     }
 }
 

@@ -8,8 +8,14 @@ pub fn class(code: u16, body: &Value) -> Value {
         return json!({"code": code, "body": bare(body)});
     }
     let mut class = json!({"code": code, "reason": body["reason"]});
+    if [403, 404, 409].contains(&code) {
+        let text = |field: &str| body["details"][field].as_str().unwrap_or_default();
+        class["object"] = json!([text("group"), text("kind"), text("name")]);
+    }
     if code == 409 {
         class["kind"] = conflict(body["message"].as_str().unwrap_or_default()).into();
+    }
+    if [403, 409].contains(&code) {
         let mut causes: Vec<_> = body["details"]["causes"].as_array().into_iter().flatten().cloned().collect();
         causes.sort_by_key(ToString::to_string);
         class["causes"] = causes.into();

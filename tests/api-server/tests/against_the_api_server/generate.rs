@@ -6,6 +6,7 @@ use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::Kind;
+use crate::permissions::{ADMIN, users};
 
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -14,6 +15,8 @@ pub struct Step {
     /// The object's short name.
     pub name: &'static str,
     pub manager: &'static str,
+    /// The user who sends the request.
+    pub user: &'static str,
     pub is_status: bool,
     pub is_dry_run: bool,
     /// What is sent, without type and name.
@@ -72,9 +75,10 @@ pub struct History<'a>(pub &'a [Step]);
 
 impl fmt::Display for History<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Step { verb, kind, name, manager, is_status, is_dry_run, body, version, uid } in self.0 {
+        for Step { verb, kind, name, manager, user, is_status, is_dry_run, body, version, uid } in self.0 {
             let status = if *is_status { " status" } else { "" };
             let dry = if *is_dry_run { ", dry run" } else { "" };
+            let manager = if *user == ADMIN { (*manager).to_owned() } else { format!("{manager} as {user}") };
             writeln!(f, "  {manager}: {verb:?} {kind:?} {name}{status} {body}, version {version:?}, uid {uid:?}{dry}")?;
         }
         Ok(())
@@ -129,6 +133,7 @@ fn step(rng: &mut Rng, kind: Kind, is_first: bool) -> Step {
         kind,
         name: if kind == Kind::Home { "" } else { ["a", "a", "a", "b"][rng.usize(..4)] },
         manager: ["alice", "alice", "bob", "carol"][rng.usize(..4)],
+        user: if !is_first && rng.u8(..10) == 0 { users()[rng.usize(..5)] } else { ADMIN },
         is_status,
         is_dry_run: rng.u8(..10) == 0,
         body,

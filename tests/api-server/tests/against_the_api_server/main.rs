@@ -14,6 +14,8 @@ mod families;
 mod generate;
 mod kinds;
 mod mirror;
+mod pages;
+mod permissions;
 mod request;
 mod run;
 mod watches;

@@ -14,6 +14,7 @@ use crate::compare::{bare, class, equal};
 use crate::connection::{Send, answer, connect, define};
 use crate::generate::{Step, Verb};
 use crate::kinds::{Kind, LISTED, definitions};
+use crate::permissions;
 use crate::request::{Request, path_of};
 use crate::watches::{self, bare_event};
 
@@ -31,10 +32,10 @@ pub struct Bench {
 }
 
 /// One history, on both sides.
-struct Course {
-    client: Client,
-    model: ApiServer,
-    home: String,
+pub struct Course {
+    pub client: Client,
+    pub model: ApiServer,
+    pub home: String,
     /// Version of the model before the history.
     start: String,
     steps: usize,
@@ -47,6 +48,8 @@ impl Bench {
     pub fn connect(kubeconfig: &Path) -> Self {
         let (runtime, client) = connect(kubeconfig);
         define(&runtime, &client, &definitions(), &[Kind::Part.collection(None), Kind::Whole.collection(None)]);
+        permissions::grant(&runtime, &client);
+        runtime.block_on(permissions::compare_reviews(&client));
         let prefix = format!("h{}", Timestamp::now().as_second());
         Self { runtime, client, prefix, count: 0, outcomes: BTreeMap::new() }
     }
@@ -130,12 +133,10 @@ fn of_history(mut body: Value, home: &str) -> Value {
 /// A model with the custom kinds, and its version.
 pub fn model() -> (ApiServer, String) {
     let mut model = ApiServer::default();
-    let mut start = String::new();
-    for definition in definitions() {
-        let collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let defined = model.respond(&call("POST", collection, "", Some(definition)));
-        start = defined.body["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
-    }
+    let collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let defined = definitions().map(|definition| model.respond(&call("POST", collection, "", Some(definition))));
+    let version = defined.last().and_then(|last| last.body["metadata"]["resourceVersion"].as_str());
+    let start = version.expect("a version").to_owned();
     (model, start)
 }
 
@@ -154,7 +155,8 @@ pub fn call(method: &str, path: &str, query: &str, body: Option<Value>) -> Call 
 
 impl Course {
     fn new(client: &Client, home: String) -> Self {
-        let (model, start) = model();
+        let (mut model, start) = model();
+        permissions::deny(&mut model);
         Self { client: client.clone(), model, home, start, steps: 0, outcomes: Vec::new(), difference: None }
     }
 
@@ -163,24 +165,32 @@ impl Course {
         let ours = self.model.respond(&call("POST", "/api/v1/namespaces", "fieldManager=test", Some(home.clone())));
         let theirs = self.ask(Send::json(Method::POST, "/api/v1/namespaces?fieldManager=test", home)).await;
         assert_eq!((ours.code, theirs.0), (201, 201), "{} {}", ours.body, theirs.1);
+        let mut middle = None;
         for (index, step) in steps.iter().enumerate() {
             self.steps = index + 1;
+            if index == steps.len() / 2 {
+                middle = Some(self.begin_middle().await);
+            }
             if let Err(text) = self.step(step).await {
                 self.difference = Some((index, text));
                 return;
             }
         }
-        if let Err(text) = self.compare_lists().await {
+        let mut compared = self.compare_lists().await;
+        if let (Ok(()), Some(middle)) = (&compared, middle) {
+            compared = self.compare_middle(&middle).await;
+        }
+        if let Err(text) = compared {
             self.difference = Some((steps.len().saturating_sub(1), text));
         }
     }
 
-    async fn ask(&self, send: Send) -> (u16, Value) {
+    pub async fn ask(&self, send: Send) -> (u16, Value) {
         answer(self.client.clone(), send).await
     }
 
     /// The object at a path, on both sides.
-    async fn both(&mut self, path: &str) -> (Option<Value>, Option<Value>) {
+    pub async fn both(&mut self, path: &str) -> (Option<Value>, Option<Value>) {
         let ours = self.model.respond(&call("GET", path, "", None));
         let (code, theirs) = self.ask(Send::json(Method::GET, path, Value::Null)).await;
         ((ours.code == 200).then_some(ours.body), (code == 200).then_some(theirs))

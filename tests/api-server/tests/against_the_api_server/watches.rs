@@ -1,6 +1,7 @@
 //! Watches of all namespaces on the API server, while histories run.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use http::{Method, Request};
@@ -62,13 +63,33 @@ async fn read(client: Client, url: String, last: String) -> Vec<Value> {
     events
 }
 
+/// The first events of a watch; fewer if they do not come.
+pub async fn first(client: &Client, url: String, metadata_only: bool, count: usize) -> Vec<Value> {
+    let request = Request::get(url);
+    let request = if metadata_only { request.header("accept", METADATA) } else { request };
+    let request = request.body(Vec::new()).expect("a request");
+    let mut stream = pin!(client.request_events::<Value>(request).await.expect("a watch"));
+    let mut events = Vec::new();
+    while events.len() < count
+        && let Ok(Some(event)) = tokio::time::timeout(COMES, stream.next()).await
+    {
+        events.push(shown(event.expect("an event")));
+    }
+    events
+}
+
+/// Metadata alone.
+pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+/// How long an event may take.
+const COMES: Duration = Duration::from_secs(20);
+
 fn shown(event: WatchEvent<Value>) -> Value {
     match event {
         WatchEvent::Added(object) => json!({"type": "ADDED", "object": object}),
         WatchEvent::Modified(object) => json!({"type": "MODIFIED", "object": object}),
         WatchEvent::Deleted(object) => json!({"type": "DELETED", "object": object}),
-        WatchEvent::Bookmark(_) => json!({"type": "BOOKMARK"}),
-        WatchEvent::Error(status) => panic!("a watch ended: {status:?}"),
+        WatchEvent::Bookmark(bookmark) => json!({"type": "BOOKMARK", "object": bookmark}),
+        WatchEvent::Error(status) => json!({"type": "ERROR", "object": *status}),
     }
 }
 
