@@ -33,8 +33,12 @@ impl ApiServer {
         if loses_finalizers(&before, policy) {
             if terms.is_dry_run {
                 // The API server returns an object that it did not fill.
-                let Served { kind, .. } = &terms.kind;
-                return Ok(Answer::ok(json!({ "kind": kind, "apiVersion": terms.kind.api_version(), "metadata": {} })));
+                let Served { kind, is_custom, .. } = &terms.kind;
+                let mut empty = json!({ "kind": kind, "apiVersion": terms.kind.api_version() });
+                if !is_custom {
+                    empty["metadata"] = json!({});
+                }
+                return Ok(Answer::ok(empty));
             }
             if options.pointer("/preconditions/resourceVersion").is_some() {
                 // It compares the version a second time, with one that it did not read.

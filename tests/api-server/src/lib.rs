@@ -1,7 +1,7 @@
 //! A model of the API server: objects and their versions, writes, watches, discovery and access reviews. It has no clock, no chance
 //! and no connection: the same requests at the same times have the same answers.
 //!
-//! It models what the engine builds on. Not modelled: defaults of built-in kinds, validation by schemas, conversion, and quotas.
+//! It models what the engine builds on. The README of `tests/simulator` lists what it has, and what it has not.
 
 #![allow(
     clippy::expect_used,

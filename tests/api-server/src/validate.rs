@@ -26,6 +26,16 @@ pub(super) fn problem(kind: &Served, object: &Value) -> Option<(&'static str, &'
     problem_of_finalizers(kind, object).or_else(|| problem_of_owners(object))
 }
 
+/// What an update changes that cannot change: the type of a Secret, and what a Secret or a ConfigMap has that is immutable.
+pub(super) fn change(kind: &Served, before: &Value, after: &Value) -> Option<(&'static str, &'static str)> {
+    let has_data = kind.group.is_empty() && ["secrets", "configmaps"].contains(&&*kind.plural);
+    let changes = |field: &str| before.get(field) != after.get(field);
+    let is_fixed = has_data && before.get("immutable") == Some(&Value::Bool(true));
+    let fields = [("type", has_data), ("immutable", is_fixed), ("data", is_fixed), ("binaryData", is_fixed)];
+    let (field, _) = fields.into_iter().find(|(field, is_fixed)| *is_fixed && changes(field))?;
+    Some((field, "field is immutable"))
+}
+
 fn problem_of_finalizers(kind: &Served, object: &Value) -> Option<(&'static str, &'static str)> {
     let list = object.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
     let finalizers: Vec<_> = list.filter_map(Value::as_str).collect();

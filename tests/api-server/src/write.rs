@@ -133,10 +133,7 @@ impl ApiServer {
             terms.target.name = format!("{prefix}{:05}", self.uids);
             meta(&mut object).insert("name".to_owned(), terms.target.name.clone().into());
         }
-        if text(&object, "/metadata/resourceVersion").is_some() && !terms.is_dry_run {
-            let message = "resourceVersion should not be set on objects to be created";
-            return Err(Answer::failure(500, "", message, &json!({})));
-        }
+        let has_version = text(&object, "/metadata/resourceVersion").is_some();
         meta(&mut object).remove("managedFields");
         if terms.kind.has_status {
             object.as_object_mut().expect("an object").remove("status");
@@ -144,6 +141,10 @@ impl ApiServer {
         self.complete(&terms, &mut object);
         fields::update(None, &mut object, &terms.writer(&terms.kind.api_version()), &terms.kind.shape);
         validate(&terms, &object)?;
+        if has_version && !terms.is_dry_run {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Answer::failure(500, "", message, &json!({})));
+        }
         if self.objects.contains_key(&Self::id(&terms.target)) {
             return Err(Answer::already_exists(&terms.target));
         }
@@ -267,6 +268,7 @@ impl ApiServer {
         }
         keep_deletion(&mut after, before, terms);
         validate(terms, &after)?;
+        invalid(terms, validate::change(&terms.kind, before, &after))?;
         if compared(before) == compared(&after) {
             return Ok(((**before).clone(), false));
         }
@@ -337,7 +339,12 @@ impl ApiServer {
 
 /// Checks an object's metadata.
 fn validate(terms: &Terms, object: &Value) -> Result<(), Answer> {
-    let Some((field, why)) = validate::problem(&terms.kind, object) else { return Ok(()) };
+    invalid(terms, validate::problem(&terms.kind, object))
+}
+
+/// The refusal of an object that is not valid: the field, and why.
+fn invalid(terms: &Terms, problem: Option<(&str, &str)>) -> Result<(), Answer> {
+    let Some((field, why)) = problem else { return Ok(()) };
     let message = format!("{} \"{}\" is invalid: {field}: Invalid value: {why}", terms.kind.kind, terms.target.name);
     Err(Answer::invalid(&terms.target, 422, &message))
 }

@@ -127,11 +127,22 @@ fn step(rng: &mut Rng, kind: Kind, is_first: bool) -> Step {
     if kind == Kind::Secret && is_whole {
         body["type"] = "Opaque".into();
     }
+    let is_apply = matches!(verb, Verb::Apply | Verb::ForceApply);
+    if kind == Kind::Secret && !is_apply && rng.u8(..6) == 0 {
+        body["stringData"] = map(rng, &["x", "z"], &["1", ""]).unwrap_or_else(|| json!({"x": "2"}));
+    }
+    if matches!(kind, Kind::ConfigMap | Kind::Secret) && rng.u8(..12) == 0 {
+        body["immutable"] = (rng.u8(..4) != 0).into();
+    }
+    if rng.u8(..60) == 0 {
+        body["metadata"]["labels"]["a"] = "not valid".into();
+    }
     let (version, uid) = (expect(rng, verb, true), expect(rng, verb, false));
+    let name = if rng.u8(..60) == 0 { "Not-valid" } else { ["a", "a", "a", "b"][rng.usize(..4)] };
     Step {
         verb,
         kind,
-        name: if kind == Kind::Home { "" } else { ["a", "a", "a", "b"][rng.usize(..4)] },
+        name: if kind == Kind::Home { "" } else { name },
         manager: ["alice", "alice", "bob", "carol"][rng.usize(..4)],
         user: if !is_first && rng.u8(..10) == 0 { users()[rng.usize(..5)] } else { ADMIN },
         is_status,

@@ -10,6 +10,8 @@ mod compare;
 #[path = "../../../field-management/tests/against_the_api_server/connection.rs"]
 mod connection;
 mod converge;
+#[path = "../../../field-management/tests/against_the_api_server/differences.rs"]
+mod differences;
 mod families;
 mod generate;
 mod kinds;

@@ -10,9 +10,10 @@ use kube::core::WatchEvent;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::compare::bare;
+use crate::compare::{bare, equal};
 use crate::connection::{Send, answer};
 use crate::kinds::{Kind, LISTED};
+use crate::run::{call, model};
 
 /// What the filtered watches show.
 const SELECTORS: [&str; 2] = ["", "labelSelector=a%3D1"];
@@ -90,6 +91,21 @@ fn shown(event: WatchEvent<Value>) -> Value {
         WatchEvent::Deleted(object) => json!({"type": "DELETED", "object": object}),
         WatchEvent::Bookmark(bookmark) => json!({"type": "BOOKMARK", "object": bookmark}),
         WatchEvent::Error(status) => json!({"type": "ERROR", "object": *status}),
+    }
+}
+
+/// Compares the event that a version is too old: for custom kinds, which are younger than the cluster.
+pub async fn compare_outdated(client: &Client) {
+    for kind in [Kind::Part, Kind::Whole] {
+        let (collection, query) = (kind.collection(None), "watch=true&resourceVersion=1");
+        let (mut model, _) = model();
+        model.compact();
+        let mut watch = model.watch(&call("GET", &collection, query, None)).expect("a watch");
+        let ours: Vec<_> = std::iter::from_fn(|| model.next_event(&mut watch)).collect();
+        let theirs = first(client, format!("{collection}?{query}"), false, 1).await;
+        let shown = |event: &Value| json!([event["type"], event["object"]["code"], event["object"]["reason"]]);
+        let [ours, theirs]: [Vec<_>; 2] = [ours, theirs].map(|events| events.iter().map(shown).collect());
+        equal("outdated watch", &ours.into(), &theirs.into()).unwrap_or_else(|text| panic!("{kind:?}: {text}"));
     }
 }
 
