@@ -27,7 +27,8 @@ pub(super) struct Collector {
 /// One step of a controller.
 enum Step {
     Delete(Id, &'static str),
-    /// Deletes an object in the foreground that no longer blocks the deletion of its owners: a dependent waits for it in turn.
+    /// Lets an object no longer block the deletion of its owners: a dependent waits for it in turn. The deletion of the object then needs
+    /// another attempt, because its version has changed.
     Unblock(Id),
     /// Takes the references to these owners off an object.
     Detach(Id, BTreeSet<String>),
@@ -108,12 +109,9 @@ impl ApiServer {
         let Some(step) = self.next_step(pick) else { return false };
         match step {
             Step::Delete(id, policy) => self.remove(&id, policy, now),
-            Step::Unblock(id) => {
-                self.amend(&id, now, |object| {
-                    change_references(object, |list| list.iter_mut().for_each(unblock));
-                });
-                self.remove(&id, "Foreground", now);
-            }
+            Step::Unblock(id) => self.amend(&id, now, |object| {
+                change_references(object, |list| list.iter_mut().for_each(unblock));
+            }),
             Step::Detach(id, owners) => self.amend(&id, now, |object| {
                 let is_of =
                     |one: &Value| one.get("uid").and_then(Value::as_str).is_some_and(|uid| owners.contains(uid));
@@ -221,10 +219,14 @@ impl ApiServer {
             let others: BTreeSet<_> = others.map(|(uid, _)| (*uid).to_owned()).collect();
             return (!others.is_empty()).then(|| Step::Detach(id.clone(), others));
         }
-        let mut dependents = self.dependents(uid(&object)).peekable();
-        if dependents.peek().is_some() && owners.iter().any(|(_, owner)| *owner == Owner::Waiting) {
-            let is_circle = dependents.any(|(_, dependent)| waits_for(dependent, FOREGROUND));
-            return Some(if is_circle { Step::Unblock(id.clone()) } else { Step::Delete(id.clone(), "Foreground") });
+        let dependents: Vec<_> = self.dependents(uid(&object)).map(|(_, dependent)| dependent.clone()).collect();
+        if !dependents.is_empty() && owners.iter().any(|(_, owner)| *owner == Owner::Waiting) {
+            let is_circle = dependents.iter().any(|dependent| waits_for(dependent, FOREGROUND));
+            if is_circle && references(&object).iter().any(|one| one.blocks) {
+                self.collector.attempts.push_back(id.clone());
+                return Some(Step::Unblock(id.clone()));
+            }
+            return Some(Step::Delete(id.clone(), "Foreground"));
         }
         let has = |finalizer| has_finalizer(&object, "/metadata/finalizers", finalizer);
         let policy = match () {

@@ -91,17 +91,23 @@ pub fn steps(seed: u64) -> Vec<Step> {
     let mut rng = Rng::with_seed(seed);
     // What the generator takes to exist, to be deleted, or neither.
     let (mut exists, mut is_deleted) = ([false; MEMBERS.len()], [false; MEMBERS.len()]);
+    // The garbage collector tries these again and again, later each time.
+    let mut is_retried = [false; MEMBERS.len()];
     let mut steps = Vec::new();
     for index in 0..rng.usize(5..18) {
         let member = rng.usize(..MEMBERS.len());
         let act = match rng.u8(..20) {
             _ if !exists[member] => create(&mut rng, &exists, &is_deleted),
+            0..=3 if is_retried[member] => continue,
             0..=3 => Act::SetOwners(owners(&mut rng, &exists, &is_deleted)),
             4..=8 => Act::SetFinalizers(finalizers(&mut rng)),
             9 => create(&mut rng, &exists, &is_deleted),
             _ if index < 3 => continue,
             _ => Act::Delete(["", "Background", "Foreground", "Foreground", "Orphan"][rng.usize(..5)]),
         };
+        if let Act::Create { owners, .. } | Act::SetOwners(owners) = &act {
+            is_retried[member] |= owners.iter().any(|owner| owner.is == Reference::UnknownKind);
+        }
         match act {
             Act::Create { .. } => (exists[member], is_deleted[member]) = (true, is_deleted[member] && exists[member]),
             Act::SetFinalizers(_) if is_deleted[member] => exists[member] = false,
