@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::collector::{FOREGROUND, ORPHAN};
 use super::write::{Terms, compared, has_finalizers, meta, text};
-use super::{Answer, ApiServer, Served, Target};
+use super::{ApiServer, Response, Served, Target};
 
 impl ApiServer {
-    pub(super) fn delete(&mut self, terms: &Terms, options: &Value) -> Result<Answer, Answer> {
+    pub(super) fn delete(&mut self, terms: &Terms, options: &Value) -> Result<Response, Response> {
         let target = &terms.target;
         let before = self.get(&terms.kind, target)?;
         for (what, field) in [("UID", "uid"), ("ResourceVersion", "resourceVersion")] {
@@ -20,13 +20,13 @@ impl ApiServer {
                     let why = format!(
                         "Precondition failed: {what} in precondition: {expected}, {what} in object meta: {own}"
                     );
-                    return Err(Answer::conflict(target, &why));
+                    return Err(Response::conflict(target, &why));
                 }
                 let why =
                     format!("the {what} in the precondition ({expected}) does not match the {what} in record ({own})");
                 // It names the kind instead of the resource.
                 let kind = Target { plural: terms.kind.kind.clone(), ..target.clone() };
-                return Err(Answer::conflict(&kind, &why));
+                return Err(Response::conflict(&kind, &why));
             }
         }
         let policy = text(options, "/propagationPolicy");
@@ -38,22 +38,22 @@ impl ApiServer {
                 if !is_custom {
                     empty["metadata"] = json!({});
                 }
-                return Ok(Answer::ok(empty));
+                return Ok(Response::ok(empty));
             }
             if options.pointer("/preconditions/resourceVersion").is_some() {
                 // It compares the version a second time, with one that it did not read.
-                return Err(Answer::conflict(target, "Precondition failed: ResourceVersion in precondition: "));
+                return Err(Response::conflict(target, "Precondition failed: ResourceVersion in precondition: "));
             }
         }
         if let Some(after) = self.deleted(terms, &before, policy) {
-            return Ok(Answer::ok(after));
+            return Ok(Response::ok(after));
         }
         let details = json!({
             "name": target.name, "group": target.group, "kind": target.plural, "uid": before.pointer("/metadata/uid"),
         });
         let body =
             json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details });
-        Ok(Answer::ok(body))
+        Ok(Response::ok(body))
     }
 
     /// Marks an object as deleted, and returns it; or removes it if nothing must be done before.

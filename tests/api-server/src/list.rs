@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Answer, ApiServer, Call, Filter, Id, Query, Served, Target};
+use super::{ApiServer, Call, Filter, Id, Query, Response, Served, Target};
 
 impl ApiServer {
-    pub(super) fn list(&self, kind: &Served, target: &Target, call: &Call) -> Result<Answer, Answer> {
+    pub(super) fn list(&self, kind: &Served, target: &Target, call: &Call) -> Result<Response, Response> {
         let query = Query::of(Some(&call.query));
         let filter = Filter::of(kind, target, &query)?;
         let token = query.get("continue").filter(|token| !token.is_empty());
@@ -16,7 +16,7 @@ impl ApiServer {
         let version = page.as_ref().map_or(self.version, |page| page.version);
         if version < self.oldest {
             let message = "The provided continue parameter is too old to display a consistent list result.";
-            return Err(Answer::failure(410, "Expired", message, &json!({})));
+            return Err(Response::failure(410, "Expired", message, &json!({})));
         }
         let objects = self.objects_at(version, &filter);
         let follows =
@@ -34,7 +34,7 @@ impl ApiServer {
             }
         }
         let items: Vec<&Value> = items.into_iter().map(|(_, object)| &**object).collect();
-        Ok(Answer::ok(json!({
+        Ok(Response::ok(json!({
             "kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(), "metadata": metadata, "items": items,
         })))
     }
@@ -70,6 +70,6 @@ impl Page {
     }
 }
 
-fn invalid_token(target: &Target) -> Answer {
-    Answer::invalid(target, 400, "continue key is not valid")
+fn invalid_token(target: &Target) -> Response {
+    Response::invalid(target, 400, "continue key is not valid")
 }

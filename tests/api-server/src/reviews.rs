@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, ApiServer, Call, Target};
+use super::{ApiServer, Call, Response, Target};
 
 impl ApiServer {
-    /// The answer to a review; none if the request is something else.
-    pub(super) fn review(&self, target: &Target, call: &Call) -> Option<Answer> {
+    /// The response to a review; none if the request is something else.
+    pub(super) fn review(&self, target: &Target, call: &Call) -> Option<Response> {
         let mut body = call.body.clone().unwrap_or_else(|| json!({}));
         let status = match (&*target.group, &*target.plural) {
             ("authentication.k8s.io", "selfsubjectreviews") => json!({ "userInfo": { "username": call.user } }),
@@ -16,7 +16,7 @@ impl ApiServer {
             _ => return None,
         };
         body.as_object_mut()?.insert("status".to_owned(), status);
-        Some(Answer::created(body))
+        Some(Response::created(body))
     }
 
     fn is_allowed(&self, spec: &Value) -> bool {

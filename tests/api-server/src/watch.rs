@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Answer, ApiServer, Call, Change, Filter, Query, Target, metadata_alone};
+use super::{ApiServer, Call, Change, Filter, Query, Response, Target, metadata_alone};
 
 /// A watch: what it shows, and how far it is.
 #[derive(Debug, Clone)]
@@ -27,17 +27,17 @@ impl ApiServer {
     /// # Errors
     /// The refusal: the kind is not served, or the caller may not watch it. A version that is too old is no refusal: an event says so, and
     /// no other one follows.
-    pub fn watch(&self, call: &Call) -> Result<Cursor, Answer> {
-        let target = Target::of(&call.path).ok_or_else(Answer::not_served)?;
+    pub fn watch(&self, call: &Call) -> Result<Cursor, Response> {
+        let target = Target::of(&call.path).ok_or_else(Response::not_served)?;
         if self.is_denied(&call.user, "watch", &target) {
-            return Err(Answer::forbidden(&target, &call.user, "watch"));
+            return Err(Response::forbidden(&target, &call.user, "watch"));
         }
-        let kind = self.kind_of(&target).ok_or_else(Answer::not_served)?;
+        let kind = self.kind_of(&target).ok_or_else(Response::not_served)?;
         let query = Query::of(Some(&call.query));
         let from = query.number("resourceVersion").unwrap_or(self.version);
         let outdated = (from < self.oldest).then(|| {
             let message = format!("too old resource version: {from} ({})", self.oldest);
-            let status = Answer::failure(410, "Expired", &message, &json!({})).body;
+            let status = Response::failure(410, "Expired", &message, &json!({})).body;
             json!({ "type": "ERROR", "object": status })
         });
         let next =

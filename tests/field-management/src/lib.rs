@@ -214,7 +214,7 @@ fn bare(object: &Value) -> Value {
 
 /// Server-side apply to a kind without defaults.
 ///
-/// In: the object as it is, `None` if it does not exist; the applied configuration, without `managedFields` (the API server answers
+/// In: the object as it is, `None` if it does not exist; the applied configuration, without `managedFields` (the API server responds
 /// 400 to one that has them). Out: the object after, with its entries; equal to `live` if the apply changes nothing. A status apply
 /// changes the status alone, and any other apply leaves the status alone.
 ///

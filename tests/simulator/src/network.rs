@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, Stream, stream};
-use http::{Request, Response, header};
+use http::{Request, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::{BoxError, Service};
-use windlass_api_model::{Answer, ApiServer, Call, Cursor};
+use windlass_api_model::{ApiServer, Call, Cursor, Response};
 use windlass_engine::clock;
 
 use crate::invariants::{Invariants, Writer};
@@ -125,7 +125,7 @@ impl Network {
     }
 
     /// Sends a request of somebody beside the hosts; it arrives at once.
-    pub fn send(&self, call: &Call) -> Answer {
+    pub fn send(&self, call: &Call) -> Response {
         if call.method != "GET" {
             self.0.invariants.lock().note_user(&call.path, call.body.as_ref());
         }
@@ -205,7 +205,7 @@ impl Network {
         }
     }
 
-    async fn respond(self, host: usize, request: Request<Body>) -> Result<Response<Answered>, BoxError> {
+    async fn respond(self, host: usize, request: Request<Body>) -> Result<http::Response<Answered>, BoxError> {
         let call = decode(request).await?;
         if call.query.contains("watch=") {
             return self.watch(host, call).await;
@@ -256,7 +256,7 @@ impl Network {
     }
 
     /// The refusal of every request, or of every write if its status is about one.
-    fn refusal(&self, is_write: bool) -> Option<Answer> {
+    fn refusal(&self, is_write: bool) -> Option<Response> {
         let (until, code) = self.0.faults.lock().refusing?;
         let (reason, is_about_writes) = match code {
             403 => ("Forbidden", false),
@@ -268,7 +268,7 @@ impl Network {
         };
         let message = "refused by the history";
         let refuses = until > Instant::now() && (is_write || !is_about_writes);
-        refuses.then(|| Answer::failure(code, reason, message, &serde_json::json!({})))
+        refuses.then(|| Response::failure(code, reason, message, &serde_json::json!({})))
     }
 
     fn note(&self, host: usize, call: &Call, code: u16) {
@@ -277,7 +277,7 @@ impl Network {
         self.with_trace(|trace| trace.note(&format!("host {host}{as_plugin}: {method} {path} {code}")));
     }
 
-    async fn watch(self, host: usize, call: Call) -> Result<Response<Answered>, BoxError> {
+    async fn watch(self, host: usize, call: Call) -> Result<http::Response<Answered>, BoxError> {
         sleep(self.way()).await;
         self.reach(host).await;
         let begun = match self.refusal(false) {
@@ -300,7 +300,7 @@ impl Network {
             cursor,
         };
         let body = StreamBody::new(events.stream()).boxed_unsync();
-        Ok(Response::builder().header(header::CONTENT_TYPE, "application/json").body(body)?)
+        Ok(http::Response::builder().header(header::CONTENT_TYPE, "application/json").body(body)?)
     }
 }
 
@@ -402,9 +402,9 @@ async fn decode(request: Request<Body>) -> Result<Call, BoxError> {
     })
 }
 
-fn response(answer: &Answer) -> Result<Response<Answered>, BoxError> {
+fn response(answer: &Response) -> Result<http::Response<Answered>, BoxError> {
     let body = Full::from(serde_json::to_vec(&answer.body)?).map_err(|never| match never {}).boxed_unsync();
-    Ok(Response::builder().status(answer.code).header(header::CONTENT_TYPE, "application/json").body(body)?)
+    Ok(http::Response::builder().status(answer.code).header(header::CONTENT_TYPE, "application/json").body(body)?)
 }
 
 /// The connection of one host.
@@ -415,9 +415,9 @@ pub struct Connection {
 }
 
 impl Service<Request<Body>> for Connection {
-    type Response = Response<Answered>;
+    type Response = http::Response<Answered>;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Answered>, BoxError>>;
+    type Future = BoxFuture<'static, Result<http::Response<Answered>, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))

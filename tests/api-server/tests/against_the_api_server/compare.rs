@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::differences::differences;
 
-/// The answer's class: its code and reason, for a conflict the kind of it, and for a success what it returns.
+/// The response's class: its code and reason, for a conflict the kind of it, and for a success what it returns.
 pub fn class(code: u16, body: &Value) -> Value {
     if code < 300 {
         return json!({"code": code, "body": bare(body)});

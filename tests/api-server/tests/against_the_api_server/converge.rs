@@ -14,7 +14,7 @@ use windlass_api_model::{ApiServer, Call, Id, Target};
 use windlass_testbed::Cluster;
 
 use crate::compare::{bare, class, equal};
-use crate::connection::{Send, answer, connect, define, stop_controllers};
+use crate::connection::{Send, connect, define, response, stop_controllers};
 use crate::families::{Act, MEMBERS, Member, Owner, Reference, Step};
 use crate::kinds::{Kind, definitions};
 use crate::mirror::Mirror;
@@ -147,7 +147,7 @@ impl Course {
         self.converge().await
     }
 
-    /// Sends a request to both sides, each with its body, and compares the answers.
+    /// Sends a request to both sides, each with its body, and compares the responses.
     async fn both(&mut self, method: &str, path: &str, policy: &str, bodies: [Value; 2]) -> Result<(), String> {
         let is_patch = method == "PATCH";
         let content_type = if is_patch { "application/merge-patch+json" } else { "application/json" };
@@ -161,7 +161,7 @@ impl Course {
         let ours = self.model.respond(&call);
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
         let send = Send { method, url: format!("{path}?{query}"), content_type, body: theirs, user: None };
-        let (code, body) = answer(self.client.clone(), send).await;
+        let (code, body) = response(self.client.clone(), send).await;
         if ours.code == 201 && code == 201 {
             let name = format!("uid {}", self.names[0].len());
             for (side, body) in [&ours.body, &body].into_iter().enumerate() {
@@ -172,7 +172,7 @@ impl Course {
         if self.is_ending {
             [&mut known, &mut theirs].into_iter().for_each(hide_managers);
         }
-        equal("answer", &class(ours.code, &known), &class(code, &theirs))
+        equal("response", &class(ours.code, &known), &class(code, &theirs))
             .map_err(|text| format!("{text}\nmodel: {}\nAPI server: {body}", ours.body))
     }
 
@@ -211,7 +211,7 @@ impl Course {
         let metadata = json!({"generateName": "garbage-", "ownerReferences": [owner]});
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
         let send = Send::json(Method::POST, &Kind::ConfigMap.collection(Some("default")), body);
-        let (code, garbage) = answer(self.client.clone(), send).await;
+        let (code, garbage) = response(self.client.clone(), send).await;
         assert_eq!(code, 201, "{garbage}");
         let garbage = text(&garbage, "/metadata/uid");
         assert!(self.mirror.until(EMPTIED, || self.mirror.is_gone(&garbage)).await, "no garbage collector");

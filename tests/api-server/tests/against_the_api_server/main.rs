@@ -1,4 +1,4 @@
-//! Random histories of requests, on the real API server and on the model: after every step, the class of the answer and the object are
+//! Random histories of requests, on the real API server and on the model: after every step, the class of the response and the object are
 //! equal, and at the end the lists and the events of watches.
 //!
 //! `WINDLASS_HISTORIES` is the number of histories (25), `WINDLASS_SEED` the seed of the first (1). `WINDLASS_LIST=1` prints all that
@@ -32,7 +32,7 @@ use crate::generate::History;
 const BATCH: u64 = 250;
 
 #[test]
-fn model_answers_as_the_api_server_does() {
+fn model_responds_as_the_api_server_does() {
     let cluster = Cluster::start(Options::default()).expect("a control plane");
     stop_controllers(&cluster);
     let mut bench = run::Bench::connect(cluster.kubeconfig());

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::connection::{Send, answer};
+use crate::connection::{Send, response};
 use crate::kinds::Kind;
 
 /// The objects of all histories.
@@ -38,7 +38,7 @@ impl Mirror {
         for kind in kinds {
             let collection = kind.collection(None);
             let (_, list) =
-                answer(client.clone(), Send::json(Method::GET, &format!("{collection}?limit=1"), Value::Null)).await;
+                response(client.clone(), Send::json(Method::GET, &format!("{collection}?limit=1"), Value::Null)).await;
             let version = list["metadata"]["resourceVersion"].as_str().expect("a version");
             let url = format!("{collection}?watch=true&timeoutSeconds=36000&resourceVersion={version}");
             tokio::spawn(mirror.clone().follow(client.clone(), *kind, url));

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use windlass_api_model::ApiServer;
 
 use crate::compare::equal;
-use crate::connection::{Send, answer};
+use crate::connection::{Send, response};
 use crate::run::{call, model};
 
 /// The user who may do everything.
@@ -81,7 +81,7 @@ pub fn grant(runtime: &Runtime, client: &Client) {
             "apiVersion": api_version, "kind": "ClusterRoleBinding", "metadata": {"name": user}, "roleRef": of, "subjects": [subject],
         });
         for (url, object) in [(of_roles, role), (of_bindings, binding)] {
-            let (code, body) = runtime.block_on(answer(client.clone(), Send::json(Method::POST, url, object)));
+            let (code, body) = runtime.block_on(response(client.clone(), Send::json(Method::POST, url, object)));
             assert!(code == 201 || code == 409, "{body}");
         }
         let (_, verb, group, resource, is_status) = questions()
@@ -89,7 +89,7 @@ pub fn grant(runtime: &Runtime, client: &Client) {
             .expect("a permission");
         windlass_testbed::until(format!("the permissions of {user}"), Duration::from_mins(1), || {
             let (_, reviewed) =
-                runtime.block_on(answer(client.clone(), review(user, verb, group, resource, is_status)));
+                runtime.block_on(response(client.clone(), review(user, verb, group, resource, is_status)));
             Ok((reviewed["status"]["allowed"] == true).then_some(()))
         })
         .expect("permissions");
@@ -131,7 +131,7 @@ pub async fn compare_reviews(client: &Client) {
         let mut call = call("POST", &send.url, "", Some(send.body.clone()));
         user.clone_into(&mut call.user);
         let ours = model.respond(&call);
-        let (code, theirs) = answer(client.clone(), send).await;
+        let (code, theirs) = response(client.clone(), send).await;
         equal("review", &shown(ours.code, &ours.body), &shown(code, &theirs))
             .unwrap_or_else(|text| panic!("{text}\n{theirs}"));
     }

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use windlass_api_model::{ApiServer, Call};
 
 use crate::compare::{bare, class, equal};
-use crate::connection::{Send, answer, connect, define};
+use crate::connection::{Send, connect, define, response};
 use crate::generate::{Step, Verb};
 use crate::kinds::{Kind, LISTED, definitions};
 use crate::permissions;
@@ -122,7 +122,7 @@ fn by_history(kind: Kind, events: &[Value]) -> BTreeMap<String, Vec<Value>> {
     by_history
 }
 
-/// An answer without the namespaces of other histories.
+/// A response without the namespaces of other histories.
 fn of_history(mut body: Value, home: &str) -> Value {
     if body["kind"] == "NamespaceList"
         && let Some(items) = body["items"].as_array_mut()
@@ -201,7 +201,7 @@ impl Course {
     }
 
     pub async fn ask(&self, send: Send) -> (u16, Value) {
-        answer(self.client.clone(), send).await
+        response(self.client.clone(), send).await
     }
 
     /// The object at a path, on both sides.
@@ -217,7 +217,7 @@ impl Course {
         let asked = Request::of(step, &self.home, before.1.as_ref());
         let (code, body) = self.ask(asked.to_api_server()).await;
         let ours = self.model.respond(&Request::of(step, &self.home, before.0.as_ref()).to_model());
-        let answered = ours.code;
+        let responded = ours.code;
         let verb = match step.verb {
             Verb::List(_) => "List".to_owned(),
             verb => format!("{verb:?}"),
@@ -225,7 +225,7 @@ impl Course {
         let subject = if step.is_status { " status" } else { "" };
         self.outcomes.push(format!("{verb}{subject} {code}"));
         let (ours, body) = (of_history(ours.body, &self.home), of_history(body, &self.home));
-        equal("answer", &class(answered, &ours), &class(code, &body))
+        equal("response", &class(responded, &ours), &class(code, &body))
             .map_err(|text| format!("{text}\nmodel: {ours}\nAPI server: {body}"))?;
         let after = self.both(&path).await;
         let shown = |object: &Option<Value>| object.as_ref().map_or(Value::Null, bare);

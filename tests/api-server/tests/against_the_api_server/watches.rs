@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::compare::{bare, equal};
-use crate::connection::{Send, answer};
+use crate::connection::{Send, response};
 use crate::kinds::{Kind, LISTED};
 use crate::run::{call, model};
 
@@ -38,7 +38,7 @@ pub async fn begin(client: &Client, last: &str) -> Vec<Watch> {
     for kind in LISTED {
         let collection = kind.collection(None);
         let first = Send::json(Method::GET, &format!("{collection}?limit=1"), Value::Null);
-        let (_, page) = answer(client.clone(), first).await;
+        let (_, page) = response(client.clone(), first).await;
         let version = page["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
         for selector in SELECTORS {
             let url = format!("{collection}?watch=true&timeoutSeconds=3600&resourceVersion={version}&{selector}");
@@ -115,7 +115,7 @@ pub async fn end(client: &Client, last: &str) {
     for kind in [Kind::Namespace, Kind::ConfigMap, Kind::Secret, Kind::Part] {
         let body = json!({"apiVersion": kind.api_version(), "kind": kind.name(), "metadata": metadata});
         let send = Send::json(Method::POST, &kind.collection(Some(last)), body);
-        let (code, body) = answer(client.clone(), send).await;
+        let (code, body) = response(client.clone(), send).await;
         assert_eq!(code, 201, "{body}");
     }
 }

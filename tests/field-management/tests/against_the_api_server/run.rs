@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use windlass_field_management::{Conflict, Refusal, Write, apply_with_defaults, conflict_message, update};
 
-use crate::connection::{Send, answer, connect, define};
+use crate::connection::{Send, connect, define, response};
 use crate::differences::differences;
 use crate::generate::{Edit, History, Step, Verb};
 use crate::kinds::{Kind, definitions};
@@ -112,7 +112,7 @@ impl Bench {
                         tokio::spawn(async move {
                             let mut responses = Vec::new();
                             for (at, send) in share {
-                                responses.push((at, answer(client.clone(), send).await));
+                                responses.push((at, response(client.clone(), send).await));
                             }
                             responses
                         })
