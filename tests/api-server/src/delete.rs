@@ -4,46 +4,56 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::collector::{FOREGROUND, ORPHAN};
 use super::write::{Terms, compared, has_finalizers, meta, text};
-use super::{Answer, ApiServer, Served};
+use super::{ApiServer, Response, Served, Target};
 
 impl ApiServer {
-    pub(super) fn delete(&mut self, terms: &Terms, options: &Value) -> Result<Answer, Answer> {
+    pub(super) fn delete(&mut self, terms: &Terms, options: &Value) -> Result<Response, Response> {
         let target = &terms.target;
         let before = self.get(&terms.kind, target)?;
         for (what, field) in [("UID", "uid"), ("ResourceVersion", "resourceVersion")] {
             let expected = options.pointer(&format!("/preconditions/{field}")).and_then(Value::as_str);
             let own = text(&before, &format!("/metadata/{field}")).unwrap_or_default();
             if let Some(expected) = expected.filter(|expected| *expected != own) {
-                let why = if terms.kind.plural == "namespaces" {
-                    format!("Precondition failed: {what} in precondition: {expected}, {what} in object meta: {own}")
-                } else {
-                    format!("the {what} in the precondition ({expected}) does not match the {what} in record ({own})")
-                };
-                return Err(Answer::conflict(target, &why));
+                if terms.kind.plural == "namespaces" {
+                    let why = format!(
+                        "Precondition failed: {what} in precondition: {expected}, {what} in object meta: {own}"
+                    );
+                    return Err(Response::conflict(target, &why));
+                }
+                let why =
+                    format!("the {what} in the precondition ({expected}) does not match the {what} in record ({own})");
+                // It names the kind instead of the resource.
+                let kind = Target { plural: terms.kind.kind.clone(), ..target.clone() };
+                return Err(Response::conflict(&kind, &why));
             }
         }
         let policy = text(options, "/propagationPolicy");
         if loses_finalizers(&before, policy) {
             if terms.is_dry_run {
                 // The API server returns an object that it did not fill.
-                let Served { kind, .. } = &terms.kind;
-                return Ok(Answer::ok(json!({ "kind": kind, "apiVersion": terms.kind.api_version(), "metadata": {} })));
+                let Served { kind, is_custom, .. } = &terms.kind;
+                let mut empty = json!({ "kind": kind, "apiVersion": terms.kind.api_version() });
+                if !is_custom {
+                    empty["metadata"] = json!({});
+                }
+                return Ok(Response::ok(empty));
             }
             if options.pointer("/preconditions/resourceVersion").is_some() {
                 // It compares the version a second time, with one that it did not read.
-                return Err(Answer::conflict(target, "Precondition failed: ResourceVersion in precondition: "));
+                return Err(Response::conflict(target, "Precondition failed: ResourceVersion in precondition: "));
             }
         }
         if let Some(after) = self.deleted(terms, &before, policy) {
-            return Ok(Answer::ok(after));
+            return Ok(Response::ok(after));
         }
         let details = json!({
             "name": target.name, "group": target.group, "kind": target.plural, "uid": before.pointer("/metadata/uid"),
         });
         let body =
             json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details });
-        Ok(Answer::ok(body))
+        Ok(Response::ok(body))
     }
 
     /// Marks an object as deleted, and returns it; or removes it if nothing must be done before.
@@ -90,11 +100,11 @@ fn finalizers_of_deletion(object: &Value, policy: Option<&str>) -> Vec<Value> {
     let own = object.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
     let Some(policy) = policy else { return own };
     let wanted = match policy {
-        "Orphan" => Some("orphan"),
-        "Foreground" => Some("foregroundDeletion"),
+        "Orphan" => Some(ORPHAN),
+        "Foreground" => Some(FOREGROUND),
         _ => None,
     };
-    let of_collector = |one: &Value| one == "orphan" || one == "foregroundDeletion";
+    let of_collector = |one: &Value| one == ORPHAN || one == FOREGROUND;
     let as_wanted = own.iter().filter(|one| of_collector(one)).map(Value::as_str).eq(wanted.map(Some));
     if as_wanted {
         return own;

@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Answer, ApiServer, Served};
+use super::{ApiServer, Response, Served};
 
 impl ApiServer {
-    /// The answer to a request of discovery; none if the path is of objects.
-    pub(super) fn discover(&self, path: &str) -> Option<Answer> {
+    /// The response to a request of discovery; none if the path is of objects.
+    pub(super) fn discover(&self, path: &str) -> Option<Response> {
         let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
         Some(match parts.as_slice() {
-            ["version"] => Answer::ok(json!({ "major": "1", "minor": "36", "gitVersion": "v1.36.0" })),
+            ["version"] => Response::ok(json!({ "major": "1", "minor": "36", "gitVersion": "v1.36.0" })),
             ["api"] => {
-                Answer::ok(json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] }))
+                Response::ok(json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] }))
             }
             ["api", version] => self.kinds_of("", version),
             ["apis"] => {
                 let groups: Vec<_> =
                     self.groups().into_iter().map(|(group, version)| group_of(group, version)).collect();
-                Answer::ok(json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }))
+                Response::ok(json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }))
             }
             ["apis", group] => match self.groups().get(group) {
-                Some(version) => Answer::ok(group_of(group, version)),
-                None => Answer::not_served(),
+                Some(version) => Response::ok(group_of(group, version)),
+                None => Response::not_served(),
             },
             ["apis", group, version] => self.kinds_of(group, version),
             _ => return None,
@@ -34,14 +34,14 @@ impl ApiServer {
         self.kinds.iter().filter(|kind| !kind.group.is_empty()).map(|kind| (&*kind.group, &*kind.version)).collect()
     }
 
-    fn kinds_of(&self, group: &str, version: &str) -> Answer {
+    fn kinds_of(&self, group: &str, version: &str) -> Response {
         let is_of = |kind: &&Served| kind.group == group && kind.version == version;
         let resources: Vec<_> = self.kinds.iter().filter(is_of).flat_map(Served::discovered).collect();
         if resources.is_empty() {
-            return Answer::not_served();
+            return Response::not_served();
         }
         let name = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        Answer::ok(
+        Response::ok(
             json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources }),
         )
     }

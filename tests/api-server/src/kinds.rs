@@ -27,6 +27,8 @@ pub struct Served {
     pub has_generation: bool,
     /// Whether a PUT must say which version it replaces.
     pub needs_version: bool,
+    /// Whether a CustomResourceDefinition defines it.
+    pub is_custom: bool,
     /// How its fields merge.
     pub shape: Arc<Shape>,
     /// The schema of a custom resource, for its defaults; null for a built-in kind.
@@ -48,6 +50,7 @@ impl Served {
             has_status: false,
             has_generation: false,
             needs_version: false,
+            is_custom: false,
             shape,
             schema: Arc::default(),
         }
@@ -139,6 +142,7 @@ impl ApiServer {
             has_generation: true,
             needs_version: true,
             schema,
+            is_custom: true,
             ..Served::new(
                 &format!("{}/{version}", text("/spec/group")),
                 text("/spec/names/kind"),

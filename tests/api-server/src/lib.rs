@@ -1,8 +1,7 @@
 //! A model of the API server: objects and their versions, writes, watches, discovery and access reviews. It has no clock, no chance
-//! and no connection: the same requests at the same times have the same answers.
+//! and no connection: the same requests at the same times have the same responses.
 //!
-//! It models what the engine builds on. Not modelled: defaults of built-in kinds, validation by schemas, the rules of Roles, conversion,
-//! quotas, and pages of lists.
+//! It models what the engine builds on. The README of `tests/simulator` lists what it has, and what it has not.
 
 #![allow(
     clippy::expect_used,
@@ -11,13 +10,15 @@
     reason = "a model of a test ends by panicking"
 )]
 
-mod answer;
 mod collector;
 mod delete;
 mod discovery;
 mod kinds;
+mod list;
+mod response;
 mod reviews;
 mod target;
+mod validate;
 mod watch;
 mod write;
 
@@ -28,8 +29,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_core::selector::{Labels, Selector};
 
-pub use answer::Answer;
+use collector::Collector;
+
 pub use kinds::Served;
+pub use response::Response;
 pub use target::{Query, Target};
 pub use watch::Cursor;
 
@@ -94,6 +97,7 @@ pub struct Change {
 }
 
 /// The model.
+#[derive(Clone)]
 pub struct ApiServer {
     kinds: Vec<Served>,
     objects: BTreeMap<Id, Arc<Value>>,
@@ -104,45 +108,47 @@ pub struct ApiServer {
     uids: u64,
     /// What users may not do, as `USER VERB RESOURCE`, with the subresource after a slash.
     denied: BTreeSet<String>,
+    collector: Collector,
 }
 
 impl Default for ApiServer {
     fn default() -> Self {
         let (objects, log, denied) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
-        Self { kinds: kinds::built_in(), objects, log, version: 100, oldest: 0, uids: 0, denied }
+        let collector = Collector::default();
+        Self { kinds: kinds::built_in(), objects, log, version: 100, oldest: 0, uids: 0, denied, collector }
     }
 }
 
 impl ApiServer {
-    /// Answers a request that is no watch.
-    pub fn respond(&mut self, call: &Call) -> Answer {
+    /// Responds to a request that is no watch.
+    pub fn respond(&mut self, call: &Call) -> Response {
         if call.method == "GET"
-            && let Some(answer) = self.discover(&call.path)
+            && let Some(response) = self.discover(&call.path)
         {
-            return answer;
+            return response;
         }
-        let Some(target) = Target::of(&call.path) else { return Answer::not_served() };
+        let Some(target) = Target::of(&call.path) else { return Response::not_served() };
         if call.method == "POST"
-            && let Some(answer) = self.review(&target, call)
+            && let Some(response) = self.review(&target, call)
         {
-            return answer;
-        }
-        let Some(kind) = self.kind_of(&target).cloned() else { return Answer::not_served() };
-        if !matches!((&*target.subresource, kind.has_status), ("", _) | ("status", true)) {
-            return Answer::not_served();
+            return response;
         }
         if let Some(verb) = verb_of(call, &target)
             && self.is_denied(&call.user, verb, &target)
         {
-            return Answer::forbidden(&target, &call.user, verb);
+            return Response::forbidden(&target, &call.user, verb);
         }
-        let answer = match &*call.method {
+        let Some(kind) = self.kind_of(&target).cloned() else { return Response::not_served() };
+        if !matches!((&*target.subresource, kind.has_status), ("", _) | ("status", true)) {
+            return Response::not_served();
+        }
+        let response = match &*call.method {
             "GET" if target.name.is_empty() => self.list(&kind, &target, call),
-            "GET" => self.get(&kind, &target).map(|found| Answer::ok((*found).clone())),
+            "GET" => self.get(&kind, &target).map(|found| Response::ok((*found).clone())),
             _ => self.write(&kind, &target, call),
         };
-        let answer = answer.unwrap_or_else(|refused| refused);
-        if call.metadata_only { metadata_of(answer) } else { answer }
+        let response = response.unwrap_or_else(|refused| refused);
+        if call.metadata_only { metadata_of(response) } else { response }
     }
 
     /// The object.
@@ -199,21 +205,11 @@ impl ApiServer {
         Id { resource: target.resource(), namespace: target.namespace.clone(), name: target.name.clone() }
     }
 
-    fn get(&self, kind: &Served, target: &Target) -> Result<Arc<Value>, Answer> {
+    fn get(&self, kind: &Served, target: &Target) -> Result<Arc<Value>, Response> {
         if kind.namespaced == target.namespace.is_empty() {
-            return Err(Answer::not_served());
+            return Err(Response::not_served());
         }
-        self.objects.get(&Self::id(target)).cloned().ok_or_else(|| Answer::not_found(target))
-    }
-
-    fn list(&self, kind: &Served, target: &Target, call: &Call) -> Result<Answer, Answer> {
-        let filter = Filter::of(kind, target, &Query::of(Some(&call.query)))?;
-        let items: Vec<_> =
-            self.objects.iter().filter(|(id, object)| filter.selects(id, object)).map(|(_, found)| &**found).collect();
-        Ok(Answer::ok(json!({
-            "kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(),
-            "metadata": { "resourceVersion": self.version.to_string() }, "items": items,
-        })))
+        self.objects.get(&Self::id(target)).cloned().ok_or_else(|| Response::not_found(target))
     }
 }
 
@@ -227,11 +223,11 @@ struct Filter {
 }
 
 impl Filter {
-    fn of(kind: &Served, target: &Target, query: &Query) -> Result<Self, Answer> {
+    fn of(kind: &Served, target: &Target, query: &Query) -> Result<Self, Response> {
         let wanted = query.get("labelSelector").filter(|text| !text.is_empty());
         let labels = wanted.map(str::parse).transpose();
         let invalid = |error: &dyn std::fmt::Display| {
-            Answer::invalid(target, 400, &format!("unable to parse requirement: {error}"))
+            Response::invalid(target, 400, &format!("unable to parse requirement: {error}"))
         };
         let name = query.get("fieldSelector").and_then(|field| field.strip_prefix("metadata.name="));
         Ok(Self {
@@ -272,20 +268,20 @@ fn verb_of(call: &Call, target: &Target) -> Option<&'static str> {
     })
 }
 
-/// The metadata of the objects in an answer.
-fn metadata_of(answer: Answer) -> Answer {
-    let body = match answer.body.get("items").and_then(Value::as_array) {
-        _ if answer.body.get("kind") == Some(&Value::from("Status")) => answer.body,
+/// The metadata of the objects in a response.
+fn metadata_of(response: Response) -> Response {
+    let body = match response.body.get("items").and_then(Value::as_array) {
+        _ if response.body.get("kind") == Some(&Value::from("Status")) => response.body,
         Some(items) => {
             let items: Vec<_> = items.iter().map(metadata_alone).collect();
             json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-                "metadata": answer.body.get("metadata"), "items": items,
+                "metadata": response.body.get("metadata"), "items": items,
             })
         }
-        None => metadata_alone(&answer.body),
+        None => metadata_alone(&response.body),
     };
-    Answer { code: answer.code, body }
+    Response { code: response.code, body }
 }
 
 /// An object without everything but its metadata.

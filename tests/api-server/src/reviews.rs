@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, ApiServer, Call, Target};
+use super::{ApiServer, Call, Response, Target};
 
 impl ApiServer {
-    /// The answer to a review; none if the request is something else.
-    pub(super) fn review(&self, target: &Target, call: &Call) -> Option<Answer> {
+    /// The response to a review; none if the request is something else.
+    pub(super) fn review(&self, target: &Target, call: &Call) -> Option<Response> {
         let mut body = call.body.clone().unwrap_or_else(|| json!({}));
         let status = match (&*target.group, &*target.plural) {
             ("authentication.k8s.io", "selfsubjectreviews") => json!({ "userInfo": { "username": call.user } }),
@@ -16,19 +16,19 @@ impl ApiServer {
             _ => return None,
         };
         body.as_object_mut()?.insert("status".to_owned(), status);
-        Some(Answer::created(body))
+        Some(Response::created(body))
     }
 
     /// Refuses a binding of a Role that does not exist, unless the user may bind every Role: the API server reads the Role's rules, since
     /// the user must have all that they permit (which is not modelled).
-    pub(super) fn check_bound(&self, target: &Target, call: &Call) -> Result<(), Answer> {
+    pub(super) fn check_bound(&self, target: &Target, call: &Call) -> Result<(), Response> {
         let role = call.body.as_ref().and_then(|body| body.pointer("/roleRef/name")?.as_str());
         let Some(role) = role.filter(|_| target.plural == "rolebindings" && call.method != "DELETE") else {
             return Ok(());
         };
         let role = Target { plural: "roles".to_owned(), name: role.to_owned(), ..target.clone() };
         let is_there = self.objects.contains_key(&Self::id(&role)) || !self.is_denied(&call.user, "bind", &role);
-        if is_there { Ok(()) } else { Err(Answer::not_found(&role)) }
+        if is_there { Ok(()) } else { Err(Response::not_found(&role)) }
     }
 
     fn is_allowed(&self, spec: &Value) -> bool {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Answer, ApiServer, Call, Change, Filter, Query, Target, metadata_alone};
+use super::{ApiServer, Call, Change, Filter, Query, Response, Target, metadata_alone};
 
 /// A watch: what it shows, and how far it is.
 #[derive(Debug, Clone)]
@@ -13,6 +13,8 @@ pub struct Cursor {
     metadata_only: bool,
     api_version: String,
     kind: String,
+    /// The event that the version is too old, until it is shown.
+    outdated: Option<Value>,
     /// The next change in the log.
     next: usize,
     /// Seconds after which the API server ends the watch.
@@ -23,31 +25,39 @@ impl ApiServer {
     /// Begins a watch.
     ///
     /// # Errors
-    /// The refusal: the kind is not served, the caller may not watch it, or the version is too old.
-    pub fn watch(&self, call: &Call) -> Result<Cursor, Answer> {
-        let target = Target::of(&call.path).ok_or_else(Answer::not_served)?;
-        let kind = self.kind_of(&target).ok_or_else(Answer::not_served)?;
+    /// The refusal: the kind is not served, or the caller may not watch it. A version that is too old is no refusal: an event says so, and
+    /// no other one follows.
+    pub fn watch(&self, call: &Call) -> Result<Cursor, Response> {
+        let target = Target::of(&call.path).ok_or_else(Response::not_served)?;
         if self.is_denied(&call.user, "watch", &target) {
-            return Err(Answer::forbidden(&target, &call.user, "watch"));
+            return Err(Response::forbidden(&target, &call.user, "watch"));
         }
+        let kind = self.kind_of(&target).ok_or_else(Response::not_served)?;
         let query = Query::of(Some(&call.query));
         let from = query.number("resourceVersion").unwrap_or(self.version);
-        if from < self.oldest {
+        let outdated = (from < self.oldest).then(|| {
             let message = format!("too old resource version: {from} ({})", self.oldest);
-            return Err(Answer::failure(410, "Expired", &message, &json!({})));
-        }
+            let status = Response::failure(410, "Expired", &message, &json!({})).body;
+            json!({ "type": "ERROR", "object": status })
+        });
+        let next =
+            if outdated.is_some() { usize::MAX } else { self.log.partition_point(|change| change.version <= from) };
         Ok(Cursor {
             filter: Filter::of(kind, &target, &query)?,
             metadata_only: call.metadata_only,
             api_version: kind.api_version(),
             kind: kind.kind.clone(),
-            next: self.log.partition_point(|change| change.version <= from),
+            outdated,
+            next,
             seconds: query.number("timeoutSeconds").unwrap_or(1800),
         })
     }
 
     /// The next event of a watch; none if it has shown everything.
     pub fn next_event(&self, cursor: &mut Cursor) -> Option<Value> {
+        if let Some(event) = cursor.outdated.take() {
+            return Some(event);
+        }
         while let Some(change) = self.log.get(cursor.next) {
             cursor.next += 1;
             if let Some(event) = cursor.event(change) {

@@ -7,12 +7,14 @@ use serde_json::{Map, Value, json};
 use windlass_field_management::{self as fields, Refusal, Write};
 
 use super::kinds::established;
-use super::{Answer, ApiServer, Call, Change, Id, Query, Served, Target};
+use super::{ApiServer, Call, Change, Id, Query, Response, Served, Target, validate};
 
 /// What a write has besides its object.
 pub(super) struct Terms {
     pub(super) kind: Served,
     pub(super) target: Target,
+    /// Who sends the request.
+    user: String,
     manager: String,
     pub(super) time: String,
     pub(super) is_dry_run: bool,
@@ -85,7 +87,7 @@ pub(super) fn compared(object: &Value) -> Value {
 }
 
 impl ApiServer {
-    pub(super) fn write(&mut self, kind: &Served, target: &Target, call: &Call) -> Result<Answer, Answer> {
+    pub(super) fn write(&mut self, kind: &Served, target: &Target, call: &Call) -> Result<Response, Response> {
         let query = Query::of(Some(&call.query));
         let options = delete_options(call, &query);
         let is_dry_run = match &*call.method {
@@ -95,6 +97,7 @@ impl ApiServer {
         let terms = Terms {
             kind: kind.clone(),
             target: target.clone(),
+            user: call.user.clone(),
             manager: query.get("fieldManager").unwrap_or("windlass").to_owned(),
             time: seconds(call.now),
             is_dry_run,
@@ -105,55 +108,59 @@ impl ApiServer {
             ("POST", _) => self.create(terms, body),
             ("PUT", _) => {
                 let before = self.get(kind, target)?;
-                self.replace(&terms, &before, body, Way::Put).map(|(found, _)| Answer::ok(found))
+                self.replace(&terms, &before, body, Way::Put).map(|(found, _)| Response::ok(found))
             }
             ("PATCH", "application/apply-patch+yaml") => self.apply(terms, &body, query.is("force")),
             ("PATCH", content_type) => {
                 let before = self.get(kind, target)?;
                 let mut after = (*before).clone();
                 patch(&mut after, &body, content_type == "application/json-patch+json", target)?;
-                self.replace(&terms, &before, after, Way::Patch).map(|(found, _)| Answer::ok(found))
+                self.replace(&terms, &before, after, Way::Patch).map(|(found, _)| Response::ok(found))
             }
             ("DELETE", _) => self.delete(&terms, &options),
-            (method, _) => Err(Answer::invalid(target, 405, &format!("{method} is not modelled"))),
+            (method, _) => Err(Response::invalid(target, 405, &format!("{method} is not modelled"))),
         }
     }
 
-    fn create(&mut self, mut terms: Terms, mut object: Value) -> Result<Answer, Answer> {
+    fn create(&mut self, mut terms: Terms, mut object: Value) -> Result<Response, Response> {
         set_defaults(&terms.kind, &mut object);
-        if let Some(prefix) =
-            text(&object, "/metadata/generateName").filter(|_| text(&object, "/metadata/name").is_none())
-        {
-            let name = format!("{prefix}{:05}", self.uids);
-            meta(&mut object).insert("name".to_owned(), name.into());
-        }
-        terms.target.name = text(&object, "/metadata/name").unwrap_or_default().to_owned();
+        let prefix = text(&object, "/metadata/generateName").filter(|_| text(&object, "/metadata/name").is_none());
+        let prefix = prefix.map(str::to_owned);
+        // A refusal before the name is generated has the prefix for one.
+        let name = prefix.as_deref().or_else(|| text(&object, "/metadata/name"));
+        terms.target.name = name.unwrap_or_default().to_owned();
         self.admit(&terms)?;
-        if text(&object, "/metadata/resourceVersion").is_some() && !terms.is_dry_run {
-            let message = "resourceVersion should not be set on objects to be created";
-            return Err(Answer::failure(500, "", message, &json!({})));
+        if let Some(prefix) = prefix {
+            terms.target.name = format!("{prefix}{:05}", self.uids);
+            meta(&mut object).insert("name".to_owned(), terms.target.name.clone().into());
         }
-        if self.objects.contains_key(&Self::id(&terms.target)) {
-            return Err(Answer::already_exists(&terms.target));
-        }
+        let has_version = text(&object, "/metadata/resourceVersion").is_some();
         meta(&mut object).remove("managedFields");
         if terms.kind.has_status {
             object.as_object_mut().expect("an object").remove("status");
         }
         self.complete(&terms, &mut object);
         fields::update(None, &mut object, &terms.writer(&terms.kind.api_version()), &terms.kind.shape);
+        validate(&terms, &object)?;
+        if has_version && !terms.is_dry_run {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Response::failure(500, "", message, &json!({})));
+        }
+        if self.objects.contains_key(&Self::id(&terms.target)) {
+            return Err(Response::already_exists(&terms.target));
+        }
         finish(&terms.kind, &mut object);
-        Ok(Answer::created(self.store(&terms, None, object)))
+        Ok(Response::created(self.store(&terms, None, object)))
     }
 
     /// Checks that an object may be created where the target is.
-    fn admit(&self, terms: &Terms) -> Result<(), Answer> {
+    fn admit(&self, terms: &Terms) -> Result<(), Response> {
         let Terms { kind, target, .. } = terms;
         if kind.namespaced == target.namespace.is_empty() {
-            return Err(Answer::not_served());
+            return Err(Response::not_served());
         }
         if target.name.is_empty() {
-            return Err(Answer::invalid(target, 422, "metadata.name: Required value: name is required"));
+            return Err(Response::invalid(target, 422, "metadata.name: Required value: name is required"));
         }
         if !kind.namespaced {
             return Ok(());
@@ -165,10 +172,10 @@ impl ApiServer {
                 name: target.namespace.clone(),
                 ..target.clone()
             };
-            return Err(Answer::not_found(&missing));
+            return Err(Response::not_found(&missing));
         };
         if namespace.pointer("/metadata/deletionTimestamp").is_some() {
-            return Err(Answer::terminating(target));
+            return Err(Response::terminating(target));
         }
         Ok(())
     }
@@ -194,31 +201,38 @@ impl ApiServer {
         }
     }
 
-    fn apply(&mut self, mut terms: Terms, applied: &Value, force: bool) -> Result<Answer, Answer> {
+    fn apply(&mut self, mut terms: Terms, applied: &Value, force: bool) -> Result<Response, Response> {
         let before = self.objects.get(&Self::id(&terms.target)).cloned();
         let api_version = terms.kind.api_version();
         if applied.pointer("/metadata/managedFields").is_some() {
             let message = "metadata.managedFields must be nil";
-            return Err(Answer::invalid(&terms.target, 400, message));
+            return Err(Response::invalid(&terms.target, 400, message));
         }
         if before.is_none() {
             if terms.is_of_status() {
-                return Err(Answer::not_found(&terms.target));
+                return Err(Response::not_found(&terms.target));
             }
             if let Some(uid) = text(applied, "/metadata/uid") {
                 let why =
                     format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
-                return Err(Answer::conflict(&terms.target, &why));
+                return Err(Response::conflict(&terms.target, &why));
             }
             self.admit(&terms)?;
+            if self.is_denied(&terms.user, "create", &terms.target) {
+                return Err(Response::forbidden(&terms.target, &terms.user, "create"));
+            }
         }
-        let merged = fields::apply(before.as_deref(), applied, &terms.writer(&api_version), force, &terms.kind.shape);
-        let mut merged = merged.map_err(|refusal| refused(&terms.target, refusal))?;
+        let writer = terms.writer(&api_version);
+        let defaults = |object: &mut Value| set_defaults(&terms.kind, object);
+        let merged =
+            fields::apply_with_defaults(before.as_deref(), applied, &writer, force, &terms.kind.shape, defaults);
+        let mut merged = merged.map_err(refused)?;
         let Some(before) = before else {
             self.complete(&terms, &mut merged);
+            validate(&terms, &merged)?;
             finish(&terms.kind, &mut merged);
             terms.target.subresource.clear();
-            return Ok(Answer::created(self.store(&terms, None, merged)));
+            return Ok(Response::created(self.store(&terms, None, merged)));
         };
         // What a caller expects of the object is in the applied configuration, not in the merged object.
         for field in ["uid", "resourceVersion"] {
@@ -227,7 +241,7 @@ impl ApiServer {
                 None => meta(&mut merged).remove(field),
             };
         }
-        self.replace(&terms, &before, merged, Way::Apply).map(|(found, _)| Answer::ok(found))
+        self.replace(&terms, &before, merged, Way::Apply).map(|(found, _)| Response::ok(found))
     }
 
     /// Stores the next state of an object, with the fields that a write cannot change. Returns it, and whether it changed.
@@ -237,7 +251,7 @@ impl ApiServer {
         before: &Arc<Value>,
         mut after: Value,
         way: Way,
-    ) -> Result<(Value, bool), Answer> {
+    ) -> Result<(Value, bool), Response> {
         let target = &terms.target;
         check_expected(terms, before, &after, way)?;
         // A default that stands again, where the write left it out, is no change of the generation.
@@ -249,12 +263,14 @@ impl ApiServer {
                 "{} \"{}\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted",
                 terms.kind.kind, target.name
             );
-            return Err(Answer::invalid(target, 422, &message));
+            return Err(Response::invalid(target, 422, &message));
         }
         if way != Way::Apply {
             fields::update(Some(before), &mut after, &terms.writer(&terms.kind.api_version()), &terms.kind.shape);
         }
         keep_deletion(&mut after, before, terms);
+        validate(terms, &after)?;
+        invalid(terms, validate::change(&terms.kind, before, &after))?;
         if compared(before) == compared(&after) {
             return Ok(((**before).clone(), false));
         }
@@ -293,9 +309,9 @@ impl ApiServer {
     }
 
     /// Deletes an object as a controller of Kubernetes does.
-    pub(super) fn remove(&mut self, id: &Id, now: Timestamp) {
+    pub(super) fn remove(&mut self, id: &Id, policy: &str, now: Timestamp) {
         let Some((terms, before)) = self.terms_of(id, now) else { return };
-        self.deleted(&terms, &before, None);
+        self.deleted(&terms, &before, Some(policy));
     }
 
     /// Lets an empty namespace go, as the namespace controller does.
@@ -318,8 +334,21 @@ impl ApiServer {
             subresource: String::new(),
         };
         let (manager, time) = ("kube-controller-manager".to_owned(), seconds(now));
-        Some((Terms { kind: kind.clone(), target, manager, time, is_dry_run: false }, before))
+        let user = "system:kube-controller-manager".to_owned();
+        Some((Terms { kind: kind.clone(), target, user, manager, time, is_dry_run: false }, before))
     }
+}
+
+/// Checks an object's metadata.
+fn validate(terms: &Terms, object: &Value) -> Result<(), Response> {
+    invalid(terms, validate::problem(&terms.kind, object))
+}
+
+/// The refusal of an object that is not valid: the field, and why.
+fn invalid(terms: &Terms, problem: Option<(&str, &str)>) -> Result<(), Response> {
+    let Some((field, why)) = problem else { return Ok(()) };
+    let message = format!("{} \"{}\" is invalid: {field}: Invalid value: {why}", terms.kind.kind, terms.target.name);
+    Err(Response::invalid(&terms.target, 422, &message))
 }
 
 /// The options of a deletion: its body or, without one, its query.
@@ -339,28 +368,28 @@ fn delete_options(call: &Call, query: &Query) -> Value {
 
 /// Checks the uid and the resource version that a write expects. The API server compares the uid of a PUT before all else, and takes
 /// that of a patch for an attempt to change it.
-fn check_expected(terms: &Terms, before: &Value, after: &Value, way: Way) -> Result<(), Answer> {
+fn check_expected(terms: &Terms, before: &Value, after: &Value, way: Way) -> Result<(), Response> {
     let target = &terms.target;
     let own = text(before, "/metadata/uid").unwrap_or_default();
     let other = text(after, "/metadata/uid").filter(|uid| *uid != own);
     if let (Way::Put, Some(uid)) = (way, other) {
         let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {own}");
-        return Err(Answer::conflict(target, &why));
+        return Err(Response::conflict(target, &why));
     }
     match text(after, "/metadata/resourceVersion") {
         None if way == Way::Put && terms.kind.needs_version => {
             let message = "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
-            return Err(Answer::invalid(target, 422, message));
+            return Err(Response::invalid(target, 422, message));
         }
         Some(version) if Some(version) != text(before, "/metadata/resourceVersion") => {
-            return Err(Answer::outdated(target));
+            return Err(Response::outdated(target));
         }
         _ => {}
     }
     match other {
         // A status write leaves the metadata alone.
         Some(_) if !terms.is_of_status() => {
-            Err(Answer::invalid(target, 422, "metadata.uid: Invalid value: field is immutable"))
+            Err(Response::invalid(target, 422, "metadata.uid: Invalid value: field is immutable"))
         }
         _ => Ok(()),
     }
@@ -387,6 +416,7 @@ fn set_defaults_of(schema: &Value, value: &mut Value) {
 /// Sets what the API server sets before it manages fields.
 fn set_defaults(kind: &Served, object: &mut Value) {
     set_defaults_of(&kind.schema, object);
+    fields::set_defaults(&kind.group, &kind.kind, object);
     if kind.plural != "namespaces" {
         return;
     }
@@ -472,14 +502,14 @@ fn adds_finalizer(before: &Value, after: &Value) -> bool {
     list(after).iter().any(|finalizer| !had.contains(finalizer))
 }
 
-fn patch(object: &mut Value, body: &Value, is_json_patch: bool, target: &Target) -> Result<(), Answer> {
+fn patch(object: &mut Value, body: &Value, is_json_patch: bool, target: &Target) -> Result<(), Response> {
     let unusable = || {
         let message = "the server rejected our request due to an error in our request";
-        Answer::failure(422, "Invalid", message, &json!({}))
+        Response::failure(422, "Invalid", message, &json!({}))
     };
     if is_json_patch {
         let patch: json_patch::Patch = serde_json::from_value(body.clone())
-            .map_err(|error| Answer::invalid(target, 400, &format!("error decoding patch: {error}")))?;
+            .map_err(|error| Response::invalid(target, 400, &format!("error decoding patch: {error}")))?;
         json_patch::patch(object, &patch).map_err(|_| unusable())?;
     } else {
         json_patch::merge(object, body);
@@ -496,20 +526,15 @@ fn has_readable_labels(object: &Value) -> bool {
     })
 }
 
-fn refused(target: &Target, refusal: Refusal) -> Answer {
+fn refused(refusal: Refusal) -> Response {
     match refusal {
-        Refusal::Invalid(message) => Answer::failure(500, "", &message, &json!({})),
+        Refusal::Invalid(message) => Response::failure(500, "", &message, &json!({})),
         Refusal::Conflicts(conflicts) => {
             let causes: Vec<_> = conflicts
                 .iter()
                 .map(|one| json!({ "reason": "FieldManagerConflict", "message": one.message, "field": one.field }))
                 .collect();
-            let count = if causes.len() == 1 { "1 conflict".to_owned() } else { format!("{} conflicts", causes.len()) };
-            let all =
-                conflicts.iter().map(|one| format!("{}: {}", one.message, one.field)).collect::<Vec<_>>().join(", ");
-            let details =
-                json!({ "name": target.name, "group": target.group, "kind": target.plural, "causes": causes });
-            Answer::failure(409, "Conflict", &format!("Apply failed with {count}: {all}"), &details)
+            Response::failure(409, "Conflict", &fields::conflict_message(&conflicts), &json!({ "causes": causes }))
         }
     }
 }

@@ -13,6 +13,7 @@
 //! - empty labels, annotations, finalizers and owners that an apply stores with an object of a custom kind: the next write moves the
 //!   resource version, even if it changes nothing else.
 
+mod defaults;
 mod entries;
 mod fields;
 mod kinds;
@@ -27,6 +28,7 @@ use crate::entries::{Entries, Entry, Identity, Operation};
 use crate::fields::{FieldSet, Step};
 use crate::walk::Comparison;
 
+pub use defaults::{each, fill, set_defaults};
 pub use kinds::shape_of;
 pub use shape::{Field, Shape};
 
@@ -212,7 +214,7 @@ fn bare(object: &Value) -> Value {
 
 /// Server-side apply to a kind without defaults.
 ///
-/// In: the object as it is, `None` if it does not exist; the applied configuration, without `managedFields` (the API server answers
+/// In: the object as it is, `None` if it does not exist; the applied configuration, without `managedFields` (the API server responds
 /// 400 to one that has them). Out: the object after, with its entries; equal to `live` if the apply changes nothing. A status apply
 /// changes the status alone, and any other apply leaves the status alone.
 ///

@@ -9,8 +9,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass_plugin::{
-    CustomResource, Descriptor, Event, Failure, Kind, Parent, Reconciler, Request, Requirement, Response, UpdateStrategy,
-    clock,
+    CustomResource, Descriptor, Event, Failure, Kind, Parent, Reconciler, Request, Requirement, Response,
+    UpdateStrategy, clock,
     kinds::{ConfigMap, Deployment, Namespace, Pod, Secret, Service},
     log, random, raw,
 };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::{Stream, stream};
-use http::{Request, Response, header};
+use http::{Request, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Body, Bytes, Frame};
@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::BoxError;
-use windlass_api_model::{Answer, ApiServer, Call, Cursor, Target};
+use windlass_api_model::{ApiServer, Call, Cursor, Response, Target};
 use windlass_engine::clock;
 
 use crate::invariants::{Invariants, Writer};
@@ -124,7 +124,7 @@ impl Network {
     }
 
     /// Sends a request of somebody beside the hosts; it arrives at once.
-    pub fn send(&self, call: &Call) -> Answer {
+    pub fn send(&self, call: &Call) -> Response {
         if call.method != "GET" {
             self.0.invariants.lock().note_user(&call.path, call.body.as_ref());
         }
@@ -229,7 +229,7 @@ impl Network {
     }
 
     /// Responds to a request of a host.
-    pub async fn respond<B>(self, host: usize, request: Request<B>) -> Result<Response<Responded>, BoxError>
+    pub async fn respond<B>(self, host: usize, request: Request<B>) -> Result<http::Response<Responded>, BoxError>
     where
         B: Body<Error: Into<BoxError>>,
     {
@@ -287,7 +287,7 @@ impl Network {
     }
 
     /// The refusal of every request, or of every write if its status is about one.
-    fn refusal(&self, path: &str, is_write: bool) -> Option<Answer> {
+    fn refusal(&self, path: &str, is_write: bool) -> Option<Response> {
         let (until, code, of) = self.0.faults.lock().refusing.clone()?;
         let (reason, is_about_writes) = match code {
             403 => ("Forbidden", false),
@@ -299,7 +299,7 @@ impl Network {
         };
         let message = "refused by the history";
         let refuses = until > Instant::now() && path.contains(&of) && (is_write || !is_about_writes);
-        refuses.then(|| Answer::failure(code, reason, message, &serde_json::json!({})))
+        refuses.then(|| Response::failure(code, reason, message, &serde_json::json!({})))
     }
 
     fn note(&self, host: usize, call: &Call, code: u16) {
@@ -308,7 +308,7 @@ impl Network {
         self.with_trace(|trace| trace.note(&format!("host {host}{as_plugin}: {method} {path} {code}")));
     }
 
-    async fn watch(self, host: usize, call: Call) -> Result<Response<Responded>, BoxError> {
+    async fn watch(self, host: usize, call: Call) -> Result<http::Response<Responded>, BoxError> {
         self.sleep_on_the_way("").await;
         self.reach(host).await;
         let begun = match self.refusal(&call.path, false) {
@@ -331,7 +331,7 @@ impl Network {
             cursor,
         };
         let body = StreamBody::new(events.stream()).boxed_unsync();
-        Ok(Response::builder().header(header::CONTENT_TYPE, "application/json").body(body)?)
+        Ok(http::Response::builder().header(header::CONTENT_TYPE, "application/json").body(body)?)
     }
 }
 
@@ -433,7 +433,7 @@ async fn decode<B: Body<Error: Into<BoxError>>>(request: Request<B>) -> Result<C
     })
 }
 
-fn response(answer: &Answer) -> Result<Response<Responded>, BoxError> {
+fn response(answer: &Response) -> Result<http::Response<Responded>, BoxError> {
     let body = Full::from(serde_json::to_vec(&answer.body)?).map_err(|never| match never {}).boxed_unsync();
-    Ok(Response::builder().status(answer.code).header(header::CONTENT_TYPE, "application/json").body(body)?)
+    Ok(http::Response::builder().status(answer.code).header(header::CONTENT_TYPE, "application/json").body(body)?)
 }

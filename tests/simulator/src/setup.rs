@@ -13,7 +13,7 @@ use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass_api::Plugin;
-use windlass_api_model::{Answer, ApiServer, Call};
+use windlass_api_model::{ApiServer, Call, Response};
 use windlass_engine::plugins::rbac::RNG_KEY_SECRET;
 use windlass_sandbox::{CompilerCommand, Options, Sandbox};
 
@@ -247,7 +247,7 @@ pub fn cluster(compiled: &Compiled, plugins: &[String]) -> ApiServer {
     let mut server = ApiServer::default();
     let now = beginning();
     let mut create = |path: &str, object: Value| {
-        let Answer { code, body } = server.respond(&by_user("POST", path, Some(object), now));
+        let Response { code, body } = server.respond(&by_user("POST", path, Some(object), now));
         assert_eq!(code, 201, "{path}: {body}");
     };
     for namespace in ["default", "windlass-system", NAMESPACE] {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
-use windlass_api_model::{Answer, ApiServer, Id};
+use windlass_api_model::{ApiServer, Id, Response};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND};
 use windlass_engine::clock;
 
@@ -300,7 +300,7 @@ impl<'a> World<'a> {
         self.start_host()
     }
 
-    fn send(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
+    fn send(&self, method: &str, path: &str, body: Option<Value>) -> Response {
         self.network.send(&by_user(method, path, body, clock::date()))
     }
 
@@ -397,7 +397,7 @@ async fn controllers(network: Network) {
     loop {
         seen = network.changed_since(seen).await;
         sleep(COLLECTS).await;
-        while network.with_server(|server| server.collect(clock::date())) {
+        while network.with_server(|server| server.collect(clock::date(), |_| 0)) {
             sleep(COLLECTS).await;
         }
     }

@@ -2,14 +2,22 @@
 
 use serde_json::{Value, json};
 
-/// The answer's class: its code and reason, for a conflict the kind of it, and for a success what it returns.
+use crate::differences::differences;
+
+/// The response's class: its code and reason, for a conflict the kind of it, and for a success what it returns.
 pub fn class(code: u16, body: &Value) -> Value {
     if code < 300 {
         return json!({"code": code, "body": bare(body)});
     }
     let mut class = json!({"code": code, "reason": body["reason"]});
+    if [403, 404, 409].contains(&code) {
+        let text = |field: &str| body["details"][field].as_str().unwrap_or_default();
+        class["object"] = json!([text("group"), text("kind"), text("name")]);
+    }
     if code == 409 {
         class["kind"] = conflict(body["message"].as_str().unwrap_or_default()).into();
+    }
+    if [403, 409].contains(&code) {
         let mut causes: Vec<_> = body["details"]["causes"].as_array().into_iter().flatten().cloned().collect();
         causes.sort_by_key(ToString::to_string);
         class["causes"] = causes.into();
@@ -88,29 +96,4 @@ pub fn equal(what: &str, ours: &Value, theirs: &Value) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{what}: - model, + API server:\n{}", differences("", ours, theirs).join("\n")))
-}
-
-fn differences(path: &str, ours: &Value, theirs: &Value) -> Vec<String> {
-    match (ours, theirs) {
-        (Value::Object(a), Value::Object(b)) => {
-            let mut names: Vec<_> = a.keys().chain(b.keys()).collect();
-            names.sort();
-            names.dedup();
-            let both = names.into_iter().map(|name| match (a.get(name), b.get(name)) {
-                (Some(a), Some(b)) => differences(&format!("{path}/{name}"), a, b),
-                (a, b) => vec![format!("{path}/{name}: - {} + {}", shown(a), shown(b))],
-            });
-            both.flatten().collect()
-        }
-        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            let both = a.iter().zip(b).enumerate();
-            both.flat_map(|(index, (a, b))| differences(&format!("{path}/{index}"), a, b)).collect()
-        }
-        (a, b) if a == b => Vec::new(),
-        (a, b) => vec![format!("{path}: - {a} + {b}")],
-    }
-}
-
-fn shown(value: Option<&Value>) -> String {
-    value.map_or_else(|| "nothing".to_owned(), ToString::to_string)
 }

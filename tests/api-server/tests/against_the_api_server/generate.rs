@@ -6,6 +6,7 @@ use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::Kind;
+use crate::permissions::{ADMIN, users};
 
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -14,6 +15,8 @@ pub struct Step {
     /// The object's short name.
     pub name: &'static str,
     pub manager: &'static str,
+    /// The user who sends the request.
+    pub user: &'static str,
     pub is_status: bool,
     pub is_dry_run: bool,
     /// What is sent, without type and name.
@@ -72,9 +75,10 @@ pub struct History<'a>(pub &'a [Step]);
 
 impl fmt::Display for History<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Step { verb, kind, name, manager, is_status, is_dry_run, body, version, uid } in self.0 {
+        for Step { verb, kind, name, manager, user, is_status, is_dry_run, body, version, uid } in self.0 {
             let status = if *is_status { " status" } else { "" };
             let dry = if *is_dry_run { ", dry run" } else { "" };
+            let manager = if *user == ADMIN { (*manager).to_owned() } else { format!("{manager} as {user}") };
             writeln!(f, "  {manager}: {verb:?} {kind:?} {name}{status} {body}, version {version:?}, uid {uid:?}{dry}")?;
         }
         Ok(())
@@ -123,12 +127,24 @@ fn step(rng: &mut Rng, kind: Kind, is_first: bool) -> Step {
     if kind == Kind::Secret && is_whole {
         body["type"] = "Opaque".into();
     }
+    let is_apply = matches!(verb, Verb::Apply | Verb::ForceApply);
+    if kind == Kind::Secret && !is_apply && rng.u8(..6) == 0 {
+        body["stringData"] = map(rng, &["x", "z"], &["1", ""]).unwrap_or_else(|| json!({"x": "2"}));
+    }
+    if matches!(kind, Kind::ConfigMap | Kind::Secret) && rng.u8(..12) == 0 {
+        body["immutable"] = (rng.u8(..4) != 0).into();
+    }
+    if rng.u8(..60) == 0 {
+        body["metadata"]["labels"]["a"] = "not valid".into();
+    }
     let (version, uid) = (expect(rng, verb, true), expect(rng, verb, false));
+    let name = if rng.u8(..60) == 0 { "Not-valid" } else { ["a", "a", "a", "b"][rng.usize(..4)] };
     Step {
         verb,
         kind,
-        name: if kind == Kind::Home { "" } else { ["a", "a", "a", "b"][rng.usize(..4)] },
+        name: if kind == Kind::Home { "" } else { name },
         manager: ["alice", "alice", "bob", "carol"][rng.usize(..4)],
+        user: if !is_first && rng.u8(..10) == 0 { users()[rng.usize(..5)] } else { ADMIN },
         is_status,
         is_dry_run: rng.u8(..10) == 0,
         body,
@@ -235,7 +251,7 @@ fn object(rng: &mut Rng, kind: Kind, is_status: bool) -> Value {
                 set(&mut object, "status", Some(status));
             }
         }
-        Kind::Namespace | Kind::Home => {}
+        Kind::Whole | Kind::Namespace | Kind::Home => {}
     }
     object
 }

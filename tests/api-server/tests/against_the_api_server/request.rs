@@ -8,6 +8,7 @@ use windlass_api_model::Call;
 use crate::connection::Send;
 use crate::generate::{Expect, Patch, Step, Verb};
 use crate::kinds::Kind;
+use crate::permissions::ADMIN;
 
 pub struct Request {
     method: Method,
@@ -15,6 +16,7 @@ pub struct Request {
     query: Vec<String>,
     content_type: &'static str,
     body: Value,
+    user: &'static str,
 }
 
 /// The name of a step's object in the history whose namespace this is.
@@ -77,12 +79,18 @@ impl Request {
                 query.extend((step.verb == Verb::ForceApply).then(|| "force=true".to_owned()));
             }
         }
-        Self { method, path, query, content_type, body: body_of(step, home, live) }
+        Self { method, path, query, content_type, body: body_of(step, home, live), user: step.user }
     }
 
     pub fn to_api_server(&self) -> Send {
         let url = format!("{}?{}", self.path, self.query.join("&"));
-        Send { method: self.method.clone(), url, content_type: self.content_type, body: self.body.clone() }
+        Send {
+            method: self.method.clone(),
+            url,
+            content_type: self.content_type,
+            body: self.body.clone(),
+            user: Some(self.user).filter(|user| *user != ADMIN),
+        }
     }
 
     pub fn to_model(&self) -> Call {
@@ -92,7 +100,7 @@ impl Request {
             query: self.query.join("&"),
             content_type: self.content_type.to_owned(),
             metadata_only: false,
-            user: "admin".to_owned(),
+            user: self.user.to_owned(),
             body: Some(self.body.clone()).filter(|body| !body.is_null()),
             now: Timestamp::now(),
         }

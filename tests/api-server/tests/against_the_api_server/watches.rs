@@ -1,6 +1,7 @@
 //! Watches of all namespaces on the API server, while histories run.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use http::{Method, Request};
@@ -9,9 +10,10 @@ use kube::core::WatchEvent;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::compare::bare;
-use crate::connection::{Send, answer};
+use crate::compare::{bare, equal};
+use crate::connection::{Send, response};
 use crate::kinds::{Kind, LISTED};
+use crate::run::{call, model};
 
 /// What the filtered watches show.
 const SELECTORS: [&str; 2] = ["", "labelSelector=a%3D1"];
@@ -36,7 +38,7 @@ pub async fn begin(client: &Client, last: &str) -> Vec<Watch> {
     for kind in LISTED {
         let collection = kind.collection(None);
         let first = Send::json(Method::GET, &format!("{collection}?limit=1"), Value::Null);
-        let (_, page) = answer(client.clone(), first).await;
+        let (_, page) = response(client.clone(), first).await;
         let version = page["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
         for selector in SELECTORS {
             let url = format!("{collection}?watch=true&timeoutSeconds=3600&resourceVersion={version}&{selector}");
@@ -62,13 +64,48 @@ async fn read(client: Client, url: String, last: String) -> Vec<Value> {
     events
 }
 
+/// The first events of a watch; fewer if they do not come.
+pub async fn first(client: &Client, url: String, metadata_only: bool, count: usize) -> Vec<Value> {
+    let request = Request::get(url);
+    let request = if metadata_only { request.header("accept", METADATA) } else { request };
+    let request = request.body(Vec::new()).expect("a request");
+    let mut stream = pin!(client.request_events::<Value>(request).await.expect("a watch"));
+    let mut events = Vec::new();
+    while events.len() < count
+        && let Ok(Some(event)) = tokio::time::timeout(COMES, stream.next()).await
+    {
+        events.push(shown(event.expect("an event")));
+    }
+    events
+}
+
+/// Metadata alone.
+pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+/// How long an event may take.
+const COMES: Duration = Duration::from_secs(20);
+
 fn shown(event: WatchEvent<Value>) -> Value {
     match event {
         WatchEvent::Added(object) => json!({"type": "ADDED", "object": object}),
         WatchEvent::Modified(object) => json!({"type": "MODIFIED", "object": object}),
         WatchEvent::Deleted(object) => json!({"type": "DELETED", "object": object}),
-        WatchEvent::Bookmark(_) => json!({"type": "BOOKMARK"}),
-        WatchEvent::Error(status) => panic!("a watch ended: {status:?}"),
+        WatchEvent::Bookmark(bookmark) => json!({"type": "BOOKMARK", "object": bookmark}),
+        WatchEvent::Error(status) => json!({"type": "ERROR", "object": *status}),
+    }
+}
+
+/// Compares the event that a version is too old: for custom kinds, which are younger than the cluster.
+pub async fn compare_outdated(client: &Client) {
+    for kind in [Kind::Part, Kind::Whole] {
+        let (collection, query) = (kind.collection(None), "watch=true&resourceVersion=1");
+        let (mut model, _) = model();
+        model.compact();
+        let mut watch = model.watch(&call("GET", &collection, query, None)).expect("a watch");
+        let ours: Vec<_> = std::iter::from_fn(|| model.next_event(&mut watch)).collect();
+        let theirs = first(client, format!("{collection}?{query}"), false, 1).await;
+        let shown = |event: &Value| json!([event["type"], event["object"]["code"], event["object"]["reason"]]);
+        let [ours, theirs]: [Vec<_>; 2] = [ours, theirs].map(|events| events.iter().map(shown).collect());
+        equal("outdated watch", &ours.into(), &theirs.into()).unwrap_or_else(|text| panic!("{kind:?}: {text}"));
     }
 }
 
@@ -78,7 +115,7 @@ pub async fn end(client: &Client, last: &str) {
     for kind in [Kind::Namespace, Kind::ConfigMap, Kind::Secret, Kind::Part] {
         let body = json!({"apiVersion": kind.api_version(), "kind": kind.name(), "metadata": metadata});
         let send = Send::json(Method::POST, &kind.collection(Some(last)), body);
-        let (code, body) = answer(client.clone(), send).await;
+        let (code, body) = response(client.clone(), send).await;
         assert_eq!(code, 201, "{body}");
     }
 }

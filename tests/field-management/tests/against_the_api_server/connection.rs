@@ -19,12 +19,14 @@ pub struct Send {
     pub url: String,
     pub content_type: &'static str,
     pub body: Value,
+    /// Another user than the administrator.
+    pub user: Option<&'static str>,
 }
 
 impl Send {
     /// A request with or without a body of JSON.
     pub fn json(method: Method, url: &str, body: Value) -> Self {
-        Self { method, url: url.to_owned(), content_type: "application/json", body }
+        Self { method, url: url.to_owned(), content_type: "application/json", body, user: None }
     }
 }
 
@@ -57,13 +59,13 @@ pub fn define(runtime: &Runtime, client: &Client, definitions: &[Value], collect
     for definition in definitions {
         let url = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let send = Send::json(Method::POST, url, definition.clone());
-        let (code, body) = runtime.block_on(answer(client.clone(), send));
+        let (code, body) = runtime.block_on(response(client.clone(), send));
         assert!(code == 201 || code == 409, "{body}");
     }
     for collection in collections {
         windlass_testbed::until(format!("{collection} to be served"), Duration::from_mins(1), || {
             let send = Send::json(Method::GET, collection, Value::Null);
-            let (code, _) = runtime.block_on(answer(client.clone(), send));
+            let (code, _) = runtime.block_on(response(client.clone(), send));
             Ok((code == 200).then_some(()))
         })
         .expect("a served kind");
@@ -74,7 +76,7 @@ pub fn define(runtime: &Runtime, client: &Client, definitions: &[Value], collect
         let plural = collection.rsplit('/').next().map(|plural| format!("/{plural}")).unwrap_or_default();
         windlass_testbed::until(format!("the schema of {collection}"), Duration::from_mins(1), || {
             let send = Send::json(Method::GET, &format!("/openapi/v3{group}"), Value::Null);
-            let (code, schema) = runtime.block_on(answer(client.clone(), send));
+            let (code, schema) = runtime.block_on(response(client.clone(), send));
             let mut paths = schema["paths"].as_object().into_iter().flatten().map(|(path, _)| path);
             Ok((code == 200 && paths.any(|path| path.ends_with(&plural))).then_some(()))
         })
@@ -82,11 +84,14 @@ pub fn define(runtime: &Runtime, client: &Client, definitions: &[Value], collect
     }
 }
 
-/// The answer to a request: its code and body.
-pub async fn answer(client: Client, send: Send) -> (u16, Value) {
-    let Send { method, url, content_type, body } = send;
+/// The response to a request: its code and body.
+pub async fn response(client: Client, send: Send) -> (u16, Value) {
+    let Send { method, url, content_type, body, user } = send;
     let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    let request = Request::builder().method(method).uri(url).header("content-type", content_type);
+    let mut request = Request::builder().method(method).uri(url).header("content-type", content_type);
+    if let Some(user) = user {
+        request = request.header("impersonate-user", user);
+    }
     let request = request.body(Body::from(body)).expect("a request");
     let response = client.send(request).await.expect("a response");
     let code = response.status().as_u16();

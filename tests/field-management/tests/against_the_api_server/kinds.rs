@@ -1,7 +1,7 @@
 //! The kinds of the histories: where the API server serves them, their shapes, and the defaults that it sets.
 
 use serde_json::{Value, json};
-use windlass_field_management::{Field, Shape, shape_of};
+use windlass_field_management::{Field, Shape, each, fill, set_defaults, shape_of};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -44,6 +44,10 @@ impl Kind {
         }
     }
 
+    fn group(self) -> &'static str {
+        self.api_version().split_once('/').map_or("", |(group, _)| group)
+    }
+
     pub fn name(self) -> String {
         format!("{self:?}")
     }
@@ -59,8 +63,7 @@ impl Kind {
     }
 
     pub fn shape(self) -> Shape {
-        let group = self.api_version().split_once('/').map_or("", |(group, _)| group);
-        let shape = shape_of(group, &self.name());
+        let shape = shape_of(self.group(), &self.name());
         let ports = Field::ListByKeys {
             keys: vec![("port".into(), None), ("protocol".into(), Some("TCP".into()))],
             item: Box::new(Field::structure()),
@@ -82,83 +85,12 @@ impl Kind {
 
     /// Sets the defaults that the API server sets.
     pub fn set_defaults(self, object: &mut Value) {
-        match self {
-            Self::Widget => each(&mut object["spec"], "ports", |port| fill(port, &json!({"protocol": "TCP"}))),
-            Self::Service => {
-                each(&mut object["spec"], "ports", |port| {
-                    let number = port["port"].clone();
-                    fill(port, &json!({"protocol": "TCP", "targetPort": number}));
-                });
-                let spec = json!({"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"});
-                fill(&mut object["spec"], &spec);
-                if object["spec"]["sessionAffinity"] == "ClientIP" {
-                    let timeout = json!({"clientIP": {"timeoutSeconds": 10800}});
-                    fill(&mut object["spec"], &json!({"sessionAffinityConfig": timeout}));
-                } else if let Some(spec) = object["spec"].as_object_mut() {
-                    spec.remove("sessionAffinityConfig");
-                }
-            }
-            Self::Deployment => {
-                let rolling = json!({"maxUnavailable": "25%", "maxSurge": "25%"});
-                let strategy = json!({"type": "RollingUpdate"});
-                fill(
-                    &mut object["spec"],
-                    &json!({"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}),
-                );
-                fill(&mut object["spec"]["strategy"], &strategy);
-                if object["spec"]["strategy"]["type"] == "RollingUpdate" {
-                    fill(&mut object["spec"]["strategy"], &json!({"rollingUpdate": {}}));
-                    fill(&mut object["spec"]["strategy"]["rollingUpdate"], &rolling);
-                }
-                pod_defaults(&mut object["spec"]["template"]["spec"]);
-            }
-            Self::Secret => fill(object, &json!({"type": "Opaque"})),
-            Self::ConfigMap | Self::ServiceAccount | Self::Lease | Self::Event | Self::Gadget => {}
+        if self != Self::Widget {
+            return set_defaults(self.group(), &self.name(), object);
         }
-        if self == Self::Widget && object["spec"].is_null() {
-            object.as_object_mut().expect("an object").remove("spec");
+        if let Some(spec) = object.get_mut("spec") {
+            each(spec, "ports", |port| fill(port, &json!({"protocol": "TCP"})));
         }
-    }
-}
-
-fn pod_defaults(spec: &mut Value) {
-    let defaults = json!({"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
-        "securityContext": {}, "schedulerName": "default-scheduler"});
-    fill(spec, &defaults);
-    for containers in ["containers", "initContainers"] {
-        each(spec, containers, |container| {
-            let tag = container["image"].as_str().unwrap_or_default().contains(':');
-            let defaults = json!({"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
-                "imagePullPolicy": if tag { "IfNotPresent" } else { "Always" }});
-            fill(container, &defaults);
-            each(container, "ports", |port| fill(port, &json!({"protocol": "TCP"})));
-            each(container, "env", |variable| {
-                if let Some(reference) = variable.pointer_mut("/valueFrom/fieldRef") {
-                    fill(reference, &json!({"apiVersion": "v1"}));
-                }
-            });
-        });
-    }
-    each(spec, "volumes", |volume| {
-        if let Some(config_map) = volume.get_mut("configMap") {
-            fill(config_map, &json!({"defaultMode": 420}));
-        }
-        if volume.as_object().is_some_and(|volume| volume.len() == 1) {
-            volume["emptyDir"] = json!({});
-        }
-    });
-}
-
-fn each(object: &mut Value, list: &str, mut change: impl FnMut(&mut Value)) {
-    for item in object.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-        change(item);
-    }
-}
-
-fn fill(object: &mut Value, defaults: &Value) {
-    let Value::Object(object) = object else { return };
-    for (name, value) in defaults.as_object().into_iter().flatten() {
-        object.entry(name.clone()).or_insert_with(|| value.clone());
     }
 }
 

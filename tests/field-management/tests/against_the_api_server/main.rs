@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test ends by panicking")]
 
 mod connection;
+mod differences;
 mod generate;
 mod kinds;
 mod run;

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use windlass_field_management::{Conflict, Refusal, Write, apply_with_defaults, conflict_message, update};
 
-use crate::connection::{Send, answer, connect, define};
+use crate::connection::{Send, connect, define, response};
+use crate::differences::differences;
 use crate::generate::{Edit, History, Step, Verb};
 use crate::kinds::{Kind, definitions};
 
@@ -111,7 +112,7 @@ impl Bench {
                         tokio::spawn(async move {
                             let mut responses = Vec::new();
                             for (at, send) in share {
-                                responses.push((at, answer(client.clone(), send).await));
+                                responses.push((at, response(client.clone(), send).await));
                             }
                             responses
                         })
@@ -198,7 +199,7 @@ impl State {
         let query = format!("?fieldManager={}", step.manager);
         let status = if step.is_status { "/status" } else { "" };
         let url = format!("{collection}/{}{status}{query}", self.name);
-        let send = |method, content_type, body| Some(Send { method, url: url.clone(), content_type, body });
+        let send = |method, content_type, body| Some(Send { method, url: url.clone(), content_type, body, user: None });
         match step.verb {
             Verb::Apply | Verb::ForceApply if live.is_none() && step.is_status => None,
             Verb::Apply => send(Method::PATCH, "application/apply-patch+yaml", self.named(&step.body)),
@@ -398,31 +399,5 @@ fn objects_equal(kind: Kind, ours: &Value, theirs: &Value) -> Result<(), String>
         Ok(())
     } else {
         Err(format!("- model, + API server:\n{}", differences("", &ours, &theirs).join("\n")))
-    }
-}
-
-fn differences(path: &str, ours: &Value, theirs: &Value) -> Vec<String> {
-    match (ours, theirs) {
-        (Value::Object(a), Value::Object(b)) => {
-            let mut names: Vec<_> = a.keys().chain(b.keys()).collect();
-            names.sort();
-            names.dedup();
-            let get = |object: &serde_json::Map<String, Value>, name: &String| object.get(name).cloned();
-            names
-                .into_iter()
-                .flat_map(|name| match (get(a, name), get(b, name)) {
-                    (Some(a), Some(b)) => differences(&format!("{path}/{name}"), &a, &b),
-                    (a, b) => vec![format!("{path}/{name}: - {a:?} + {b:?}")],
-                })
-                .collect()
-        }
-        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => a
-            .iter()
-            .zip(b)
-            .enumerate()
-            .flat_map(|(index, (a, b))| differences(&format!("{path}/{index}"), a, b))
-            .collect(),
-        (a, b) if a == b => Vec::new(),
-        (a, b) => vec![format!("{path}: - {a} + {b}")],
     }
 }

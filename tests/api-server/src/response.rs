@@ -1,19 +1,19 @@
-//! Answers of the model, with the words of the API server's errors.
+//! Responses of the model, with the words of the API server's errors.
 
 use serde_json::{Value, json};
 
 use super::target::Target;
 
-/// The answer to a request.
+/// The response to a request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct Response {
     /// HTTP status.
     pub code: u16,
     /// The object, list or `Status`.
     pub body: Value,
 }
 
-impl Answer {
+impl Response {
     /// An object or a list.
     pub fn ok(body: Value) -> Self {
         Self { code: 200, body }
