@@ -77,7 +77,7 @@ pub const OPERATORS: [Operator; 5] = [
 /// Other components of the first Plugin.
 const VERSIONS: [&str; 2] = ["puppet-empty", "puppet-narrow"];
 
-/// The kinds of children. Only histories that somebody writes have Deployments, Roles and RoleBindings.
+/// The kinds of children. Only histories that somebody writes have Deployments, Roles and `RoleBindings`.
 pub const CHILDREN: [&str; 8] = [
     "configmaps",
     "secrets",
