@@ -25,7 +25,7 @@ pub fn has_owner(object: &Value) -> bool {
 }
 
 /// Whether an object has the label by which hosts find children. One that a user has taken it off is no child any more (rule R4).
-fn is_labelled(object: &Value) -> bool {
+pub fn is_labelled(object: &Value) -> bool {
     object.pointer("/metadata/labels").is_some_and(|labels| labels.get(LABEL_PLUGIN).is_some())
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Call, Change, Id};
 use windlass_core::names::ANNOTATION_ALLOW_DELETION;
 
-use crate::expected::{controller, scripted};
+use crate::expected::{controller, is_labelled, scripted};
 use crate::network::HOST_USER;
 use crate::setup::{CHILDREN, MASKS, OPERATORS, SHARED};
 
@@ -171,7 +171,7 @@ impl Invariants {
             return Some(format!("{} has desired it for at least a minute", id.name));
         }
         let all = CHILDREN.iter().flat_map(|resource| server.objects_of(resource));
-        let left = all.filter(|(_, child)| controller(child) == owner).count();
+        let left = all.filter(|(_, child)| controller(child) == owner && is_labelled(child)).count();
         let is_beyond = self.rollout.note_deletion(owner, left + 1);
         is_beyond.then(|| format!("more children of {} are deleted than the deletion guard allows", id.name))
     }
