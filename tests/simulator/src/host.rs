@@ -1,5 +1,8 @@
 //! A host of the simulation: the engine as it is, on the connection of the simulated network.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use anyhow::Context as _;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +23,7 @@ pub struct Host {
     pub number: usize,
     stop: CancellationToken,
     network: Network,
+    ended: Arc<AtomicBool>,
 }
 
 impl Host {
@@ -56,19 +60,26 @@ impl Host {
             plugins: None,
         };
         let running = run(Client::new(service, "default"), gate, settings, stop.clone());
-        let own = network.clone();
+        let (own, ended) = (network.clone(), Arc::new(AtomicBool::new(false)));
+        let has_ended = ended.clone();
         tokio::spawn(async move {
             let ended = running.await.map_err(|error| format!("{error:#}"));
             own.with_trace(|trace| trace.note(&format!("host {number} ended: {ended:?}")));
             // What a process leaves behind ends with it.
             own.cut_off(number, FOR_EVER);
+            has_ended.store(true, Ordering::Relaxed);
         });
-        Ok(Self { number, stop, network: network.clone() })
+        Ok(Self { number, stop, network: network.clone(), ended })
     }
 
     /// Tells the host to stop, as SIGTERM does.
     pub fn stop(&self) {
         self.stop.cancel();
+    }
+
+    /// Whether its process has ended, by itself or because it was told to.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// Ends the host at whatever it does: nothing that it sends arrives any more.

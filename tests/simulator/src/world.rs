@@ -126,6 +126,7 @@ impl<'a> World<'a> {
         sleep_until(at(CALM)).await;
         self.undo();
         for _ in 0..CONVERGES_IN {
+            self.replace_ended()?;
             self.follow_conditions();
             sleep(MINUTE).await;
         }
@@ -142,6 +143,7 @@ impl<'a> World<'a> {
     }
 
     fn act(&mut self, what: &Act) -> anyhow::Result<()> {
+        self.replace_ended()?;
         self.network.with_trace(|trace| trace.note(&format!("* {what:?}")));
         match what {
             Act::Apply { parent, children, fail, reads } => self.apply(*parent, children, *fail, *reads),
@@ -290,6 +292,15 @@ impl<'a> World<'a> {
     fn start_host(&mut self) -> anyhow::Result<()> {
         self.hosts.push(Host::start(self.started, self.shards, &self.network, self.compiled)?);
         self.started += 1;
+        Ok(())
+    }
+
+    /// Starts a host for each one that has ended by itself: one that loses its Lease does.
+    fn replace_ended(&mut self) -> anyhow::Result<()> {
+        while let Some(place) = self.hosts.iter().position(Host::has_ended) {
+            self.gone.push(self.hosts.remove(place));
+            self.start_host()?;
+        }
         Ok(())
     }
 
