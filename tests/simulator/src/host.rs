@@ -1,10 +1,8 @@
 //! A host of the simulation: the engine as it is, on the connection of the simulated network.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use anyhow::Context as _;
 use kube::Client;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use windlass_core::lease::{Timing, WhileHeld};
@@ -23,7 +21,7 @@ pub struct Host {
     pub number: usize,
     stop: CancellationToken,
     network: Network,
-    ended: Arc<AtomicBool>,
+    process: JoinHandle<()>,
 }
 
 impl Host {
@@ -60,16 +58,14 @@ impl Host {
             plugins: None,
         };
         let running = run(Client::new(service, "default"), gate, settings, stop.clone());
-        let (own, ended) = (network.clone(), Arc::new(AtomicBool::new(false)));
-        let has_ended = ended.clone();
-        tokio::spawn(async move {
+        let own = network.clone();
+        let process = tokio::spawn(async move {
             let ended = running.await.map_err(|error| format!("{error:#}"));
             own.with_trace(|trace| trace.note(&format!("host {number} ended: {ended:?}")));
             // What a process leaves behind ends with it.
             own.cut_off(number, FOR_EVER);
-            has_ended.store(true, Ordering::Relaxed);
         });
-        Ok(Self { number, stop, network: network.clone(), ended })
+        Ok(Self { number, stop, network: network.clone(), process })
     }
 
     /// Tells the host to stop, as SIGTERM does.
@@ -79,7 +75,7 @@ impl Host {
 
     /// Whether its process has ended, by itself or because it was told to.
     pub fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Relaxed)
+        self.process.is_finished()
     }
 
     /// Ends the host at whatever it does: nothing that it sends arrives any more.

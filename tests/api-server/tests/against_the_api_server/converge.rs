@@ -51,7 +51,7 @@ struct Course {
 }
 
 impl Bench {
-    /// Starts the controllers anew once the custom kinds are served: else the garbage collector would find them half a minute later.
+    /// Restarts the controllers once the custom kinds are served: otherwise the garbage collector would find them half a minute later.
     pub fn connect(cluster: &Cluster) -> Self {
         stop_controllers(cluster);
         let (runtime, client) = connect(cluster.kubeconfig());
