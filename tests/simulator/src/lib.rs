@@ -16,6 +16,7 @@ pub mod history;
 pub mod host;
 pub mod invariants;
 pub mod network;
+mod objects;
 pub mod reached;
 mod scenes;
 pub mod setup;

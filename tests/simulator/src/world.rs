@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
@@ -16,9 +14,13 @@ use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND};
 use windlass_engine::clock;
 
 use crate::expected;
-use crate::history::{ASTRAY, Act, CALM, Child, FINALIZING, Fail, History, Kind, PARENTS, ROLLING, SPAN, Version};
+use crate::history::{Act, CALM, Child, Fail, History, PARENTS, SPAN, Version};
 use crate::host::Host;
 use crate::network::{HOST_USER, Network};
+use crate::objects::{
+    child_name, child_path, collection_of, collection_of_parent, content_of, parent_path, path_of, path_of_named,
+    script_of,
+};
 use crate::setup::{
     CHILDREN, Compiled, DOLLS, MASKS, NAMESPACE, OPERATORS, Operator, SHARED, beginning, by_user, cluster,
 };
@@ -438,75 +440,3 @@ async fn readiness(network: Network) {
 const PLUGIN: &str = "/apis/windlass.dev/v1alpha1/plugins/puppet";
 /// The ConfigMap with the component of that Plugin.
 const SOURCE: &str = "/api/v1/namespaces/windlass-system/configmaps/puppet";
-
-fn collection_of_parent(parent: u8) -> String {
-    let (namespace, plural) = match parent {
-        FINALIZING => (NAMESPACE, "finalizingpuppets"),
-        ROLLING => (NAMESPACE, "rollingpuppets"),
-        ASTRAY => ("windlass-system", "puppets"),
-        _ => (NAMESPACE, "puppets"),
-    };
-    format!("/apis/puppets.example/v1/namespaces/{namespace}/{plural}")
-}
-
-fn parent_path(parent: u8) -> String {
-    format!("{}/p{parent}", collection_of_parent(parent))
-}
-
-fn child_path(parent: u8, child: Child) -> String {
-    format!("{}/{}", collection_of(child.kind), child_name(parent, child))
-}
-
-/// The path of a child.
-fn path_of(id: &Id) -> String {
-    let base = match id.resource.split_once('.') {
-        None => "/api/v1".to_owned(),
-        Some((_, group)) => format!("/apis/{group}/v1"),
-    };
-    let plural = id.resource.split('.').next().unwrap_or_default();
-    format!("{base}/namespaces/{}/{plural}/{}", id.namespace, id.name)
-}
-
-/// The path of a child that a message names, such as `ConfigMap shop/p0-c1`.
-fn path_of_named(child: &str) -> String {
-    let (kind, name) = child.split_once(' ').unwrap_or_default();
-    let name = name.rsplit('/').next().unwrap_or_default();
-    format!("/api/v1/namespaces/{NAMESPACE}/{}s/{name}", kind.to_lowercase())
-}
-
-fn collection_of(kind: Kind) -> String {
-    let (base, plural) = match kind {
-        Kind::ConfigMap => ("api/v1", "configmaps"),
-        Kind::Secret => ("api/v1", "secrets"),
-        Kind::Service => ("api/v1", "services"),
-        Kind::Doll => ("apis/puppets.example/v1", "dolls"),
-        Kind::Mask => ("apis/puppets.example/v1", "masks"),
-    };
-    format!("/{base}/namespaces/{NAMESPACE}/{plural}")
-}
-
-/// The name of a parent's child.
-pub fn child_name(parent: u8, child: Child) -> String {
-    format!("p{parent}-c{}", child.name)
-}
-
-/// What a child contains, without its metadata.
-pub fn content_of(child: Child) -> Value {
-    let value = child.value.to_string();
-    match child.kind {
-        Kind::ConfigMap => json!({ "data": { "value": value } }),
-        Kind::Secret => json!({ "data": { "value": BASE64_STANDARD.encode(value) } }),
-        Kind::Doll | Kind::Mask => json!({ "spec": { "value": value } }),
-        Kind::Service => json!({ "spec": { "clusterIP": "None", "ports": [{ "port": 80 + u16::from(child.value) }] } }),
-    }
-}
-
-/// A child in the script of its parent.
-fn script_of(child: Child) -> Value {
-    let mut script = content_of(child);
-    let is_built_in = !matches!(child.kind, Kind::Doll | Kind::Mask);
-    script["apiVersion"] = if is_built_in { "v1" } else { "puppets.example/v1" }.into();
-    script["kind"] = format!("{:?}", child.kind).into();
-    script["metadata"] = json!({ "name": format!("${{name}}-c{}", child.name) });
-    script
-}
