@@ -48,23 +48,19 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
             continue;
         }
         let fails = parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null());
-        if parent.pointer("/metadata/deletionTimestamp").is_some() {
-            if fails {
-                // A plugin that fails does not clean up either.
-                failing.insert(text(parent, "/metadata/uid"));
-                continue;
-            }
-            found.push(format!("{id} is still being deleted: {:?}", parent.pointer("/metadata/finalizers")));
-            continue;
-        }
+        let is_deleted = parent.pointer("/metadata/deletionTimestamp").is_some();
         if fails {
+            // A plugin that fails does not clean up either.
             failing.insert(text(parent, "/metadata/uid"));
-            found.extend(failure_problem(id, parent));
+            found.extend(failure_problem(id, parent).filter(|_| !is_deleted));
             continue;
         }
         let is_occupied = add_children(server, id, parent, &mut wanted);
         if is_occupied {
             occupied.insert(text(parent, "/metadata/uid"));
+        } else if is_deleted {
+            found.push(format!("{id} is still being deleted: {:?}", parent.pointer("/metadata/finalizers")));
+            continue;
         }
         found.extend(status_problem(id, parent, is_occupied).filter(|_| operator.existing.is_none()));
     }
