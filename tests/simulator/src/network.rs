@@ -105,10 +105,9 @@ impl Network {
         look(&mut self.0.trace.lock())
     }
 
-    /// What hosts did that they may not do; and that they should not do, but may so far.
-    pub fn violations(&self) -> (Vec<String>, Vec<String>) {
-        let invariants = self.0.invariants.lock();
-        (invariants.violations().to_vec(), invariants.known().to_vec())
+    /// What hosts did that they may not do.
+    pub fn violations(&self) -> Vec<String> {
+        self.0.invariants.lock().violations().to_vec()
     }
 
     /// Waits until the model has more changes than this; returns their number.

@@ -44,8 +44,6 @@ const FINALIZER: &str = "example.com/held";
 pub struct Outcome {
     /// What is wrong; empty if nothing is.
     pub problems: Vec<String>,
-    /// What should not be, and is allowed so far.
-    pub known: Vec<String>,
     /// The hash of the trace.
     pub hash: String,
     /// The lines of the trace.
@@ -137,11 +135,10 @@ impl<'a> World<'a> {
         let before = self.network.with_server(|server| server.changes().len());
         sleep(STEADY).await;
         problems.extend(self.network.with_server(|server| expected::written_in_steady_state(server, before)));
-        let (violations, known) = self.network.violations();
-        problems.extend(violations);
+        problems.extend(self.network.violations());
         controllers.iter().for_each(AbortHandle::abort);
         let (hash, lines) = self.network.with_trace(|trace| (trace.hash(), trace.lines().to_vec()));
-        Ok(Outcome { problems, known, hash, lines, reached: BTreeMap::new() })
+        Ok(Outcome { problems, hash, lines, reached: BTreeMap::new() })
     }
 
     fn act(&mut self, what: &Act) -> anyhow::Result<()> {

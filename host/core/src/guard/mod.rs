@@ -325,7 +325,7 @@ fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
 fn hash_of(prunes: &[Delete]) -> Digest {
     let mut lines: Vec<String> = prunes
         .iter()
-        .map(|Delete { child, uid }| format!("{}\n{}\n{}\n{uid}\n", child.kind.group, child.kind.kind, child.key))
+        .map(|Delete { child, uid, .. }| format!("{}\n{}\n{}\n{uid}\n", child.kind.group, child.kind.kind, child.key))
         .collect();
     lines.sort();
     let mut hash = Sha256::new();

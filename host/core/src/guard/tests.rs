@@ -321,6 +321,7 @@ fn prunes_of(parent: &str, count: usize) -> Vec<Delete> {
         .map(|at| Delete {
             child: ChildId { kind: kind.clone(), key: key(&format!("{parent}-{at}")) },
             uid: Uid::from(format!("uid-of-{parent}-{at}").as_str()),
+            resource_version: 1,
         })
         .collect()
 }

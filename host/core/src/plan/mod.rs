@@ -69,13 +69,15 @@ pub struct Target {
     pub differing: Option<Digest>,
 }
 
-/// A delete with the object's UID as precondition.
+/// A delete with the object's UID and version as preconditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delete {
     /// The child's kind, namespace and name.
     pub child: ChildId,
     /// The object's UID, so that another object of the same name is never deleted.
     pub uid: Uid,
+    /// The resource version on which the plan is based, so that no object is deleted that is no child any more.
+    pub resource_version: u64,
 }
 
 impl Write {
@@ -93,7 +95,7 @@ impl Write {
 impl Delete {
     /// Deletes an existing object.
     pub fn of(live: &Object) -> Self {
-        Self { child: ChildId::of(live), uid: live.uid.clone() }
+        Self { child: ChildId::of(live), uid: live.uid.clone(), resource_version: live.resource_version }
     }
 }
 

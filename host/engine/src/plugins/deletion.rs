@@ -14,7 +14,6 @@ use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER};
 use windlass_core::next_step::{finalizer_of, finalizers_with};
 use windlass_core::object::Object;
 use windlass_core::order::install_rank;
-use windlass_core::outcome::WriteProblem;
 use windlass_core::plan::Delete;
 use windlass_core::reason::PluginReason;
 
@@ -24,7 +23,7 @@ use crate::cluster::account::{Account, AccountError};
 use crate::cluster::plain;
 use crate::cluster::writer::audit::about;
 use crate::cluster::writer::request::{self, Built, To};
-use crate::cluster::writer::response::{is_gone, problem_of};
+use crate::cluster::writer::response::is_gone;
 use crate::cluster::writer::send;
 
 /// Number of concurrent writes.
@@ -100,7 +99,7 @@ impl Deletion<'_> {
         let children = self.leftovers.children(kind, &resource, parents).await.map_err(|why| failed(&why))?;
         let resource = &resource;
         let deletes = children.into_iter().map(|child| {
-            let request = request::delete(To { resource, account: Some(account) }, &Delete::of(&child), None);
+            let request = request::delete(To { resource, account: Some(account) }, &Delete::of(&child));
             async move { self.write("delete", (&child, resource), request).await }
         });
         all(deletes).await
@@ -136,8 +135,6 @@ impl Deletion<'_> {
         match send(self.leftovers.client, about(request, self.leftovers.name, None, &what)).await {
             Ok(_) => Ok(()),
             Err(error) if is_gone(&error, resource, &object.key.name, Some(&object.uid)) => Ok(()),
-            // For a delete: another object has the name, so the child is gone. A conflict on a finalizer is retried.
-            Err(error) if verb == "delete" && problem_of(&error) == WriteProblem::Outdated => Ok(()),
             Err(error) => Err(failed(&format!("{verb} {what}: {}", plain(&error)))),
         }
     }

@@ -106,9 +106,9 @@ pub(super) fn id(child: &DesiredChild) -> ChildId {
 }
 
 /// The result of a write, with its child.
-pub(super) fn named(child: &DesiredChild, outcome: WriteResult) -> Result<Done, (ChildId, Failed)> {
+pub(super) fn named(child: ChildId, expires: bool, outcome: WriteResult) -> Result<Done, (ChildId, Failed)> {
     match outcome {
-        Ok((effect, written)) => Ok(Done { effect, child: id(child), expires: child.expires(), written }),
-        Err(failed) => Err((id(child), failed)),
+        Ok((effect, written)) => Ok(Done { effect, child, expires, written }),
+        Err(failed) => Err((child, failed)),
     }
 }

@@ -8,7 +8,7 @@ use kube::core::ApiResource;
 use tracing::Instrument;
 use windlass_core::claim::{Claim, claim, marks, may_be_adopted, owner_of};
 use windlass_core::desired::DesiredChild;
-use windlass_core::ids::{Gvk, ObjectKey};
+use windlass_core::ids::{Gvk, ObjectKey, Uid};
 use windlass_core::managed::CreateEntry;
 use windlass_core::next_step::finalizers_with;
 use windlass_core::object::Object;
@@ -140,10 +140,10 @@ impl Applier {
 
     async fn write(&self, live: &Live, snapshot: &Snapshot, write: Write) -> Result<Done, (ChildId, Failed)> {
         match write {
-            Write::Create(child) => named(&child, self.create(live, snapshot, &child).await),
+            Write::Create(child) => named(id(&child), child.expires(), self.create(live, snapshot, &child).await),
             Write::Apply { child, target } => {
-                let outcome = self.change(live, &child, &target).await;
-                named(&child, Self::after_comparing(live, &child, &target, outcome))
+                let outcome = self.change(live, snapshot, &child, &target).await;
+                named(id(&child), child.expires(), Self::after_comparing(live, &child, &target, outcome))
             }
             Write::Replace(delete) => self.delete(live, snapshot, delete, Effect::Replaced).await,
         }
@@ -201,7 +201,44 @@ impl Applier {
         }
     }
 
-    async fn change(&self, live: &Live, child: &DesiredChild, target: &Target) -> WriteResult {
+    async fn change(&self, live: &Live, snapshot: &Snapshot, child: &DesiredChild, target: &Target) -> WriteResult {
+        let failed = |error: &kube::Error| Failed::of(error, Subject::Child(id(child)));
+        let mut version = self.prepare(live, child, target).await?;
+        let apply = async |version, force, effect| {
+            let request = request::apply(to(live, &child.kind)?, child, &target.uid, Some(version), force)?;
+            let sent = self.send(live, "apply", &id(child), request).await;
+            Ok::<_, WriteProblem>(sent.map(|ack| (effect, Some(ack.child(&child.kind)))))
+        };
+        // Another manager may have removed a field, which is no conflict.
+        let expected = if target.restores { Effect::Restored } else { Effect::Updated };
+        let force = match target.create_entry {
+            // The fields in the way are the host's own.
+            Some(CreateEntry::Harmless) => Force::Yes,
+            Some(CreateEntry::MustGo { .. }) | None => Force::No,
+        };
+        let mut first = apply(version, force, expected).await?;
+        if first.as_ref().is_err_and(is_outdated) {
+            // Another manager may have taken a field: without force, the response says which.
+            version = self.current_version(live, snapshot, &id(child), &target.uid).await?;
+            first = apply(version, Force::No, expected).await?;
+        }
+        let error = match first {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let effect = match conflict_of(&error) {
+            Some(conflict) if conflict.only_ours => expected,
+            // Another manager changed fields of the child in place: restore them.
+            Some(conflict) if conflict.only_drift => Effect::Restored,
+            Some(_) if child.force_ownership => Effect::TakenOver,
+            Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }.into()),
+            None => return Err(failed(&error)),
+        };
+        apply(version, Force::Yes, effect).await?.map_err(|error| failed(&error))
+    }
+
+    /// Removes what an apply would leave of the host's POST and of earlier hosts. Returns the child's version after that.
+    async fn prepare(&self, live: &Live, child: &DesiredChild, target: &Target) -> Result<u64, Failed> {
         let failed = |error: &kube::Error| Failed::of(error, Subject::Child(id(child)));
         let mut resource_version = target.resource_version;
         if let Some(CreateEntry::MustGo { index, removal }) = target.create_entry {
@@ -218,38 +255,23 @@ impl Applier {
             let sent = self.send(live, "patch", &id(child), request).await.map_err(|error| failed(&error))?;
             resource_version = sent.resource_version();
         }
-        let force = match target.create_entry {
-            // The fields in the way are the host's own.
-            Some(CreateEntry::Harmless) => Force::Of { resource_version },
-            Some(CreateEntry::MustGo { .. }) | None => Force::No,
-        };
-        let apply = async |force, effect| {
-            let sent = self
-                .send(live, "apply", &id(child), request::apply(to(live, &child.kind)?, child, &target.uid, force)?)
-                .await;
-            Ok::<_, WriteProblem>(sent.map(|ack| (effect, Some(ack.child(&child.kind)))))
-        };
-        // Another manager may have removed a field, which is no conflict.
-        let expected = if target.restores { Effect::Restored } else { Effect::Updated };
-        let mut first = apply(force, expected).await?;
-        if first.as_ref().is_err_and(|error| matches!(force, Force::Of { .. }) && is_outdated(error)) {
-            // A status update raised the version, or another manager took a field: without force, the response says
-            // which.
-            first = apply(Force::No, expected).await?;
-        }
-        let error = match first {
-            Ok(done) => return Ok(done),
-            Err(error) => error,
-        };
-        let effect = match conflict_of(&error) {
-            Some(conflict) if conflict.only_ours => expected,
-            // Another manager changed fields of the child in place: restore them.
-            Some(conflict) if conflict.only_drift => Effect::Restored,
-            Some(_) if child.force_ownership => Effect::TakenOver,
-            Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }.into()),
-            None => return Err(failed(&error)),
-        };
-        apply(Force::Yes, effect).await?.map_err(|error| failed(&error))
+        Ok(resource_version)
+    }
+
+    /// The version that a child has by now, after a write met another version than the plan is based on: its status may have changed. The
+    /// write is not repeated if the object is no child any more, because a user or the garbage collector released it
+    /// (`--cascade=orphan`).
+    async fn current_version(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        child: &ChildId,
+        uid: &Uid,
+    ) -> Result<u64, WriteProblem> {
+        let found = self.metadata(live, child).await?;
+        let inherits = |plugin: &str| live.inherits(plugin);
+        let is_child = |found: &Object| found.uid == *uid && found.is_child_of(&snapshot.parent_ref, inherits);
+        found.filter(is_child).map(|found| found.resource_version).ok_or(WriteProblem::Outdated)
     }
 
     /// The result of an apply that was sent because live values differ from the desired ones. If it changed nothing, or
@@ -279,25 +301,27 @@ impl Applier {
         delete: Delete,
         effect: Effect,
     ) -> Result<Done, (ChildId, Failed)> {
-        let child = delete.child.clone();
-        let built = to(live, &child.kind).and_then(|to| {
-            let request = request::delete(to, &delete, version_to_delete(snapshot, &delete))?;
-            Ok((to, request))
-        });
-        let (to, request) = match built {
-            Ok(built) => built,
-            Err(problem) => return Err((child, problem.into())),
+        let outcome = self.send_delete(live, snapshot, delete.clone(), effect).await;
+        named(delete.child, false, outcome)
+    }
+
+    async fn send_delete(&self, live: &Live, snapshot: &Snapshot, mut delete: Delete, effect: Effect) -> WriteResult {
+        let to = to(live, &delete.child.kind)?;
+        let send = async |delete: &Delete| {
+            let request = request::delete(to, delete)?;
+            Ok::<_, WriteProblem>(self.send(live, "delete", &delete.child, request).await)
         };
-        match self.send(live, "delete", &child, request).await {
-            Ok(ack) => Ok(Done { effect, child, expires: false, written: Some(ack.deleted(delete)) }),
-            Err(error) if is_gone(&error, to.resource, &child.key.name, Some(&delete.uid)) => {
-                let written = Written::Gone { child: delete.child, uid: delete.uid };
-                Ok(Done { effect: Effect::Nothing, child, expires: false, written: Some(written) })
+        let mut sent = send(&delete).await?;
+        if sent.as_ref().is_err_and(is_outdated) {
+            delete.resource_version = self.current_version(live, snapshot, &delete.child, &delete.uid).await?;
+            sent = send(&delete).await?;
+        }
+        match sent {
+            Ok(ack) => Ok((effect, Some(ack.deleted(delete)))),
+            Err(error) if is_gone(&error, to.resource, &delete.child.key.name, Some(&delete.uid)) => {
+                Ok((Effect::Nothing, Some(Written::Gone { child: delete.child, uid: delete.uid })))
             }
-            Err(error) => {
-                let failed = Failed::of(&error, Subject::Child(child.clone()));
-                Err((child, failed))
-            }
+            Err(error) => Err(Failed::of(&error, Subject::Child(delete.child))),
         }
     }
 
@@ -352,17 +376,9 @@ fn to<'a>(live: &'a Live, kind: &Gvk) -> Result<To<'a>, WriteProblem> {
     Ok(To { resource: &watch.resource, account: Some(&live.account) })
 }
 
-/// The version of the child that may be deleted; none for any version. While the parent is being deleted, the garbage
-/// collector may just have released the child (`--cascade=orphan`), and the parent's orphan finalizer may be gone
-/// already.
-fn version_to_delete(snapshot: &Snapshot, delete: &Delete) -> Option<u64> {
-    let child = snapshot.children.iter().filter(|_| snapshot.parent.deleting).find(|child| child.uid == delete.uid);
-    child.map(|child| child.resource_version)
-}
-
-/// Whether an apply by force failed because the object has a newer version.
+/// Whether a write failed because the object has another version, or because another object has the name.
 fn is_outdated(error: &kube::Error) -> bool {
-    matches!(problem_of(error), WriteProblem::Outdated)
+    conflict_of(error).is_none() && matches!(problem_of(error), WriteProblem::Outdated)
 }
 
 fn rank_of(write: &Write) -> u8 {

@@ -266,7 +266,8 @@ mod tests {
     fn plan_is_postponed_as_a_whole_when_the_write_rate_is_used_up() {
         let child =
             ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key: ObjectKey::new(Some("n"), "web-0") };
-        let original = Plan { prunes: vec![Delete { child, uid: Uid::from("1") }], ..Plan::default() };
+        let original =
+            Plan { prunes: vec![Delete { child, uid: Uid::from("1"), resource_version: 1 }], ..Plan::default() };
         let budget = Mutex::new(Budget::new(clock::date()));
         let mut plan = original.clone();
         assert_eq!((take_tokens(&budget, &mut plan, 1), &plan), (None, &original));

@@ -21,8 +21,9 @@ use windlass_core::status;
 use crate::clock;
 use crate::cluster::events::Recorder;
 use crate::cluster::writer::audit::about;
+use crate::cluster::writer::request::{self, To};
 use crate::cluster::writer::response::{Ack, conflict_of, is_gone, problem_of, unknown};
-use crate::cluster::writer::{Subject, Written, request, send};
+use crate::cluster::writer::{Subject, Written, send};
 use crate::live::Live;
 
 /// Writes the statuses of parents, and their events.
@@ -139,7 +140,9 @@ impl Reporter {
         };
         let reported = Reported { written: None, failed: None, again, instead };
         let Some(status) = status else { return reported };
-        let request = match request::status(&live.parents.resource, parent, status, live.status_account()) {
+        let to = To { resource: &live.parents.resource, account: live.status_account() };
+        // A parent that was deleted and created again must not have the status of the first one.
+        let request = match request::status(to, parent, Some(parent.resource_version), status) {
             Ok(request) => request,
             Err(problem) => return Reported { failed: Some(problem), ..reported },
         };

@@ -52,7 +52,7 @@ impl DryRun {
     /// # Errors
     /// If the name does not form a valid URL.
     pub fn apply(resource: &ApiResource, child: &DesiredChild, uid: &Uid, force: Force) -> Built {
-        Self::of(request::apply(To { resource, account: None }, child, uid, force)?)
+        Self::of(request::apply(To { resource, account: None }, child, uid, None, force)?)
     }
 
     /// The replacement of an existing object by this one, of the same version. It is sent as a JSON patch: the
@@ -72,7 +72,7 @@ impl DryRun {
     /// # Errors
     /// If the name does not form a valid URL.
     pub fn status(resource: &ApiResource, object: &Object, status: Map) -> Built {
-        Self::of(request::status(resource, object, status, None)?)
+        Self::of(request::status(To { resource, account: None }, object, None, status)?)
     }
 
     /// The change of an object's finalizers.

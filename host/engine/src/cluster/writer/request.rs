@@ -77,23 +77,18 @@ pub enum Force {
     No,
     /// The apply forces ownership of the fields.
     Yes,
-    /// The apply forces ownership of the fields, if the object still has this version, whose field owners are known.
-    Of {
-        /// The version of the object.
-        resource_version: u64,
-    },
 }
 
-/// Server-side apply to the object with this uid.
-pub fn apply(to: To<'_>, child: &DesiredChild, uid: &Uid, force: Force) -> Built {
+/// Server-side apply to the object with this uid, and of this version if one is given.
+pub fn apply(to: To<'_>, child: &DesiredChild, uid: &Uid, version: Option<u64>, force: Force) -> Built {
     let mut body = child.body.clone();
     if let Some(meta) = body.object_mut("metadata") {
         meta.insert("uid", uid.to_string());
-        if let Force::Of { resource_version } = force {
-            meta.insert("resourceVersion", resource_version.to_string());
+        if let Some(version) = version {
+            meta.insert("resourceVersion", version.to_string());
         }
     }
-    let params = PatchParams { force: !matches!(force, Force::No), ..PatchParams::apply(FIELD_MANAGER) };
+    let params = PatchParams { force: matches!(force, Force::Yes), ..PatchParams::apply(FIELD_MANAGER) };
     let mut request =
         to.kind(&child.key).patch(&child.key.name, &params, &Patch::Apply(serde_json::Value::Null)).map_err(unbuilt)?;
     *request.body_mut() = text(&body).into_bytes();
@@ -136,14 +131,16 @@ pub(super) fn json_patch(resource: &ApiResource, key: &ObjectKey, params: &Patch
     Ok(request)
 }
 
-/// DELETE of the object with this uid, and of this version if one is given; dependents are deleted in the background.
+/// DELETE of the object with this uid and version; dependents are deleted in the background.
 ///
 /// # Errors
 /// If the name does not form a valid URL.
-pub fn delete(to: To<'_>, delete: &Delete, version: Option<u64>) -> Built {
-    let resource_version = version.map(|version| version.to_string());
+pub fn delete(to: To<'_>, delete: &Delete) -> Built {
     let params = DeleteParams {
-        preconditions: Some(Preconditions { uid: Some(delete.uid.to_string()), resource_version }),
+        preconditions: Some(Preconditions {
+            uid: Some(delete.uid.to_string()),
+            resource_version: Some(delete.resource_version.to_string()),
+        }),
         propagation_policy: Some(PropagationPolicy::Background),
         ..DeleteParams::default()
     };
@@ -171,34 +168,18 @@ pub fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]
         .map_err(unbuilt)
 }
 
-/// Server-side apply of a whole status. The host applies with force, because the status belongs to the controller
-/// alone. As an account, for a kind whose status has another owner, it applies without force, so that other managers
-/// keep their fields.
+/// Server-side apply of a whole status, of this version of the object if one is given: the API server does not compare the uid of a
+/// status of a custom resource. The host applies with force, because the status belongs to the controller alone. As an account, for a
+/// kind whose status has another owner, it applies without force, so that other managers keep their fields.
 ///
 /// # Errors
 /// If the name does not form a valid URL.
-pub fn status(resource: &ApiResource, object: &Object, status: Map, account: Option<&Account>) -> Built {
-    let meta = Map::from([("name", Value::from(&*object.key.name)), ("uid", Value::from(object.uid.to_string()))]);
-    status_with(meta, resource, object, status, account)
-}
-
-/// [`status`] as the host, if the object still has its version.
-pub fn status_if_unchanged(resource: &ApiResource, object: &Object, status: Map) -> Built {
-    let meta = Map::from([
-        ("name", Value::from(&*object.key.name)),
-        ("uid", Value::from(object.uid.to_string())),
-        ("resourceVersion", Value::from(object.resource_version.to_string())),
-    ]);
-    status_with(meta, resource, object, status, None)
-}
-
-fn status_with(
-    mut meta: Map,
-    resource: &ApiResource,
-    object: &Object,
-    status: Map,
-    account: Option<&Account>,
-) -> Built {
+pub fn status(to: To<'_>, object: &Object, version: Option<u64>, status: Map) -> Built {
+    let To { resource, account } = to;
+    let mut meta = Map::from([("name", Value::from(&*object.key.name)), ("uid", Value::from(object.uid.to_string()))]);
+    if let Some(version) = version {
+        meta.insert("resourceVersion", version.to_string());
+    }
     if let Some(namespace) = &object.key.namespace {
         meta.insert("namespace", &**namespace);
     }

@@ -26,8 +26,9 @@ use super::resource::parse;
 use crate::clock;
 use crate::cluster::plain;
 use crate::cluster::writer::audit::about;
+use crate::cluster::writer::request::{self, To};
 use crate::cluster::writer::response::Ack;
-use crate::cluster::writer::{request, send};
+use crate::cluster::writer::send;
 use crate::live::Live;
 use crate::live::component_state::{Decisions, Share};
 use crate::live::failures::{LastFailure, Sums};
@@ -55,12 +56,11 @@ pub(super) async fn write(
     }
     let notes = plugin_events::notes(&before, &next);
     // A delayed request must not let other hosts reconcile parents that the leader has taken back.
-    let request = if is_shared(&next) {
+    let version = is_shared(&next).then_some(object.resource_version);
+    if version.is_some() {
         before_sharing();
-        request::status_if_unchanged(resource, object, next)
-    } else {
-        request::status(resource, object, next, None)
-    };
+    }
+    let request = request::status(To { resource, account: None }, object, version, next);
     let request = request.map_err(|problem| anyhow::anyhow!("{problem}"))?;
     let version = written(send(client, of_plugin(request, object)).await)?;
     Ok((notes, Some(version)))
@@ -115,7 +115,7 @@ async fn send_rollout(
     next: Map,
     consequence: &str,
 ) -> Result<Ack, Problem> {
-    let request = request::status(resource, object, next, None);
+    let request = request::status(To { resource, account: None }, object, None, next);
     let request = request.map_err(|problem| unwritten(consequence, &problem.to_string()))?;
     send(client, of_plugin(request, object)).await.map_err(|error| unwritten(consequence, &plain(&error)))
 }
