@@ -34,8 +34,6 @@ pub struct Writer<'a> {
 #[derive(Debug, Default)]
 pub struct Invariants {
     violations: Vec<String>,
-    /// Writes that no host should send, and that the rules allow so far.
-    known: Vec<String>,
     /// The identity by which each host took the Lease, by number.
     identities: Vec<(usize, String)>,
     /// When a user last changed each parent, by name.
@@ -59,8 +57,10 @@ fn text<'a>(object: &'a Value, at: &str) -> &'a str {
 struct Rollout {
     /// Whether there was such a change.
     has_begun: bool,
-    /// Whether a user has allowed deletions, or changed the guard.
+    /// Whether a user has allowed deletions since then.
     is_allowed: bool,
+    /// Whether the Plugin has a guard of its own.
+    is_changed: bool,
     /// The largest number of children that each parent had, and how many of these were deleted that its spec still desires.
     deleted: BTreeMap<String, (usize, usize)>,
 }
@@ -70,13 +70,16 @@ const GUARDED: (usize, usize) = (50, 4);
 
 impl Rollout {
     /// Notes what a user writes.
-    fn note_user(&mut self, path: &str, body: &str) {
-        let is_allowed = body.contains(ANNOTATION_ALLOW_DELETION) || body.contains("deletionGuard");
+    fn note_user(&mut self, path: &str, body: Option<&Value>) {
+        let allows = body.is_some_and(|body| body.to_string().contains(ANNOTATION_ALLOW_DELETION));
         let begins = path.contains("/plugins/") || path.contains("/configmaps/puppet") || path.ends_with(SHARED);
-        if begins && !body.contains(ANNOTATION_ALLOW_DELETION) {
-            *self = Self { has_begun: true, ..Self::default() };
+        if begins && !allows {
+            *self = Self { has_begun: true, is_changed: self.is_changed, ..Self::default() };
         }
-        self.is_allowed |= is_allowed;
+        self.is_allowed |= allows;
+        if let Some(guard) = body.and_then(|body| body.pointer("/spec/deletionGuard")) {
+            self.is_changed = !guard.is_null();
+        }
     }
 
     /// Notes that a host deleted a child of this parent, which had this many. Returns whether the guard should have blocked that.
@@ -84,7 +87,7 @@ impl Rollout {
         let (most, deleted) = self.deleted.entry(parent.to_owned()).or_default();
         (*most, *deleted) = ((*most).max(children), *deleted + 1);
         let (share, least) = GUARDED;
-        *most >= least && *deleted * 100 > share * *most && !self.is_allowed
+        *most >= least && *deleted * 100 > share * *most && !self.is_allowed && !self.is_changed
     }
 }
 
@@ -94,19 +97,13 @@ impl Invariants {
         &self.violations
     }
 
-    /// The writes so far that no host should send, and that the rules allow so far: a child is deleted by its uid alone (rule R8), so also
-    /// one whose owner a user has just taken off.
-    pub fn known(&self) -> &[String] {
-        &self.known
-    }
-
     /// Notes what a user writes: the path and the body of the request.
     pub fn note_user(&mut self, path: &str, body: Option<&Value>) {
         let text = body.map(Value::to_string).unwrap_or_default();
         if let Some((_, name)) = path.split_once("puppets/") {
             self.changed.insert(name.to_owned(), Instant::now());
         }
-        self.rollout.note_user(path, &text);
+        self.rollout.note_user(path, body);
         self.adopts |= text.contains("\"adopt\":true");
     }
 
@@ -139,15 +136,12 @@ impl Invariants {
             let line = |problem: &str| {
                 format!("host {} as {}: {} {}: {problem}", writer.host, writer.user, call.method, change.id)
             };
-            if let Some(problem) = self.is_foreign(server, change, writer) {
-                let is_known = call.method == "DELETE" && self.was_ours(server, change, (begin, writer.user));
-                if is_known { &mut self.known } else { &mut self.violations }.push(line(&problem));
-            }
+            let foreign = self.is_foreign(server, change, writer);
             let other = self.is_without_lease(server, writer);
             let other = other.or_else(|| self.is_at_the_same_time(change, writer));
             let other = other.or_else(|| self.is_undesired_deletion(server, change));
             let other = other.or_else(|| is_write_for_the_deleted(server, call, change)).or_else(|| is_early(change));
-            self.violations.extend(other.map(|problem| line(&problem)));
+            self.violations.extend(foreign.into_iter().chain(other).map(|problem| line(&problem)));
         }
     }
 
@@ -174,16 +168,6 @@ impl Invariants {
         let left = all.filter(|(_, child)| controller(child) == owner && is_labelled(child)).count();
         let is_beyond = self.rollout.note_deletion(owner, left + 1);
         is_beyond.then(|| format!("more children of {} are deleted than the deletion guard allows", id.name))
-    }
-
-    /// Whether the object that a change removes was a child of one of the Plugin's parents before.
-    fn was_ours(&self, server: &ApiServer, change: &Change, (begin, account): (usize, &str)) -> bool {
-        let uid = |object: &Value| text(object, "/metadata/uid").to_owned();
-        let own = change.before.as_deref().map(uid);
-        let earlier =
-            server.changes().get(..begin).unwrap_or_default().iter().filter(|earlier| earlier.id == change.id);
-        let states = earlier.filter_map(|earlier| earlier.after.as_deref());
-        states.filter(|state| Some(uid(state)) == own).any(|state| self.is_child(state, account))
     }
 
     /// Whether an object is a child of a parent whose Plugin has this account.
