@@ -167,24 +167,29 @@ fn contains(found: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// The condition `Ready` of a parent.
-fn ready(parent: &Value) -> Option<&Value> {
+/// A condition of a parent.
+fn condition<'a>(parent: &'a Value, named: &str) -> Option<&'a Value> {
     let mut conditions = parent.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-    conditions.find(|condition| text(condition, "/type") == "Ready")
+    conditions.find(|condition| text(condition, "/type") == named)
 }
 
 fn failure_problem(id: &Id, parent: &Value) -> Option<String> {
-    let status = ready(parent).map(|ready| text(ready, "/status"));
+    let status = condition(parent, "Ready").map(|ready| text(ready, "/status"));
     (status != Some("False")).then(|| format!("{id}: the plugin fails, and Ready is {status:?}"))
 }
 
 fn status_problem(id: &Id, parent: &Value, is_occupied: bool) -> Option<String> {
-    let Some(ready) = ready(parent) else { return Some(format!("{id} has no condition Ready")) };
+    let Some(ready) = condition(parent, "Ready") else { return Some(format!("{id} has no condition Ready")) };
     let generation = parent.pointer("/metadata/generation");
     let observed =
         if is_occupied { ready.get("observedGeneration") } else { parent.pointer("/status/observedGeneration") };
     if observed != generation {
         return Some(format!("{id}: the status is of generation {observed:?}, not {generation:?}"));
+    }
+    for other in ["Stalled", "Reconciling"] {
+        if !is_occupied && condition(parent, other).is_some_and(|condition| text(condition, "/status") == "True") {
+            return Some(format!("{id}: {other} is still True"));
+        }
     }
     let (status, reason) = (text(ready, "/status"), text(ready, "/reason"));
     let expected = if is_occupied { "False" } else { "True" };

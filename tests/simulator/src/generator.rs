@@ -98,7 +98,9 @@ impl Generator {
         steps.sort_by_key(|step| step.at);
         // Every fifth history has several hosts that share the parents: each takes several times as long, because of all their Leases.
         let shards = [1, 1, 1, 1, 1, 1, 1, 1, 2, 3][self.chance.usize(0..10)];
-        History { shows: String::new(), fails: false, seed, shards, workers: few(), plugins: Vec::new(), steps }
+        let resync = self.chance.bool().then(|| "24h".to_owned());
+        let (shows, fails, workers, plugins) = (String::new(), false, few(), Vec::new());
+        History { shows, fails, seed, shards, workers, plugins, resync, steps }
     }
 
     /// What may happen in this history: each act is left out in a third of all histories.

@@ -38,6 +38,9 @@ pub struct History {
     /// The Plugins of the cluster beside the usual ones, by their names. No seed has any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<String>,
+    /// `spec.resync` of the Plugins, if it is not the default: with a long one, nothing is mended by a resync.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resync: Option<String>,
     /// What happens.
     pub steps: Vec<Step>,
 }

@@ -1,20 +1,16 @@
 //! What no host may do, whatever happens: checked at each write.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Call, Change, Id};
-use windlass_core::names::ANNOTATION_ALLOW_DELETION;
 
-use crate::expected::{controller, is_labelled, scripted};
+use crate::expected::{controller, is_labelled};
 use crate::network::HOST_USER;
-use crate::setup::{CHILDREN, MASKS, OPERATORS, SHARED};
-
-/// Time after which a host knows what a user has changed: longer than any watch lags.
-const KNOWN_AFTER: Duration = Duration::from_mins(1);
+use crate::requests::Requests;
+use crate::setup::{CHILDREN, OPERATORS};
 
 /// Time after which a host has acted on what has changed, also if requests were slow meanwhile.
 const LONG: SignedDuration = SignedDuration::from_secs(90);
@@ -36,10 +32,9 @@ pub struct Invariants {
     violations: Vec<String>,
     /// The identity by which each host took the Lease, by number.
     identities: Vec<(usize, String)>,
-    /// When a user last changed each parent, by name.
-    changed: BTreeMap<String, Instant>,
-    /// What users did to the Plugin, so that children may be deleted which no user asked to delete.
-    rollout: Rollout,
+    requests: Requests,
+    /// The host that created each child, and the child's uid.
+    created: BTreeMap<Id, (usize, String)>,
     /// Whether a user lets the Plugin adopt objects.
     adopts: bool,
     /// The uids of all parents that existed, with the account of their Plugin.
@@ -52,45 +47,6 @@ fn text<'a>(object: &'a Value, at: &str) -> &'a str {
     object.pointer(at).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The deletions since the last change of the Plugin, of its component, or of what its parents require.
-#[derive(Debug, Default)]
-struct Rollout {
-    /// Whether there was such a change.
-    has_begun: bool,
-    /// Whether a user has allowed deletions since then.
-    is_allowed: bool,
-    /// Whether the Plugin has a guard of its own.
-    is_changed: bool,
-    /// The largest number of children that each parent had, and how many of these were deleted that its spec still desires.
-    deleted: BTreeMap<String, (usize, usize)>,
-}
-
-/// The defaults of the deletion guard (rule R9): `maxPercent` and `minChildren`.
-const GUARDED: (usize, usize) = (50, 4);
-
-impl Rollout {
-    /// Notes what a user writes.
-    fn note_user(&mut self, path: &str, body: Option<&Value>) {
-        let allows = body.is_some_and(|body| body.to_string().contains(ANNOTATION_ALLOW_DELETION));
-        let begins = path.contains("/plugins/") || path.contains("/configmaps/puppet") || path.ends_with(SHARED);
-        if begins && !allows {
-            *self = Self { has_begun: true, is_changed: self.is_changed, ..Self::default() };
-        }
-        self.is_allowed |= allows;
-        if let Some(guard) = body.and_then(|body| body.pointer("/spec/deletionGuard")) {
-            self.is_changed = !guard.is_null();
-        }
-    }
-
-    /// Notes that a host deleted a child of this parent, which had this many. Returns whether the guard should have blocked that.
-    fn note_deletion(&mut self, parent: &str, children: usize) -> bool {
-        let (most, deleted) = self.deleted.entry(parent.to_owned()).or_default();
-        (*most, *deleted) = ((*most).max(children), *deleted + 1);
-        let (share, least) = GUARDED;
-        *most >= least && *deleted * 100 > share * *most && !self.is_allowed && !self.is_changed
-    }
-}
-
 impl Invariants {
     /// The violations so far.
     pub fn violations(&self) -> &[String] {
@@ -98,17 +54,15 @@ impl Invariants {
     }
 
     /// Notes what a user writes: the path and the body of the request.
-    pub fn note_user(&mut self, path: &str, body: Option<&Value>) {
+    pub fn note_user(&mut self, server: &ApiServer, path: &str, body: Option<&Value>) {
+        self.requests.note(server, path, body);
         let text = body.map(Value::to_string).unwrap_or_default();
-        if let Some((_, name)) = path.split_once("puppets/") {
-            self.changed.insert(name.to_owned(), Instant::now());
-        }
-        self.rollout.note_user(path, body);
         self.adopts |= text.contains("\"adopt\":true");
     }
 
-    /// Notes a create that was refused because the parent already has the child. A host reconciles only once it has listed all children.
-    pub fn note_refused(&mut self, server: &ApiServer, call: &Call, code: u16) {
+    /// Notes a create that was refused because the parent already has the child. A host reconciles only once it has listed all children, and
+    /// it waits until its caches show what it has created itself.
+    pub fn note_refused(&mut self, server: &ApiServer, call: &Call, host: usize, code: u16) {
         let Some(name) = call.body.as_ref().map(|body| text(body, "/metadata/name")) else { return };
         if call.method != "POST" || code != 409 || call.user == HOST_USER {
             return;
@@ -120,9 +74,14 @@ impl Invariants {
         let Some((id, found)) = all.into_iter().find(is_it) else { return };
         let last = server.changes().iter().rev().find(|change| change.id == *id).map(|change| change.at);
         let is_old = last.is_some_and(|at| call.now.duration_since(at) > LONG);
-        if is_old && self.is_child(found, &call.user) && found.pointer("/metadata/labels").is_some() {
-            self.violations
-                .push(format!("{}: {id} is created, although it has been a child for longer than 90 s", call.user));
+        let is_own = self.created.get(id).is_some_and(|of| (of.0, &*of.1) == (host, text(found, "/metadata/uid")));
+        let why = match (is_own, is_old) {
+            (true, _) => "the host has created it before",
+            (false, true) => "it has been a child for longer than 90 s",
+            (false, false) => return,
+        };
+        if self.is_child(found, &call.user) && is_labelled(found) {
+            self.violations.push(format!("host {host} as {}: {id} is created, although {why}", call.user));
         }
     }
 
@@ -136,38 +95,17 @@ impl Invariants {
             let line = |problem: &str| {
                 format!("host {} as {}: {} {}: {problem}", writer.host, writer.user, call.method, change.id)
             };
+            if let (None, Some(created)) = (&change.before, &change.after) {
+                self.created.insert(change.id.clone(), (writer.host, text(created, "/metadata/uid").to_owned()));
+            }
             let foreign = self.is_foreign(server, change, writer);
             let other = self.is_without_lease(server, writer);
             let other = other.or_else(|| self.is_at_the_same_time(change, writer));
-            let other = other.or_else(|| self.is_undesired_deletion(server, change));
+            let other = other.or_else(|| self.requests.is_undesired(server, change));
+            let other = other.or_else(|| self.requests.is_suspended(server, change));
             let other = other.or_else(|| is_write_for_the_deleted(server, call, change)).or_else(|| is_early(change));
             self.violations.extend(foreign.into_iter().chain(other).map(|problem| line(&problem)));
         }
-    }
-
-    /// A child is deleted that its parent has desired for at least a minute; or, after a change of the Plugin, more of them than the
-    /// deletion guard allows.
-    fn is_undesired_deletion(&mut self, server: &ApiServer, change: &Change) -> Option<String> {
-        // A Mask is deleted to be recreated.
-        if change.after.is_some() || change.id.resource == MASKS || !CHILDREN.contains(&&*change.id.resource) {
-            return None;
-        }
-        let owner = controller(change.before.as_deref()?);
-        let parents = OPERATORS.iter().flat_map(|operator| server.objects_of(operator.parents));
-        let (id, parent) = parents.into_iter().find(|(_, parent)| text(parent, "/metadata/uid") == owner)?;
-        let is_deleting = parent.pointer("/metadata/deletionTimestamp").is_some();
-        let is_recent = self.changed.get(&id.name).is_some_and(|at| at.elapsed() < KNOWN_AFTER);
-        let is_wanted = scripted(id, parent).any(|(child, _)| child == change.id);
-        if !is_wanted || is_deleting || is_recent {
-            return None;
-        }
-        if !self.rollout.has_begun {
-            return Some(format!("{} has desired it for at least a minute", id.name));
-        }
-        let all = CHILDREN.iter().flat_map(|resource| server.objects_of(resource));
-        let left = all.filter(|(_, child)| controller(child) == owner && is_labelled(child)).count();
-        let is_beyond = self.rollout.note_deletion(owner, left + 1);
-        is_beyond.then(|| format!("more children of {} are deleted than the deletion guard allows", id.name))
     }
 
     /// Whether an object is a child of a parent whose Plugin has this account.

@@ -18,6 +18,7 @@ pub mod invariants;
 pub mod network;
 mod objects;
 pub mod reached;
+mod requests;
 mod scenes;
 pub mod setup;
 pub mod trace;

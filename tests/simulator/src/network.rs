@@ -125,7 +125,7 @@ impl Network {
     /// Sends a request of somebody beside the hosts; it arrives at once.
     pub fn send(&self, call: &Call) -> Response {
         if call.method != "GET" {
-            self.0.invariants.lock().note_user(&call.path, call.body.as_ref());
+            self.with_server(|server| self.0.invariants.lock().note_user(server, &call.path, call.body.as_ref()));
         }
         let answer = self.with_server(|server| server.respond(call));
         self.with_trace(|trace| trace.note(&format!("{} {} {} {}", call.user, call.method, call.path, answer.code)));
@@ -264,7 +264,7 @@ impl Network {
                 let writer = Writer { host, user: &arrived.user, sent };
                 let mut invariants = self.0.invariants.lock();
                 invariants.check(server, &arrived, writer, before);
-                invariants.note_refused(server, &arrived, answer.code);
+                invariants.note_refused(server, &arrived, host, answer.code);
             }
             answer
         });

@@ -3,13 +3,13 @@
 use serde_json::json;
 
 use crate::generator::Generator;
-use crate::history::{Act, Child, FINALIZING, Kind, Step};
+use crate::history::{Act, Child, FINALIZING, Kind, Step, Version};
 
 /// Makes the steps of a scene that begins at a time.
 pub type Scene = fn(&mut Generator, u64) -> Vec<Step>;
 
 /// All scenes.
-pub const SCENES: [Scene; 7] = [
+pub const SCENES: [Scene; 8] = [
     fight,
     name_taken_during_deletion,
     failover_to_a_late_cache,
@@ -17,6 +17,7 @@ pub const SCENES: [Scene; 7] = [
     adoption,
     clean_up_of_orphans,
     refused_status,
+    component_that_returns_less,
 ];
 
 /// A user and the host change the same child again and again.
@@ -117,6 +118,19 @@ fn refused_status(of: &mut Generator, begin: u64) -> Vec<Step> {
             (1_000, Act::Apply { parent, children: vec![child], fail: None, reads: false }),
         ],
     )
+}
+
+/// A component that returns no children takes the place of one whose parents have a few children each.
+fn component_that_returns_less(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for parent in 0..FINALIZING {
+        let children: Vec<_> =
+            (0..of.chance.u8(1..4)).map(|name| Child { kind: Kind::ConfigMap, name, value: 0 }).collect();
+        of.desired[usize::from(parent)].clone_from(&children);
+        steps.push((u64::from(parent), Act::Apply { parent, children, fail: None, reads: false }));
+    }
+    steps.push((12_000, Act::Component { version: Version::Empty }));
+    timed(begin, steps)
 }
 
 /// A parent of the first Plugin, and a ConfigMap of it.

@@ -17,7 +17,7 @@ use windlass_api_model::{ApiServer, Call, Response};
 use windlass_engine::plugins::rbac::RNG_KEY_SECRET;
 use windlass_sandbox::{CompilerCommand, Options, Sandbox};
 
-use crate::history::Version;
+use crate::history::{History, Version};
 
 /// A Plugin of the simulation.
 #[derive(Debug)]
@@ -243,7 +243,7 @@ fn definition_of(kind: &str) -> Value {
 
 /// A cluster with the usual Plugins, these ones, and their components, and without parents.
 #[must_use]
-pub fn cluster(compiled: &Compiled, plugins: &[String]) -> ApiServer {
+pub fn cluster(compiled: &Compiled, history: &History) -> ApiServer {
     let mut server = ApiServer::default();
     let now = beginning();
     let mut create = |path: &str, object: Value| {
@@ -254,7 +254,7 @@ pub fn cluster(compiled: &Compiled, plugins: &[String]) -> ApiServer {
         create("/api/v1/namespaces", json!({ "metadata": { "name": namespace } }));
     }
     let definition = serde_json::to_value(Plugin::crd()).unwrap_or_default();
-    let is_there = |of: &&Operator| of.is_usual || plugins.iter().any(|name| *name == of.name);
+    let is_there = |of: &&Operator| of.is_usual || history.plugins.iter().any(|name| *name == of.name);
     let operators: Vec<_> = OPERATORS.iter().filter(is_there).collect();
     let kinds = ["Doll", "Mask"].into_iter().chain(operators.iter().filter_map(|of| of.existing));
     for definition in std::iter::once(definition).chain(kinds.map(definition_of)) {
@@ -272,7 +272,11 @@ pub fn cluster(compiled: &Compiled, plugins: &[String]) -> ApiServer {
         create(&format!("{own}/serviceaccounts"), account);
         let plugin = json!({
             "metadata": { "name": name },
-            "spec": { "source": { "configMap": { "namespace": "windlass-system", "name": name } }, "installCRD": true },
+            "spec": {
+                "source": { "configMap": { "namespace": "windlass-system", "name": name } },
+                "installCRD": true,
+                "resync": history.resync,
+            },
         });
         create("/apis/windlass.dev/v1alpha1/plugins", plugin);
     }

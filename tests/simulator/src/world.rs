@@ -86,7 +86,7 @@ struct World<'a> {
 
 impl<'a> World<'a> {
     fn begin(history: &History, compiled: &'a Compiled) -> anyhow::Result<Self> {
-        let network = Network::new(cluster(compiled, &history.plugins), history.seed);
+        let network = Network::new(cluster(compiled, history), history.seed);
         let mut world = Self {
             network,
             compiled,

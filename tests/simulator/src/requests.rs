@@ -1,0 +1,135 @@
+//! What users asked for, by which hosts may delete children.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+use windlass_api_model::{ApiServer, Change, Id};
+use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND};
+
+use crate::expected::{controller, is_labelled, scripted};
+use crate::setup::{CHILDREN, MASKS, OPERATORS, SHARED};
+
+/// Time after which a host knows what a user has changed: longer than any watch lags.
+const KNOWN_AFTER: Duration = Duration::from_mins(1);
+
+/// What users asked for so far.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// When a user last changed each parent, by name.
+    parents: BTreeMap<String, Instant>,
+    /// When a user last changed a Plugin, its component, or what its parents require.
+    plugins: Option<Instant>,
+    /// Whether a user has allowed deletions since then.
+    is_allowed: bool,
+    /// Whether the Plugin has a guard of its own.
+    is_guard_changed: bool,
+    /// What the Plugin and its component were at first.
+    whole: Option<(Value, Value)>,
+    /// The largest number of children that each parent had since then, and how many of these were deleted that its spec still desires; by
+    /// the parent's uid, and for all parents of a Plugin together by their resource.
+    deleted: BTreeMap<String, (usize, usize)>,
+}
+
+/// The defaults of the deletion guard (rule R9): `maxPercent` and `minChildren`.
+const GUARDED: (usize, usize) = (50, 4);
+
+fn text<'a>(object: &'a Value, at: &str) -> &'a str {
+    object.pointer(at).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_recent(at: Option<&Instant>) -> bool {
+    at.is_some_and(|at| at.elapsed() < KNOWN_AFTER)
+}
+
+/// What decides which children the Plugin that users change desires, and its component.
+fn plugin(server: &ApiServer) -> Option<(Value, Value)> {
+    let plugin = server.object(&Id::new("plugins.windlass.dev", "", "puppet"))?;
+    let source = server.object(&Id::new("configmaps", "windlass-system", "puppet"))?;
+    let of_spec = |field: &&str| plugin.pointer(&format!("/spec/{field}")).cloned().unwrap_or_default();
+    let spec = ["config", "namespaceSelector", "limits"].iter().map(|field| of_spec(field)).collect();
+    Some((spec, source.get("binaryData").cloned().unwrap_or_default()))
+}
+
+/// The parent that controls an object, with all parents of its Plugin.
+fn owner<'a>(server: &'a ApiServer, object: &Value) -> Option<(&'a Id, &'a Value, Vec<&'a Value>)> {
+    let owner = controller(object);
+    let is_owner = |parent: &Value| text(parent, "/metadata/uid") == owner;
+    OPERATORS.iter().find_map(|operator| {
+        let (id, parent) = server.objects_of(operator.parents).find(|(_, parent)| is_owner(parent))?;
+        Some((id, &**parent, server.objects_of(operator.parents).map(|(_, parent)| &**parent).collect()))
+    })
+}
+
+impl Requests {
+    /// Notes what a user writes: the path and the body of the request.
+    pub fn note(&mut self, server: &ApiServer, path: &str, body: Option<&Value>) {
+        self.whole = self.whole.take().or_else(|| plugin(server));
+        if let Some((_, name)) = path.split_once("puppets/") {
+            self.parents.insert(name.to_owned(), Instant::now());
+        }
+        let allows = body.is_some_and(|body| body.to_string().contains(ANNOTATION_ALLOW_DELETION));
+        let begins = path.contains("/plugins/") || path.contains("/configmaps/puppet") || path.ends_with(SHARED);
+        if begins && !allows {
+            self.plugins = Some(Instant::now());
+            (self.is_allowed, self.deleted) = (false, BTreeMap::new());
+        }
+        self.is_allowed |= allows;
+        if let Some(guard) = body.and_then(|body| body.pointer("/spec/deletionGuard")) {
+            self.is_guard_changed = !guard.is_null();
+        }
+    }
+
+    /// A child is deleted that its parent has desired for at least a minute, although the Plugin is whole; or, if a user has changed the
+    /// Plugin, more of them than the deletion guard allows.
+    pub fn is_undesired(&mut self, server: &ApiServer, change: &Change) -> Option<String> {
+        // A Mask is deleted to be recreated.
+        if change.after.is_some() || change.id.resource == MASKS || !CHILDREN.contains(&&*change.id.resource) {
+            return None;
+        }
+        let (id, parent, fleet) = owner(server, change.before.as_deref()?)?;
+        let is_deleting = parent.pointer("/metadata/deletionTimestamp").is_some();
+        let is_wanted = scripted(id, parent).any(|(child, _)| child == change.id);
+        if !is_wanted || is_deleting || is_recent(self.parents.get(&id.name)) {
+            return None;
+        }
+        let is_whole = self.whole.is_none() || plugin(server) == self.whole;
+        if is_whole && !is_recent(self.plugins.as_ref()) {
+            return Some(format!("{} has desired it for at least a minute", id.name));
+        }
+        let uid = |of: &Value| text(of, "/metadata/uid").to_owned();
+        let children = CHILDREN.iter().flat_map(|resource| server.objects_of(resource));
+        let owners: Vec<_> =
+            children.filter(|(_, child)| is_labelled(child)).map(|(_, child)| controller(child)).collect();
+        let count = |parents: &[&Value]| owners.iter().filter(|of| parents.iter().any(|one| uid(one) == **of)).count();
+        let (own, all) = (count(&[parent]), count(&fleet));
+        let is_beyond = self.is_beyond_guard(&uid(parent), own + 1);
+        let is_beyond_for_all = self.is_beyond_guard(&id.resource, all + 1);
+        (is_beyond || is_beyond_for_all)
+            .then(|| format!("more children of {} are deleted than the deletion guard allows", id.name))
+    }
+
+    /// Notes that a host deleted a child of these parents, which had this many. Returns whether the guard should have blocked that.
+    fn is_beyond_guard(&mut self, parents: &str, children: usize) -> bool {
+        let (most, deleted) = self.deleted.entry(parents.to_owned()).or_default();
+        (*most, *deleted) = ((*most).max(children), *deleted + 1);
+        let (share, least) = GUARDED;
+        *most >= least && *deleted * 100 > share * *most && !self.is_allowed && !self.is_guard_changed
+    }
+
+    /// A child is written although its parent has been suspended for a minute, or the Plugin.
+    pub fn is_suspended(&self, server: &ApiServer, change: &Change) -> Option<String> {
+        let child = change.after.as_deref().or(change.before.as_deref())?;
+        let (id, parent, _) = owner(server, child).filter(|_| CHILDREN.contains(&&*change.id.resource))?;
+        let annotations = parent.pointer("/metadata/annotations");
+        let is_marked = annotations.and_then(|all| all.get(ANNOTATION_SUSPEND)) == Some(&Value::from("true"));
+        let plugin = server.object(&Id::new("plugins.windlass.dev", "", "puppet"));
+        let is_of_plugin = id.resource == OPERATORS[0].parents;
+        let is_plugin_suspended = plugin.is_some_and(|plugin| plugin.pointer("/spec/suspend") == Some(&true.into()));
+        let is_suspended = is_marked && !is_recent(self.parents.get(&id.name))
+            || is_of_plugin && is_plugin_suspended && !is_recent(self.plugins.as_ref());
+        (is_suspended && parent.pointer("/metadata/deletionTimestamp").is_none())
+            .then(|| format!("{} is suspended", id.name))
+    }
+}
