@@ -12,7 +12,6 @@ mod failure;
 mod limiter;
 mod link;
 mod notes;
-pub mod registry;
 mod ticker;
 mod wasi;
 

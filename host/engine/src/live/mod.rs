@@ -9,6 +9,7 @@ mod kept_values;
 pub mod namespace_filter;
 pub mod own_writes;
 pub mod record;
+pub mod registry;
 pub mod steady;
 pub mod unselected;
 

@@ -8,7 +8,6 @@ use kube::Client;
 use parking_lot::Mutex;
 use windlass_core::ids::PluginName;
 use windlass_delivery::Sources;
-use windlass_sandbox::registry::{Publisher, Registry};
 use windlass_sandbox::{Component, Sandbox};
 
 use super::caps::Caps;
@@ -27,6 +26,7 @@ use crate::cluster::shards::Shards;
 use crate::cluster::watch::{AllProgress, Watch, Watches};
 use crate::live::interests::Interests;
 use crate::live::record::Records;
+use crate::live::registry::{Publisher, Registry};
 use crate::live::{Live, ParentIndex, ParentKey};
 use crate::queue::{PluginQueue, Queue, Trigger};
 

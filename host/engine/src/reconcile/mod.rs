@@ -39,7 +39,6 @@ use windlass_core::plan::ChildId;
 use windlass_core::reason::ParentReason;
 use windlass_core::reserved::HostNamespace;
 use windlass_core::snapshot::Snapshot;
-use windlass_sandbox::registry::Registry;
 
 use self::apply::Applier;
 use self::call::Caller;
@@ -50,6 +49,7 @@ use self::related::Related;
 use self::report::Reporter;
 use crate::clock;
 use crate::cluster::shards::Shards;
+use crate::live::registry::Registry;
 use crate::live::{Live, ParentKey};
 use crate::queue::{Job, PluginQueue, Queue, Run, Trigger, Turn};
 use crate::recent::Recent;

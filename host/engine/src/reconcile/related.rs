@@ -11,7 +11,6 @@ use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::outcome::{Rejection, WriteProblem};
 use windlass_core::parent::ParentRef;
 use windlass_core::related::{Denied, Need, Needs, ReadProblem, Refusal, Rounds, Select};
-use windlass_sandbox::registry::Registry;
 
 use super::selection::{Bounds, Selected, select};
 use crate::clock;
@@ -20,6 +19,7 @@ use crate::cluster::access_review::{
 };
 use crate::cluster::watch::{Health, Store, Watches};
 use crate::live::interests::{Followed, Full, Interests};
+use crate::live::registry::Registry;
 use crate::live::{CrdOwner, Live, ParentKey};
 
 /// How long a reconcile waits for a related cache to be filled. The time counts from the first requirement of the kind,

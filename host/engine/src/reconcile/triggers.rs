@@ -6,11 +6,11 @@ use windlass_core::difference::changed_fields;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::{Object, OwnerKey};
-use windlass_sandbox::registry::Registry;
 
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::{Change, WatchId};
 use crate::live::interests::Interests;
+use crate::live::registry::Registry;
 use crate::live::{Live, ParentIndex, ParentKey, had_no_parents};
 use crate::queue::{PluginQueue, Queue, Trigger};
 use crate::telemetry::{CAUSE, one_line};
@@ -252,10 +252,10 @@ fn retained_parent(text: &str) -> Option<ObjectKey> {
 #[cfg(test)]
 mod tests {
     use windlass_core::lease::Timing;
-    use windlass_sandbox::registry::Publisher;
 
     use super::*;
     use crate::cluster::discovery::silent_api_server;
+    use crate::live::registry::Publisher;
     use crate::queue::Busy;
 
     fn object(text: &str) -> Arc<Object> {

@@ -9,12 +9,12 @@ use windlass_core::names::plugin_condition;
 use windlass_core::object::Object;
 use windlass_core::observed_status::observed;
 use windlass_core::reason::PluginReason;
-use windlass_sandbox::registry::Registry;
 
 use crate::cluster::lease::{self, WriteGate};
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::Watch;
 use crate::live::record::FailureCounts;
+use crate::live::registry::Registry;
 use crate::live::{Live, ParentKey};
 use crate::queue::Queue;
 use crate::telemetry::{self, PluginCondition, PluginState};

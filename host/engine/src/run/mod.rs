@@ -22,7 +22,6 @@ use windlass_core::ids::PluginName;
 use windlass_core::quarantine::QuarantineChange;
 use windlass_delivery::{Needs, Sources};
 use windlass_sandbox::Sandbox;
-use windlass_sandbox::registry::{Publisher, Registry};
 
 use self::exported::{observe, observe_conditions};
 use self::parent_work::ParentWork;
@@ -38,6 +37,7 @@ use crate::cluster::secret_key::SecretKey;
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::{AllProgress, Change, HealthListener, Watch, WatchId, Watches, follow_config_maps};
 use crate::live::interests::Interests;
+use crate::live::registry::{Publisher, Registry};
 use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
 use crate::plugins::rbac::RNG_KEY_SECRET;
 use crate::plugins::{Dependencies, Kinds, Plugins};
