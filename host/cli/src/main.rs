@@ -3,41 +3,45 @@
 #[macro_use(err, out)]
 extern crate windlass_engine;
 
-mod applied;
+// Each command.
 mod build;
 mod completion;
-mod component;
-mod connect;
-#[cfg(test)]
-mod conventions;
 mod crd;
-mod deleted;
 mod dev;
 mod diff;
 mod explain;
-mod files;
 mod generate;
-mod host_calls;
-mod host_lease;
 mod inspect;
 mod install;
-mod manifests;
 mod new;
-mod offline;
-mod output;
 mod push;
-mod pushed;
 mod record;
-mod recording_file;
 mod remove;
 mod render;
-mod repeat;
 mod replay;
 mod run;
-mod secrets;
 mod test;
 mod uninstall;
+
+// What several commands need.
+mod applied;
+mod component;
+mod connect;
+mod deleted;
+mod files;
+mod host_calls;
+mod host_lease;
+mod manifests;
+mod offline;
+mod output;
+mod pushed;
+mod recording_file;
+mod repeat;
+mod secrets;
 mod yaml;
+
+#[cfg(test)]
+mod conventions;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,18 @@
 //! Decisions of the Windlass host: how to interpret a plugin's response, what to write, and what to report. This crate
 //! does no I/O and reads no clock or environment. The host, `windlass render` and the tests all run
 //! the same code.
+//!
+//! | about | modules |
+//! |---|---|
+//! | what a plugin declares and returns | [`contract`], [`descriptor`], [`declared_parent`], [`config`], [`desired`], [`name_rule`], [`reserved`] |
+//! | Kubernetes objects | [`object`], [`ids`], [`parent`], [`names`], [`mark`] (of children), [`managed`] (owners of fields), [`order`] (of kinds), [`selector`], [`schema`], [`conditions`], [`quantity`] |
+//! | one reconcile | [`snapshot`] (the input of a call), [`next_step`], [`related`], [`plan`], [`claim`] (an object has the name of a child), [`status`], [`observed_status`], [`events`], [`outcome`], [`reason`] |
+//! | limits of what a plugin may do | [`guard`] (deletions), [`breaker`] (writes of one object), [`budget`], [`bucket`], [`quarantine`], [`grant`], [`former_kinds`] |
+//! | retries and silent watches | [`backoff`], [`retry_after`], [`progress`] |
+//! | the status of a Plugin | [`readiness`], [`plugin_events`] |
+//! | several hosts | [`lease`], [`shards`] |
+//! | recorded calls | [`recent`], [`recording`], [`masking`] (of the values of Secrets) |
+//! | values and texts | [`json`], [`difference`], [`digest`], [`line`], [`bounded`], [`intern`], [`packed`], [`memory`] |
 
 pub mod backoff;
 pub mod bounded;

@@ -1,4 +1,4 @@
-//! Finds the texts to replace.
+//! Finds the values of Secrets, and other texts to replace, in a text: all of them in one pass.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};

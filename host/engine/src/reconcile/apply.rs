@@ -311,12 +311,12 @@ impl Applier {
             let request = request::delete(to, delete)?;
             Ok::<_, WriteProblem>(self.send(live, "delete", &delete.child, request).await)
         };
-        let mut sent = send(&delete).await?;
-        if sent.as_ref().is_err_and(is_outdated) {
+        let mut response = send(&delete).await?;
+        if response.as_ref().is_err_and(is_outdated) {
             delete.resource_version = self.current_version(live, snapshot, &delete.child, &delete.uid).await?;
-            sent = send(&delete).await?;
+            response = send(&delete).await?;
         }
-        match sent {
+        match response {
             Ok(ack) => Ok((effect, Some(ack.deleted(delete)))),
             Err(error) if is_gone(&error, to.resource, &delete.child.key.name, Some(&delete.uid)) => {
                 Ok((Effect::Nothing, Some(Written::Gone { child: delete.child, uid: delete.uid })))
