@@ -11,7 +11,7 @@ use crate::scenes::SCENES;
 type Weighted = (u32, fn(&mut Generator) -> Act);
 
 /// What users do. Each history leaves some of it out, so that the rest meets more often (swarm testing, Groce and others 2012).
-const USERS: [Weighted; 18] = [
+const USERS: [Weighted; 19] = [
     (24, Generator::apply),
     (3, |of| Act::Plugin { spec: json!({ "config": of.config() }) }),
     (2, |of| Act::Plugin { spec: of.setting() }),
@@ -21,6 +21,7 @@ const USERS: [Weighted; 18] = [
     (3, |of| Act::ParentFinalizer { parent: of.parent, is_set: of.chance.u8(0..3) > 0 }),
     (3, |of| Act::Share { keys: [None, Some(1), Some(3), Some(5)][of.chance.usize(0..4)] }),
     (1, |_| Act::DeleteNamespace),
+    (1, |_| Act::Rival),
     (5, Generator::delete),
     (6, |of| Act::DeleteChild { parent: of.parent, child: of.child }),
     (6, |of| Act::EditChild { parent: of.parent, child: of.child }),
@@ -114,7 +115,8 @@ impl Generator {
         let mut times: Vec<_> = (0..count).map(|_| self.chance.u64(0..SPAN)).collect();
         for index in 1..times.len() {
             if self.chance.bool() {
-                times[index] = times[index - 1] + self.chance.u64(0..800);
+                // Nothing goes wrong after the span.
+                times[index] = (times[index - 1] + self.chance.u64(0..800)).min(SPAN - 1);
             }
         }
         times.sort_unstable();

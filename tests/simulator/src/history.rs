@@ -180,6 +180,8 @@ pub enum Act {
         /// Which one.
         version: Version,
     },
+    /// A user creates a second Plugin of the first one's kind: it comes later, so it must not have the kind, whenever hosts start.
+    Rival,
     /// A user suspends a parent by its annotation, or resumes it.
     SuspendParent {
         /// The parent.

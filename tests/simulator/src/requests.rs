@@ -47,8 +47,8 @@ fn is_recent(at: Option<&Instant>) -> bool {
 fn plugin(server: &ApiServer) -> Option<(Value, Value)> {
     let plugin = server.object(&Id::new("plugins.windlass.dev", "", "puppet"))?;
     let source = server.object(&Id::new("configmaps", "windlass-system", "puppet"))?;
-    let of_spec = |field: &&str| plugin.pointer(&format!("/spec/{field}")).cloned().unwrap_or_default();
-    let spec = ["config", "namespaceSelector", "limits"].iter().map(|field| of_spec(field)).collect();
+    let of_spec = |field| plugin.pointer(field).cloned().unwrap_or_default();
+    let spec = ["/spec/config", "/spec/namespaceSelector", "/spec/limits"].map(of_spec).into_iter().collect();
     Some((spec, source.get("binaryData").cloned().unwrap_or_default()))
 }
 

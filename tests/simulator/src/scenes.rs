@@ -9,7 +9,7 @@ use crate::history::{Act, Child, FINALIZING, Kind, Step, Version};
 pub type Scene = fn(&mut Generator, u64) -> Vec<Step>;
 
 /// All scenes.
-pub const SCENES: [Scene; 8] = [
+pub const SCENES: [Scene; 10] = [
     fight,
     name_taken_during_deletion,
     failover_to_a_late_cache,
@@ -18,6 +18,8 @@ pub const SCENES: [Scene; 8] = [
     clean_up_of_orphans,
     refused_status,
     component_that_returns_less,
+    lease_lost_while_writes_are_slow,
+    restart_beside_a_rival,
 ];
 
 /// A user and the host change the same child again and again.
@@ -131,6 +133,31 @@ fn component_that_returns_less(of: &mut Generator, begin: u64) -> Vec<Step> {
     }
     steps.push((12_000, Act::Component { version: Version::Empty }));
     timed(begin, steps)
+}
+
+/// The leader can renew its Lease no more, and another host takes it, while what the first one wrote is still on its way.
+fn lease_lost_while_writes_are_slow(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = plain(of);
+    of.desired[usize::from(parent)] = vec![child];
+    let applied = |value| Act::Apply { parent, children: vec![Child { value, ..child }], fail: None, reads: false };
+    let mut steps = vec![
+        (0, Act::StandBy),
+        (0, applied(1)),
+        (8_000, Act::Refuse { code: 503, millis: of.chance.u64(12_000..20_000), path: "/leases".to_owned() }),
+        (9_000, Act::SlowDown { most: 10_000, millis: 25_000, path: "/configmaps".to_owned() }),
+    ];
+    steps.extend((0..10_u8).map(|time| (9_500 + 1_500 * u64::from(time), applied(time % 2))));
+    steps.push((36_000, applied(0)));
+    timed(begin, steps)
+}
+
+/// A second Plugin of the kind comes, and the host starts again.
+fn restart_beside_a_rival(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = plain(of);
+    of.desired[usize::from(parent)] = vec![child];
+    let applied = |value| Act::Apply { parent, children: vec![Child { value, ..child }], fail: None, reads: false };
+    let again = if of.chance.bool() { Act::Crash { host: 0 } } else { Act::Restart { host: 0 } };
+    timed(begin, vec![(0, applied(1)), (5_000, Act::Rival), (12_000, again), (30_000, applied(0))])
 }
 
 /// A parent of the first Plugin, and a ConfigMap of it.

@@ -147,19 +147,9 @@ impl<'a> World<'a> {
         match what {
             Act::Apply { parent, children, fail, reads } => self.apply(*parent, children, *fail, *reads),
             Act::ApplySpec { parent, spec } => self.apply_spec(*parent, spec),
-            Act::Expect => {
-                let differences = self.network.with_server(|server| expected::differences(server));
-                let late = differences.into_iter().map(|problem| format!("not in time: {problem}"));
-                self.problems.extend(late);
-            }
-            Act::Contains { path, object } => {
-                let found = self.send("GET", path, None).body;
-                let lacking = expected::lacking(&found, object);
-                self.problems.extend(lacking.map(|lacks| format!("not in time: {path} {lacks}")));
-            }
-            Act::AtMost { changes, resource, with } => {
-                let often = self.network.with_server(|server| expected::too_often(server, *changes, resource, with));
-                self.problems.extend(often);
+            Act::Expect | Act::Contains { .. } | Act::AtMost { .. } => {
+                let found = self.compare(what);
+                self.problems.extend(found);
             }
             Act::Create { path, object, count } => {
                 let text = object.to_string();
@@ -171,6 +161,7 @@ impl<'a> World<'a> {
             Act::Patch { path, patch } => drop(self.send("PATCH", path, Some(patch.clone()))),
             Act::Plugin { spec } => drop(self.send("PATCH", PLUGIN, Some(json!({ "spec": spec })))),
             Act::Component { version } => drop(self.send("PATCH", SOURCE, Some(self.compiled.source(*version)))),
+            Act::Rival => self.create_rival(),
             Act::SuspendParent { parent, suspended } => {
                 let annotations = json!({ (ANNOTATION_SUSPEND): suspended.then_some("true") });
                 self.send("PATCH", &parent_path(*parent), Some(json!({ "metadata": { "annotations": annotations } })));
@@ -202,6 +193,24 @@ impl<'a> World<'a> {
             fault => return self.go_wrong(fault),
         }
         Ok(())
+    }
+
+    /// How the cluster differs from what a history says about this time.
+    fn compare(&self, what: &Act) -> Vec<String> {
+        match what {
+            Act::Contains { path, object } => {
+                let lacking = expected::lacking(&self.send("GET", path, None).body, object);
+                lacking.into_iter().map(|lacks| format!("not in time: {path} {lacks}")).collect()
+            }
+            Act::AtMost { changes, resource, with } => {
+                let often = |server: &mut ApiServer| expected::too_often(server, *changes, resource, with);
+                self.network.with_server(often).into_iter().collect()
+            }
+            _ => {
+                let differences = self.network.with_server(|server| expected::differences(server));
+                differences.into_iter().map(|problem| format!("not in time: {problem}")).collect()
+            }
+        }
     }
 
     /// Lets something fail.
@@ -241,6 +250,14 @@ impl<'a> World<'a> {
             other => anyhow::bail!("{other:?} is no fault"),
         }
         Ok(())
+    }
+
+    fn create_rival(&self) {
+        let account = json!({ "metadata": { "name": "windlass-plugin-a-rival" } });
+        self.send("POST", "/api/v1/namespaces/windlass-system/serviceaccounts", Some(account));
+        let source = json!({ "configMap": { "namespace": "windlass-system", "name": OPERATORS[0].name } });
+        let plugin = json!({ "metadata": { "name": "a-rival" }, "spec": { "source": source, "installCRD": true } });
+        self.send("POST", "/apis/windlass.dev/v1alpha1/plugins", Some(plugin));
     }
 
     /// Undoes what users did to the Plugin, and takes their marks off parents and children: the end of a history is about the parents.
@@ -328,7 +345,8 @@ impl<'a> World<'a> {
         self.apply_spec(
             parent,
             &json!({
-                "children": scripts, "fail": fail, "requirements": required, "childrenFrom": from, "status": "reflect",
+                "children": scripts, "fail": fail, "requirements": required, "childrenFrom": from,
+                "status": parent.is_multiple_of(2).then_some("reflect"),
                 "finalize": { "finalizedWhen": "childrenGone" },
             }),
         );
