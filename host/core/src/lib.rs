@@ -12,7 +12,7 @@
 //! | the status of a Plugin | [`readiness`], [`plugin_events`] |
 //! | several hosts | [`lease`], [`shards`] |
 //! | recorded calls | [`recent`], [`recording`], [`masking`] (of the values of Secrets) |
-//! | values and texts | [`json`], [`difference`], [`digest`], [`line`], [`bounded`], [`intern`], [`packed`], [`memory`] |
+//! | values and texts | [`json`], [`difference`], [`digest`], [`line`](mod@line), [`bounded`], [`intern`], [`packed`], [`memory`] |
 
 pub mod backoff;
 pub mod bounded;

@@ -11,7 +11,7 @@ use crate::scenes::SCENES;
 type Weighted = (u32, fn(&mut Generator) -> Act);
 
 /// What users do. Each history leaves some of it out, so that the rest meets more often (swarm testing, Groce and others 2012).
-const USERS: [Weighted; 19] = [
+const USERS: [Weighted; 20] = [
     (24, Generator::apply),
     (3, |of| Act::Plugin { spec: json!({ "config": of.config() }) }),
     (2, |of| Act::Plugin { spec: of.setting() }),
@@ -25,6 +25,7 @@ const USERS: [Weighted; 19] = [
     (5, Generator::delete),
     (6, |of| Act::DeleteChild { parent: of.parent, child: of.child }),
     (6, |of| Act::EditChild { parent: of.parent, child: of.child }),
+    (2, |of| Act::Take { parent: of.parent, child: of.child }),
     (3, |of| Act::Unlabel { parent: of.parent, child: of.child }),
     (3, |of| Act::Disown { parent: of.parent, child: of.child }),
     (3, |of| Act::ChildFinalizer { parent: of.parent, child: of.child, is_set: of.chance.u8(0..3) > 0 }),
@@ -66,6 +67,8 @@ pub struct Generator {
     pub child: Child,
     /// A time.
     pub millis: u64,
+    /// Number of hosts that share the parents, if it matters.
+    pub shards: Option<u8>,
 }
 
 impl History {
@@ -74,7 +77,7 @@ impl History {
         let chance = fastrand::Rng::with_seed(seed);
         let nothing = Child { kind: Kind::ConfigMap, name: 0, value: 0 };
         let desired = vec![Vec::new(); usize::from(PARENTS)];
-        Generator { chance, desired, parent: 0, child: nothing, millis: 0 }.history(seed)
+        Generator { chance, desired, parent: 0, child: nothing, millis: 0, shards: None }.history(seed)
     }
 }
 
@@ -98,7 +101,8 @@ impl Generator {
         steps.insert(0, first);
         steps.sort_by_key(|step| step.at);
         // Every fifth history has several hosts that share the parents: each takes several times as long, because of all their Leases.
-        let shards = [1, 1, 1, 1, 1, 1, 1, 1, 2, 3][self.chance.usize(0..10)];
+        let few_or_one = [1, 1, 1, 1, 1, 1, 1, 1, 2, 3][self.chance.usize(0..10)];
+        let shards = self.shards.unwrap_or(few_or_one);
         let resync = self.chance.bool().then(|| "24h".to_owned());
         let (shows, fails, workers, plugins) = (String::new(), false, few(), Vec::new());
         History { shows, fails, seed, shards, workers, plugins, resync, steps }

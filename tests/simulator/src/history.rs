@@ -180,6 +180,13 @@ pub enum Act {
         /// Which one.
         version: Version,
     },
+    /// Another field manager applies a child's content by force, and so owns its fields.
+    Take {
+        /// Number of the parent.
+        parent: u8,
+        /// The child, and the content.
+        child: Child,
+    },
     /// A user creates a second Plugin of the first one's kind: it comes later, so it must not have the kind, whenever hosts start.
     Rival,
     /// A user suspends a parent by its annotation, or resumes it.

@@ -47,7 +47,10 @@ impl Visit for Found {
         if let "ending" | "problem" | "write_problem" | "claim" = field.name() {
             let text = format!("{value:?}");
             let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
-            self.0.push(format!("{} {}", field.name(), &text[..end]));
+            // Some lines of the log have a message there.
+            if text.starts_with(char::is_uppercase) {
+                self.0.push(format!("{} {}", field.name(), &text[..end]));
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::history::{Act, Child, FINALIZING, Kind, Step, Version};
 pub type Scene = fn(&mut Generator, u64) -> Vec<Step>;
 
 /// All scenes.
-pub const SCENES: [Scene; 10] = [
+pub const SCENES: [Scene; 11] = [
     fight,
     name_taken_during_deletion,
     failover_to_a_late_cache,
@@ -20,6 +20,7 @@ pub const SCENES: [Scene; 10] = [
     component_that_returns_less,
     lease_lost_while_writes_are_slow,
     restart_beside_a_rival,
+    parents_move_while_writes_are_slow,
 ];
 
 /// A user and the host change the same child again and again.
@@ -158,6 +159,24 @@ fn restart_beside_a_rival(of: &mut Generator, begin: u64) -> Vec<Step> {
     let applied = |value| Act::Apply { parent, children: vec![Child { value, ..child }], fail: None, reads: false };
     let again = if of.chance.bool() { Act::Crash { host: 0 } } else { Act::Restart { host: 0 } };
     timed(begin, vec![(0, applied(1)), (5_000, Act::Rival), (12_000, again), (30_000, applied(0))])
+}
+
+/// Hosts share the parents, and another one joins while they write: parents move whose reconciles still run.
+fn parents_move_while_writes_are_slow(of: &mut Generator, begin: u64) -> Vec<Step> {
+    of.shards = Some(2);
+    let child = Child { kind: Kind::ConfigMap, name: 0, value: 0 };
+    let applied =
+        |parent, value| Act::Apply { parent, children: vec![Child { value, ..child }], fail: None, reads: false };
+    let mut steps = vec![
+        (0, Act::SlowDown { most: 4_000, millis: 30_000, path: "/configmaps".to_owned() }),
+        (of.chance.u64(4_000..8_000), Act::StandBy),
+    ];
+    for parent in 0..FINALIZING {
+        of.desired[usize::from(parent)] = vec![child];
+        let at = |time| 1_500 * u64::from(time) + 300 * u64::from(parent);
+        steps.extend((0..9_u8).map(|time| (at(time), applied(parent, time % 2))));
+    }
+    timed(begin, steps)
 }
 
 /// A parent of the first Plugin, and a ConfigMap of it.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
-use windlass_api_model::{ApiServer, Id, Response};
+use windlass_api_model::{ApiServer, Call, Id, Response};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND};
 use windlass_engine::clock;
 
@@ -179,6 +179,7 @@ impl<'a> World<'a> {
                 let content = content_of(*child);
                 self.patch_child(*parent, *child, content);
             }
+            Act::Take { parent, child } => self.take(*parent, *child),
             Act::Unlabel { parent, child } => {
                 self.patch_child(*parent, *child, json!({ "metadata": { "labels": null } }));
             }
@@ -415,6 +416,18 @@ impl<'a> World<'a> {
         let found = self.send("GET", &path, None);
         if found.code == 200 && expected::has_owner(&found.body) {
             self.send("PATCH", &path, Some(change));
+        }
+    }
+
+    fn take(&self, parent: u8, child: Child) {
+        let path = child_path(parent, child);
+        if expected::has_owner(&self.send("GET", &path, None).body) {
+            let mut script = script_of(child);
+            script["metadata"] = json!({ "name": path.rsplit('/').next() });
+            let call = by_user("PATCH", &path, Some(script), clock::date());
+            let (query, content_type) =
+                ("fieldManager=argocd&force=true".to_owned(), "application/apply-patch+yaml".to_owned());
+            self.network.send(&Call { query, content_type, ..call });
         }
     }
 }
