@@ -1,5 +1,5 @@
 //! Limits writes to an object to one per minute if the object is written too often, until five minutes pass without an
-//! attempted write (rule R18). Without the limit, the host and another writer would undo each other's changes forever.
+//! attempted write, or with refused ones alone (rule R18). Without the limit, the host and another writer would undo each other's changes forever.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -17,7 +17,7 @@ const WRITES: usize = 10;
 const WINDOW: Duration = Duration::from_mins(1);
 /// Minimum time between two writes to an object whose breaker is tripped.
 pub const PACE: Duration = Duration::from_mins(1);
-/// A tripped breaker is reset after this time without an attempted write.
+/// A tripped breaker is reset after this time without an attempted write, or if the API server refuses all writes for as long.
 const QUIET: Duration = Duration::from_mins(5);
 /// Maximum number of objects in each of `younger` and `older`. When `younger` is full, it becomes `older`, and the
 /// former `older` is dropped. An object that thrashes is written so often that it
@@ -67,6 +67,10 @@ struct Tripped {
     last_write: Instant,
     /// Time of the last attempted write, admitted or not.
     last_attempt: Instant,
+    /// Time of the first of the writes that the API server has refused since it accepted one; none if it accepted the last one.
+    refused_since: Option<Instant>,
+    /// `refused_since` before the last admitted write.
+    refused_before: Option<Instant>,
     /// Hash of the desired status at the last attempt that counted; `None` before the first, or if another writer removed
     /// the reason `Thrashing`.
     desired_status: Option<u64>,
@@ -85,6 +89,10 @@ impl Breaker {
     /// writes are retried with growing waits (rule R13).
     pub fn take_back(&mut self, parent: &Object, child: &ChildId) {
         let id = self.subject(parent, &child.kind, &child.key);
+        if let Some(tripped) = self.tripped.get_mut(&id) {
+            tripped.take_back();
+            return;
+        }
         let Some(writes) = self.younger.get_mut(&id) else { return };
         match writes.before.pop() {
             Some(earlier) => writes.last = earlier,
@@ -148,7 +156,7 @@ impl Breaker {
             writes.before.push(known.last);
             writes.before.retain(|at| now.saturating_duration_since(*at) < WINDOW);
             if writes.before.len() >= WRITES {
-                let mut tripped = Tripped { last_write: known.last, last_attempt: now, desired_status: None };
+                let mut tripped = Tripped::new(known.last, now);
                 let outcome = tripped.admit(now);
                 self.tripped.insert(id, tripped);
                 return outcome;
@@ -206,12 +214,16 @@ impl Breaker {
 }
 
 impl Tripped {
+    fn new(last_write: Instant, now: Instant) -> Self {
+        Self { last_write, last_attempt: now, refused_since: None, refused_before: None, desired_status: None }
+    }
+
     fn is_quiet(&self, now: Instant) -> bool {
         self.quiet_in(now).is_zero()
     }
 
     fn quiet_in(&self, now: Instant) -> Duration {
-        QUIET.saturating_sub(now.saturating_duration_since(self.last_attempt))
+        QUIET.saturating_sub(now.saturating_duration_since(self.refused_since.unwrap_or(self.last_attempt)))
     }
 
     fn admit(&mut self, now: Instant) -> Result<(), Duration> {
@@ -219,10 +231,15 @@ impl Tripped {
         let wait = PACE.saturating_sub(now.saturating_duration_since(self.last_write));
         if wait.is_zero() {
             self.last_write = now;
+            self.refused_before = self.refused_since.take();
             Ok(())
         } else {
             Err(wait)
         }
+    }
+
+    fn take_back(&mut self) {
+        self.refused_since = self.refused_before.or(Some(self.last_write));
     }
 }
 

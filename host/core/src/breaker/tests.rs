@@ -70,6 +70,30 @@ fn r18_writes_that_the_api_server_refuses_are_not_counted() {
 }
 
 #[test]
+fn r18_five_minutes_of_refused_writes_reset_the_breaker_and_an_accepted_write_starts_them_again() {
+    let mut clock = Clock::new();
+    clock.trip();
+    let child = ChildId { kind: Gvk::from_api_version("v1", "Pod").into(), key: ObjectKey::new(Some("default"), "a") };
+    let parent = clock.parent.clone();
+    for minute in 0..4 {
+        assert_eq!(clock.write("a", 69 + 60 * minute), Ok(()), "{minute}");
+        clock.breaker.take_back(&parent, &child);
+        assert_eq!(clock.write("a", 70 + 60 * minute), Err(59), "{minute}");
+    }
+    assert_eq!(clock.write("a", 309), Ok(()), "the API server accepts this one");
+    for minute in 1..5 {
+        assert_eq!(clock.write("a", 309 + 60 * minute), Ok(()), "{minute}");
+        clock.breaker.take_back(&parent, &child);
+        assert_eq!(
+            clock.write("a", 310 + 60 * minute),
+            Err(59),
+            "five minutes since the first refusal, but not of refusals alone"
+        );
+    }
+    assert_eq!((669..679).map(|second| clock.write("a", second)).collect::<Vec<_>>(), [Ok(()); 10]);
+}
+
+#[test]
 fn r18_ten_writes_a_minute_never_trip_the_breaker() {
     let mut clock = Clock::new();
     for second in (0..3600).step_by(6) {

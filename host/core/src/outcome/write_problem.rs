@@ -50,10 +50,13 @@ impl WriteProblem {
     /// Whether the API server refuses the write until something else changes, and the write certainly changed nothing.
     pub fn is_refusal(&self) -> bool {
         match self {
-            Self::Taken { .. } | Self::NamespaceTerminating | Self::Rejected { .. } => true,
-            // After a conflict of fields, another part may have been applied. The others pass by themselves, so that whoever changes the
-            // object again and again could cause as many requests.
-            Self::FieldConflict { .. } | Self::CacheBehind | Self::Outdated | Self::Unavailable { .. } => false,
+            Self::Taken { .. }
+            | Self::NamespaceTerminating
+            | Self::Rejected { .. }
+            // An apply with a conflict changes nothing; what is sent before one, is sent once.
+            | Self::FieldConflict { .. } => true,
+            // They pass by themselves, so that whoever changes the object again and again could cause as many requests.
+            Self::CacheBehind | Self::Outdated | Self::Unavailable { .. } => false,
         }
     }
 }
