@@ -168,7 +168,7 @@ fn contains(found: &Value, wanted: &Value) -> bool {
 }
 
 /// A condition of a parent.
-fn condition<'a>(parent: &'a Value, named: &str) -> Option<&'a Value> {
+pub fn condition<'a>(parent: &'a Value, named: &str) -> Option<&'a Value> {
     let mut conditions = parent.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     conditions.find(|condition| text(condition, "/type") == named)
 }

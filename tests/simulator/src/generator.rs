@@ -237,7 +237,8 @@ impl Generator {
     fn deny(&mut self) -> Act {
         let verb = ["get", "create", "patch", "delete", "list", "watch"][self.chance.usize(0..6)].to_owned();
         let (host, denied) = (self.chance.u8(0..3) == 0, self.chance.u8(0..3) > 0);
-        let resource = ["configmaps", "secrets", "services", "puppets.puppets.example"][self.chance.usize(0..4)];
+        let all = ["configmaps", "secrets", "services", "puppets.puppets.example", "finalizingpuppets.puppets.example"];
+        let resource = all[self.chance.usize(0..all.len())];
         Act::Deny { plugin: None, host, verb, resource: resource.to_owned(), denied }
     }
 }

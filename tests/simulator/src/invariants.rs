@@ -53,6 +53,11 @@ impl Invariants {
         &self.violations
     }
 
+    /// The parents whose change no host has answered, although nothing has gone wrong since then.
+    pub fn unanswered(&self, server: &ApiServer, calm_since: Instant) -> Vec<String> {
+        self.requests.unanswered(server, calm_since)
+    }
+
     /// Notes what a user writes: the path and the body of the request.
     pub fn note_user(&mut self, server: &ApiServer, path: &str, body: Option<&Value>) {
         self.requests.note(server, path, body);

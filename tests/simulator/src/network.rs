@@ -105,6 +105,11 @@ impl Network {
         look(&mut self.0.trace.lock())
     }
 
+    /// The parents whose change no host has answered, although nothing has gone wrong since then.
+    pub fn unanswered(&self, calm_since: Instant) -> Vec<String> {
+        self.with_server(|server| self.0.invariants.lock().unanswered(server, calm_since))
+    }
+
     /// What hosts did that they may not do.
     pub fn violations(&self) -> Vec<String> {
         self.0.invariants.lock().violations().to_vec()

@@ -43,7 +43,8 @@ pub fn path_of(id: &Id) -> String {
 pub fn path_of_named(child: &str) -> String {
     let (kind, name) = child.split_once(' ').unwrap_or_default();
     let name = name.rsplit('/').next().unwrap_or_default();
-    format!("/api/v1/namespaces/{NAMESPACE}/{}s/{name}", kind.to_lowercase())
+    let base = if ["Doll", "Mask"].contains(&kind) { "apis/puppets.example/v1" } else { "api/v1" };
+    format!("/{base}/namespaces/{NAMESPACE}/{}s/{name}", kind.to_lowercase())
 }
 
 /// The path of the collection that children of a kind are in.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Change, Id};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND};
 
-use crate::expected::{controller, is_labelled, scripted};
+use crate::expected::{condition, controller, is_labelled, scripted};
 use crate::setup::{CHILDREN, MASKS, OPERATORS, SHARED};
 
 /// Time after which a host knows what a user has changed: longer than any watch lags.
@@ -50,6 +50,17 @@ fn plugin(server: &ApiServer) -> Option<(Value, Value)> {
     let of_spec = |field| plugin.pointer(field).cloned().unwrap_or_default();
     let spec = ["/spec/config", "/spec/namespaceSelector", "/spec/limits"].map(of_spec).into_iter().collect();
     Some((spec, source.get("binaryData").cloned().unwrap_or_default()))
+}
+
+fn is_plugin_suspended(server: &ApiServer) -> bool {
+    let plugin = server.object(&Id::new("plugins.windlass.dev", "", "puppet"));
+    plugin.is_some_and(|plugin| plugin.pointer("/spec/suspend") == Some(&true.into()))
+}
+
+/// Whether a user has suspended a parent.
+fn is_marked(parent: &Value) -> bool {
+    let annotations = parent.pointer("/metadata/annotations");
+    annotations.and_then(|all| all.get(ANNOTATION_SUSPEND)) == Some(&Value::from("true"))
 }
 
 /// The parent that controls an object, with all parents of its Plugin.
@@ -118,17 +129,31 @@ impl Requests {
         *most >= least && *deleted * 100 > share * *most && !self.is_allowed && !self.is_guard_changed
     }
 
+    /// The parents whose spec a user changed, without an answer in their conditions, although nothing goes wrong, and a minute has passed.
+    pub fn unanswered(&self, server: &ApiServer, calm_since: Instant) -> Vec<String> {
+        let is_whole = self.whole.is_none() || plugin(server) == self.whole;
+        let usual = OPERATORS.iter().filter(|operator| operator.existing.is_none());
+        let parents: Vec<_> = usual.flat_map(|operator| server.objects_of(operator.parents)).collect();
+        let traps = parents.iter().any(|(_, parent)| parent.pointer("/spec/fail") == Some(&"trap".into()));
+        if !is_whole || is_plugin_suspended(server) || is_recent(self.plugins.as_ref()) || traps {
+            return Vec::new();
+        }
+        let late = parents.iter().filter(|(id, parent)| {
+            let is_due = self.parents.get(&id.name).is_some_and(|at| *at > calm_since && !is_recent(Some(at)));
+            let is_left_alone = is_marked(parent) || parent.pointer("/metadata/deletionTimestamp").is_some();
+            let observed = condition(parent, "Ready").and_then(|ready| ready.get("observedGeneration"));
+            is_due && !is_left_alone && observed != parent.pointer("/metadata/generation")
+        });
+        late.map(|(id, _)| format!("{id}: no condition answers a change of the spec for a minute")).collect()
+    }
+
     /// A child is written although its parent has been suspended for a minute, or the Plugin.
     pub fn is_suspended(&self, server: &ApiServer, change: &Change) -> Option<String> {
         let child = change.after.as_deref().or(change.before.as_deref())?;
         let (id, parent, _) = owner(server, child).filter(|_| CHILDREN.contains(&&*change.id.resource))?;
-        let annotations = parent.pointer("/metadata/annotations");
-        let is_marked = annotations.and_then(|all| all.get(ANNOTATION_SUSPEND)) == Some(&Value::from("true"));
-        let plugin = server.object(&Id::new("plugins.windlass.dev", "", "puppet"));
         let is_of_plugin = id.resource == OPERATORS[0].parents;
-        let is_plugin_suspended = plugin.is_some_and(|plugin| plugin.pointer("/spec/suspend") == Some(&true.into()));
-        let is_suspended = is_marked && !is_recent(self.parents.get(&id.name))
-            || is_of_plugin && is_plugin_suspended && !is_recent(self.plugins.as_ref());
+        let is_suspended = is_marked(parent) && !is_recent(self.parents.get(&id.name))
+            || is_of_plugin && is_plugin_suspended(server) && !is_recent(self.plugins.as_ref());
         (is_suspended && parent.pointer("/metadata/deletionTimestamp").is_none())
             .then(|| format!("{} is suspended", id.name))
     }

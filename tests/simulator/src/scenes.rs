@@ -9,7 +9,7 @@ use crate::history::{Act, Child, FINALIZING, Kind, Step, Version};
 pub type Scene = fn(&mut Generator, u64) -> Vec<Step>;
 
 /// All scenes.
-pub const SCENES: [Scene; 11] = [
+pub const SCENES: [Scene; 12] = [
     fight,
     name_taken_during_deletion,
     failover_to_a_late_cache,
@@ -21,6 +21,7 @@ pub const SCENES: [Scene; 11] = [
     lease_lost_while_writes_are_slow,
     restart_beside_a_rival,
     parents_move_while_writes_are_slow,
+    suspended_and_no_longer_selected,
 ];
 
 /// A user and the host change the same child again and again.
@@ -177,6 +178,21 @@ fn parents_move_while_writes_are_slow(of: &mut Generator, begin: u64) -> Vec<Ste
         steps.extend((0..9_u8).map(|time| (at(time), applied(parent, time % 2))));
     }
     timed(begin, steps)
+}
+
+/// A parent is suspended for more than a minute when its Plugin selects it no more.
+fn suspended_and_no_longer_selected(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = plain(of);
+    of.desired[usize::from(parent)] = vec![child];
+    let selector = json!({ "namespaceSelector": { "matchLabels": { "team": "other" } } });
+    timed(
+        begin,
+        vec![
+            (0, Act::Apply { parent, children: vec![child], fail: None, reads: false }),
+            (4_000, Act::SuspendParent { parent, suspended: true }),
+            (70_000, Act::Plugin { spec: selector }),
+        ],
+    )
 }
 
 /// A parent of the first Plugin, and a ConfigMap of it.

@@ -124,6 +124,7 @@ impl<'a> World<'a> {
             self.act(&step.what)?;
         }
         sleep_until(at(CALM)).await;
+        self.problems.extend(self.network.unanswered(at(SPAN)));
         self.undo();
         for _ in 0..CONVERGES_IN {
             self.replace_ended()?;
