@@ -177,13 +177,15 @@ fn r15_children_that_outlive_their_parent_are_not_deleted() {
 }
 
 #[test]
-fn r08_child_that_is_no_longer_desired_is_pruned_by_its_uid() {
-    let (_, live) = converged(&["a", "b", "c"]);
+fn r08_child_that_is_no_longer_desired_is_pruned_by_its_uid_and_version() {
+    let (_, mut live) = converged(&["a", "b", "c"]);
     let (desired, _) = converged(&["b"]);
+    live[2]["metadata"]["resourceVersion"] = json!("77");
     let plan = plan(&snapshot(&live), &desired);
     let pruned: Vec<_> = plan.prunes.iter().map(|delete| (delete.child.to_string(), delete.uid.to_string())).collect();
     let owned = |name: &str, uid: &str| (name.to_owned(), uid.to_owned());
     assert_eq!(pruned, [owned("Pod default/c", "uid-of-c"), owned("Pod default/a", "uid-of-a")]);
+    assert_eq!(plan.prunes[0].resource_version, 77);
 }
 
 #[test]
