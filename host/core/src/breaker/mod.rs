@@ -1,5 +1,6 @@
-//! Limits writes to an object to one per minute if the object is written too often, until five minutes pass without an
-//! attempted write, or with refused ones alone (rule R18). Without the limit, the host and another writer would undo each other's changes forever.
+//! Limits writes to an object to one per minute if the object is written too often (rule R18). Without the limit, the host and another
+//! writer would undo each other's changes forever. The limit ends after five minutes in which the host attempts no write, or in which the
+//! API server refuses each one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -67,9 +68,9 @@ struct Tripped {
     last_write: Instant,
     /// Time of the last attempted write, admitted or not.
     last_attempt: Instant,
-    /// Time of the first of the writes that the API server has refused since it accepted one; none if it accepted the last one.
+    /// Time of the first write that the API server has refused since it last accepted one; `None` if it accepted the last write.
     refused_since: Option<Instant>,
-    /// `refused_since` before the last admitted write.
+    /// `refused_since` as it was before the last admitted write, whose result is not known when it is admitted.
     refused_before: Option<Instant>,
     /// Hash of the desired status at the last attempt that counted; `None` before the first, or if another writer removed
     /// the reason `Thrashing`.

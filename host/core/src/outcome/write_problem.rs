@@ -53,7 +53,7 @@ impl WriteProblem {
             Self::Taken { .. }
             | Self::NamespaceTerminating
             | Self::Rejected { .. }
-            // An apply with a conflict changes nothing; what is sent before one, is sent once.
+            // An apply that conflicts changes nothing, and the host's patches before an apply are sent once for each object.
             | Self::FieldConflict { .. } => true,
             // They pass by themselves, so that whoever changes the object again and again could cause as many requests.
             Self::CacheBehind | Self::Outdated | Self::Unavailable { .. } => false,
