@@ -8,7 +8,8 @@ use windlass_core::names::LABEL_PLUGIN;
 
 use crate::setup::{CHILDREN, HOST_NAMESPACE, OPERATORS, Operator};
 
-fn text<'a>(object: &'a Value, at: &str) -> &'a str {
+/// A text of an object; empty if it has none there.
+pub fn text<'a>(object: &'a Value, at: &str) -> &'a str {
     object.pointer(at).and_then(Value::as_str).unwrap_or_default()
 }
 

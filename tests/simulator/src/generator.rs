@@ -101,8 +101,8 @@ impl Generator {
         steps.insert(0, first);
         steps.sort_by_key(|step| step.at);
         // Every fifth history has several hosts that share the parents: each takes several times as long, because of all their Leases.
-        let few_or_one = [1, 1, 1, 1, 1, 1, 1, 1, 2, 3][self.chance.usize(0..10)];
-        let shards = self.shards.unwrap_or(few_or_one);
+        let by_chance = [1, 1, 1, 1, 1, 1, 1, 1, 2, 3][self.chance.usize(0..10)];
+        let shards = self.shards.unwrap_or(by_chance);
         let resync = self.chance.bool().then(|| "24h".to_owned());
         let (shows, fails, workers, plugins) = (String::new(), false, few(), Vec::new());
         History { shows, fails, seed, shards, workers, plugins, resync, steps }

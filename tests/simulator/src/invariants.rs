@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Call, Change, Id};
 
-use crate::expected::{controller, is_labelled};
+use crate::expected::{controller, is_labelled, text};
 use crate::network::HOST_USER;
 use crate::requests::Requests;
 use crate::setup::{CHILDREN, OPERATORS};
@@ -43,17 +43,13 @@ pub struct Invariants {
     last_writes: BTreeMap<String, (usize, Instant)>,
 }
 
-fn text<'a>(object: &'a Value, at: &str) -> &'a str {
-    object.pointer(at).and_then(Value::as_str).unwrap_or_default()
-}
-
 impl Invariants {
     /// The violations so far.
     pub fn violations(&self) -> &[String] {
         &self.violations
     }
 
-    /// The parents whose change no host has answered, although nothing has gone wrong since then.
+    /// The parents whose change no host has answered for a minute: see [`Requests::unanswered`].
     pub fn unanswered(&self, server: &ApiServer, calm_since: Instant) -> Vec<String> {
         self.requests.unanswered(server, calm_since)
     }

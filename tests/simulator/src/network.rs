@@ -105,7 +105,7 @@ impl Network {
         look(&mut self.0.trace.lock())
     }
 
-    /// The parents whose change no host has answered, although nothing has gone wrong since then.
+    /// The parents whose change no host has answered for a minute.
     pub fn unanswered(&self, calm_since: Instant) -> Vec<String> {
         self.with_server(|server| self.0.invariants.lock().unanswered(server, calm_since))
     }

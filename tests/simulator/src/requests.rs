@@ -1,4 +1,4 @@
-//! What users asked for, by which hosts may delete children.
+//! What users ask for: which children hosts may delete, which parents they leave alone, and which changes they must answer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Change, Id};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND};
 
-use crate::expected::{condition, controller, is_labelled, scripted};
+use crate::expected::{condition, controller, is_labelled, scripted, text};
 use crate::setup::{CHILDREN, MASKS, OPERATORS, SHARED};
 
-/// Time after which a host knows what a user has changed: longer than any watch lags.
+/// Time after which a host knows what a user has changed, by the clock of the simulation: longer than any watch lags.
 const KNOWN_AFTER: Duration = Duration::from_mins(1);
 
 /// What users asked for so far.
@@ -25,7 +25,7 @@ pub struct Requests {
     is_allowed: bool,
     /// Whether the Plugin has a guard of its own.
     is_guard_changed: bool,
-    /// What the Plugin and its component were at first.
+    /// What [`plugin`] returned at first.
     whole: Option<(Value, Value)>,
     /// The largest number of children that each parent had since then, and how many of these were deleted that its spec still desires; by
     /// the parent's uid, and for all parents of a Plugin together by their resource.
@@ -35,15 +35,11 @@ pub struct Requests {
 /// The defaults of the deletion guard (rule R9): `maxPercent` and `minChildren`.
 const GUARDED: (usize, usize) = (50, 4);
 
-fn text<'a>(object: &'a Value, at: &str) -> &'a str {
-    object.pointer(at).and_then(Value::as_str).unwrap_or_default()
-}
-
 fn is_recent(at: Option<&Instant>) -> bool {
     at.is_some_and(|at| at.elapsed() < KNOWN_AFTER)
 }
 
-/// What decides which children the Plugin that users change desires, and its component.
+/// The parts of the Plugin that users change by which it desires more or fewer children, and its component.
 fn plugin(server: &ApiServer) -> Option<(Value, Value)> {
     let plugin = server.object(&Id::new("plugins.windlass.dev", "", "puppet"))?;
     let source = server.object(&Id::new("configmaps", "windlass-system", "puppet"))?;
@@ -92,6 +88,11 @@ impl Requests {
         }
     }
 
+    /// Whether the Plugin desires what it desired at first.
+    fn is_whole(&self, server: &ApiServer) -> bool {
+        self.whole.is_none() || plugin(server) == self.whole
+    }
+
     /// A child is deleted that its parent has desired for at least a minute, although the Plugin is whole; or, if a user has changed the
     /// Plugin, more of them than the deletion guard allows.
     pub fn is_undesired(&mut self, server: &ApiServer, change: &Change) -> Option<String> {
@@ -105,8 +106,7 @@ impl Requests {
         if !is_wanted || is_deleting || is_recent(self.parents.get(&id.name)) {
             return None;
         }
-        let is_whole = self.whole.is_none() || plugin(server) == self.whole;
-        if is_whole && !is_recent(self.plugins.as_ref()) {
+        if self.is_whole(server) && !is_recent(self.plugins.as_ref()) {
             return Some(format!("{} has desired it for at least a minute", id.name));
         }
         let uid = |of: &Value| text(of, "/metadata/uid").to_owned();
@@ -129,13 +129,12 @@ impl Requests {
         *most >= least && *deleted * 100 > share * *most && !self.is_allowed && !self.is_guard_changed
     }
 
-    /// The parents whose spec a user changed, without an answer in their conditions, although nothing goes wrong, and a minute has passed.
+    /// The parents whose spec a user changed more than a minute ago, after all faults, and whose conditions are of an earlier generation.
     pub fn unanswered(&self, server: &ApiServer, calm_since: Instant) -> Vec<String> {
-        let is_whole = self.whole.is_none() || plugin(server) == self.whole;
         let usual = OPERATORS.iter().filter(|operator| operator.existing.is_none());
         let parents: Vec<_> = usual.flat_map(|operator| server.objects_of(operator.parents)).collect();
         let traps = parents.iter().any(|(_, parent)| parent.pointer("/spec/fail") == Some(&"trap".into()));
-        if !is_whole || is_plugin_suspended(server) || is_recent(self.plugins.as_ref()) || traps {
+        if !self.is_whole(server) || is_plugin_suspended(server) || is_recent(self.plugins.as_ref()) || traps {
             return Vec::new();
         }
         let late = parents.iter().filter(|(id, parent)| {
@@ -144,7 +143,8 @@ impl Requests {
             let observed = condition(parent, "Ready").and_then(|ready| ready.get("observedGeneration"));
             is_due && !is_left_alone && observed != parent.pointer("/metadata/generation")
         });
-        late.map(|(id, _)| format!("{id}: no condition answers a change of the spec for a minute")).collect()
+        late.map(|(id, _)| format!("{id}: no condition is of the generation that a user made more than a minute ago"))
+            .collect()
     }
 
     /// A child is written although its parent has been suspended for a minute, or the Plugin.

@@ -50,7 +50,7 @@ fn name_taken_during_deletion(of: &mut Generator, begin: u64) -> Vec<Step> {
 fn failover_to_a_late_cache(of: &mut Generator, begin: u64) -> Vec<Step> {
     let (parent, child) = plain(of);
     of.desired[usize::from(parent)] = vec![child];
-    let what = Act::Apply { parent, children: vec![child], fail: None, reads: false };
+    let what = applied(parent, child);
     let at = 8_000 + of.chance.u64(500..3_000);
     timed(
         begin,
@@ -66,7 +66,7 @@ fn failover_to_a_late_cache(of: &mut Generator, begin: u64) -> Vec<Step> {
 /// A host is paused for longer than a Lease lasts, after it has decided to write, while another host stands by.
 fn pause_during_a_write(of: &mut Generator, begin: u64) -> Vec<Step> {
     let (parent, child) = plain(of);
-    let applied = |value| Act::Apply { parent, children: vec![Child { value, ..child }], fail: None, reads: false };
+    let applied = |value| applied(parent, Child { value, ..child });
     of.desired[usize::from(parent)] = vec![child];
     let (host, at) = (0, 8_000 + of.chance.u64(2..60));
     timed(
@@ -119,7 +119,7 @@ fn refused_status(of: &mut Generator, begin: u64) -> Vec<Step> {
         begin,
         vec![
             (0, Act::Refuse { code: 422, millis: 25_000, path: "/status".to_owned() }),
-            (1_000, Act::Apply { parent, children: vec![child], fail: None, reads: false }),
+            (1_000, applied(parent, child)),
         ],
     )
 }
@@ -141,7 +141,7 @@ fn component_that_returns_less(of: &mut Generator, begin: u64) -> Vec<Step> {
 fn lease_lost_while_writes_are_slow(of: &mut Generator, begin: u64) -> Vec<Step> {
     let (parent, child) = plain(of);
     of.desired[usize::from(parent)] = vec![child];
-    let applied = |value| Act::Apply { parent, children: vec![Child { value, ..child }], fail: None, reads: false };
+    let applied = |value| applied(parent, Child { value, ..child });
     let mut steps = vec![
         (0, Act::StandBy),
         (0, applied(1)),
@@ -157,7 +157,7 @@ fn lease_lost_while_writes_are_slow(of: &mut Generator, begin: u64) -> Vec<Step>
 fn restart_beside_a_rival(of: &mut Generator, begin: u64) -> Vec<Step> {
     let (parent, child) = plain(of);
     of.desired[usize::from(parent)] = vec![child];
-    let applied = |value| Act::Apply { parent, children: vec![Child { value, ..child }], fail: None, reads: false };
+    let applied = |value| applied(parent, Child { value, ..child });
     let again = if of.chance.bool() { Act::Crash { host: 0 } } else { Act::Restart { host: 0 } };
     timed(begin, vec![(0, applied(1)), (5_000, Act::Rival), (12_000, again), (30_000, applied(0))])
 }
@@ -166,8 +166,7 @@ fn restart_beside_a_rival(of: &mut Generator, begin: u64) -> Vec<Step> {
 fn parents_move_while_writes_are_slow(of: &mut Generator, begin: u64) -> Vec<Step> {
     of.shards = Some(2);
     let child = Child { kind: Kind::ConfigMap, name: 0, value: 0 };
-    let applied =
-        |parent, value| Act::Apply { parent, children: vec![Child { value, ..child }], fail: None, reads: false };
+    let applied = |parent, value| applied(parent, Child { value, ..child });
     let mut steps = vec![
         (0, Act::SlowDown { most: 4_000, millis: 30_000, path: "/configmaps".to_owned() }),
         (of.chance.u64(4_000..8_000), Act::StandBy),
@@ -188,11 +187,16 @@ fn suspended_and_no_longer_selected(of: &mut Generator, begin: u64) -> Vec<Step>
     timed(
         begin,
         vec![
-            (0, Act::Apply { parent, children: vec![child], fail: None, reads: false }),
+            (0, applied(parent, child)),
             (4_000, Act::SuspendParent { parent, suspended: true }),
             (70_000, Act::Plugin { spec: selector }),
         ],
     )
+}
+
+/// A user applies a parent with this child alone.
+fn applied(parent: u8, child: Child) -> Act {
+    Act::Apply { parent, children: vec![child], fail: None, reads: false }
 }
 
 /// A parent of the first Plugin, and a ConfigMap of it.
