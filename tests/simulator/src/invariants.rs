@@ -49,7 +49,7 @@ impl Invariants {
         &self.violations
     }
 
-    /// The parents whose change no host has answered for a minute: see [`Requests::unanswered`].
+    /// The parents whose change no host has answered for a minute: see `Requests::unanswered`.
     pub fn unanswered(&self, server: &ApiServer, calm_since: Instant) -> Vec<String> {
         self.requests.unanswered(server, calm_since)
     }

@@ -25,7 +25,7 @@ pub struct Requests {
     is_allowed: bool,
     /// Whether the Plugin has a guard of its own.
     is_guard_changed: bool,
-    /// What [`plugin`] returned at first.
+    /// What `plugin` returned at first.
     whole: Option<(Value, Value)>,
     /// The largest number of children that each parent had since then, and how many of these were deleted that its spec still desires; by
     /// the parent's uid, and for all parents of a Plugin together by their resource.
