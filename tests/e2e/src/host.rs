@@ -192,6 +192,18 @@ impl Host {
         wait("the host to end after SIGTERM", GRACE_PERIOD, || self.exit_status())
     }
 
+    /// Whether it runs, is alive, and what its queues do, for the message of a test that fails.
+    fn state(&self) -> String {
+        if let Some(status) = self.exit_status() {
+            return format!("the host has ended: {status}");
+        }
+        let (live, ready) = (self.http("/healthz"), self.http("/readyz"));
+        let metrics = self.metrics().unwrap_or_default();
+        let is_of_queues = |line: &&str| line.starts_with("workqueue_") && !line.contains("_bucket{");
+        let queues: Vec<_> = metrics.lines().filter(is_of_queues).collect();
+        format!("the host runs; /healthz: {live:?}; /readyz: {ready:?}\n{}", queues.join("\n"))
+    }
+
     fn exit_status(&self) -> Option<ExitStatus> {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         child.try_wait().expect("the host's state")
@@ -203,9 +215,10 @@ impl Drop for Host {
         // Before the host: the watchdog must not kill another process that gets the host's id.
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();
+        let state = std::thread::panicking().then(|| self.state());
         self.kill();
-        if std::thread::panicking() {
-            eprintln!("the host's log ends with:\n{}", excerpt(self.log().lines()));
+        if let Some(state) = state {
+            eprintln!("{state}\nthe host's log ends with:\n{}", excerpt(self.log().lines()));
         }
     }
 }
