@@ -80,19 +80,6 @@ fn r08_scaling_down_deletes_only_the_pods_with_the_highest_numbers() {
 }
 
 #[test]
-fn scaling_to_zero_and_back_works() {
-    let ns = shared().env.namespace("zero");
-    ns.echo("web", 2, "nginx:1");
-    ns.wait_settled("web");
-    ns.echo("web", 0, "nginx:1");
-    ns.wait_settled("web");
-    ns.wait_pods(&[]);
-    ns.echo("web", 1, "nginx:1");
-    ns.wait_settled("web");
-    ns.wait_pods(&["web-0"]);
-}
-
-#[test]
 fn r06_new_image_is_applied_in_place_and_the_update_entry_of_the_post_becomes_an_apply_entry() {
     let ns = shared().env.namespace("image");
     ns.echo("web", 2, "nginx:1");
@@ -120,20 +107,6 @@ fn r06_new_image_is_applied_in_place_and_the_update_entry_of_the_post_becomes_an
         (second[0].verb.as_str(), second[0].query("fieldManager"), second[0].query("force")),
         ("patch", Some("windlass"), None)
     );
-}
-
-#[test]
-fn r01_pod_deleted_by_hand_is_recreated() {
-    let ns = shared().env.namespace("deleted-by-hand");
-    ns.echo("web", 3, "nginx:1");
-    ns.wait_settled("web");
-    let before = uids(&ns);
-    ns.kubectl(&["delete", "pod", "web-1", "--wait=true"]);
-    ns.wait_pods(&["web-0", "web-1", "web-2"]);
-    ns.wait_settled("web");
-    let after = uids(&ns);
-    assert_eq!((&after[0], &after[2]), (&before[0], &before[2]), "the other Pods are the same");
-    assert_ne!(after[1], before[1], "the Pod was recreated");
 }
 
 #[test]

@@ -194,49 +194,6 @@ fn r06_field_that_another_apply_manager_took_is_left_to_it_and_named_in_the_cond
 }
 
 #[test]
-fn r03_silent_watch_or_lost_reply_causes_no_second_write_of_a_generated_secret() {
-    let env = Env::start();
-    let faults = env.faults(windlass_faults::seed());
-    let _host = env.start_host_through(&faults, HostOptions::default());
-    env.push(&guest("puppets/puppet"), "puppet", &[]);
-    env.wait_live("puppet", &guest("puppets/puppet"));
-    let ns = env.namespace("silent");
-    // A plugin generates a new value while its request does not contain its Secret.
-    let secret = |value: &str| {
-        let secret =
-            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "${name}"}, "data": {"value": value}});
-        json!({ "children": [secret] })
-    };
-    let stored = |name: &str| text(&ns.get("secrets", name).expect("a Secret"), "/data/value");
-    let write_verbs = |name: &str, since| {
-        let writes = env.host_requests(since).attempted_writes().namespace(ns.name()).resource("secrets").name(name);
-        writes.iter().map(|write| write.verb.clone()).collect::<Vec<_>>()
-    };
-
-    let mark = env.mark();
-    faults.add(
-        Rule::new(Match::verbs(&[Verb::Create]).resource("secrets").namespace(ns.name()), Fault::CloseAfter).first(1),
-    );
-    let lost = ns.puppet("lost");
-    lost.play(&secret("Zmlyc3Q="));
-    assert_eq!(write_verbs("lost", mark), ["create"], "the host looked up the Secret instead of writing it again");
-
-    let mark = env.mark();
-    let silent = faults.add(Rule::new(Match::watches().resource("secrets"), Fault::Silence));
-    let web = ns.puppet("web");
-    web.apply(&secret("Zmlyc3Q="));
-    env.wait("the Secret", windlass_e2e::TIMEOUT, || ns.get("secrets", "web"));
-    web.apply(&secret("c2Vjb25k"));
-    let behind = web.wait_reason("CacheBehind");
-    assert!(behind.message.contains("Secret"), "{behind:?}");
-    web.kubectl("annotate", &["again=1"]);
-    assert_eq!((stored("web"), write_verbs("web", mark)), ("Zmlyc3Q=".to_owned(), vec!["create".to_owned()]));
-    faults.remove(silent);
-    env.wait_object("secrets", ns.name(), "web", |secret| text(secret, "/data/value") == "c2Vjb25k");
-    web.wait_done();
-}
-
-#[test]
 fn r03_plugin_does_not_clean_up_again_for_a_parent_that_another_host_has_released() {
     let env = Env::start();
     let faults = env.faults(windlass_faults::seed());
@@ -281,7 +238,7 @@ fn r08_child_whose_deletion_is_denied_with_404_is_still_there_and_reported() {
 
     // As an admission webhook can: the status does not name the object.
     let deletes = Match::verbs(&[Verb::Delete]).resource("configmaps").namespace(ns.name());
-    let denied = faults.add(Rule::new(deletes, Fault::status(404)));
+    let denied = faults.add(Rule::new(deletes, Fault::Status(404)));
     web.apply(&json!({ "children": [map("a", "2")] }));
     let ready = web.wait_reason("ChildRejected");
     assert!(ready.message.contains("ConfigMap") && ready.message.contains("404"), "{ready:?}");
@@ -325,7 +282,7 @@ fn stalled_watch_is_reported_by_the_plugins_conditions_and_readyz_until_it_makes
     env.wait_plugin("puppet", |plugin| condition(plugin, "Synced").is_true());
 
     let watches = || Match::watches().resource("secrets");
-    let failing = faults.add(Rule::new(watches(), Fault::status(503)));
+    let failing = faults.add(Rule::new(watches(), Fault::Status(503)));
     faults.cut(watches());
     let plugin = env.wait_plugin("puppet", |plugin| condition(plugin, "Synced").is_false("WatchStalled"));
     let message = condition(&plugin, "Synced").message;

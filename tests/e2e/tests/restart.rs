@@ -5,58 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_e2e::{Env, HostOptions, SYSTEM_NAMESPACE, TIMEOUT, guest, is_settled, text, wait};
-
-#[test]
-fn r01_host_killed_during_writes_continues_where_it_stopped_after_a_restart() {
-    const ECHOES: usize = 50;
-    const REPLICAS: usize = 3;
-    let env = Env::start();
-    let host = env.start_host();
-    env.push(&guest("echo"), "echo", &[]);
-    env.wait_live("echo", &guest("echo"));
-    let ns = env.namespace("killed");
-    let mark = env.mark();
-    let manifests: Vec<_> =
-        (0..ECHOES).map(|at| ns.echo_manifest(&format!("echo-{at}"), 3, "nginx:1").to_string()).collect();
-    let created_by_host = || env.host_writes(mark).resource("pods").filter(|event| event.verb == "create");
-    std::thread::scope(|scope| {
-        scope.spawn(|| env.apply(&manifests.join("\n---\n")));
-        wait("the first Pods", TIMEOUT, || (created_by_host().len() >= 20).then_some(()));
-        host.kill();
-    });
-    // All Pods are the host's: no other client creates Pods here.
-    let created = env.list("pods", ns.name()).len();
-    assert!((20..ECHOES * REPLICAS).contains(&created), "killed too late or too early: {created} Pods");
-
-    // A change and a deletion that no host sees.
-    ns.echo("echo-0", 1, "nginx:1");
-    ns.kubectl(&["delete", "echo", "echo-1", "--wait=true"]);
-
-    let _host = env.start_host();
-    wait("all Echoes settled", TIMEOUT, || {
-        let echoes = env.list("echoes", ns.name());
-        (echoes.len() == ECHOES - 1 && echoes.iter().all(is_settled)).then_some(())
-    });
-    let mut desired: BTreeSet<_> =
-        (2..ECHOES).flat_map(|at| (0..REPLICAS).map(move |index| format!("echo-{at}-{index}"))).collect();
-    desired.insert("echo-0-0".to_owned());
-    wait("exactly the desired Pods", TIMEOUT, || {
-        let pods = env.list("pods", ns.name());
-        let names: BTreeSet<_> = pods.iter().map(|pod| text(pod, "/metadata/name")).collect();
-        (pods.len() == desired.len() && names == desired).then_some(())
-    });
-    let uids: BTreeSet<_> = env.list("echoes", ns.name()).iter().map(|echo| text(echo, "/metadata/uid")).collect();
-    for pod in ns.pods() {
-        assert!(
-            uids.contains(&text(&pod, "/metadata/ownerReferences/0/uid")),
-            "the owner of this Pod does not exist: {pod:#}"
-        );
-    }
-    // The second host does not create again what the first one created.
-    let names: Vec<_> = created_by_host().iter().map(|event| event.name.clone()).collect();
-    assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len(), "a Pod was created twice: {names:?}");
-}
+use windlass_e2e::{Env, HostOptions, SYSTEM_NAMESPACE, TIMEOUT, guest, wait};
 
 #[test]
 fn r01_changes_made_while_no_host_runs_are_corrected_when_it_starts() {

@@ -10,7 +10,7 @@
 //! # fn main() -> anyhow::Result<()> {
 //! # let ca_pem = b"";
 //! let faults = Faults::start("https://127.0.0.1:6443", ca_pem, windlass_faults::seed())?;
-//! let half = faults.add(Rule::new(Match::verbs(&[Verb::Create]).resource("secrets"), Fault::status(503)).probability(0.5));
+//! let half = faults.add(Rule::new(Match::verbs(&[Verb::Create]).resource("secrets"), Fault::Status(503)).probability(0.5));
 //! let silent = faults.add(Rule::new(Match::verbs(&[Verb::Watch]).resource("pods"), Fault::Silence));
 //! // … the host runs …
 //! faults.remove(silent);

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use futures::stream;
@@ -20,11 +19,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::call::parameters;
 use crate::rules::Rules;
-use crate::stream::{Event, Lines, Order, expired};
+use crate::stream::{Lines, call_of};
 use crate::{Call, Fault, Match, Outcome, Passed, Rule, RuleId, SEED_VARIABLE, Verb};
-
-/// How long a swapped event waits for the event that overtakes it.
-const SWAP_WAIT: Duration = Duration::from_millis(200);
 
 /// The proxy, listening on a free loopback port. Dropping it closes all connections.
 pub struct Faults {
@@ -244,9 +240,9 @@ async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply,
             shared.note(&call, Outcome::NotSent);
             return Err(Close);
         }
-        Some(Fault::Status { code, retry_after }) => {
+        Some(Fault::Status(code)) => {
             shared.note(&call, Outcome::Injected(code));
-            return Ok(status(code, retry_after, shared.seed));
+            return Ok(status(code, shared.seed));
         }
         Some(Fault::ServeOlder(version)) if call.verb == Verb::Get => {
             return shared.older_get(&call, &head.uri, &head.headers, version).await;
@@ -348,7 +344,7 @@ impl Shared {
                 item.insert("apiVersion".to_owned(), version.unwrap_or_default());
                 reply(code, headers, Value::Object(item).to_string().into())
             }
-            _ => status(404, None, self.seed),
+            _ => status(404, self.seed),
         })
     }
 
@@ -395,9 +391,8 @@ impl Watch {
     }
 
     async fn deliver(&mut self, response: &mut reqwest::Response) -> End {
-        let (mut lines, mut order) = (Lines::default(), Order::default());
+        let mut lines = Lines::default();
         loop {
-            let wait = if order.is_holding() { SWAP_WAIT } else { Duration::MAX };
             let chunk = tokio::select! {
                 chunk = response.chunk() => chunk,
                 _ = self.changed.changed() => {
@@ -405,41 +400,19 @@ impl Watch {
                     continue;
                 }
                 () = self.events.closed() => return End::Over,
-                () = tokio::time::sleep(wait.min(Duration::from_hours(24))) => {
-                    if let Some(line) = order.flush() && self.events.send(Ok(line)).await.is_err() { return End::Over }
-                    continue;
-                }
             };
             let Ok(chunk) = chunk else { return End::Cut };
             let Some(chunk) = chunk else {
                 // The end of a silent connection is not shown either.
                 let call = self.call.clone();
-                if let Some(end) = self.silence(&call).await {
-                    return end;
-                }
-                if let Some(line) = order.flush() {
-                    let _ = self.events.send(Ok(line)).await;
-                }
-                return End::Over;
+                return self.silence(&call).await.unwrap_or(End::Over);
             };
             for line in lines.push(&chunk) {
-                let event = Event::read(&self.call, line);
-                if let Some(end) = self.silence(&event.call).await {
+                if let Some(end) = self.silence(&call_of(&self.call, &line)).await {
                     return end;
                 }
-                let fault = if event.is_about_an_object() {
-                    lock(&self.shared.state).rules.of_event(&event.call)
-                } else {
-                    None
-                };
-                if fault == Some(Fault::Expire) {
-                    let _ = self.events.send(Ok(expired())).await;
+                if self.events.send(Ok(line)).await.is_err() {
                     return End::Over;
-                }
-                for line in order.take(event, fault.as_ref()) {
-                    if self.events.send(Ok(line)).await.is_err() {
-                        return End::Over;
-                    }
                 }
             }
         }
@@ -504,26 +477,21 @@ fn reply(status: StatusCode, headers: HeaderMap, body: Bytes) -> Reply {
 }
 
 /// A failure with the text that the API server uses.
-fn status(code: u16, retry_after: Option<u32>, seed: u64) -> Reply {
+fn status(code: u16, seed: u64) -> Reply {
     let reason = match code {
         404 => "NotFound",
         409 => "Conflict",
-        410 => "Expired",
         429 => "TooManyRequests",
         500 => "InternalError",
         503 => "ServiceUnavailable",
         504 => "Timeout",
         _ => "Unknown",
     };
-    let details = retry_after.map_or_else(|| json!({}), |seconds| json!({ "retryAfterSeconds": seconds }));
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason, "code": code,
-        "message": format!("injected by the proxy (seed {seed})"), "details": details,
+        "message": format!("injected by the proxy (seed {seed})"), "details": {},
     });
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(seconds) = retry_after {
-        headers.insert(header::RETRY_AFTER, seconds.into());
-    }
     reply(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), headers, body.to_string().into())
 }

@@ -84,12 +84,7 @@ impl Match {
 pub enum Fault {
     /// The proxy responds with this HTTP status and a `Status` object; the API server does not receive the request. 410
     /// on a watch means that the watch is expired.
-    Status {
-        /// The HTTP status.
-        code: u16,
-        /// The `Retry-After` header, in seconds.
-        retry_after: Option<u32>,
-    },
+    Status(u16),
     /// The connection is closed before the request reaches the API server.
     CloseBefore,
     /// The API server executes the request; the connection is closed instead of the reply.
@@ -101,43 +96,12 @@ pub enum Fault {
     /// A watch delivers nothing. It is silenced after the proxy has read its next event, so no event slips through.
     /// When the rule is removed, the proxy delivers that event, and the stream continues.
     Silence,
-    /// A watch event is dropped. Nothing reveals that: the client notices when it lists again.
-    Drop,
-    /// A watch event is delivered twice.
-    Double,
-    /// A watch event is delivered after the next event of another object. Events of one object keep their order.
-    SwapObjects,
-    /// A watch event is delivered after the next event of the same object: the older version comes last.
-    SwapVersions,
-    /// The stream ends with an `ERROR` event of code 410.
-    Expire,
-}
-
-impl Fault {
-    /// This status without `Retry-After`.
-    pub fn status(code: u16) -> Self {
-        Self::Status { code, retry_after: None }
-    }
-
-    /// 429 with `Retry-After`.
-    pub fn too_many_requests(retry_after: u32) -> Self {
-        Self::Status { code: 429, retry_after: Some(retry_after) }
-    }
-
-    /// Whether this affects events of an open watch, not a request.
-    fn is_of_events(&self) -> bool {
-        match self {
-            Self::Silence | Self::Drop | Self::Double | Self::SwapObjects | Self::SwapVersions | Self::Expire => true,
-            Self::Status { .. } | Self::CloseBefore | Self::CloseAfter | Self::Delay(_) | Self::ServeOlder(_) => false,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
 enum When {
     Always,
     Probability(f64),
-    Nth(u64),
     First(u64),
 }
 
@@ -159,13 +123,6 @@ impl Rule {
     #[must_use]
     pub fn probability(mut self, probability: f64) -> Self {
         self.when = When::Probability(probability);
-        self
-    }
-
-    /// The n-th request that matches, counted from 1.
-    #[must_use]
-    pub fn nth(mut self, number: u64) -> Self {
-        self.when = When::Nth(number);
         self
     }
 
@@ -218,22 +175,13 @@ impl Rules {
 
     /// The fault of a request: that of the first rule that applies.
     pub(crate) fn of_request(&mut self, call: &Call) -> Option<Fault> {
-        self.decide(call, false)
-    }
-
-    /// The fault of a watch event; `call` is the watch, with the namespace and name of the event's object.
-    pub(crate) fn of_event(&mut self, call: &Call) -> Option<Fault> {
-        self.decide(call, true)
-    }
-
-    fn decide(&mut self, call: &Call, of_events: bool) -> Option<Fault> {
         let seed = self.seed;
-        let applies =
-            |active: &&mut Active| active.rule.fault.is_of_events() == of_events && active.rule.which.matches(call);
+        let applies = |active: &&mut Active| active.rule.fault != Fault::Silence && active.rule.which.matches(call);
         self.active.iter_mut().filter(applies).find_map(|active| active.draw(seed, call))
     }
 
-    /// Whether a watch is silent. The check does not count as a request, because it is repeated.
+    /// Whether a watch is silent, by its own names or, for an event, by those of the event's object. The check does not count as a request,
+    /// because it is repeated.
     pub(crate) fn is_silent(&self, call: &Call) -> bool {
         self.active.iter().any(|active| active.rule.fault == Fault::Silence && active.rule.which.matches(call))
     }
@@ -244,7 +192,6 @@ impl Active {
         self.matched += 1;
         let happens = match self.rule.when {
             When::Always => true,
-            When::Nth(number) => self.matched == number,
             When::First(count) => self.matched <= count,
             When::Probability(probability) => {
                 let path =
@@ -293,7 +240,7 @@ mod tests {
 
     fn draws(seed: u64, order: &[&str]) -> HashMap<String, Vec<bool>> {
         let mut rules = Rules::new(seed);
-        rules.add(Rule::new(Match::any(), Fault::status(503)).probability(0.5));
+        rules.add(Rule::new(Match::any(), Fault::Status(503)).probability(0.5));
         let mut drawn: HashMap<String, Vec<bool>> = HashMap::new();
         for name in order {
             let failed = rules.of_request(&call(Verb::Create, "pods", name)).is_some();
@@ -315,8 +262,7 @@ mod tests {
     #[test]
     fn rules_count_only_requests_that_match() {
         let mut rules = Rules::new(1);
-        rules.add(Rule::new(Match::verbs(&[Verb::Create]).resource("secrets"), Fault::CloseAfter).nth(2));
-        assert_eq!(rules.of_request(&call(Verb::Create, "secrets", "a")), None);
+        rules.add(Rule::new(Match::verbs(&[Verb::Create]).resource("secrets"), Fault::CloseAfter).first(1));
         assert_eq!(rules.of_request(&call(Verb::Create, "pods", "a")), None);
         assert_eq!(rules.of_request(&call(Verb::Get, "secrets", "a")), None);
         assert_eq!(rules.of_request(&call(Verb::Create, "secrets", "b")), Some(Fault::CloseAfter));
@@ -324,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_for_watch_events_do_not_affect_requests() {
+    fn silence_does_not_affect_requests() {
         let mut rules = Rules::new(1);
         let id = rules.add(Rule::new(Match::watches().resource("pods"), Fault::Silence));
         let watch = call(Verb::Watch, "pods", "");
