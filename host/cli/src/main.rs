@@ -24,21 +24,21 @@ mod test;
 mod uninstall;
 
 // What several commands need.
-mod applied;
-mod component;
-mod connect;
-mod deleted;
-mod files;
-mod host_calls;
-mod host_lease;
-mod manifests;
-mod offline;
-mod output;
-mod pushed;
-mod recording_file;
-mod repeat;
-mod secrets;
-mod yaml;
+mod applied; // writes objects
+mod component; // COMPONENT arguments: a file, a reference, a ConfigMap
+mod connect; // namespaces, and what a refused request says
+mod deleted; // deletes objects
+mod files; // reads files that users name
+mod host_calls; // asks hosts for their recent calls
+mod host_lease; // whether a host runs
+mod manifests; // objects from files
+mod offline; // calls a component without a host
+mod output; // prints texts, YAML and JSON
+mod pushed; // what `windlass push` wrote
+mod recording_file; // files of recorded calls
+mod repeat; // repeats a recorded call
+mod secrets; // masks the values of Secrets
+mod yaml; // as kubectl reads and writes it
 
 #[cfg(test)]
 mod conventions;

@@ -1,5 +1,5 @@
 //! What every plugin and every SDK must do, as data: the files beside this crate, which `windlass test --conformance`
-//! runs. `README.md` describes their format.
+//! runs (`host/cli/src/test/conformance`). `README.md` describes their format.
 
 include!(concat!(env!("OUT_DIR"), "/files.rs"));
 

@@ -6,13 +6,13 @@
 //! |---|---|
 //! | what a plugin declares and returns | [`contract`], [`descriptor`], [`declared_parent`], [`config`], [`desired`], [`name_rule`], [`reserved`] |
 //! | Kubernetes objects | [`object`], [`ids`], [`parent`], [`names`], [`mark`] (of children), [`managed`] (owners of fields), [`order`] (of kinds), [`selector`], [`schema`], [`conditions`], [`quantity`] |
-//! | one reconcile | [`snapshot`] (the input of a call), [`next_step`], [`related`], [`plan`], [`claim`] (an object has the name of a child), [`status`], [`observed_status`], [`events`], [`outcome`], [`reason`] |
-//! | limits of what a plugin may do | [`guard`] (deletions), [`breaker`] (writes of one object), [`budget`], [`bucket`], [`quarantine`], [`grant`], [`former_kinds`] |
-//! | retries and silent watches | [`backoff`], [`retry_after`], [`progress`] |
+//! | one reconcile | [`snapshot`] (the input of a call), [`next_step`], [`related`], [`plan`] (the writes, also of children that change one after the other), [`claim`] (an object has the name of a child), [`status`], [`observed_status`], [`events`], [`outcome`], [`reason`] |
+//! | limits of what a plugin may do | [`guard`] (deletions, of one parent and by the rollout of a component), [`breaker`] (writes of one object), [`budget`], [`bucket`], [`quarantine`], [`grant`], [`former_kinds`] |
+//! | retries and silent watches | [`backoff`], [`retry_after`], [`progress`] (of watches) |
 //! | the status of a Plugin | [`readiness`], [`plugin_events`] |
 //! | several hosts | [`lease`], [`shards`] |
 //! | recorded calls | [`recent`], [`recording`], [`masking`] (of the values of Secrets) |
-//! | values and texts | [`json`], [`difference`], [`digest`], [`line`](mod@line), [`bounded`], [`intern`], [`packed`], [`memory`] |
+//! | values and texts | [`json`], [`difference`], [`digest`], [`line`](mod@line), [`bounded`] (maps), [`intern`] (shared values of cached objects), [`packed`] (their compressed JSON), [`memory`] (of a value) |
 
 pub mod backoff;
 pub mod bounded;

@@ -1,5 +1,12 @@
 //! Runs plugins: compiles components in a child process, caches them on disk, and runs each call in a fresh instance
 //! with limits that no guest can exceed. Depends on wasmtime, but not on the Kubernetes API server.
+//!
+//! | about | modules |
+//! |---|---|
+//! | from bytes to a component | [`compile`], [`attempts`] (that did not end), [`cache`], [`link`] (its imports) |
+//! | one call | [`call`], [`engine`], [`limiter`], [`ticker`] (of the deadline), [`failure`] |
+//! | what a guest imports | [`bindings`] (the contract), [`wasi`] (all of it but clocks, randomness and output is empty), [`notes`] (its log) |
+#![allow(rustdoc::private_intra_doc_links, reason = "who works on the sandbox reads its private items as well")]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod attempts;
