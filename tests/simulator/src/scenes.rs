@@ -102,13 +102,17 @@ fn clean_up_of_orphans(of: &mut Generator, begin: u64) -> Vec<Step> {
         "children": [&child], "finalize": { "children": [&child], "finalizedWhen": when },
         "requirements": [], "childrenFrom": null, "fail": null, "status": null,
     });
-    timed(
-        begin,
-        vec![
-            (0, Act::ApplySpec { parent: FINALIZING, spec }),
-            (of.chance.u64(4_000..12_000), Act::Delete { parent: FINALIZING, policy: "Orphan".to_owned() }),
-        ],
-    )
+    let deleted = of.chance.u64(4_000..12_000);
+    let mut steps = vec![
+        (0, Act::ApplySpec { parent: FINALIZING, spec }),
+        (deleted, Act::Delete { parent: FINALIZING, policy: "Orphan".to_owned() }),
+    ];
+    if of.chance.bool() {
+        // The garbage collector has released the children before the host sees the deletion.
+        let resource = "finalizingpuppets.puppets.example".to_owned();
+        steps.push((deleted - 1, Act::Lag { resource, millis: 10_000 }));
+    }
+    timed(begin, steps)
 }
 
 /// The API server rejects the status of parents for a while.
