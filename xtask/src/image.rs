@@ -43,7 +43,7 @@ const BASE: &str = "debian:bookworm-slim";
 const RELEASE: &str = "bookworm";
 
 /// Largest compressed size of a release image, in bytes.
-const LARGEST: u32 = 18_000_000;
+const LARGEST: u32 = 14_000_000;
 
 /// A part of paths in the messages of Cranelift, which a binary without it does not have.
 const COMPILER: &[u8] = b"cranelift-codegen";
