@@ -217,7 +217,6 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "a table: one row for each fault, in the order in which they take effect")]
 async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply, Close> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Close)?.to_bytes();
@@ -261,18 +260,15 @@ async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply,
         return Err(Close);
     };
     let code = response.status().as_u16();
-    let is_lost = after.is_some() || fault == Some(Fault::CloseAfter);
-    if call.verb == Verb::Watch && code == 200 && !is_lost {
+    if call.verb == Verb::Watch && code == 200 && after.is_none() {
         shared.note(&call, Outcome::Replied(code));
         return Ok(shared.stream(call, response));
     }
     let (status, headers) = (response.status(), passed_on(response.headers()));
     let body = response.bytes().await.map_err(|_| Close)?;
-    if is_lost {
+    if let Some(hook) = after {
         shared.note(&call, Outcome::ReplyLost(code));
-        if let Some(hook) = after {
-            hook.call(&call).await;
-        }
+        hook.call(&call).await;
         return Err(Close);
     }
     if let Some(Fault::Delay(delay)) = fault {

@@ -82,13 +82,10 @@ impl Match {
 /// What happens to a request or to a watch event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// The proxy responds with this HTTP status and a `Status` object; the API server does not receive the request. 410
-    /// on a watch means that the watch is expired.
+    /// The proxy responds with this HTTP status and a `Status` object; the API server does not receive the request.
     Status(u16),
     /// The connection is closed before the request reaches the API server.
     CloseBefore,
-    /// The API server executes the request; the connection is closed instead of the reply.
-    CloseAfter,
     /// The response is delayed by this time.
     Delay(Duration),
     /// Lists and gets return the state at this resource version, as from an older API server.
@@ -98,38 +95,24 @@ pub enum Fault {
     Silence,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum When {
-    Always,
-    Probability(f64),
-    First(u64),
-}
-
 /// A fault, and the requests that get it.
 #[derive(Clone, Debug)]
 pub struct Rule {
     which: Match,
     fault: Fault,
-    when: When,
+    probability: f64,
 }
 
 impl Rule {
     /// Every request that matches.
     pub fn new(which: Match, fault: Fault) -> Self {
-        Self { which, fault, when: When::Always }
+        Self { which, fault, probability: 1.0 }
     }
 
     /// Each request that matches with this probability (0 to 1).
     #[must_use]
     pub fn probability(mut self, probability: f64) -> Self {
-        self.when = When::Probability(probability);
-        self
-    }
-
-    /// The first n requests that match.
-    #[must_use]
-    pub fn first(mut self, count: u64) -> Self {
-        self.when = When::First(count);
+        self.probability = probability;
         self
     }
 }
@@ -148,7 +131,6 @@ pub(crate) struct Rules {
 struct Active {
     id: RuleId,
     rule: Rule,
-    matched: u64,
     /// The number of requests to each path, for draws that do not depend on other paths.
     asked: HashMap<String, u64>,
 }
@@ -161,7 +143,7 @@ impl Rules {
     pub(crate) fn add(&mut self, rule: Rule) -> RuleId {
         let id = RuleId(self.next);
         self.next += 1;
-        self.active.push(Active { id, rule, matched: 0, asked: HashMap::new() });
+        self.active.push(Active { id, rule, asked: HashMap::new() });
         id
     }
 
@@ -189,18 +171,10 @@ impl Rules {
 
 impl Active {
     fn draw(&mut self, seed: u64, call: &Call) -> Option<Fault> {
-        self.matched += 1;
-        let happens = match self.rule.when {
-            When::Always => true,
-            When::First(count) => self.matched <= count,
-            When::Probability(probability) => {
-                let path =
-                    format!("{:?} {} {} {} {}", call.verb, call.resource, call.subresource, call.namespace, call.name);
-                let asked = self.asked.entry(path.clone()).or_default();
-                *asked += 1;
-                unit(hash(seed, self.id.0, &path, *asked)) < probability
-            }
-        };
+        let path = format!("{:?} {} {} {} {}", call.verb, call.resource, call.subresource, call.namespace, call.name);
+        let asked = self.asked.entry(path.clone()).or_default();
+        *asked += 1;
+        let happens = unit(hash(seed, self.id.0, &path, *asked)) < self.rule.probability;
         happens.then(|| self.rule.fault.clone())
     }
 }
@@ -257,16 +231,6 @@ mod tests {
         assert_ne!(draws(1, &one), draws(2, &one));
         let failed = draws(1, &one).values().flatten().filter(|failed| **failed).count();
         assert!((60..140).contains(&failed), "{failed} of 200");
-    }
-
-    #[test]
-    fn rules_count_only_requests_that_match() {
-        let mut rules = Rules::new(1);
-        rules.add(Rule::new(Match::verbs(&[Verb::Create]).resource("secrets"), Fault::CloseAfter).first(1));
-        assert_eq!(rules.of_request(&call(Verb::Create, "pods", "a")), None);
-        assert_eq!(rules.of_request(&call(Verb::Get, "secrets", "a")), None);
-        assert_eq!(rules.of_request(&call(Verb::Create, "secrets", "b")), Some(Fault::CloseAfter));
-        assert_eq!(rules.of_request(&call(Verb::Create, "secrets", "c")), None);
     }
 
     #[test]
