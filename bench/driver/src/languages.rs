@@ -15,7 +15,7 @@ use crate::contestant::{Contestant, Task, start_traced};
 use crate::http::{JSON, MERGE};
 use crate::process::{Memory, Process, peak_of};
 use crate::scale::quiet;
-use crate::settings::{Amounts, Paths};
+use crate::settings::{Amounts, Paths, UNTIL_IDLE};
 use crate::stage::{NAMESPACE, SYSTEM_NAMESPACE, Stage};
 use crate::stats::{median, percentile};
 
@@ -29,8 +29,6 @@ const ENOUGH: Duration = Duration::from_secs(20);
 const PARENT: &str = "parent";
 /// Bytes of an annotation of the parent, with which the parent has about 1 KB.
 const PADDING: usize = 600;
-/// The time until the memory of a process that has just started is that of an idle one.
-const SETTLE: Duration = Duration::from_secs(10);
 /// The time that one call may take, with the change that causes it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -172,7 +170,7 @@ pub async fn measure(paths: &Paths, amounts: &Amounts, measured: &Component) -> 
     host.stop()?;
     let host = Contestant::Windlass.start(&stage, paths, Task::Create)?;
     quiet(&host).await?;
-    tokio::time::sleep(SETTLE).await;
+    tokio::time::sleep(UNTIL_IDLE).await;
     let idle = host.memory()?;
     host.stop()?;
 

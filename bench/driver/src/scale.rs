@@ -11,7 +11,7 @@ use crate::contestant::{Contestant, Task};
 use crate::http::MERGE;
 use crate::observer::Observer;
 use crate::process::{Memory, Process, as_float};
-use crate::settings::{Amounts, CHILDREN, PAYLOAD, Paths, REST};
+use crate::settings::{Amounts, CHILDREN, PAYLOAD, Paths, REST, UNTIL_IDLE};
 use crate::stage::{NAMESPACE, Stage, WINDLASS_USER};
 
 /// The number of children of a parent whose memory is measured.
@@ -135,8 +135,7 @@ async fn idle(stage: &Stage, paths: &Paths, amounts: &Amounts) -> anyhow::Result
         let name = plugin.file_stem().and_then(|name| name.to_str()).context("no name")?;
         stage.wait_ready(name).await?;
     }
-    // A process that has just started is not idle yet.
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    tokio::time::sleep(UNTIL_IDLE).await;
     let before = running.iter().map(|(_, process)| process.fine_cpu()).collect::<anyhow::Result<Vec<_>>>()?;
     let begun = Instant::now();
     tokio::time::sleep(amounts.idle).await;

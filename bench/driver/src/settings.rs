@@ -51,6 +51,10 @@ pub const PAYLOAD: usize = 256;
 /// The time that a process gets to finish its work before it is measured or the next one starts.
 pub const REST: Duration = Duration::from_secs(3);
 
+/// The time without work after which a process is idle. A host releases the code of a component after one to two minutes without a call,
+/// and returns unused memory once a minute.
+pub const UNTIL_IDLE: Duration = Duration::from_mins(3);
+
 /// The amounts of work of a run.
 #[derive(Debug, Clone)]
 pub struct Amounts {

@@ -8,7 +8,7 @@ use crate::copies;
 use crate::http::JSON;
 use crate::observer::Observer;
 use crate::process::{Memory, Process};
-use crate::settings::{Amounts, PAYLOAD, Paths, REST};
+use crate::settings::{Amounts, PAYLOAD, Paths, REST, UNTIL_IDLE};
 use crate::stage::{CONFIG_MAPS, Stage};
 use crate::stats::median;
 
@@ -59,7 +59,7 @@ pub async fn measure(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> an
     for name in &copies {
         stage.wait_ready(name).await?;
     }
-    tokio::time::sleep(REST).await;
+    tokio::time::sleep(UNTIL_IDLE).await;
     let idle = host.memory()?;
     host.stop()?;
     stage.controllers(false)?;

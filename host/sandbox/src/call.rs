@@ -5,7 +5,7 @@
 //! A longer call yields once, so that the caller can move other work off the calling thread.
 
 use std::pin::pin;
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,10 +18,11 @@ use windlass_core::descriptor;
 use windlass_core::digest::Digest;
 
 use crate::bindings::v0_1::{Instance, Pre};
-use crate::engine::Engines;
 use crate::failure::{DeadlineReached, Stage, classify, explained, stack_of};
 use crate::limiter::Limiter;
+use crate::mapping::Mapping;
 use crate::notes::Notes;
+use crate::ticker::Ticker;
 use crate::wasi::{Ambient, Wasi};
 
 /// A guest that has run for longer than this yields at the next tick.
@@ -46,14 +47,12 @@ impl AsMut<Wasi> for State {
     }
 }
 
-/// A component, linked for the engines that can run it.
+/// A component's code for the engines that can run it.
 pub(crate) struct Code {
-    pub(crate) engines: Engines,
+    pub(crate) ticker: Arc<Ticker>,
     /// `None` if the component does not fit a slot of the pool.
-    pub(crate) pooled: Option<Pre<State>>,
-    /// Created by the first call that needs it: a second mapping of the same file costs memory.
-    pub(crate) on_demand: OnceLock<Result<Pre<State>, String>>,
-    pub(crate) link_on_demand: Box<dyn Fn() -> Result<Pre<State>, String> + Send + Sync>,
+    pub(crate) pooled: Option<Mapping>,
+    pub(crate) on_demand: Mapping,
 }
 
 /// A loaded component, which any number of threads can call.
@@ -101,6 +100,11 @@ impl Component {
         self.code.call(limits, DESCRIBE, 0, &Describe).await
     }
 
+    /// Releases the code that no call needed since this was last called. The next call maps it again.
+    pub(crate) fn release_unused(&self) {
+        self.code.pooled.iter().chain([&self.code.on_demand]).for_each(Mapping::release_unused);
+    }
+
     /// Runs one reconcile. Equal requests with equal `ambient` give equal responses. `ambient.now` matters only if the
     /// report has `impure` set.
     ///
@@ -138,28 +142,26 @@ impl Code {
         export: &E,
     ) -> (Result<E::Output, CallFailure>, CallReport) {
         let start = Instant::now();
-        let _running = self.engines.ticker.enter();
-        let attempt = async |engine: &Engine, pre: &Pre<State>| {
-            let mut call = Call::new(engine, limits, ambient, start);
-            let result = call.run(pre, export).await;
-            (result, call)
+        let _running = self.ticker.enter();
+        let attempt = async |mapping: &Mapping| {
+            let pre = mapping.code_of_call()?;
+            let mut call = Call::new(pre.engine(), limits, ambient, start);
+            let result = call.run(&pre, export).await;
+            Ok::<_, String>((result, call))
         };
-        let mut tried = match &self.pooled {
-            Some(pre) => Some(attempt(&self.engines.pooled, pre).await),
+        let pooled = match &self.pooled {
+            Some(mapping) => Some(attempt(mapping).await),
             None => None,
         };
-        if tried.as_ref().is_none_or(|(result, _)| result.as_ref().is_err_and(no_slot)) {
-            // Release the resources in the pool first.
-            drop(tried.take());
-            match self.on_demand.get_or_init(&self.link_on_demand) {
-                Ok(pre) => tried = Some(attempt(&self.engines.on_demand, pre).await),
-                Err(message) => {
-                    return (Err(CallFailure::Host { message: message.clone() }), CallReport::default());
-                }
-            }
-        }
-        let Some((result, call)) = tried else {
-            return (Err(CallFailure::Host { message: "no engine".to_owned() }), CallReport::default());
+        let tried = match pooled {
+            // The failed call has released what it had of the pool.
+            Some(Ok((Err(error), _))) if no_slot(&error) => attempt(&self.on_demand).await,
+            Some(tried) => tried,
+            None => attempt(&self.on_demand).await,
+        };
+        let (result, call) = match tried {
+            Ok(tried) => tried,
+            Err(message) => return (Err(CallFailure::Host { message }), CallReport::default()),
         };
         let mut stack = None;
         let result = result.map_err(|(error, stage)| {

@@ -3,7 +3,7 @@
 //!
 //! | about | modules |
 //! |---|---|
-//! | from bytes to a component | [`compile`], [`attempts`] (that did not end), [`cache`], [`link`] (its imports) |
+//! | from bytes to a component | [`compile`], [`attempts`] (that did not end), [`cache`], [`mapping`], [`link`] (its imports) |
 //! | one call | [`call`], [`engine`], [`limiter`], [`ticker`] (of the deadline), [`failure`] |
 //! | what a guest imports | [`bindings`] (the contract), [`wasi`] (all of it but clocks, randomness and output is empty), [`notes`] (its log) |
 #![allow(rustdoc::private_intra_doc_links, reason = "who works on the sandbox reads its private items as well")]
@@ -18,6 +18,7 @@ mod engine;
 mod failure;
 mod limiter;
 mod link;
+mod mapping;
 mod notes;
 mod ticker;
 mod wasi;
@@ -25,11 +26,11 @@ mod wasi;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
+use wasmtime::Engine;
 use wasmtime::component::Linker;
-use wasmtime::{Engine, component};
 use windlass_core::contract::{Limits, LoadFailure, Surface};
 use windlass_core::digest::Digest;
 
@@ -39,11 +40,11 @@ pub use self::compile::CompilerCommand;
 pub use self::wasi::Ambient;
 
 use self::attempts::Attempts;
-use self::bindings::v0_1::Pre;
 use self::cache::{Cache, Compiled};
 use self::call::{Code, State};
 use self::compile::{Bounds, Compiler};
 use self::engine::Engines;
+use self::mapping::Mapping;
 
 /// How long an unused compiled file is kept: another process may be about to use it.
 const UNUSED: Duration = Duration::from_hours(1);
@@ -108,9 +109,11 @@ pub struct Sandbox(Arc<Inner>);
 struct Inner {
     options: Options,
     engines: Engines,
-    pooled: Linker<State>,
-    on_demand: Linker<State>,
+    pooled: Arc<Linker<State>>,
+    on_demand: Arc<Linker<State>>,
     cache: Cache,
+    /// Those that are still used somewhere, and perhaps some that are not.
+    loaded: Mutex<Vec<Weak<Component>>>,
     attempts: Attempts,
     /// The lock admits one child at a time: each may take gigabytes for a moment.
     compiler: Mutex<Compiler>,
@@ -125,8 +128,8 @@ impl Sandbox {
     /// The cache folder is not private, or the machine cannot run wasmtime.
     pub fn new(options: Options) -> Result<Self, SandboxError> {
         let engines = Engines::new(options.call_slots.max(1)).map_err(SandboxError::Engine)?;
-        let pooled = link::linker(&engines.pooled).map_err(SandboxError::Engine)?;
-        let on_demand = link::linker(&engines.on_demand).map_err(SandboxError::Engine)?;
+        let linker = |engine| link::linker(engine).map(Arc::new).map_err(SandboxError::Engine);
+        let (pooled, on_demand) = (linker(&engines.pooled)?, linker(&engines.on_demand)?);
         let cache = Cache::open(options.cache_dir.clone(), engine::key())?;
         let attempts = Attempts::in_folder(&options.cache_dir);
         let compiler = Compiler {
@@ -134,8 +137,17 @@ impl Sandbox {
             timeout: options.compile_timeout.unwrap_or_else(|| options.compile.timeout()),
             bounds: options.compile,
         };
-        let (compiler, stopped) = (Mutex::new(compiler), AtomicBool::new(false));
-        Ok(Self(Arc::new(Inner { options, engines, pooled, on_demand, cache, attempts, compiler, stopped })))
+        Ok(Self(Arc::new(Inner {
+            options,
+            engines,
+            pooled,
+            on_demand,
+            cache,
+            loaded: Mutex::default(),
+            attempts,
+            compiler: Mutex::new(compiler),
+            stopped: AtomicBool::new(false),
+        })))
     }
 
     /// Loads a component from its bytes: from the cache, or by compiling them. Blocks until it is loaded.
@@ -153,7 +165,7 @@ impl Sandbox {
             linked
         } else {
             let compiled = self.compile(digest, bytes)?;
-            self.map(digest, &compiled)?
+            self.map(digest, compiled)?
         };
         self.describe_first(linked)
     }
@@ -186,8 +198,23 @@ impl Sandbox {
         self.0.cache.retain(used, SystemTime::now() - UNUSED)
     }
 
+    /// Releases the code of components that no call needed since this was last called: an idle component needs no memory
+    /// for it, and the next call maps it again. Running calls keep what they need.
+    pub fn release_unused(&self) {
+        let mut used = Vec::new();
+        self.loaded().retain(|component| component.upgrade().map(|component| used.push(component)).is_some());
+        used.iter().for_each(|component| component.release_unused());
+    }
+
+    fn loaded(&self) -> MutexGuard<'_, Vec<Weak<Component>>> {
+        self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn describe_first(&self, (surface, code): Linked) -> Result<Arc<Component>, LoadFailure> {
-        Component::describe_first(surface, code, &self.0.options.describe).map(Arc::new).map_err(LoadFailure::Describe)
+        let described = Component::describe_first(surface, code, &self.0.options.describe);
+        let component = described.map(Arc::new).map_err(LoadFailure::Describe)?;
+        self.loaded().push(Arc::downgrade(&component));
+        Ok(component)
     }
 
     /// Loads a component from the cache.
@@ -196,7 +223,7 @@ impl Sandbox {
         if compiled.component_size > self.0.options.max_component_bytes {
             return None;
         }
-        self.map(digest, &compiled)
+        self.map(digest, compiled)
             .inspect_err(|error| {
                 // For example, the component was compiled on a machine with another processor.
                 tracing::warn!(%digest, %error, "a compiled component is of no use here: compiling again");
@@ -226,44 +253,29 @@ impl Sandbox {
     }
 
     /// Maps a compiled file and links it: for the pool if it fits a slot, otherwise on demand.
-    fn map(&self, digest: Digest, compiled: &Compiled) -> Result<Linked, LoadFailure> {
+    fn map(&self, digest: Digest, compiled: Compiled) -> Result<Linked, LoadFailure> {
         let unusable = |error: wasmtime::Error| LoadFailure::Compiler { message: format!("{error:#}") };
-        let unlinked = |error: wasmtime::Error| LoadFailure::Compile { message: format!("{error:#}") };
         let Inner { engines, pooled, on_demand, .. } = &*self.0;
-        let later = OnceLock::new();
+        let file = Arc::new(compiled);
         // The pool rejects components that do not fit its slots.
-        let (component, pre, unknown) = if let Ok(component) = Cache::map(&engines.pooled, compiled) {
-            let (pre, unknown) = link_to(pooled, &component).map_err(unlinked)?;
-            (component, Some(pre), unknown)
-        } else {
-            let component = Cache::map(&engines.on_demand, compiled).map_err(unusable)?;
-            let (pre, unknown) = link_to(on_demand, &component).map_err(unlinked)?;
-            // The cell was empty until now.
-            let _ = later.set(Ok(pre));
-            (component, None, unknown)
+        let (linker, component) = match Cache::map(&engines.pooled, &file) {
+            Ok(component) => (pooled, component),
+            Err(_) => (on_demand, Cache::map(&engines.on_demand, &file).map_err(unusable)?),
         };
-        let surface = link::surface(&component, digest, compiled.component_size, unknown);
-        let sandbox = self.clone();
-        let link_on_demand = Box::new(move || sandbox.link_on_demand(digest));
-        Ok((surface, Code { engines: engines.clone(), pooled: pre, on_demand: later, link_on_demand }))
-    }
-
-    fn link_on_demand(&self, digest: Digest) -> Result<Pre<State>, String> {
-        let compiled = self.0.cache.find(digest).ok_or("its compiled file has gone from the cache")?;
-        let linked = Cache::map(&self.0.engines.on_demand, &compiled)
-            .and_then(|component| link_to(&self.0.on_demand, &component));
-        linked.map(|(pre, _)| pre).map_err(|error| format!("{error:#}"))
+        let linked = Mapping::of(&component, linker, &file);
+        let (mapping, unsupported) = linked.map_err(|error| LoadFailure::Compile { message: format!("{error:#}") })?;
+        let (pooled, on_demand) = if Arc::ptr_eq(linker, pooled) {
+            (Some(mapping), Mapping::later(on_demand, &file))
+        } else {
+            (None, mapping)
+        };
+        let surface = link::surface(&component, digest, file.component_size, unsupported);
+        Ok((surface, Code { ticker: engines.ticker.clone(), pooled, on_demand }))
     }
 }
 
 /// A component's interface, and its callable code.
 type Linked = (Surface, Code);
-
-fn link_to(linker: &Linker<State>, component: &component::Component) -> wasmtime::Result<(Pre<State>, Vec<String>)> {
-    let mut linker = linker.clone();
-    let unsupported = link::trap_unsupported(&mut linker, component)?;
-    Ok((Pre::new(linker.instantiate_pre(component)?)?, unsupported))
-}
 
 const _: fn() = || {
     fn shared<T: Send + Sync>() {}

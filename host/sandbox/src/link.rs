@@ -7,7 +7,7 @@ use wasmtime::component::{Component, Linker, LinkerInstance, ResourceType};
 use windlass_core::contract::Surface;
 use windlass_core::digest::Digest;
 
-use crate::bindings::v0_1;
+use crate::bindings::v0_1::{self, Pre};
 use crate::call::State;
 use crate::failure::UnsupportedImport;
 use crate::wasi;
@@ -30,8 +30,18 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     Ok(linker)
 }
 
+/// Links a component. Returns also the names of its unsupported imports: a call of one is a trap.
+///
+/// # Errors
+/// Its imports or exports are not those of a plugin.
+pub(crate) fn link(linker: &Linker<State>, component: &Component) -> wasmtime::Result<(Pre<State>, Vec<String>)> {
+    let mut linker = linker.clone();
+    let unsupported = trap_unsupported(&mut linker, component)?;
+    Ok((Pre::new(linker.instantiate_pre(component)?)?, unsupported))
+}
+
 /// Defines a trap for each unsupported import, and returns their names.
-pub(crate) fn trap_unsupported(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<Vec<String>> {
+fn trap_unsupported(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<Vec<String>> {
     let engine = linker.engine().clone();
     let mut unsupported = Vec::new();
     let mut names = Names { left: NAMES };

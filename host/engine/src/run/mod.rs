@@ -10,6 +10,7 @@ mod share;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::Client;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::ids::PluginName;
 use windlass_core::quarantine::QuarantineChange;
-use windlass_delivery::{Needs, Sources};
+use windlass_delivery::{Needs, Sources, blocking};
 use windlass_sandbox::Sandbox;
 
 use self::exported::{observe, observe_conditions};
@@ -56,6 +57,9 @@ use crate::telemetry::{self, Scrape};
 /// Number of Plugins that are reconciled at once. Compilation has its own limit; the rest is waiting for the API
 /// server.
 const PLUGIN_WORKERS: usize = 4;
+/// Time between two looks for components without calls. To map the code of one again takes a millisecond, so it matters little that
+/// some calls come just after it was released.
+const UNUSED: Duration = Duration::from_mins(1);
 /// Runs the host until `stop` is cancelled, then lets running reconciles end. While another host holds the Lease, this
 /// one stands by: it fills its caches and compiles components. If hosts share the parents, it takes a shard first.
 ///
@@ -229,6 +233,8 @@ impl Host {
             recorder: recorder.clone(),
             shards: shards.clone(),
         }));
+        let (stopped, unused) = (stop.clone(), sandbox.clone());
+        tasks.running.spawn(async move { stopped.run_until_cancelled(release_unused_now_and_then(unused)).await });
         let (stopped, stalls) = (stop.clone(), watches.clone());
         tasks.running.spawn(async move { stopped.run_until_cancelled(stalls.look_for_stalls()).await });
         let rng_key = SecretKey::new(client.clone(), &settings.namespace, RNG_KEY_SECRET);
@@ -262,6 +268,16 @@ impl Host {
         let stopped = stop.clone();
         self.working.tasks.spawn(async move { self.parents.start(&stopped).await });
         Ok(Some((vec![keeper], self.working)))
+    }
+}
+
+/// Releases the code of a component after one to two minutes without a call, as long as the future is polled.
+async fn release_unused_now_and_then(sandbox: Sandbox) {
+    loop {
+        tokio::time::sleep(UNUSED).await;
+        let sandbox = sandbox.clone();
+        // An error means that the host ends.
+        let _ = blocking(move || sandbox.release_unused()).await;
     }
 }
 

@@ -316,6 +316,37 @@ fn cached_component_is_found_by_its_digest_while_its_compiled_file_is_intact() {
     assert!(sandbox.find(digest).is_none());
 }
 
+/// How many mappings of this process are of files in this cache.
+#[cfg(target_os = "linux")]
+fn mappings(cache: &TempDir) -> usize {
+    let folder = cache.path().to_string_lossy().into_owned();
+    fs::read_to_string("/proc/self/maps").unwrap().lines().filter(|line| line.contains(&folder)).count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn component_without_calls_is_released_and_the_next_call_maps_it_again_without_the_cache() {
+    let for_the_pool = Guest::doing("");
+    let on_demand = Guest { fields: "(memory 1) (memory 1)", ..Guest::default() }.component();
+    for bytes in [for_the_pool, on_demand] {
+        let cache = TempDir::new().unwrap();
+        let sandbox = Sandbox::new(options(&cache)).unwrap();
+        let component = sandbox.load(&bytes).unwrap();
+        sandbox.release_unused();
+        assert_ne!(mappings(&cache), 0, "`describe` was a call");
+        sandbox.release_unused();
+        assert_eq!(mappings(&cache), 0);
+        fs::remove_dir_all(cache.path().join("cache")).unwrap();
+        for _ in 0..2 {
+            reconcile(&component, &limits()).0.unwrap().unwrap();
+            sandbox.release_unused();
+            assert_ne!(mappings(&cache), 0);
+        }
+        drop(component);
+        assert_eq!(mappings(&cache), 0);
+    }
+}
+
 #[test]
 fn unused_compiled_files_are_deleted_after_a_while() {
     let (cache, bytes, _) = filled();

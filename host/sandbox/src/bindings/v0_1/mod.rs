@@ -2,8 +2,8 @@
 
 mod convert;
 
-use wasmtime::Store;
 use wasmtime::component::{HasSelf, InstancePre, Linker};
+use wasmtime::{Engine, Store};
 use windlass_core::contract::{Descriptor, Note, PluginResult, Request};
 
 use crate::notes::Notes;
@@ -42,6 +42,10 @@ pub(crate) struct Pre<T: 'static>(generated::PluginPre<T>);
 impl<T> Pre<T> {
     pub(crate) fn new(pre: InstancePre<T>) -> wasmtime::Result<Self> {
         generated::PluginPre::new(pre).map(Self)
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        self.0.engine()
     }
 
     pub(crate) async fn instantiate(&self, store: &mut Store<T>) -> wasmtime::Result<Instance>
