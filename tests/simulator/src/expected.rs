@@ -25,9 +25,9 @@ pub fn has_owner(object: &Value) -> bool {
     !controller(object).is_empty()
 }
 
-/// Whether an object has the label by which hosts find children. One that a user has taken it off is no child any more (rule R4).
-pub fn is_labelled(object: &Value) -> bool {
-    object.pointer("/metadata/labels").is_some_and(|labels| labels.get(LABEL_PLUGIN).is_some())
+/// The Plugin in the label by which hosts find children. An object that a user has taken it off is no child any more (rule R4).
+pub fn label_of(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/labels")?.get(LABEL_PLUGIN)?.as_str()
 }
 
 /// How the cluster differs from what its parents ask for.
@@ -81,7 +81,7 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
             } else if !wanted.contains_key(id)
                 && !occupied.contains(owner)
                 && !failing.contains(owner)
-                && is_labelled(object)
+                && label_of(object).is_some()
             {
                 found.push(format!("{id} is desired by no parent any more"));
             }

@@ -6,6 +6,7 @@ use crate::history::{
     Act, CALM, Child, FINALIZING, Fail, History, Kind, NAMES, PARENTS, ROLLING, SPAN, Step, Version, few,
 };
 use crate::scenes::SCENES;
+use crate::setup::OPERATORS;
 
 /// Makes an act, with its weight among the others.
 type Weighted = (u32, fn(&mut Generator) -> Act);
@@ -30,7 +31,7 @@ const USERS: [Weighted; 20] = [
     (3, |of| Act::Disown { parent: of.parent, child: of.child }),
     (3, |of| Act::ChildFinalizer { parent: of.parent, child: of.child, is_set: of.chance.u8(0..3) > 0 }),
     (3, |of| Act::Swap { parent: of.parent, child: of.child }),
-    (4, |of| Act::Occupy { parent: of.parent, child: of.child }),
+    (4, |of| Act::Occupy { parent: of.parent, child: of.child, plugin: of.another_plugin() }),
     (3, |of| Act::Vacate { parent: of.parent, child: of.child }),
 ];
 
@@ -181,6 +182,11 @@ impl Generator {
         let children = self.children();
         self.desired[usize::from(self.parent)].clone_from(&children);
         Act::Apply { parent: self.parent, children, fail, reads }
+    }
+
+    /// The Plugin whose label an object has that is no child; empty for none.
+    pub fn another_plugin(&mut self) -> String {
+        ["", "", OPERATORS[1].name][self.chance.usize(0..3)].to_owned()
     }
 
     fn config(&mut self) -> Value {

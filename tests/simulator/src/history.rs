@@ -267,6 +267,9 @@ pub enum Act {
         parent: u8,
         /// Kind and number.
         child: Child,
+        /// The Plugin whose label the object has; empty for none.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        plugin: String,
     },
     /// A user deletes such an object.
     Vacate {

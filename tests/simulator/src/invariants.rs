@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Call, Change, Id};
 
-use crate::expected::{controller, is_labelled, text};
+use crate::expected::{controller, label_of, text};
 use crate::network::HOST_USER;
 use crate::requests::Requests;
 use crate::setup::{CHILDREN, OPERATORS};
@@ -81,7 +81,7 @@ impl Invariants {
             (false, true) => "it has been a child for longer than 90 s",
             (false, false) => return,
         };
-        if self.is_child(found, &call.user) && is_labelled(found) {
+        if self.is_child(found, &call.user) && label_of(found).is_some() {
             self.violations.push(format!("host {host} as {}: {id} is created, although {why}", call.user));
         }
     }
@@ -104,6 +104,8 @@ impl Invariants {
             let other = other.or_else(|| self.is_at_the_same_time(change, writer));
             let other = other.or_else(|| self.requests.is_undesired(server, change));
             let other = other.or_else(|| self.requests.is_suspended(server, change));
+            let other = other.or_else(|| self.requests.is_pruned_early(server, change, call.now));
+            let other = other.or_else(|| self.requests.is_fought_over(server, change, writer.host));
             let other = other.or_else(|| is_write_for_the_deleted(server, call, change)).or_else(|| is_early(change));
             self.violations.extend(foreign.into_iter().chain(other).map(|problem| line(&problem)));
         }
@@ -160,15 +162,15 @@ impl Invariants {
             let is_child = CHILDREN.contains(&&*change.id.resource) && change.id.namespace != "windlass-system";
             return is_child.then(|| "the host writes a child as itself".to_owned());
         }
-        if !OPERATORS.iter().any(|operator| operator.account == writer.user) {
+        let Some(plugin) = OPERATORS.iter().find(|operator| operator.account == writer.user) else {
             return Some("an account that no Plugin has".to_owned());
-        }
+        };
         if !CHILDREN.contains(&&*change.id.resource) {
             return Some("a kind that the Plugin does not own".to_owned());
         }
         let before = change.before.as_deref()?;
-        let is_ours = self.is_child(before, writer.user)
-            || self.adopts && change.after.is_some() && controller(before).is_empty();
+        let is_free = || controller(before).is_empty() && [None, Some(plugin.name)].contains(&label_of(before));
+        let is_ours = self.is_child(before, writer.user) || self.adopts && change.after.is_some() && is_free();
         (!is_ours).then(|| "the object belongs to somebody else".to_owned())
     }
 }

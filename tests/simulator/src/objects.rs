@@ -47,6 +47,18 @@ pub fn path_of_named(child: &str) -> String {
     format!("/{base}/namespaces/{NAMESPACE}/{}s/{name}", kind.to_lowercase())
 }
 
+/// The path of what arguments of `kubectl annotate` name, such as `Puppet.puppets.example p0 -n shop` or `plugins.windlass.dev puppet`.
+pub fn path_of_target(arguments: &str) -> String {
+    let mut words = arguments.split(' ');
+    let (kind, name) = (words.next().unwrap_or_default().to_lowercase(), words.next().unwrap_or_default());
+    let (kind, group) = kind.split_once('.').unwrap_or_default();
+    let plural = format!("{}s", kind.trim_end_matches('s'));
+    match words.nth(1) {
+        Some(namespace) => format!("/apis/{group}/v1/namespaces/{namespace}/{plural}/{name}"),
+        None => format!("/apis/{group}/v1alpha1/{plural}/{name}"),
+    }
+}
+
 /// The path of the collection that children of a kind are in.
 pub fn collection_of(kind: Kind) -> String {
     let (base, plural) = match kind {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Change, Id};
-use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND};
+use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_APPLIED, ANNOTATION_SUSPEND};
 
-use crate::expected::{condition, controller, is_labelled, scripted, text};
+use crate::expected::{condition, controller, label_of, scripted, text};
 use crate::setup::{CHILDREN, MASKS, OPERATORS, SHARED};
 
 /// Time after which a host knows what a user has changed, by the clock of the simulation: longer than any watch lags.
@@ -19,12 +20,16 @@ const KNOWN_AFTER: Duration = Duration::from_mins(1);
 pub struct Requests {
     /// When a user last changed each parent, by name.
     parents: BTreeMap<String, Instant>,
+    /// When a user last changed each parent before that.
+    earlier: BTreeMap<String, Instant>,
     /// When a user last changed a Plugin, its component, or what its parents require.
     plugins: Option<Instant>,
     /// Whether a user has allowed deletions since then.
     is_allowed: bool,
     /// Whether the Plugin has a guard of its own.
     is_guard_changed: bool,
+    /// When each host put a child back to what it had applied before: by the host's number, the child, and the generation of the parent.
+    restored: BTreeMap<(usize, Id, i64), Vec<Instant>>,
     /// What `plugin` returned at first.
     whole: Option<(Value, Value)>,
     /// The largest number of children that each parent had since then, and how many of these were deleted that its spec still desires; by
@@ -32,6 +37,8 @@ pub struct Requests {
     deleted: BTreeMap<String, (usize, usize)>,
 }
 
+/// The time in which the breaker counts writes, and after how many it admits one more in this time (rule R18).
+const BREAKER: (Duration, usize) = (Duration::from_mins(1), 11);
 /// The defaults of the deletion guard (rule R9): `maxPercent` and `minChildren`.
 const GUARDED: (usize, usize) = (50, 4);
 
@@ -59,6 +66,11 @@ fn is_marked(parent: &Value) -> bool {
     annotations.and_then(|all| all.get(ANNOTATION_SUSPEND)) == Some(&Value::from("true"))
 }
 
+/// When an object was deleted that still exists.
+fn deleted_at(object: &Value) -> Option<Timestamp> {
+    text(object, "/metadata/deletionTimestamp").parse().ok()
+}
+
 /// The parent that controls an object, with all parents of its Plugin.
 fn owner<'a>(server: &'a ApiServer, object: &Value) -> Option<(&'a Id, &'a Value, Vec<&'a Value>)> {
     let owner = controller(object);
@@ -74,7 +86,8 @@ impl Requests {
     pub fn note(&mut self, server: &ApiServer, path: &str, body: Option<&Value>) {
         self.whole = self.whole.take().or_else(|| plugin(server));
         if let Some((_, name)) = path.split_once("puppets/") {
-            self.parents.insert(name.to_owned(), Instant::now());
+            let before = self.parents.insert(name.to_owned(), Instant::now());
+            self.earlier.extend(before.map(|before| (name.to_owned(), before)));
         }
         let allows = body.is_some_and(|body| body.to_string().contains(ANNOTATION_ALLOW_DELETION));
         let begins = path.contains("/plugins/") || path.contains("/configmaps/puppet") || path.ends_with(SHARED);
@@ -112,13 +125,49 @@ impl Requests {
         let uid = |of: &Value| text(of, "/metadata/uid").to_owned();
         let children = CHILDREN.iter().flat_map(|resource| server.objects_of(resource));
         let owners: Vec<_> =
-            children.filter(|(_, child)| is_labelled(child)).map(|(_, child)| controller(child)).collect();
+            children.filter(|(_, child)| label_of(child).is_some()).map(|(_, child)| controller(child)).collect();
         let count = |parents: &[&Value]| owners.iter().filter(|of| parents.iter().any(|one| uid(one) == **of)).count();
         let (own, all) = (count(&[parent]), count(&fleet));
         let is_beyond = self.is_beyond_guard(&uid(parent), own + 1);
         let is_beyond_for_all = self.is_beyond_guard(&id.resource, all + 1);
         (is_beyond || is_beyond_for_all)
             .then(|| format!("more children of {} are deleted than the deletion guard allows", id.name))
+    }
+
+    /// A child is pruned although another one, which its parent desires, has been on its way out for a minute (rule R8).
+    pub fn is_pruned_early(&self, server: &ApiServer, change: &Change, now: Timestamp) -> Option<String> {
+        let before = change.before.as_deref()?;
+        let is_going = |object: &Value| deleted_at(object).is_some();
+        let is_deleted = change.after.as_deref().is_none_or(is_going) && !is_going(before);
+        let (id, parent, _) = owner(server, before).filter(|(_, parent, _)| is_deleted && !is_going(parent))?;
+        let is_known = self.is_whole(server) && !is_recent(self.plugins.as_ref());
+        if !is_known
+            || is_recent(self.earlier.get(&id.name))
+            || scripted(id, parent).any(|(child, _)| child == change.id)
+        {
+            return None;
+        }
+        let has_long_been_going = |child: &Value| {
+            deleted_at(child).is_some_and(|at| now.duration_since(at).unsigned_abs() > KNOWN_AFTER)
+                && controller(child) == text(parent, "/metadata/uid")
+        };
+        let mut desired = scripted(id, parent).map(|(child, _)| child);
+        let waits_for = desired.find(|child| server.object(child).is_some_and(|child| has_long_been_going(child)))?;
+        Some(format!("its parent desires {waits_for}, which must have gone before"))
+    }
+
+    /// A host puts a child back more often than the breaker allows (rule R18): somebody else changes it all the time.
+    pub fn is_fought_over(&mut self, server: &ApiServer, change: &Change, host: usize) -> Option<String> {
+        let (before, after) = (change.before.as_deref()?, change.after.as_deref()?);
+        let applied = |object: &Value| object.pointer("/metadata/annotations")?.get(ANNOTATION_APPLIED).cloned();
+        let (_, parent, _) =
+            owner(server, after).filter(|_| applied(after).is_some() && applied(before) == applied(after))?;
+        let generation = parent.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let times = self.restored.entry((host, change.id.clone(), generation)).or_default();
+        let (window, most) = BREAKER;
+        times.retain(|at| at.elapsed() < window);
+        times.push(Instant::now());
+        (times.len() > most).then(|| format!("it is put back {} times within a minute", times.len()))
     }
 
     /// Notes that a host deleted a child of these parents, which had this many. Returns whether the guard should have blocked that.

@@ -9,7 +9,7 @@ use crate::history::{Act, Child, FINALIZING, Kind, Step, Version};
 pub type Scene = fn(&mut Generator, u64) -> Vec<Step>;
 
 /// All scenes.
-pub const SCENES: [Scene; 12] = [
+pub const SCENES: [Scene; 13] = [
     fight,
     name_taken_during_deletion,
     failover_to_a_late_cache,
@@ -22,6 +22,7 @@ pub const SCENES: [Scene; 12] = [
     restart_beside_a_rival,
     parents_move_while_writes_are_slow,
     suspended_and_no_longer_selected,
+    pruned_beside_a_child_that_stays,
 ];
 
 /// A user and the host change the same child again and again.
@@ -86,7 +87,7 @@ fn adoption(of: &mut Generator, begin: u64) -> Vec<Step> {
         vec![
             (0, Act::Plugin { spec: json!({ "adopt": true }) }),
             (0, apply(Vec::new())),
-            (8_000, Act::Occupy { parent, child: Child { value, ..child } }),
+            (8_000, Act::Occupy { parent, child: Child { value, ..child }, plugin: of.another_plugin() }),
             (9_000, apply(vec![child])),
         ],
     )
@@ -194,6 +195,22 @@ fn suspended_and_no_longer_selected(of: &mut Generator, begin: u64) -> Vec<Step>
             (0, applied(parent, child)),
             (4_000, Act::SuspendParent { parent, suspended: true }),
             (70_000, Act::Plugin { spec: selector }),
+        ],
+    )
+}
+
+/// A child stays for more than a minute after its deletion, and then its parent desires another one no more.
+fn pruned_beside_a_child_that_stays(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = plain(of);
+    of.desired[usize::from(parent)] = vec![child];
+    let both = vec![child, Child { name: 1, ..child }];
+    timed(
+        begin,
+        vec![
+            (0, Act::Apply { parent, children: both, fail: None, reads: false }),
+            (5_000, Act::ChildFinalizer { parent, child, is_set: true }),
+            (5_100, Act::DeleteChild { parent, child }),
+            (70_000, applied(parent, child)),
         ],
     )
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 use windlass_api_model::{ApiServer, Call, Id, Response};
-use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND};
+use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND, LABEL_PLUGIN};
 use windlass_engine::clock;
 
 use crate::expected;
@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::network::{HOST_USER, Network};
 use crate::objects::{
     child_name, child_path, collection_of, collection_of_parent, content_of, parent_path, path_of, path_of_named,
-    script_of,
+    path_of_target, script_of,
 };
 use crate::setup::{
     CHILDREN, Compiled, DOLLS, MASKS, NAMESPACE, OPERATORS, Operator, SHARED, beginning, by_user, cluster,
@@ -187,10 +187,10 @@ impl<'a> World<'a> {
             Act::Disown { parent, child } => {
                 self.patch_child(*parent, *child, json!({ "metadata": { "ownerReferences": null } }));
             }
-            Act::Occupy { parent, child } => self.occupy(*parent, *child),
+            Act::Occupy { parent, child, plugin } => self.occupy(*parent, *child, plugin),
             Act::Swap { parent, child } => {
                 self.delete_if(*parent, *child, true);
-                self.occupy(*parent, *child);
+                self.occupy(*parent, *child, "");
             }
             fault => return self.go_wrong(fault),
         }
@@ -290,9 +290,11 @@ impl<'a> World<'a> {
             let found = self.send("GET", &path, None);
             let conditions = found.body.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
             for message in conditions.filter_map(|condition| condition.get("message")?.as_str()) {
-                if let Some((_, after)) = message.split_once(&format!("{ANNOTATION_ALLOW_DELETION}=")) {
+                if let Some((before, after)) = message.split_once(&format!(" {ANNOTATION_ALLOW_DELETION}=")) {
+                    let target = before.rsplit("kubectl annotate ").next().unwrap_or_default();
                     let hash = after.split(|c: char| !c.is_ascii_alphanumeric()).next();
                     let annotation = json!({ (ANNOTATION_ALLOW_DELETION): hash });
+                    let path = path_of_target(target);
                     self.send("PATCH", &path, Some(json!({ "metadata": { "annotations": annotation } })));
                 }
                 if let Some((child, _)) = message.split_once(" was not applied, because other field managers own") {
@@ -392,9 +394,12 @@ impl<'a> World<'a> {
         }
     }
 
-    fn occupy(&self, parent: u8, child: Child) {
+    fn occupy(&self, parent: u8, child: Child, plugin: &str) {
         let mut object = content_of(child);
         object["metadata"] = json!({ "name": child_name(parent, child) });
+        if !plugin.is_empty() {
+            object["metadata"]["labels"] = json!({ LABEL_PLUGIN: plugin });
+        }
         self.send("POST", &collection_of(child.kind), Some(object));
     }
 
