@@ -92,7 +92,7 @@ impl Generator {
         let first =
             Step { at: self.chance.u64(0..3000).min(times.first().copied().unwrap_or_default()), what: self.first() };
         let mut steps: Vec<_> = times.into_iter().map(|at| Step { at, what: self.next(&all) }).collect();
-        if self.chance.u8(0..3) == 0 {
+        if self.chance.bool() {
             let (begin, scene) = (self.chance.u64(0..SPAN / 2), SCENES[self.chance.usize(0..SCENES.len())]);
             steps.extend(scene(&mut self, begin));
         }
@@ -186,7 +186,7 @@ impl Generator {
 
     /// The Plugin whose label an object has that is no child; empty for none.
     pub fn another_plugin(&mut self) -> String {
-        ["", "", OPERATORS[1].name][self.chance.usize(0..3)].to_owned()
+        ["", OPERATORS[1].name][self.chance.usize(0..2)].to_owned()
     }
 
     fn config(&mut self) -> Value {
