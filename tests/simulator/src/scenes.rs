@@ -27,9 +27,12 @@ pub const SCENES: [Scene; 13] = [
 
 /// A user and the host change the same child again and again.
 fn fight(of: &mut Generator, begin: u64) -> Vec<Step> {
-    let (parent, child) = (of.parent, of.child);
+    let (parent, child) = plain(of);
+    of.desired[usize::from(parent)] = vec![child];
     let edit = |time: u8| Act::EditChild { parent, child: Child { value: 3 + time % 2, ..child } };
-    (0..15_u8).map(|time| Step { at: begin + 1_500 * u64::from(time), what: edit(time) }).collect()
+    let mut steps = vec![(0, applied(parent, child))];
+    steps.extend((0..18).map(|time| (4_000 + 1_500 * u64::from(time), edit(time))));
+    timed(begin, steps)
 }
 
 /// A parent no longer desires its children; while their deletion is on its way, a user puts another object in the place of one.
