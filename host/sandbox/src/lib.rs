@@ -201,9 +201,7 @@ impl Sandbox {
     /// Releases the code of components that no call needed since this was last called: an idle component needs no memory
     /// for it, and the next call maps it again. Running calls keep what they need.
     pub fn release_unused(&self) {
-        let mut used = Vec::new();
-        self.loaded().retain(|component| component.upgrade().map(|component| used.push(component)).is_some());
-        used.iter().for_each(|component| component.release_unused());
+        self.loaded().retain(|component| component.upgrade().inspect(|component| component.release_unused()).is_some());
     }
 
     fn loaded(&self) -> MutexGuard<'_, Vec<Weak<Component>>> {
@@ -262,8 +260,8 @@ impl Sandbox {
             Ok(component) => (pooled, component),
             Err(_) => (on_demand, Cache::map(&engines.on_demand, &file).map_err(unusable)?),
         };
-        let linked = Mapping::of(&component, linker, &file);
-        let (mapping, unsupported) = linked.map_err(|error| LoadFailure::Compile { message: format!("{error:#}") })?;
+        let unlinked = |error: wasmtime::Error| LoadFailure::Compile { message: format!("{error:#}") };
+        let (mapping, unsupported) = Mapping::of(&component, linker, &file).map_err(unlinked)?;
         let (pooled, on_demand) = if Arc::ptr_eq(linker, pooled) {
             (Some(mapping), Mapping::later(on_demand, &file))
         } else {
