@@ -9,9 +9,9 @@ use crate::history::{Act, Child, FINALIZING, Kind, Step, Version};
 pub type Scene = fn(&mut Generator, u64) -> Vec<Step>;
 
 /// All scenes.
-pub const SCENES: [Scene; 13] = [
+pub const SCENES: [Scene; 14] = [
     fight,
-    name_taken_during_deletion,
+    child_changed_during_deletion,
     failover_to_a_late_cache,
     pause_during_a_write,
     adoption,
@@ -23,6 +23,7 @@ pub const SCENES: [Scene; 13] = [
     parents_move_while_writes_are_slow,
     suspended_and_no_longer_selected,
     pruned_beside_a_child_that_stays,
+    finalizer_denied_for_a_while,
 ];
 
 /// A user and the host change the same child again and again.
@@ -35,8 +36,8 @@ fn fight(of: &mut Generator, begin: u64) -> Vec<Step> {
     timed(begin, steps)
 }
 
-/// A parent no longer desires its children; while their deletion is on its way, a user puts another object in the place of one.
-fn name_taken_during_deletion(of: &mut Generator, begin: u64) -> Vec<Step> {
+/// A parent no longer desires a child; while its deletion is on its way, a user puts another object in its place, or takes the owner off it.
+fn child_changed_during_deletion(of: &mut Generator, begin: u64) -> Vec<Step> {
     let (parent, child) = plain(of);
     let apply = |children| Act::Apply { parent, children, fail: None, reads: false };
     of.desired[usize::from(parent)].clear();
@@ -45,8 +46,8 @@ fn name_taken_during_deletion(of: &mut Generator, begin: u64) -> Vec<Step> {
         (15_000, Act::SlowDown { most: 6_000, millis: 12_000, path: String::new() }),
         (15_100, apply(Vec::new())),
     ];
-    let swaps = (0..6).map(|_| (15_300 + of.chance.u64(0..9_000), Act::Swap { parent, child }));
-    steps.extend(swaps);
+    let change = if of.chance.bool() { Act::Swap { parent, child } } else { Act::Disown { parent, child } };
+    steps.extend((0..6).map(|_| (15_300 + of.chance.u64(0..9_000), change.clone())));
     timed(begin, steps)
 }
 
@@ -176,7 +177,8 @@ fn parents_move_while_writes_are_slow(of: &mut Generator, begin: u64) -> Vec<Ste
     let child = Child { kind: Kind::ConfigMap, name: 0, value: 0 };
     let applied = |parent, value| applied(parent, Child { value, ..child });
     let mut steps = vec![
-        (0, Act::SlowDown { most: 4_000, millis: 30_000, path: "/configmaps".to_owned() }),
+        // Lists are as fast as ever, so that the other host begins soon.
+        (0, Act::SlowDown { most: 4_000, millis: 30_000, path: "/configmaps/".to_owned() }),
         (of.chance.u64(4_000..8_000), Act::StandBy),
     ];
     for parent in 0..FINALIZING {
@@ -214,6 +216,28 @@ fn pruned_beside_a_child_that_stays(of: &mut Generator, begin: u64) -> Vec<Step>
             (5_000, Act::ChildFinalizer { parent, child, is_set: true }),
             (5_100, Act::DeleteChild { parent, child }),
             (70_000, applied(parent, child)),
+        ],
+    )
+}
+
+/// The host may not set the finalizer of a new parent for a while, and nothing else changes afterwards.
+fn finalizer_denied_for_a_while(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let child = Child { kind: Kind::ConfigMap, name: 0, value: 0 };
+    of.desired[usize::from(FINALIZING)] = vec![child];
+    let deny = |denied| Act::Deny {
+        plugin: None,
+        host: true,
+        verb: "patch".to_owned(),
+        resource: "finalizingpuppets.puppets.example".to_owned(),
+        denied,
+    };
+    timed(
+        begin,
+        vec![
+            (0, Act::Delete { parent: FINALIZING, policy: String::new() }),
+            (6_000, deny(true)),
+            (7_000, applied(FINALIZING, child)),
+            (7_000 + of.chance.u64(2_000..40_000), deny(false)),
         ],
     )
 }

@@ -17,6 +17,9 @@ pub struct Applied {
     pub changes: Changes,
     /// The writes that failed, each with its child.
     pub problems: Vec<(ChildId, WriteProblem)>,
+    /// Whether an object was marked as a child. It may be on its way out, and its content is not the desired one yet: that is for the next
+    /// reconcile, which sees it.
+    pub marked: bool,
 }
 
 /// The effect of a write on its child.
@@ -78,6 +81,7 @@ impl Applied {
     pub(super) fn add(&mut self, done: Done) {
         let Done { effect, child, expires, written } = done;
         self.written.extend(written);
+        self.marked |= matches!(effect, Effect::Marked | Effect::Adopted);
         let changes = &mut self.changes;
         if expires && effect == Effect::Created {
             changes.expiring.push(child.clone());

@@ -48,7 +48,8 @@ impl Applier {
         Self { client }
     }
 
-    /// Sends the writes in install order, those of one rank in parallel; then, if all succeeded, the deletes.
+    /// Sends the writes in install order, those of one rank in parallel; then, if all succeeded and the host has seen all desired children
+    /// that exist, the deletes.
     pub async fn apply(&self, live: &Live, snapshot: &Snapshot, mut plan: Plan) -> Applied {
         let mut applied = Applied::default();
         let prunes = plan.take_due_prunes();
@@ -64,6 +65,10 @@ impl Applier {
                 // Later children depend on the ones that failed.
                 return applied;
             }
+        }
+        if applied.marked {
+            // Nothing is pruned before all desired children are there (rule R8).
+            return applied;
         }
         for wave in prunes {
             send_wave(

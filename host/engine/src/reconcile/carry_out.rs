@@ -118,8 +118,9 @@ impl Reconciler {
             Some(problem) => outcome_of(problem),
             None => Outcome::applied(desired.children.len(), desired.requeue),
         };
-        let finalized = phase == Phase::Finalize && desired.finalized;
-        let silent = matches!(problem, Some(Problem::PutOff));
+        let finalized = phase == Phase::Finalize && desired.finalized && !applied.marked;
+        // The reconcile that sees the marked child reports.
+        let silent = matches!(problem, Some(Problem::PutOff)) || problem.is_none() && applied.marked;
         Attempt { part: desired.status, applied, outcome, is_planned: true, finalized, silent, events: Vec::new() }
     }
 
