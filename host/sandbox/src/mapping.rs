@@ -10,7 +10,7 @@ use crate::cache::{Cache, Compiled};
 use crate::call::State;
 use crate::link;
 
-/// The code of a component, and where it comes from. The file stays open: it was verified, and needs not be in the cache any more.
+/// The code of a component, and where it comes from. The file stays open: it was verified, and need not stay in the cache.
 pub(crate) struct Mapping {
     linker: Arc<Linker<State>>,
     file: Arc<Compiled>,
@@ -21,7 +21,7 @@ pub(crate) struct Mapping {
 #[derive(Default)]
 struct Code {
     linked: Option<Arc<Pre<State>>>,
-    /// Whether a call needed the code since [`Mapping::release_unused`] last asked.
+    /// Whether a call needed the code since the last [`Mapping::release_unused`].
     used: bool,
 }
 
@@ -45,8 +45,8 @@ impl Mapping {
         Ok((Self { linker: linker.clone(), file: file.clone(), code }, unsupported))
     }
 
-    /// The code, which stays mapped at least until it is dropped. Blocks while it is mapped, for some hundred microseconds for each
-    /// megabyte.
+    /// The code, which stays mapped at least until the returned pointer is dropped. Blocks while the file is mapped: one to two
+    /// milliseconds for a component in Rust.
     ///
     /// # Errors
     /// The message for a user, for example if the system has no memory left.

@@ -48,8 +48,8 @@ impl Applier {
         Self { client }
     }
 
-    /// Sends the writes in install order, those of one rank in parallel; then, if all succeeded and the host has seen all desired children
-    /// that exist, the deletes.
+    /// Sends the writes in install order, those of one rank in parallel; then, if all succeeded and no object was only marked as a child,
+    /// the deletes.
     pub async fn apply(&self, live: &Live, snapshot: &Snapshot, mut plan: Plan) -> Applied {
         let mut applied = Applied::default();
         let prunes = plan.take_due_prunes();

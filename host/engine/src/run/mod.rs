@@ -60,6 +60,7 @@ const PLUGIN_WORKERS: usize = 4;
 /// Time between two looks for components without calls. To map the code of one again takes one to two milliseconds, so it matters little
 /// that some calls come just after it was released.
 const UNUSED: Duration = Duration::from_mins(1);
+
 /// Runs the host until `stop` is cancelled, then lets running reconciles end. While another host holds the Lease, this
 /// one stands by: it fills its caches and compiles components. If hosts share the parents, it takes a shard first.
 ///
