@@ -154,7 +154,11 @@ impl Env {
             let entry = entry.expect("an entry");
             let name = entry.file_name();
             if name.to_string_lossy().starts_with(digest) {
-                fs::copy(entry.path(), self.host_cache().join(name)).expect("a file in the host's cache");
+                // In one step: the host may have mapped the file that is there, and a call that reads from it while it is
+                // written anew traps, or ends the host with SIGBUS.
+                let fresh = self.host_cache().join("fresh");
+                fs::copy(entry.path(), &fresh).expect("a file in the host's cache");
+                fs::rename(&fresh, self.host_cache().join(name)).expect("a file in the place of the other");
             }
         }
     }
