@@ -69,13 +69,13 @@ pub fn owner_of(found: &Object) -> Option<String> {
 }
 
 /// Returns true if an object may be adopted for a desired child. A child is shown to the plugin, and a plugin may see a
-/// ServiceAccount's token only if it may have such children.
+/// ServiceAccount's token only if it may have such children. False for a Secret whose type is unknown, because only its metadata was read.
 pub fn may_be_adopted(found: &Object, child: &DesiredChild) -> bool {
     let is_token = |secret_type: Option<&str>| secret_type == Some(TOKEN_SECRET);
     let found_type = || found.field("type").and_then(|text| serde_json::from_str::<String>(text.get()).ok());
     !found.kind.is("v1", "Secret")
         || is_token(child.body.get("type").and_then(Value::as_str))
-        || !is_token(found_type().as_deref())
+        || found_type().is_some_and(|found| !is_token(Some(&found)))
 }
 
 /// Returns true if an object has the mark of a child of this parent, or if children of this parent have no marks. A
@@ -244,6 +244,9 @@ mod tests {
         let mut child = DesiredChild::clone(&validate(&[pod("a")]).expect("valid").children[0]);
         assert!(may_be_adopted(&secret("Opaque"), &child));
         assert!(!may_be_adopted(&secret(TOKEN_SECRET), &child));
+        let metadata_alone = object(&json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"}}));
+        assert!(!may_be_adopted(&metadata_alone, &child), "it may be the Secret of a token");
         // The child passed validation, so token Secrets are granted.
         child.body.insert("type", TOKEN_SECRET);
         assert!(may_be_adopted(&secret(TOKEN_SECRET), &child));

@@ -137,3 +137,37 @@ fn r05_existing_object_becomes_a_child_only_if_the_plugin_adopts_and_it_has_no_c
         events.iter().any(|event| text(event, "/message").to_lowercase().contains("adopted pod")).then_some(())
     });
 }
+
+/// A plugin sees its children, and so the token of each Secret that it adopts.
+#[test]
+fn s01_secret_is_adopted_unless_it_has_the_token_of_a_service_account() {
+    let env = Env::start();
+    let _host = env.start_host();
+    let puppet = guest("puppets/puppet");
+    env.push(&puppet, "puppet", &[]);
+    env.patch_plugin("puppet", &json!({ "adopt": true }));
+    env.wait_live("puppet", &puppet);
+    let ns = env.namespace("tokens");
+    ns.kubectl(&["create", "serviceaccount", "deployer"]);
+    let secret = |name: &str, of: &str| {
+        let annotations = json!({ "kubernetes.io/service-account.name": "deployer" });
+        let secret = json!({ "apiVersion": "v1", "kind": "Secret", "type": of,
+            "metadata": { "name": name, "namespace": ns.name(), "annotations": annotations } });
+        env.apply_as("somebody", &secret.to_string());
+    };
+    secret("plain", "Opaque");
+    secret("token", "kubernetes.io/service-account-token");
+    for name in ["plain", "token"] {
+        let child = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name } });
+        let parent = json!({ "apiVersion": "puppets.example/v1", "kind": "Puppet", "spec": { "children": [child] },
+            "metadata": { "name": name, "namespace": ns.name() } });
+        env.apply(&parent.to_string());
+    }
+    let owner = |secret: &Value| text(secret, "/metadata/ownerReferences/0/kind");
+    env.wait_object("secrets", ns.name(), "plain", |secret| owner(secret) == "Puppet");
+    let parent = env.wait_object("puppets.puppets.example", ns.name(), "token", |parent| {
+        condition(parent, "Ready").is_false("Conflict")
+    });
+    let token = ns.get("secrets", "token").expect("the Secret");
+    assert!(token["metadata"]["labels"].is_null() && owner(&token).is_empty(), "{token:#}\n{parent:#}");
+}

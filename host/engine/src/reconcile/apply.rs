@@ -21,7 +21,7 @@ use super::applied::{Applied, Done, Effect, Failed, WriteResult, id, named};
 use super::waves::send_wave;
 use crate::cluster::in_time;
 use crate::cluster::writer::audit::about;
-use crate::cluster::writer::request::{self, Force, To};
+use crate::cluster::writer::request::{self, Force, Part, To};
 use crate::cluster::writer::response::{Ack, already_exists, conflict_of, does_not_fit, is_gone, problem_of};
 use crate::cluster::writer::{Subject, Written, send};
 use crate::live::Live;
@@ -115,7 +115,7 @@ impl Applier {
                     None => live.parents.store.get(parent).map(|cached| Written::gone(&cached)),
                 })
             }
-            Subject::Child(child) => Ok(match self.metadata(live, child).await? {
+            Subject::Child(child) => Ok(match self.read(live, child, Part::Metadata).await? {
                 // An object without the label is in no cache.
                 Some(found) if found.plugin().is_none() => None,
                 Some(found) => {
@@ -129,13 +129,13 @@ impl Applier {
         }
     }
 
-    /// The metadata of the object that has a child's name.
-    async fn metadata(&self, live: &Live, child: &ChildId) -> Result<Option<Object>, WriteProblem> {
+    /// The object that has a child's name, or this part of it.
+    async fn read(&self, live: &Live, child: &ChildId, part: Part) -> Result<Option<Object>, WriteProblem> {
         let to = to(live, &child.kind)?;
-        let request = request::get(to, child)?;
+        let request = request::get(to, child, part)?;
         match in_time(self.client.request_text(request)).await {
             Ok(text) => Object::from_api(&child.kind, &text).map(Some).map_err(|error| WriteProblem::Unavailable {
-                message: format!("its metadata cannot be read: {error}"),
+                message: format!("it cannot be read: {error}"),
                 retry_after: None,
             }),
             Err(error) if is_gone(&error, to.resource, &child.key.name, None) => Ok(None),
@@ -167,7 +167,9 @@ impl Applier {
     /// write the object's content: at most it adds the labels and ownerReference of a child, and the next reconcile
     /// sees the object.
     async fn reclaim(&self, live: &Live, snapshot: &Snapshot, child: &Arc<DesiredChild>) -> WriteResult {
-        let Some(found) = self.metadata(live, &id(child)).await? else { return Err(WriteProblem::Outdated.into()) };
+        // Whether a Secret may be adopted depends on its type.
+        let part = if live.adopts && child.kind.is("v1", "Secret") { Part::Whole } else { Part::Metadata };
+        let Some(found) = self.read(live, &id(child), part).await? else { return Err(WriteProblem::Outdated.into()) };
         let seen = || Written::Child { kind: child.kind.clone(), resource_version: found.resource_version };
         let adopts = live.adopts && may_be_adopted(&found, child);
         let claim = claim(&found, snapshot, adopts, |plugin| live.inherits(plugin));
@@ -273,7 +275,7 @@ impl Applier {
         child: &ChildId,
         uid: &Uid,
     ) -> Result<u64, WriteProblem> {
-        let found = self.metadata(live, child).await?;
+        let found = self.read(live, child, Part::Metadata).await?;
         let inherits = |plugin: &str| live.inherits(plugin);
         let is_child = |found: &Object| found.uid == *uid && found.is_child_of(&snapshot.parent_ref, inherits);
         found.filter(is_child).map(|found| found.resource_version).ok_or(WriteProblem::Outdated)

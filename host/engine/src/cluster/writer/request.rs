@@ -55,9 +55,22 @@ pub fn create(to: To<'_>, child: &DesiredChild) -> Built {
     Ok(as_plugin(to, request))
 }
 
-/// GET of the metadata of the object that has a child's name.
-pub fn get(to: To<'_>, child: &ChildId) -> Built {
-    let request = to.kind(&child.key).get_metadata(&child.key.name, &GetParams::default());
+/// The part of an object that a request reads.
+#[derive(Debug, Clone, Copy)]
+pub enum Part {
+    /// Its metadata.
+    Metadata,
+    /// All of it.
+    Whole,
+}
+
+/// GET of the object that has a child's name.
+pub fn get(to: To<'_>, child: &ChildId, part: Part) -> Built {
+    let (kind, name, params) = (to.kind(&child.key), &child.key.name, GetParams::default());
+    let request = match part {
+        Part::Metadata => kind.get_metadata(name, &params),
+        Part::Whole => kind.get(name, &params),
+    };
     request.map(|request| signed(to.account, request)).map_err(unbuilt)
 }
 
