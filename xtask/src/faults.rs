@@ -10,7 +10,7 @@ use crate::run::{cargo, root, run};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Prints the number of runs, each difference from a run without faults, and a table of faults and operators with the time to converge. \
-    Takes about an hour on two cores; `cargo xtask test` runs a sample.
+    Takes some 40 minutes on two cores; `cargo xtask test` runs a sample.
 
 Examples:
   cargo xtask faults
