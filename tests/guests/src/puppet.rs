@@ -142,6 +142,8 @@ struct Orders {
     drop_children: bool,
     /// Respond with at most this number of children.
     keep_children: Option<usize>,
+    /// The names of all children begin with this.
+    prefix: String,
     /// Trap.
     trap: bool,
 }
@@ -219,6 +221,11 @@ where
         children.clear();
     }
     children.truncate(orders.keep_children.unwrap_or(usize::MAX));
+    if !orders.prefix.is_empty() {
+        for name in children.iter_mut().filter_map(|child| child.pointer_mut("/metadata/name")) {
+            *name = format!("{}{}", orders.prefix, name.as_str().unwrap_or_default()).into();
+        }
+    }
 
     response = match &script.status {
         Value::Null => response,

@@ -15,9 +15,21 @@ pub fn text<'a>(object: &'a Value, at: &str) -> &'a str {
 
 /// The uid of the object that controls this one; empty if none does.
 pub fn controller(object: &Value) -> &str {
+    reference(object).map_or("", |one| text(one, "/uid"))
+}
+
+/// The reference to the object that controls this one.
+fn reference(object: &Value) -> Option<&Value> {
     let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
-    let controls = |one: &&Value| one.get("controller") == Some(&Value::Bool(true));
-    references.into_iter().find(controls).map_or("", |one| text(one, "/uid"))
+    references.into_iter().find(|one| one.get("controller") == Some(&Value::Bool(true)))
+}
+
+/// The annotation that a user sets on a copy of a child: it has all that a child has, but its mark is that of another object.
+pub const COPIED: &str = "example.com/copied";
+
+/// Whether an object is a copy of a child.
+pub fn is_copy(object: &Value) -> bool {
+    object.pointer("/metadata/annotations").is_some_and(|annotations| annotations.get(COPIED).is_some())
 }
 
 /// Whether an object is controlled by another one.
@@ -56,14 +68,14 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
             found.extend(failure_problem(id, parent).filter(|_| !is_deleted));
             continue;
         }
-        let is_occupied = add_children(server, id, parent, &mut wanted);
-        if is_occupied {
+        let taken = add_children(server, id, parent, &mut wanted);
+        if !taken.is_empty() {
             occupied.insert(text(parent, "/metadata/uid"));
         } else if is_deleted {
             found.push(format!("{id} is still being deleted: {:?}", parent.pointer("/metadata/finalizers")));
             continue;
         }
-        found.extend(status_problem(id, parent, is_occupied).filter(|_| operator.existing.is_none()));
+        found.extend(status_problem(id, parent, &taken).filter(|_| operator.existing.is_none()));
     }
     for (id, (uid, script)) in &wanted {
         match server.object(id) {
@@ -82,6 +94,7 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
                 && !occupied.contains(owner)
                 && !failing.contains(owner)
                 && label_of(object).is_some()
+                && !is_copy(object)
             {
                 found.push(format!("{id} is desired by no parent any more"));
             }
@@ -91,13 +104,15 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
 }
 
 /// The children that a parent's spec asks for, with their scripts.
-pub fn scripted<'a>(parent: &Id, object: &'a Value) -> impl Iterator<Item = (Id, &'a Value)> {
-    let (namespace, name) = (parent.namespace.clone(), parent.name.clone());
+pub fn scripted<'a>(parent: &'a Id, object: &'a Value) -> impl Iterator<Item = (Id, &'a Value)> {
     object.pointer("/spec/children").and_then(Value::as_array).into_iter().flatten().map(move |script| {
         let group = text(script, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
         let plural = format!("{}s", text(script, "/kind").to_lowercase());
         let resource = if group.is_empty() { plural } else { format!("{plural}.{group}") };
-        (Id::new(&resource, &namespace, &text(script, "/metadata/name").replace("${name}", &name)), script)
+        // Children of a cluster-scoped parent name their namespaces.
+        let own = Some(&*parent.namespace).filter(|namespace| !namespace.is_empty());
+        let namespace = own.unwrap_or_else(|| text(script, "/metadata/namespace"));
+        (Id::new(&resource, namespace, &text(script, "/metadata/name").replace("${name}", &parent.name)), script)
     })
 }
 
@@ -110,27 +125,33 @@ fn required(server: &ApiServer, parent: &Id, object: &Value) -> Vec<Id> {
     keys.map(|key| Id::new("configmaps", &parent.namespace, &format!("{}-{key}", parent.name))).collect()
 }
 
-/// Adds the children of a parent. Returns whether the name of one is taken by an object of somebody else.
+/// Adds the children of a parent. Returns those whose names are taken by objects of somebody else, with the kind and name of what controls
+/// that object.
 fn add_children<'a>(
     server: &ApiServer,
-    id: &Id,
+    id: &'a Id,
     parent: &'a Value,
     wanted: &mut BTreeMap<Id, (&'a str, &'a Value)>,
-) -> bool {
+) -> Vec<(Id, String)> {
     let uid = text(parent, "/metadata/uid");
-    let mut is_occupied = false;
-    for (child, script) in scripted(id, parent) {
-        is_occupied |= server.object(&child).is_some_and(|object| controller(object) != uid);
+    let mut taken = Vec::new();
+    let required = required(server, id, parent).into_iter().map(|child| (child, &Value::Null));
+    for (child, script) in scripted(id, parent).chain(required) {
+        if let Some(object) = server.object(&child).filter(|object| controller(object) != uid || is_copy(object)) {
+            taken.push((child.clone(), reference(object).map(named).unwrap_or_default()));
+        }
         wanted.insert(child, (uid, script));
     }
-    for child in required(server, id, parent) {
-        is_occupied |= server.object(&child).is_some_and(|object| controller(object) != uid);
-        wanted.insert(child, (uid, &Value::Null));
-    }
-    is_occupied
+    taken
 }
 
-fn content_problem(id: &Id, object: &Value, script: &Value) -> Option<String> {
+/// Kind and name of what a reference refers to.
+fn named(reference: &Value) -> String {
+    format!("{} {}", text(reference, "/kind"), text(reference, "/name"))
+}
+
+/// How the content of a child differs from what its script says.
+pub fn content_problem(id: &Id, object: &Value, script: &Value) -> Option<String> {
     let is_left_alone = id.resource == "services";
     let wanted = script.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata");
     lacking(object, wanted).filter(|_| !is_left_alone).map(|lacks| format!("{id} {lacks}"))
@@ -174,12 +195,18 @@ pub fn condition<'a>(parent: &'a Value, named: &str) -> Option<&'a Value> {
     conditions.find(|condition| text(condition, "/type") == named)
 }
 
+/// Whether a Doll or a Mask is ready as it is now.
+pub fn is_ready(object: &Value) -> bool {
+    object.pointer("/status/observedGeneration") == object.pointer("/metadata/generation")
+}
+
 fn failure_problem(id: &Id, parent: &Value) -> Option<String> {
     let status = condition(parent, "Ready").map(|ready| text(ready, "/status"));
     (status != Some("False")).then(|| format!("{id}: the plugin fails, and Ready is {status:?}"))
 }
 
-fn status_problem(id: &Id, parent: &Value, is_occupied: bool) -> Option<String> {
+fn status_problem(id: &Id, parent: &Value, taken: &[(Id, String)]) -> Option<String> {
+    let is_occupied = !taken.is_empty();
     let Some(ready) = condition(parent, "Ready") else { return Some(format!("{id} has no condition Ready")) };
     let generation = parent.pointer("/metadata/generation");
     let observed =
@@ -193,8 +220,12 @@ fn status_problem(id: &Id, parent: &Value, is_occupied: bool) -> Option<String> 
         }
     }
     let (status, reason) = (text(ready, "/status"), text(ready, "/reason"));
+    let message = text(ready, "/message");
     let expected = if is_occupied { "False" } else { "True" };
-    (status != expected).then(|| format!("{id}: Ready is {status} ({reason}): {}", text(ready, "/message")))
+    // A user has to know whose object it is.
+    let is_told = |(child, owner): &(Id, String)| !message.contains(&child.name) || message.contains(owner);
+    let is_told = reason != "Conflict" || taken.iter().all(is_told);
+    (status != expected || !is_told).then(|| format!("{id}: Ready is {status} ({reason}): {message}"))
 }
 
 /// The writes after a place of the log that are no renewal of a Lease.

@@ -1,5 +1,7 @@
 //! Makes the history of a seed.
 
+use std::ops::Range;
+
 use serde_json::{Value, json};
 
 use crate::history::{
@@ -31,12 +33,12 @@ const USERS: [Weighted; 20] = [
     (3, |of| Act::Disown { parent: of.parent, child: of.child }),
     (3, |of| Act::ChildFinalizer { parent: of.parent, child: of.child, is_set: of.chance.u8(0..3) > 0 }),
     (3, |of| Act::Swap { parent: of.parent, child: of.child }),
-    (4, |of| Act::Occupy { parent: of.parent, child: of.child, plugin: of.another_plugin() }),
+    (4, Generator::occupy),
     (3, |of| Act::Vacate { parent: of.parent, child: of.child }),
 ];
 
 /// What goes wrong, of which a history leaves some out, too.
-const FAULTS: [Weighted; 13] = [
+const FAULTS: [Weighted; 14] = [
     (5, Generator::refuse),
     (6, |of| Act::LoseAnswers { count: of.chance.u32(1..4) }),
     (4, |of| Act::LoseRequests { count: of.chance.u32(1..4) }),
@@ -47,6 +49,7 @@ const FAULTS: [Weighted; 13] = [
     }),
     (6, |of| Act::Lag { resource: of.resource(), millis: of.millis + of.millis / 2 }),
     (2, |of| Act::Repeat { millis: of.millis }),
+    (2, |of| Act::StopCollector { millis: of.millis }),
     (3, |_| Act::CutWatches),
     (2, |_| Act::Compact),
     (2, |_| Act::StandBy),
@@ -70,6 +73,8 @@ pub struct Generator {
     pub millis: u64,
     /// Number of hosts that share the parents, if it matters.
     pub shards: Option<u8>,
+    /// The Plugins beside the usual ones.
+    pub plugins: Vec<String>,
 }
 
 impl History {
@@ -78,7 +83,8 @@ impl History {
         let chance = fastrand::Rng::with_seed(seed);
         let nothing = Child { kind: Kind::ConfigMap, name: 0, value: 0 };
         let desired = vec![Vec::new(); usize::from(PARENTS)];
-        Generator { chance, desired, parent: 0, child: nothing, millis: 0, shards: None }.history(seed)
+        Generator { chance, desired, parent: 0, child: nothing, millis: 0, shards: None, plugins: Vec::new() }
+            .history(seed)
     }
 }
 
@@ -88,11 +94,13 @@ impl Generator {
         let (apply, others) = USERS.split_at(1);
         let users = [apply, &self.some(others)].concat();
         let all = [&*users, &self.some(&FAULTS)].concat();
-        let times = self.times();
+        // Every second history has a scene; half of those have little else, so that the scene comes to its end.
+        let (has_scene, is_alone) = (self.chance.bool(), self.chance.bool());
+        let times = self.times(if has_scene && is_alone { 0..4 } else { 4..34 });
         let first =
             Step { at: self.chance.u64(0..3000).min(times.first().copied().unwrap_or_default()), what: self.first() };
         let mut steps: Vec<_> = times.into_iter().map(|at| Step { at, what: self.next(&all) }).collect();
-        if self.chance.bool() {
+        if has_scene {
             let (begin, scene) = (self.chance.u64(0..SPAN / 2), SCENES[self.chance.usize(0..SCENES.len())]);
             steps.extend(scene(&mut self, begin));
         }
@@ -105,7 +113,7 @@ impl Generator {
         let by_chance = [1, 1, 1, 1, 1, 1, 1, 1, 2, 3][self.chance.usize(0..10)];
         let shards = self.shards.unwrap_or(by_chance);
         let resync = self.chance.bool().then(|| "24h".to_owned());
-        let (shows, fails, workers, plugins) = (String::new(), false, few(), Vec::new());
+        let (shows, fails, workers, plugins) = (String::new(), false, few(), self.plugins);
         History { shows, fails, seed, shards, workers, plugins, resync, steps }
     }
 
@@ -115,8 +123,8 @@ impl Generator {
     }
 
     /// Users and failures come in bursts: half of all steps follow the one before at once.
-    fn times(&mut self) -> Vec<u64> {
-        let count = self.chance.usize(4..34);
+    fn times(&mut self, counts: Range<usize>) -> Vec<u64> {
+        let count = self.chance.usize(counts);
         let mut times: Vec<_> = (0..count).map(|_| self.chance.u64(0..SPAN)).collect();
         for index in 1..times.len() {
             if self.chance.bool() {
@@ -184,6 +192,14 @@ impl Generator {
         Act::Apply { parent: self.parent, children, fail, reads }
     }
 
+    /// A user takes the name of a child. The object may have another Plugin's label, or belong to another parent.
+    fn occupy(&mut self) -> Act {
+        let plugin = self.another_plugin();
+        let owner = Some(self.chance.u8(0..2 * FINALIZING)).filter(|of| *of < FINALIZING && *of != self.parent);
+        let owner = owner.filter(|_| plugin.is_empty());
+        Act::Occupy { parent: self.parent, child: self.child, plugin, owner, token: self.chance.u8(0..3) == 0 }
+    }
+
     /// The Plugin whose label an object has that is no child; empty for none.
     pub fn another_plugin(&mut self) -> String {
         ["", OPERATORS[1].name][self.chance.usize(0..2)].to_owned()
@@ -208,6 +224,8 @@ impl Generator {
             json!({ "namespaceSelector": { "matchLabels": { "team": "other" } } }),
             json!({ "namespaceSelector": null }),
             json!({ "concurrency": 1 }),
+            json!({ "grants": { "children": [{ "apiVersion": "v1", "kind": "ConfigMap" }] } }),
+            json!({ "grants": null }),
         ];
         all[self.chance.usize(0..all.len())].clone()
     }

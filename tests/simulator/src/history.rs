@@ -15,6 +15,8 @@ pub const FINALIZING: u8 = 3;
 pub const ROLLING: u8 = 4;
 /// The parent in the host's own namespace, where plugins reconcile nothing.
 pub const ASTRAY: u8 = 5;
+/// The cluster-scoped parent, whose children have marks. Only histories with the Plugin `puppet-cluster` have it.
+pub const CLUSTER: u8 = 6;
 /// Number of names that the children of a parent may have.
 pub const NAMES: u8 = 5;
 
@@ -35,7 +37,7 @@ pub struct History {
     /// Number of parents that a host may reconcile at once.
     #[serde(default = "few", skip_serializing_if = "is_few")]
     pub workers: usize,
-    /// The Plugins of the cluster beside the usual ones, by their names. No seed has any.
+    /// The Plugins of the cluster beside the usual ones, by their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<String>,
     /// `spec.resync` of the Plugins, if it is not the default: with a long one, nothing is mended by a resync.
@@ -270,6 +272,21 @@ pub enum Act {
         /// The Plugin whose label the object has; empty for none.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         plugin: String,
+        /// The parent that controls the object, if it exists.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<u8>,
+        /// Whether the object, if it is a Secret, is for the token of a ServiceAccount.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        token: bool,
+    },
+    /// A user creates an object with all labels, annotations and owners of a child, and with the name of another child.
+    Copy {
+        /// The parent.
+        parent: u8,
+        /// Kind and number of the child.
+        child: Child,
+        /// The number of the other one.
+        name: u8,
     },
     /// A user deletes such an object.
     Vacate {
@@ -322,6 +339,11 @@ pub enum Act {
     },
     /// Watches show each event twice.
     Repeat {
+        /// For how long.
+        millis: u64,
+    },
+    /// The garbage collector and the namespace controller do nothing.
+    StopCollector {
         /// For how long.
         millis: u64,
     },

@@ -1,15 +1,15 @@
 //! What no host may do, whatever happens: checked at each write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Call, Change, Id};
 
-use crate::expected::{controller, label_of, text};
+use crate::expected::{controller, is_copy, label_of, text};
 use crate::network::HOST_USER;
-use crate::requests::Requests;
+use crate::requests::{Requests, deleted_at, is_adoptable};
 use crate::setup::{CHILDREN, OPERATORS};
 
 /// Time after which a host has acted on what has changed, also if requests were slow meanwhile.
@@ -39,6 +39,8 @@ pub struct Invariants {
     adopts: bool,
     /// The uids of all parents that existed, with the account of their Plugin.
     parents: BTreeMap<String, &'static str>,
+    /// The uids of the parents that hosts have taken their finalizer off.
+    finalized: BTreeSet<String>,
     /// The host that last wrote a parent or one of its children, and when that arrived; by the parent's uid.
     last_writes: BTreeMap<String, (usize, Instant)>,
 }
@@ -49,9 +51,11 @@ impl Invariants {
         &self.violations
     }
 
-    /// The parents whose change no host has answered for a minute: see `Requests::unanswered`.
+    /// What hosts have not done about what users changed more than a minute ago.
     pub fn unanswered(&self, server: &ApiServer, calm_since: Instant) -> Vec<String> {
-        self.requests.unanswered(server, calm_since)
+        let requests = &self.requests;
+        [requests.blocked_without_guard(server), requests.not_adopted(server), requests.unanswered(server, calm_since)]
+            .concat()
     }
 
     /// Notes what a user writes: the path and the body of the request.
@@ -61,9 +65,16 @@ impl Invariants {
         self.adopts |= text.contains("\"adopt\":true");
     }
 
-    /// Notes a create that was refused because the parent already has the child. A host reconciles only once it has listed all children, and
-    /// it waits until its caches show what it has created itself.
-    pub fn note_refused(&mut self, server: &ApiServer, call: &Call, host: usize, code: u16) {
+    /// Notes a write that was refused: with 409 if two hosts write at once, or if the parent already has the child. A host reconciles only
+    /// once it has listed all children, and it waits until its caches show what it has created itself.
+    pub fn note_refused(&mut self, server: &ApiServer, call: &Call, writer: Writer<'_>, code: u16) {
+        let host = writer.host;
+        if code == 409 {
+            let parent = call.body.as_ref().map(controller).unwrap_or_default();
+            let problem = self.is_at_the_same_time(parent, writer);
+            self.violations
+                .extend(problem.map(|problem| format!("host {host}: {} {}: {problem}", call.method, call.path)));
+        }
         let Some(name) = call.body.as_ref().map(|body| text(body, "/metadata/name")) else { return };
         if call.method != "POST" || code != 409 || call.user == HOST_USER {
             return;
@@ -99,20 +110,31 @@ impl Invariants {
             if let (None, Some(created)) = (&change.before, &change.after) {
                 self.created.insert(change.id.clone(), (writer.host, text(created, "/metadata/uid").to_owned()));
             }
-            let foreign = self.is_foreign(server, change, writer);
-            let other = self.is_without_lease(server, writer);
-            let other = other.or_else(|| self.is_at_the_same_time(change, writer));
-            let other = other.or_else(|| self.requests.is_undesired(server, change));
-            let other = other.or_else(|| self.requests.is_suspended(server, change));
-            let other = other.or_else(|| self.requests.is_pruned_early(server, change, call.now));
-            let other = other.or_else(|| self.requests.is_fought_over(server, change, writer.host));
-            let other = other.or_else(|| is_write_for_the_deleted(server, call, change)).or_else(|| is_early(change));
-            self.violations.extend(foreign.into_iter().chain(other).map(|problem| line(&problem)));
+            let found = [
+                self.is_foreign(server, change, writer),
+                self.is_without_lease(server, writer),
+                self.is_at_the_same_time(parent_of(change), writer),
+                self.is_after_clean_up(change),
+                self.requests.is_undesired(server, change, call.now),
+                self.requests.is_suspended(server, change),
+                self.requests.is_not_granted(server, change),
+                self.requests.is_pruned_early(server, change, call.now),
+                self.requests.is_fought_over(server, change, writer.host),
+                self.requests.is_untrue(server, change),
+                self.requests.is_to_be_kept(server, change),
+                self.requests.is_out_of_turn(server, change),
+                is_write_for_the_deleted(server, call, change),
+                is_early(change),
+            ];
+            self.violations.extend(found.into_iter().flatten().map(|problem| line(&problem)));
         }
     }
 
     /// Whether an object is a child of a parent whose Plugin has this account.
     fn is_child(&self, object: &Value, account: &str) -> bool {
+        if is_copy(object) {
+            return false;
+        }
         let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
         let mut controllers = references.filter(|one| one.get("controller") == Some(&Value::Bool(true)));
         controllers.any(|one| self.parents.get(text(one, "/uid")) == Some(&account))
@@ -138,17 +160,27 @@ impl Invariants {
     }
 
     /// A host writes for a parent before the last write of another host for it has arrived.
-    fn is_at_the_same_time(&mut self, change: &Change, writer: Writer<'_>) -> Option<String> {
-        let object = change.after.as_deref().or(change.before.as_deref())?;
-        let is_parent = OPERATORS.iter().any(|operator| operator.parents == change.id.resource);
-        let is_child = CHILDREN.contains(&&*change.id.resource);
-        let parent = if is_parent { text(object, "/metadata/uid") } else { controller(object) };
-        if parent.is_empty() || !is_parent && !is_child {
+    fn is_at_the_same_time(&mut self, parent: &str, writer: Writer<'_>) -> Option<String> {
+        if parent.is_empty() {
             return None;
         }
         let before = self.last_writes.insert(parent.to_owned(), (writer.host, Instant::now()));
         let (host, _) = before.filter(|(host, arrived)| *host != writer.host && *arrived > writer.sent)?;
         Some(format!("host {host} has written for the same parent since this was sent"))
+    }
+
+    /// A child is written after the host has taken its finalizer off the parent: the plugin has been called again.
+    fn is_after_clean_up(&mut self, change: &Change) -> Option<String> {
+        let is_parent = OPERATORS.iter().any(|operator| operator.parents == change.id.resource);
+        let after = change.after.as_deref();
+        if is_parent && let Some(before) = change.before.as_deref() {
+            if deleted_at(before).is_some() && has_finalizer(before) && !after.is_some_and(has_finalizer) {
+                self.finalized.insert(text(before, "/metadata/uid").to_owned());
+            }
+            return None;
+        }
+        let owner = controller(after?);
+        self.finalized.contains(owner).then(|| "the plugin had finalized its parent before".to_owned())
     }
 
     /// A plugin's account changes what is neither a new object nor a child of one of its parents.
@@ -169,10 +201,35 @@ impl Invariants {
             return Some("a kind that the Plugin does not own".to_owned());
         }
         let before = change.before.as_deref()?;
-        let is_free = || controller(before).is_empty() && [None, Some(plugin.name)].contains(&label_of(before));
+        let after = change.after.as_deref();
+        if !controller(before).is_empty() && after.is_some_and(|after| controller(after) != controller(before)) {
+            return Some("it is taken from the parent that it belongs to".to_owned());
+        }
+        let is_deleted = deleted_at(before).is_none() && after.is_none_or(|after| deleted_at(after).is_some());
+        if is_deleted && label_of(before) != Some(plugin.name) {
+            return Some("a user has taken it off the Plugin".to_owned());
+        }
+        let is_free = || is_adoptable(before) && [None, Some(plugin.name)].contains(&label_of(before));
         let is_ours = self.is_child(before, writer.user) || self.adopts && change.after.is_some() && is_free();
         (!is_ours).then(|| "the object belongs to somebody else".to_owned())
     }
+}
+
+/// The uid of the parent that a change is about; empty if it is about none.
+fn parent_of(change: &Change) -> &str {
+    let object = change.after.as_deref().or(change.before.as_deref()).unwrap_or(&Value::Null);
+    let is_parent = OPERATORS.iter().any(|operator| operator.parents == change.id.resource);
+    match (is_parent, CHILDREN.contains(&&*change.id.resource)) {
+        (true, _) => text(object, "/metadata/uid"),
+        (false, true) => controller(object),
+        (false, false) => "",
+    }
+}
+
+/// Whether a parent has the finalizer of a plugin.
+fn has_finalizer(parent: &Value) -> bool {
+    let finalizers = parent.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
+    finalizers.filter_map(Value::as_str).any(|one| one.contains("windlass.dev"))
 }
 
 /// A child is written although its parent is being deleted and has no finalizer of a plugin: nothing must hold up the garbage collector.
@@ -181,10 +238,9 @@ fn is_write_for_the_deleted(server: &ApiServer, call: &Call, change: &Change) ->
     let parents = OPERATORS.iter().flat_map(|operator| server.objects_of(operator.parents));
     let (id, parent) = parents.into_iter().find(|(_, parent)| text(parent, "/metadata/uid") == owner)?;
     let since: Timestamp = text(parent, "/metadata/deletionTimestamp").parse().ok()?;
-    let finalizers = parent.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
-    let is_finalized = finalizers.filter_map(Value::as_str).any(|one| one.contains("windlass.dev"));
     let is_long_ago = call.now.duration_since(since) > LONG;
-    (is_long_ago && !is_finalized).then(|| format!("{} is being deleted, and its plugin does not finalize it", id.name))
+    (is_long_ago && !has_finalizer(parent))
+        .then(|| format!("{} is being deleted, and its plugin does not finalize it", id.name))
 }
 
 /// A parent's status counts a generation as observed while it says that the host still works on it.

@@ -46,6 +46,8 @@ pub struct Faults {
     lagging: BTreeMap<String, Instant>,
     /// Until when watches show each event twice.
     repeating: Option<Instant>,
+    /// Until when the garbage collector does nothing.
+    uncollected: Option<Instant>,
     /// How many of the next writes are executed without an answer.
     lost_answers: u32,
     /// How many of the next writes do not arrive.
@@ -155,6 +157,16 @@ impl Network {
     /// Shows each event of a watch twice for a while.
     pub fn repeat(&self, time: Duration) {
         self.0.faults.lock().repeating = Some(Instant::now() + time);
+    }
+
+    /// Stops the garbage collector for a while.
+    pub fn stop_collector(&self, time: Duration) {
+        self.0.faults.lock().uncollected = Some(Instant::now() + time);
+    }
+
+    /// When the garbage collector goes on, if it stands still.
+    pub fn collects_from(&self) -> Option<Instant> {
+        self.0.faults.lock().uncollected.filter(|until| *until > Instant::now())
     }
 
     /// Loses the answers of the next writes.
@@ -269,7 +281,7 @@ impl Network {
                 let writer = Writer { host, user: &arrived.user, sent };
                 let mut invariants = self.0.invariants.lock();
                 invariants.check(server, &arrived, writer, before);
-                invariants.note_refused(server, &arrived, host, answer.code);
+                invariants.note_refused(server, &arrived, writer, answer.code);
             }
             answer
         });

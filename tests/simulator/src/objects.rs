@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use windlass_api_model::Id;
 
-use crate::history::{ASTRAY, Child, FINALIZING, Kind, ROLLING};
+use crate::history::{ASTRAY, CLUSTER, Child, FINALIZING, Kind, ROLLING};
 use crate::setup::NAMESPACE;
 
 /// The path of the collection that a parent is in.
@@ -14,6 +14,7 @@ pub fn collection_of_parent(parent: u8) -> String {
         FINALIZING => (NAMESPACE, "finalizingpuppets"),
         ROLLING => (NAMESPACE, "rollingpuppets"),
         ASTRAY => ("windlass-system", "puppets"),
+        CLUSTER => return "/apis/puppets.example/v1/clusterpuppets".to_owned(),
         _ => (NAMESPACE, "puppets"),
     };
     format!("/apis/puppets.example/v1/namespaces/{namespace}/{plural}")

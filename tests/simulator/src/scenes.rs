@@ -3,27 +3,37 @@
 use serde_json::json;
 
 use crate::generator::Generator;
-use crate::history::{Act, Child, FINALIZING, Kind, Step, Version};
+use crate::history::{Act, CLUSTER, Child, FINALIZING, Kind, ROLLING, Step, Version};
+use crate::objects::{child_path, script_of};
+use crate::setup::{NAMESPACE, RENAMED};
 
 /// Makes the steps of a scene that begins at a time.
 pub type Scene = fn(&mut Generator, u64) -> Vec<Step>;
 
 /// All scenes.
-pub const SCENES: [Scene; 14] = [
+pub const SCENES: [Scene; 22] = [
     fight,
     child_changed_during_deletion,
     failover_to_a_late_cache,
     pause_during_a_write,
     adoption,
-    clean_up_of_orphans,
+    clean_up,
     refused_status,
     component_that_returns_less,
+    second_change_before_the_first_is_decided,
+    guard_is_turned_off,
+    children_are_renamed,
     lease_lost_while_writes_are_slow,
     restart_beside_a_rival,
     parents_move_while_writes_are_slow,
     suspended_and_no_longer_selected,
-    pruned_beside_a_child_that_stays,
+    pruned_beside_a_child_that_is_not_there,
+    deletion_denied_as_if_it_were_gone,
     finalizer_denied_for_a_while,
+    children_change_one_after_the_other,
+    namespace_goes_slowly,
+    copied_mark,
+    write_is_lost_and_nothing_else_happens,
 ];
 
 /// A user and the host change the same child again and again.
@@ -80,10 +90,12 @@ fn pause_during_a_write(of: &mut Generator, begin: u64) -> Vec<Step> {
     )
 }
 
-/// The Plugin adopts, and a parent desires a child whose name a user has taken, with the same content or another one.
+/// The Plugin adopts, and a parent desires a child whose name a user has taken, with the same content or another one, or by a Secret for a
+/// token.
 fn adoption(of: &mut Generator, begin: u64) -> Vec<Step> {
     let (parent, child) = plain(of);
-    let value = of.chance.u8(0..2);
+    let child = Child { kind: [Kind::ConfigMap, Kind::Secret][of.chance.usize(0..2)], ..child };
+    let (value, plugin, token) = (of.chance.u8(0..2), of.another_plugin(), of.chance.bool());
     of.desired[usize::from(parent)] = vec![child];
     let apply = |children| Act::Apply { parent, children, fail: None, reads: false };
     timed(
@@ -91,31 +103,39 @@ fn adoption(of: &mut Generator, begin: u64) -> Vec<Step> {
         vec![
             (0, Act::Plugin { spec: json!({ "adopt": true }) }),
             (0, apply(Vec::new())),
-            (8_000, Act::Occupy { parent, child: Child { value, ..child }, plugin: of.another_plugin() }),
+            (8_000, Act::Occupy { parent, child: Child { value, ..child }, plugin, owner: None, token }),
             (9_000, apply(vec![child])),
         ],
     )
 }
 
-/// A parent is deleted with `--cascade=orphan`, and its plugin desires during the clean-up what it has had before.
-fn clean_up_of_orphans(of: &mut Generator, begin: u64) -> Vec<Step> {
-    let child = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "${name}-c0" }, "data": { "value": "0" },
+/// A parent is deleted, half of the time with `--cascade=orphan`, and its plugin desires during the clean-up what it has had before, another
+/// child, or nothing.
+fn clean_up(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let [child, other] = [0, 1].map(|name| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": format!("${{name}}-c{name}") },
+            "data": { "value": "0" },
+        })
     });
     let when = ["childrenCreated", "always"][of.chance.usize(0..2)];
+    let desired = [vec![&child], vec![&other], Vec::new()][of.chance.usize(0..3)].clone();
     let spec = json!({
-        "children": [&child], "finalize": { "children": [&child], "finalizedWhen": when },
+        "children": [&child], "finalize": { "children": desired, "finalizedWhen": when },
         "requirements": [], "childrenFrom": null, "fail": null, "status": null,
     });
-    let deleted = of.chance.u64(4_000..12_000);
-    let mut steps = vec![
-        (0, Act::ApplySpec { parent: FINALIZING, spec }),
-        (deleted, Act::Delete { parent: FINALIZING, policy: "Orphan".to_owned() }),
-    ];
-    if of.chance.bool() {
-        // The garbage collector has released the children before the host sees the deletion.
-        let resource = "finalizingpuppets.puppets.example".to_owned();
-        steps.push((deleted - 1, Act::Lag { resource, millis: 10_000 }));
+    let deleted = if of.chance.bool() { of.chance.u64(4_000..12_000) } else { 62_000 };
+    let policy = ["", "Orphan"][of.chance.usize(0..2)].to_owned();
+    let lag = Act::Lag { resource: "finalizingpuppets.puppets.example".to_owned(), millis: 10_000 };
+    let mut steps =
+        vec![(0, Act::ApplySpec { parent: FINALIZING, spec }), (deleted, Act::Delete { parent: FINALIZING, policy })];
+    match of.chance.u8(0..4) {
+        // The host is before the garbage collector, or the other way round.
+        0 => steps.push((deleted - 1, Act::StopCollector { millis: 10_000 })),
+        1 => steps.push((deleted - 1, lag)),
+        // The host sees late that its finalizer is gone.
+        2 => steps.push((deleted + of.chance.u64(20..400), lag)),
+        _ => {}
     }
     timed(begin, steps)
 }
@@ -135,15 +155,50 @@ fn refused_status(of: &mut Generator, begin: u64) -> Vec<Step> {
 
 /// A component that returns no children takes the place of one whose parents have a few children each.
 fn component_that_returns_less(of: &mut Generator, begin: u64) -> Vec<Step> {
-    let mut steps = Vec::new();
-    for parent in 0..FINALIZING {
-        let children: Vec<_> =
-            (0..of.chance.u8(1..4)).map(|name| Child { kind: Kind::ConfigMap, name, value: 0 }).collect();
-        of.desired[usize::from(parent)].clone_from(&children);
-        steps.push((u64::from(parent), Act::Apply { parent, children, fail: None, reads: false }));
-    }
-    steps.push((12_000, Act::Component { version: Version::Empty }));
+    let mut steps = fleet(of);
+    // Before that, a user may have asked for less, as far as the check of the guard knows.
+    let begins = if of.chance.bool() { 12_000 } else { 62_000 };
+    steps.push((begins, Act::Component { version: Version::Empty }));
     timed(begin, steps)
+}
+
+/// The same, and before the new component was called for all parents, or while its deletions are blocked, the Plugin changes again: its
+/// config asks for less, too.
+fn second_change_before_the_first_is_decided(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let mut steps = fleet(of);
+    let (first, second) = (Act::Component { version: Version::Empty }, json!({ "config": { "keepChildren": 0 } }));
+    steps.extend([(62_000, first), (62_000 + of.chance.u64(50..20_000), Act::Plugin { spec: second })]);
+    timed(begin, steps)
+}
+
+/// The same, and a user turns the deletion guard off.
+fn guard_is_turned_off(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let mut steps = component_that_returns_less(of, 0);
+    let guard = json!({ "deletionGuard": { "maxPercent": 100 } });
+    steps.push(Step { at: 80_000, what: Act::Plugin { spec: guard } });
+    steps.into_iter().map(|step| Step { at: begin + step.at, ..step }).collect()
+}
+
+/// The Plugin's config renames all children; while the deletions of the old ones are blocked, another component comes that does the same.
+/// By then the new children exist, so that the old ones are only half of all.
+fn children_are_renamed(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let mut steps = fleet(of);
+    steps.extend([
+        (62_000, Act::Plugin { spec: json!({ "config": { "prefix": RENAMED } }) }),
+        (62_000 + of.chance.u64(500..30_000), Act::Component { version: Version::Narrow }),
+    ]);
+    timed(begin, steps)
+}
+
+/// The parents of the first Plugin have a few children each.
+fn fleet(of: &mut Generator) -> Vec<(u64, Act)> {
+    let mut apply = |parent: u8| {
+        let children: Vec<_> =
+            (0..of.chance.u8(1..6)).map(|name| Child { kind: Kind::ConfigMap, name, value: 0 }).collect();
+        of.desired[usize::from(parent)].clone_from(&children);
+        (u64::from(parent), Act::Apply { parent, children, fail: None, reads: false })
+    };
+    (0..FINALIZING).map(&mut apply).collect()
 }
 
 /// The leader can renew its Lease no more, and another host takes it, while what the first one wrote is still on its way.
@@ -171,20 +226,20 @@ fn restart_beside_a_rival(of: &mut Generator, begin: u64) -> Vec<Step> {
     timed(begin, vec![(0, applied(1)), (5_000, Act::Rival), (12_000, again), (30_000, applied(0))])
 }
 
-/// Hosts share the parents, and another one joins while they write: parents move whose reconciles still run.
+/// Hosts share the parents, and one is replaced while they write: its parents move to the other one and back, whose reconciles still run.
 fn parents_move_while_writes_are_slow(of: &mut Generator, begin: u64) -> Vec<Step> {
     of.shards = Some(2);
     let child = Child { kind: Kind::ConfigMap, name: 0, value: 0 };
     let applied = |parent, value| applied(parent, Child { value, ..child });
     let mut steps = vec![
         // Lists are as fast as ever, so that the other host begins soon.
-        (0, Act::SlowDown { most: 4_000, millis: 30_000, path: "/configmaps/".to_owned() }),
-        (of.chance.u64(4_000..8_000), Act::StandBy),
+        (0, Act::SlowDown { most: of.chance.u64(1_000..9_000), millis: 40_000, path: "/configmaps/".to_owned() }),
+        (of.chance.u64(4_000..12_000), Act::Restart { host: 0 }),
     ];
     for parent in 0..FINALIZING {
         of.desired[usize::from(parent)] = vec![child];
         let at = |time| 1_500 * u64::from(time) + 300 * u64::from(parent);
-        steps.extend((0..9_u8).map(|time| (at(time), applied(parent, time % 2))));
+        steps.extend((0..21_u8).map(|time| (at(time), applied(parent, time % 2))));
     }
     timed(begin, steps)
 }
@@ -204,18 +259,41 @@ fn suspended_and_no_longer_selected(of: &mut Generator, begin: u64) -> Vec<Step>
     )
 }
 
-/// A child stays for more than a minute after its deletion, and then its parent desires another one no more.
-fn pruned_beside_a_child_that_stays(of: &mut Generator, begin: u64) -> Vec<Step> {
+/// A child stays for more than a minute after its deletion, or its name is taken, and then its parent desires another one no more.
+fn pruned_beside_a_child_that_is_not_there(of: &mut Generator, begin: u64) -> Vec<Step> {
     let (parent, child) = plain(of);
     of.desired[usize::from(parent)] = vec![child];
-    let both = vec![child, Child { name: 1, ..child }];
+    let other = Child { name: 1, ..child };
+    let both = Act::Apply { parent, children: vec![child, other], fail: None, reads: false };
+    let mut steps = if of.chance.bool() {
+        vec![
+            (0, both),
+            (5_000, Act::ChildFinalizer { parent, child, is_set: true }),
+            (5_100, Act::DeleteChild { parent, child }),
+        ]
+    } else {
+        vec![
+            (0, applied(parent, other)),
+            (4_000, Act::Occupy { parent, child, plugin: of.another_plugin(), owner: None, token: false }),
+            (5_000, both),
+        ]
+    };
+    steps.push((70_000, applied(parent, child)));
+    timed(begin, steps)
+}
+
+/// A webhook denies the deletion of a child with 404, as if the child were gone.
+fn deletion_denied_as_if_it_were_gone(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = plain(of);
+    of.desired[usize::from(parent)] = vec![child];
+    let other = Child { name: 1, ..child };
+    let path = child_path(parent, other);
     timed(
         begin,
         vec![
-            (0, Act::Apply { parent, children: both, fail: None, reads: false }),
-            (5_000, Act::ChildFinalizer { parent, child, is_set: true }),
-            (5_100, Act::DeleteChild { parent, child }),
-            (70_000, applied(parent, child)),
+            (0, Act::Apply { parent, children: vec![child, other], fail: None, reads: false }),
+            (8_000, Act::Refuse { code: 404, millis: 20_000, path }),
+            (8_000, applied(parent, child)),
         ],
     )
 }
@@ -240,6 +318,64 @@ fn finalizer_denied_for_a_while(of: &mut Generator, begin: u64) -> Vec<Step> {
             (7_000 + of.chance.u64(2_000..40_000), deny(false)),
         ],
     )
+}
+
+/// All children of a parent change, whose Plugin changes one after the other.
+fn children_change_one_after_the_other(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let kind = [Kind::Doll, Kind::Mask][of.chance.usize(0..2)];
+    let apply = |value| {
+        let children = (0..4).map(|name| Child { kind, name, value }).collect();
+        Act::Apply { parent: ROLLING, children, fail: None, reads: false }
+    };
+    of.desired[usize::from(ROLLING)] = vec![Child { kind, name: 0, value: 1 }];
+    // One child is edited meanwhile, and put back.
+    let edited = Act::EditChild { parent: ROLLING, child: Child { kind, name: 3, value: 2 } };
+    timed(begin, vec![(0, apply(0)), (62_000, apply(1)), (62_000 + of.chance.u64(0..6_000), edited)])
+}
+
+/// A user deletes the namespace, and while the controllers have done nothing about that, a parent desires another child.
+fn namespace_goes_slowly(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = plain(of);
+    let both = vec![child, Child { name: 1, ..child }];
+    of.desired[usize::from(parent)].clone_from(&both);
+    timed(
+        begin,
+        vec![
+            (0, applied(parent, child)),
+            (8_000, Act::StopCollector { millis: 20_000 }),
+            (8_000, Act::DeleteNamespace),
+            (9_000, Act::Apply { parent, children: both, fail: None, reads: false }),
+        ],
+    )
+}
+
+/// A user deletes or changes a child, and what the host writes then does not arrive. Nothing else makes it look at the parent again.
+fn write_is_lost_and_nothing_else_happens(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let (parent, child) = plain(of);
+    of.desired[usize::from(parent)] = vec![child];
+    let edit = Act::EditChild { parent, child: Child { value: 1, ..child } };
+    let change = if of.chance.bool() { Act::DeleteChild { parent, child } } else { edit };
+    timed(begin, vec![(0, applied(parent, child)), (8_000, Act::LoseRequests { count: 1 }), (8_000, change)])
+}
+
+/// A user copies a child of a cluster-scoped parent, with its mark. The parent may desire a child of that name later.
+fn copied_mark(of: &mut Generator, begin: u64) -> Vec<Step> {
+    of.plugins = vec!["puppet-cluster".to_owned()];
+    let child = Child { kind: Kind::ConfigMap, name: 0, value: 0 };
+    let apply = |children: &[Child]| {
+        let scripts = children.iter().map(|child| {
+            let mut script = script_of(*child);
+            script["metadata"]["namespace"] = NAMESPACE.into();
+            script
+        });
+        let spec = json!({ "children": scripts.collect::<Vec<_>>(), "requirements": [], "childrenFrom": null });
+        Act::ApplySpec { parent: CLUSTER, spec }
+    };
+    let mut steps = vec![(0, apply(&[child])), (8_000, Act::Copy { parent: CLUSTER, child, name: 1 })];
+    if of.chance.bool() {
+        steps.push((12_000, apply(&[child, Child { name: 1, ..child }])));
+    }
+    timed(begin, steps)
 }
 
 /// A user applies a parent with this child alone.

@@ -35,8 +35,9 @@ pub struct Operator {
 }
 
 /// The Plugins: one whose parents have no finalizer, one whose parents have one, and one whose children change one after the other; and
-/// for histories that somebody writes one that owns Roles, too, and one whose parents are of a kind that exists without it.
-pub const OPERATORS: [Operator; 5] = [
+/// for some histories one that owns Roles, too, one whose parents are cluster-scoped, and one whose parents are of a kind that exists
+/// without it.
+pub const OPERATORS: [Operator; 6] = [
     Operator {
         name: "puppet",
         account: "system:serviceaccount:windlass-system:windlass-plugin-puppet",
@@ -62,6 +63,13 @@ pub const OPERATORS: [Operator; 5] = [
         name: "puppet-rbac",
         account: "system:serviceaccount:windlass-system:windlass-plugin-puppet-rbac",
         parents: "rbacpuppets.puppets.example",
+        is_usual: false,
+        existing: None,
+    },
+    Operator {
+        name: "puppet-cluster",
+        account: "system:serviceaccount:windlass-system:windlass-plugin-puppet-cluster",
+        parents: "clusterpuppets.puppets.example",
         is_usual: false,
         existing: None,
     },
@@ -98,6 +106,10 @@ pub const HOST_NAMESPACE: &str = "windlass-system";
 pub const NAMESPACE: &str = "shop";
 /// The ConfigMap that parents may require.
 pub const SHARED: &str = "shared";
+/// The type of a Secret with the token of a ServiceAccount.
+pub const TOKEN: &str = "kubernetes.io/service-account-token";
+/// What the names of children begin with when the Plugin's config renames them.
+pub const RENAMED: &str = "renamed-";
 /// A user.
 pub const USER: &str = "ann";
 

@@ -14,7 +14,7 @@ use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND, LABEL_
 use windlass_engine::clock;
 
 use crate::expected;
-use crate::history::{Act, CALM, Child, Fail, History, PARENTS, SPAN, Version};
+use crate::history::{Act, CALM, CLUSTER, Child, Fail, History, Kind, SPAN, Version};
 use crate::host::Host;
 use crate::network::{HOST_USER, Network};
 use crate::objects::{
@@ -22,7 +22,7 @@ use crate::objects::{
     path_of_target, script_of,
 };
 use crate::setup::{
-    CHILDREN, Compiled, DOLLS, MASKS, NAMESPACE, OPERATORS, Operator, SHARED, beginning, by_user, cluster,
+    CHILDREN, Compiled, DOLLS, MASKS, NAMESPACE, OPERATORS, Operator, SHARED, TOKEN, beginning, by_user, cluster,
 };
 
 /// Minutes after the last fault until the steady state: more than the longest backoff and wait of a host.
@@ -129,6 +129,8 @@ impl<'a> World<'a> {
         for _ in 0..CONVERGES_IN {
             self.replace_ended()?;
             self.follow_conditions();
+            // A cluster-scoped parent stays when the namespace of its children goes.
+            self.send("POST", "/api/v1/namespaces", Some(json!({ "metadata": { "name": NAMESPACE } })));
             sleep(MINUTE).await;
         }
         let mut problems = std::mem::take(&mut self.problems);
@@ -187,10 +189,13 @@ impl<'a> World<'a> {
             Act::Disown { parent, child } => {
                 self.patch_child(*parent, *child, json!({ "metadata": { "ownerReferences": null } }));
             }
-            Act::Occupy { parent, child, plugin } => self.occupy(*parent, *child, plugin),
+            Act::Occupy { parent, child, plugin, owner, token } => {
+                self.occupy(*parent, *child, plugin, *owner, *token);
+            }
+            Act::Copy { parent, child, name } => self.copy(*parent, *child, *name),
             Act::Swap { parent, child } => {
                 self.delete_if(*parent, *child, true);
-                self.occupy(*parent, *child, "");
+                self.occupy(*parent, *child, "", None, false);
             }
             fault => return self.go_wrong(fault),
         }
@@ -226,6 +231,7 @@ impl<'a> World<'a> {
             Act::SlowCalls { millis: time } => clock::simulation::slow_calls(Some(millis(*time))),
             Act::Lag { resource, millis: time } => self.network.lag(resource, millis(*time)),
             Act::Repeat { millis: time } => self.network.repeat(millis(*time)),
+            Act::StopCollector { millis: time } => self.network.stop_collector(millis(*time)),
             Act::CutWatches => self.network.cut_watches(),
             Act::Compact => {
                 self.network.with_server(ApiServer::compact);
@@ -264,11 +270,12 @@ impl<'a> World<'a> {
 
     /// Undoes what users did to the Plugin, and takes their marks off parents and children: the end of a history is about the parents.
     fn undo(&self) {
-        let unset = ["config", "suspend", "adopt", "deletionGuard", "limits", "namespaceSelector", "concurrency"];
+        let unset =
+            ["config", "suspend", "adopt", "deletionGuard", "limits", "namespaceSelector", "concurrency", "grants"];
         let spec: BTreeMap<_, _> = unset.iter().map(|field| (field, Value::Null)).collect();
         self.send("PATCH", PLUGIN, Some(json!({ "spec": spec })));
         self.send("PATCH", SOURCE, Some(self.compiled.source(Version::Whole)));
-        for parent in 0..PARENTS {
+        for parent in 0..=CLUSTER {
             self.set_finalizer(&parent_path(parent), false);
             let annotations = json!({ (ANNOTATION_SUSPEND): null });
             self.send("PATCH", &parent_path(parent), Some(json!({ "metadata": { "annotations": annotations } })));
@@ -285,7 +292,7 @@ impl<'a> World<'a> {
     /// Does what the conditions of the Plugin and of parents tell a user: allows the deletions that are blocked, and deletes a child with
     /// fields of others.
     fn follow_conditions(&self) {
-        let parents = (0..PARENTS).map(parent_path);
+        let parents = (0..=CLUSTER).map(parent_path);
         for path in parents.chain([PLUGIN.to_owned()]) {
             let found = self.send("GET", &path, None);
             let conditions = found.body.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
@@ -394,12 +401,39 @@ impl<'a> World<'a> {
         }
     }
 
-    fn occupy(&self, parent: u8, child: Child, plugin: &str) {
+    fn occupy(&self, parent: u8, child: Child, plugin: &str, owner: Option<u8>, is_token: bool) {
         let mut object = content_of(child);
+        if child.kind == Kind::Secret {
+            object["type"] = if is_token { TOKEN } else { "Opaque" }.into();
+        }
         object["metadata"] = json!({ "name": child_name(parent, child) });
+        let owner = owner.map(|owner| self.send("GET", &parent_path(owner), None)).filter(|found| found.code == 200);
+        if let Some(Response { body: owner, .. }) = owner {
+            let text = |at| expected::text(&owner, at);
+            object["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
+                "uid": text("/metadata/uid"), "controller": true,
+            }]);
+        }
         if !plugin.is_empty() {
             object["metadata"]["labels"] = json!({ LABEL_PLUGIN: plugin });
         }
+        self.send("POST", &collection_of(child.kind), Some(object));
+    }
+
+    fn copy(&self, parent: u8, child: Child, name: u8) {
+        let found = self.send("GET", &child_path(parent, child), None);
+        if found.code != 200 {
+            return;
+        }
+        let mut object = content_of(child);
+        let part = |field: &str| found.body.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_default();
+        let mut annotations = part("annotations");
+        annotations[expected::COPIED] = "true".into();
+        object["metadata"] = json!({
+            "name": child_name(parent, Child { name, ..child }), "labels": part("labels"),
+            "annotations": annotations, "ownerReferences": part("ownerReferences"),
+        });
         self.send("POST", &collection_of(child.kind), Some(object));
     }
 
@@ -443,9 +477,14 @@ async fn controllers(network: Network) {
     let mut seen = 0;
     loop {
         seen = network.changed_since(seen).await;
-        sleep(COLLECTS).await;
-        while network.with_server(|server| server.collect(clock::date(), |_| 0)) {
+        loop {
             sleep(COLLECTS).await;
+            if let Some(until) = network.collects_from() {
+                sleep_until(until).await;
+            }
+            if !network.with_server(|server| server.collect(clock::date(), |_| 0)) {
+                break;
+            }
         }
     }
 }
@@ -458,7 +497,7 @@ async fn readiness(network: Network) {
         sleep(READY_AFTER).await;
         let waits = |(id, object): (&Id, &Arc<Value>)| {
             let generation = object.pointer("/metadata/generation")?;
-            (object.pointer("/status/observedGeneration") != Some(generation)).then(|| (id.clone(), generation.clone()))
+            (!expected::is_ready(object)).then(|| (id.clone(), generation.clone()))
         };
         let waiting: Vec<_> = network.with_server(|server| {
             [DOLLS, MASKS].iter().flat_map(|of| server.objects_of(of)).filter_map(waits).collect()
