@@ -154,8 +154,8 @@ impl Env {
             let entry = entry.expect("an entry");
             let name = entry.file_name();
             if name.to_string_lossy().starts_with(digest) {
-                // In one step: the host may have mapped the file that is there, and a call that reads from it while it is
-                // written anew traps, or ends the host with SIGBUS.
+                // Renamed into place, because the host may have mapped the file that is there: if that file were rewritten,
+                // calls would trap, or the host would end with SIGBUS.
                 let fresh = self.host_cache().join("fresh");
                 fs::copy(entry.path(), &fresh).expect("a file in the host's cache");
                 fs::rename(&fresh, self.host_cache().join(name)).expect("a file in the place of the other");

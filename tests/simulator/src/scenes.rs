@@ -226,7 +226,7 @@ fn restart_beside_a_rival(of: &mut Generator, begin: u64) -> Vec<Step> {
     timed(begin, vec![(0, applied(1)), (5_000, Act::Rival), (12_000, again), (30_000, applied(0))])
 }
 
-/// Hosts share the parents, and one is replaced while they write: its parents move to the other one and back, whose reconciles still run.
+/// Two hosts share the parents, and one of them is replaced while both write: parents move although reconciles of them still run.
 fn parents_move_while_writes_are_slow(of: &mut Generator, begin: u64) -> Vec<Step> {
     of.shards = Some(2);
     let child = Child { kind: Kind::ConfigMap, name: 0, value: 0 };
