@@ -10,6 +10,7 @@
 )]
 
 mod connection;
+mod controllers;
 pub mod expected;
 mod generator;
 pub mod history;

@@ -1,7 +1,6 @@
 //! Runs a history: users and faults by the clock, hosts as they are, and what must be true in the end.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -13,6 +12,7 @@ use windlass_api_model::{ApiServer, Call, Id, Response};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND, LABEL_PLUGIN};
 use windlass_engine::clock;
 
+use crate::controllers;
 use crate::expected;
 use crate::history::{Act, CALM, CLUSTER, Child, Fail, History, Kind, SPAN, Version};
 use crate::host::Host;
@@ -21,9 +21,7 @@ use crate::objects::{
     child_name, child_path, collection_of, collection_of_parent, content_of, parent_path, path_of, path_of_named,
     path_of_target, script_of,
 };
-use crate::setup::{
-    CHILDREN, Compiled, DOLLS, MASKS, NAMESPACE, OPERATORS, Operator, SHARED, TOKEN, beginning, by_user, cluster,
-};
+use crate::setup::{CHILDREN, Compiled, NAMESPACE, OPERATORS, Operator, SHARED, TOKEN, beginning, by_user, cluster};
 
 /// Minutes after the last fault until the steady state: more than the longest backoff and wait of a host.
 const CONVERGES_IN: u32 = 9;
@@ -32,10 +30,6 @@ const HOSTS: usize = 4;
 const MINUTE: Duration = Duration::from_mins(1);
 /// Time in the steady state, in which a host writes nothing: two resyncs.
 const STEADY: Duration = Duration::from_mins(23);
-/// Time between two steps of Kubernetes' controllers.
-const COLLECTS: Duration = Duration::from_millis(40);
-/// Time between a change of a child and its readiness, if its kind has one.
-const READY_AFTER: Duration = Duration::from_millis(1_500);
 /// Finalizer of a user.
 const FINALIZER: &str = "example.com/held";
 
@@ -105,8 +99,8 @@ impl<'a> World<'a> {
     async fn run(mut self, history: &History) -> anyhow::Result<Outcome> {
         let began = Instant::now();
         let controllers = [
-            tokio::spawn(controllers(self.network.clone())).abort_handle(),
-            tokio::spawn(readiness(self.network.clone())).abort_handle(),
+            tokio::spawn(controllers::collect(self.network.clone())).abort_handle(),
+            tokio::spawn(controllers::make_ready(self.network.clone())).abort_handle(),
         ];
         let at = |millis| began + Duration::from_millis(millis);
         let (calm, wild): (Vec<_>, Vec<_>) = history.steps.iter().partition(|step| step.at >= SPAN);
@@ -468,44 +462,6 @@ impl<'a> World<'a> {
             let (query, content_type) =
                 ("fieldManager=argocd&force=true".to_owned(), "application/apply-patch+yaml".to_owned());
             self.network.send(&Call { query, content_type, ..call });
-        }
-    }
-}
-
-/// The garbage collector and the namespace controller.
-async fn controllers(network: Network) {
-    let mut seen = 0;
-    loop {
-        seen = network.changed_since(seen).await;
-        loop {
-            sleep(COLLECTS).await;
-            if let Some(until) = network.collects_from() {
-                sleep_until(until).await;
-            }
-            if !network.with_server(|server| server.collect(clock::date(), |_| 0)) {
-                break;
-            }
-        }
-    }
-}
-
-/// Makes each Doll and each Mask ready a while after its last change, as a kubelet does with Pods.
-async fn readiness(network: Network) {
-    let mut seen = 0;
-    loop {
-        seen = network.changed_since(seen).await;
-        sleep(READY_AFTER).await;
-        let waits = |(id, object): (&Id, &Arc<Value>)| {
-            let generation = object.pointer("/metadata/generation")?;
-            (!expected::is_ready(object)).then(|| (id.clone(), generation.clone()))
-        };
-        let waiting: Vec<_> = network.with_server(|server| {
-            [DOLLS, MASKS].iter().flat_map(|of| server.objects_of(of)).filter_map(waits).collect()
-        });
-        for (id, generation) in waiting {
-            let ready = json!({ "type": "Ready", "status": "True", "observedGeneration": generation });
-            let status = json!({ "status": { "observedGeneration": generation, "conditions": [ready] } });
-            network.send(&by_user("PATCH", &format!("{}/status", path_of(&id)), Some(status), clock::date()));
         }
     }
 }
