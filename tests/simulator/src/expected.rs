@@ -44,7 +44,7 @@ pub fn label_of(object: &Value) -> Option<&str> {
 
 /// How the cluster differs from what its parents ask for.
 pub fn differences(server: &ApiServer) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut found: Vec<_> = OPERATORS.iter().filter_map(|operator| plugin_problem(server, operator)).collect();
     let mut wanted = BTreeMap::new();
     let mut uids = BTreeSet::new();
     // While the name of a child is taken, the host deletes none of the parent's children, writes none that comes after it, and has not
@@ -198,6 +198,14 @@ pub fn condition<'a>(parent: &'a Value, named: &str) -> Option<&'a Value> {
 /// Whether a Doll or a Mask is ready as it is now.
 pub fn is_ready(object: &Value) -> bool {
     object.pointer("/status/observedGeneration") == object.pointer("/metadata/generation")
+}
+
+/// A Plugin of the cluster is not available: without its kind there would be no parents, and so no differences.
+fn plugin_problem(server: &ApiServer, operator: &Operator) -> Option<String> {
+    let plugin = server.object(&Id::new("plugins.windlass.dev", "", operator.name))?;
+    let available = condition(plugin, "Available");
+    let is_available = available.is_some_and(|condition| text(condition, "/status") == "True");
+    (!is_available).then(|| format!("Plugin {} is not available: {available:?}", operator.name))
 }
 
 fn failure_problem(id: &Id, parent: &Value) -> Option<String> {

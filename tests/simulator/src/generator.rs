@@ -113,8 +113,10 @@ impl Generator {
         let by_chance = [1, 1, 1, 1, 1, 1, 1, 1, 2, 3][self.chance.usize(0..10)];
         let shards = self.shards.unwrap_or(by_chance);
         let resync = self.chance.bool().then(|| "24h".to_owned());
+        // Hosts that share parents stand by.
+        let exits = self.chance.u8(0..4) == 0 && shards == 1;
         let (shows, fails, workers, plugins) = (String::new(), false, few(), self.plugins);
-        History { shows, fails, seed, shards, workers, plugins, resync, steps }
+        History { shows, fails, seed, shards, workers, exits, plugins, resync, steps }
     }
 
     /// What may happen in this history: each act is left out in a third of all histories.

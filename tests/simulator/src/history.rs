@@ -6,6 +6,9 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use windlass_core::lease::WhileHeld;
+
+use crate::host::Flags;
 
 /// Number of parents that a history may have.
 pub const PARENTS: u8 = 6;
@@ -37,6 +40,9 @@ pub struct History {
     /// Number of parents that a host may reconcile at once.
     #[serde(default = "few", skip_serializing_if = "is_few")]
     pub workers: usize,
+    /// Whether a host exits while another one holds the Lease, instead of standing by.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exits: bool,
     /// The Plugins of the cluster beside the usual ones, by their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<String>,
@@ -400,6 +406,12 @@ pub const SPAN: u64 = 120_000;
 pub const CALM: u64 = 300_000;
 
 impl History {
+    /// How its hosts are started.
+    pub fn flags(&self) -> Flags {
+        let while_held = if self.exits { WhileHeld::Exit } else { WhileHeld::StandBy };
+        Flags { shards: self.shards, workers: self.workers, while_held }
+    }
+
     /// Reads a history from a file.
     ///
     /// # Errors

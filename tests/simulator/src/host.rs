@@ -3,10 +3,11 @@
 use anyhow::Context as _;
 use kube::Client;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use windlass_core::lease::{Timing, WhileHeld};
-use windlass_engine::cluster::lease::{Election, GateLayer, WriteGate};
+use windlass_engine::cluster::lease::{Election, GateLayer, NotHolder, WriteGate};
 use windlass_engine::plugins::caps::Caps;
 use windlass_engine::run::{Settings, run};
 use windlass_sandbox::compile::Bounds;
@@ -14,6 +15,17 @@ use windlass_sandbox::compile::Bounds;
 use crate::connection::connect;
 use crate::network::{FOR_EVER, Network};
 use crate::setup::{Compiled, compiler};
+
+/// How all hosts of a history are started.
+#[derive(Debug, Clone, Copy)]
+pub struct Flags {
+    /// Number of hosts that share the parents.
+    pub shards: u8,
+    /// Number of parents that a host may reconcile at once.
+    pub workers: usize,
+    /// What a host does while another one holds the Lease.
+    pub while_held: WhileHeld,
+}
 
 /// A running host.
 pub struct Host {
@@ -29,12 +41,8 @@ impl Host {
     ///
     /// # Errors
     /// If its folder cannot be made.
-    pub fn start(
-        number: usize,
-        (shards, workers): (u8, usize),
-        network: &Network,
-        compiled: &Compiled,
-    ) -> anyhow::Result<Self> {
+    pub fn start(number: usize, flags: Flags, network: &Network, compiled: &Compiled) -> anyhow::Result<Self> {
+        let Flags { shards, workers, while_held } = flags;
         let folder = compiled.folder_of(number).context("the folder of a host")?;
         let (stop, gate, timing) = (CancellationToken::new(), WriteGate::default(), Timing::default());
         let layer = GateLayer::new(gate.clone(), "windlass-system", timing.margin());
@@ -49,7 +57,7 @@ impl Host {
             workers,
             caps: Caps::without_flags()?,
             namespace: "windlass-system".to_owned(),
-            election: Election { while_held: WhileHeld::StandBy, timing },
+            election: Election { while_held, timing },
             shards,
             plain_http: Vec::new(),
             require_signatures: false,
@@ -58,9 +66,14 @@ impl Host {
             plugins: None,
         };
         let running = run(Client::new(service, "default"), gate, settings, stop.clone());
-        let own = network.clone();
+        network.note_host(number);
+        let (own, started) = (network.clone(), Instant::now());
         let process = tokio::spawn(async move {
-            let ended = running.await.map_err(|error| format!("{error:#}"));
+            let ended = running.await;
+            if ended.as_ref().is_err_and(|error| matches!(error.downcast_ref(), Some(NotHolder::Refused { .. }))) {
+                own.note_refused_host(number, started);
+            }
+            let ended = ended.map_err(|error| format!("{error:#}"));
             own.with_trace(|trace| trace.note(&format!("host {number} ended: {ended:?}")));
             // What a process leaves behind ends with it.
             own.cut_off(number, FOR_EVER);

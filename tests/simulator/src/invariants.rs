@@ -9,8 +9,9 @@ use windlass_api_model::{ApiServer, Call, Change, Id};
 
 use crate::expected::{controller, is_copy, label_of, text};
 use crate::network::HOST_USER;
-use crate::requests::{Requests, deleted_at, is_adoptable};
-use crate::setup::{CHILDREN, OPERATORS};
+use crate::reports;
+use crate::requests::{Requests, applied, deleted_at, is_adoptable};
+use crate::setup::{CHILDREN, MASKS, OPERATORS};
 
 /// Time after which a host has acted on what has changed, also if requests were slow meanwhile.
 const LONG: SignedDuration = SignedDuration::from_secs(90);
@@ -41,6 +42,8 @@ pub struct Invariants {
     parents: BTreeMap<String, &'static str>,
     /// The uids of the parents that hosts have taken their finalizer off.
     finalized: BTreeSet<String>,
+    /// The uids of the objects that a host deleted, if it got the response; with the host's number.
+    deleted: BTreeSet<(usize, String)>,
     /// The host that last wrote a parent or one of its children, and when that arrived; by the parent's uid.
     last_writes: BTreeMap<String, (usize, Instant)>,
 }
@@ -56,6 +59,11 @@ impl Invariants {
         let requests = &self.requests;
         [requests.blocked_without_guard(server), requests.not_adopted(server), requests.unanswered(server, calm_since)]
             .concat()
+    }
+
+    /// Notes that hosts did something that has to do with no single write.
+    pub fn violate(&mut self, problem: String) {
+        self.violations.push(problem);
     }
 
     /// Notes what a user writes: the path and the body of the request.
@@ -97,11 +105,23 @@ impl Invariants {
         }
     }
 
+    /// Notes that a host got the response to a write. It deletes nothing again: it waits until its caches show that it has deleted an object
+    /// (rule R3).
+    pub fn note_answered(&mut self, host: usize, call: &Call, code: u16) {
+        if call.method == "DELETE" && code < 300 {
+            self.deleted.insert((host, deleted_by(call).to_owned()));
+        }
+    }
+
     /// Checks a write of a host, and the changes that it made, which begin at this place of the log.
     pub fn check(&mut self, server: &ApiServer, call: &Call, writer: Writer<'_>, begin: usize) {
         if call.path.contains("/leases") {
             self.note_holders(server, begin, writer);
             return;
+        }
+        if call.method == "DELETE" && self.deleted.contains(&(writer.host, deleted_by(call).to_owned())) {
+            self.violations
+                .push(format!("host {}: DELETE {}: it has deleted this object before", writer.host, call.path));
         }
         for change in server.changes().get(begin..).unwrap_or_default() {
             let line = |problem: &str| {
@@ -123,8 +143,10 @@ impl Invariants {
                 self.requests.is_untrue(server, change),
                 self.requests.is_to_be_kept(server, change),
                 self.requests.is_out_of_turn(server, change),
+                is_changed_in_place(change),
                 is_write_for_the_deleted(server, call, change),
-                is_early(change),
+                reports::is_early(change),
+                reports::is_contradictory(server, change),
             ];
             self.violations.extend(found.into_iter().flatten().map(|problem| line(&problem)));
         }
@@ -243,13 +265,15 @@ fn is_write_for_the_deleted(server: &ApiServer, call: &Call, change: &Change) ->
         .then(|| format!("{} is being deleted, and its plugin does not finalize it", id.name))
 }
 
-/// A parent's status counts a generation as observed while it says that the host still works on it.
-fn is_early(change: &Change) -> Option<String> {
+/// The uid of the object that a request deletes, and no other one.
+fn deleted_by(call: &Call) -> &str {
+    call.body.as_ref().map_or("", |options| text(options, "/preconditions/uid"))
+}
+
+/// A Mask gets another desired state in place: its Plugin recreates it instead.
+fn is_changed_in_place(change: &Change) -> Option<String> {
     let (before, after) = (change.before.as_deref()?, change.after.as_deref()?);
-    let observed = |of: &Value| of.pointer("/status/observedGeneration").cloned();
-    let conditions = after.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-    let works = conditions.into_iter().any(|one| text(one, "/type") == "Reconciling" && text(one, "/status") == "True");
-    let is_of_parent = OPERATORS.iter().any(|operator| operator.parents == change.id.resource);
-    (is_of_parent && works && observed(before) != observed(after))
-        .then(|| "observedGeneration is that of a generation that is not applied yet".to_owned())
+    let is_changed = applied(before).is_some() && applied(before) != applied(after) && deleted_at(after).is_none();
+    (change.id.resource == MASKS && is_changed && !controller(before).is_empty())
+        .then(|| "it is changed instead of recreated".to_owned())
 }

@@ -19,6 +19,7 @@ pub mod invariants;
 pub mod network;
 mod objects;
 pub mod reached;
+mod reports;
 mod requests;
 mod scenes;
 pub mod setup;

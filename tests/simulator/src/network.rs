@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{Stream, stream};
@@ -72,6 +72,8 @@ struct Inner {
     changed: Notify,
     /// How often all watches were cut.
     cuts: AtomicU64,
+    /// Number of hosts that were started.
+    hosts: AtomicUsize,
 }
 
 impl Network {
@@ -85,6 +87,7 @@ impl Network {
             invariants: Mutex::default(),
             changed: Notify::new(),
             cuts: AtomicU64::new(0),
+            hosts: AtomicUsize::new(0),
         }))
     }
 
@@ -110,6 +113,24 @@ impl Network {
     /// The parents whose change no host has answered for a minute.
     pub fn unanswered(&self, calm_since: Instant) -> Vec<String> {
         self.with_server(|server| self.0.invariants.lock().unanswered(server, calm_since))
+    }
+
+    /// Notes that a host starts; hosts are numbered from 0.
+    pub fn note_host(&self, host: usize) {
+        self.0.hosts.fetch_max(host + 1, Ordering::Relaxed);
+    }
+
+    /// Notes that a host has exited because another one was running, when it did that while no other host was.
+    pub fn note_refused_host(&self, host: usize, started: Instant) {
+        let faults = self.0.faults.lock();
+        let had_ended = |until: &Instant| is_ended(*until) && *until <= started + FOR_EVER;
+        let mut others = (0..self.0.hosts.load(Ordering::Relaxed)).filter(|other| *other != host);
+        let is_alone = others.all(|other| faults.cut_off.get(&other).is_some_and(had_ended));
+        drop(faults);
+        if is_alone {
+            let problem = format!("host {host} exited, although no other host has run since it started");
+            self.0.invariants.lock().violate(problem);
+        }
     }
 
     /// What hosts did that they may not do.
@@ -179,9 +200,14 @@ impl Network {
         self.0.faults.lock().lost_requests += count;
     }
 
-    /// Cuts a host off for a while.
+    /// Cuts a host off for a while. One that has been cut off for ever stays so.
     pub fn cut_off(&self, host: usize, time: Duration) {
-        self.0.faults.lock().cut_off.insert(host, Instant::now() + time);
+        let now = Instant::now();
+        let mut faults = self.0.faults.lock();
+        let until = faults.cut_off.entry(host).or_insert(now);
+        if !is_ended(*until) {
+            *until = now + time;
+        }
     }
 
     /// Pauses a host for a while.
@@ -198,8 +224,7 @@ impl Network {
     /// Ends all faults, except that hosts stay cut off that were so for ever.
     pub fn heal(&self) {
         let mut faults = self.0.faults.lock();
-        let dead = Instant::now() + FOR_EVER / 2;
-        let cut_off = std::mem::take(&mut faults.cut_off).into_iter().filter(|(_, until)| *until > dead).collect();
+        let cut_off = std::mem::take(&mut faults.cut_off).into_iter().filter(|(_, until)| is_ended(*until)).collect();
         *faults = Faults { cut_off, ..Faults::default() };
     }
 
@@ -291,6 +316,9 @@ impl Network {
         }
         self.sleep_on_the_way(&arrived.path).await;
         self.reach_back(host).await;
+        if is_write {
+            self.0.invariants.lock().note_answered(host, &arrived, answer.code);
+        }
         response(&answer)
     }
 
@@ -353,6 +381,11 @@ impl Network {
 
 /// Longer than any history.
 pub const FOR_EVER: Duration = Duration::from_hours(1_000);
+
+/// Whether a host that is cut off until then has ended.
+fn is_ended(until: Instant) -> bool {
+    until > Instant::now() + FOR_EVER / 2
+}
 
 /// The events of a watch on their way to a host.
 struct Events {

@@ -97,7 +97,7 @@ pub fn deleted_at(object: &Value) -> Option<Timestamp> {
 }
 
 /// The hash of what a host has applied.
-fn applied(object: &Value) -> Option<&Value> {
+pub fn applied(object: &Value) -> Option<&Value> {
     object.pointer("/metadata/annotations")?.get(ANNOTATION_APPLIED)
 }
 
@@ -118,6 +118,17 @@ fn owner<'a>(server: &'a ApiServer, object: &Value) -> Option<(&'a Id, &'a Value
         let (id, parent) = server.objects_of(operator.parents).find(|(_, parent)| is_owner(parent))?;
         Some((id, &**parent, server.objects_of(operator.parents).map(|(_, parent)| &**parent).collect()))
     })
+}
+
+/// Whether a parent has desired the same children, in the same order, for a minute: users may have changed what these contain.
+fn has_long_desired(server: &ApiServer, id: &Id, parent: &Value, now: Timestamp) -> bool {
+    let desired = |parent: &Value| -> Vec<_> { scripted(id, parent).map(|(child, _)| child).collect() };
+    let (children, fails) =
+        (desired(parent), |parent: &Value| parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null()));
+    let is_recent = |change: &&Change| now.duration_since(change.at).unsigned_abs() < KNOWN_AFTER;
+    let recent = server.changes().iter().rev().take_while(is_recent).filter(|change| change.id == *id);
+    let mut before = recent.map(|change| change.before.as_deref());
+    !fails(parent) && before.all(|before| before.is_some_and(|before| desired(before) == children && !fails(before)))
 }
 
 impl Requests {
@@ -155,10 +166,10 @@ impl Requests {
         let (id, parent, fleet) = owner(server, change.before.as_deref()?)?;
         let is_deleting = parent.pointer("/metadata/deletionTimestamp").is_some();
         let is_wanted = scripted(id, parent).any(|(child, _)| child == change.id);
-        if !is_wanted || is_deleting || is_recent(self.parents.get(&id.name)) {
+        if !is_wanted || is_deleting || !has_long_desired(server, id, parent, now) {
             return None;
         }
-        if self.is_whole(server) && !is_recent(self.plugins.as_ref()) {
+        if self.is_whole(server) && !is_recent(self.plugins.as_ref()) && !is_recent(self.parents.get(&id.name)) {
             return Some(format!("{} has desired it for at least a minute", id.name));
         }
         let uid = |of: &Value| text(of, "/metadata/uid").to_owned();

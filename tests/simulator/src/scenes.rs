@@ -11,7 +11,7 @@ use crate::setup::{NAMESPACE, RENAMED};
 pub type Scene = fn(&mut Generator, u64) -> Vec<Step>;
 
 /// All scenes.
-pub const SCENES: [Scene; 22] = [
+pub const SCENES: [Scene; 25] = [
     fight,
     child_changed_during_deletion,
     failover_to_a_late_cache,
@@ -23,6 +23,9 @@ pub const SCENES: [Scene; 22] = [
     second_change_before_the_first_is_decided,
     guard_is_turned_off,
     children_are_renamed,
+    parents_change_during_a_rollout,
+    blocked_deletions_grow,
+    namespace_is_no_longer_selected,
     lease_lost_while_writes_are_slow,
     restart_beside_a_rival,
     parents_move_while_writes_are_slow,
@@ -187,6 +190,40 @@ fn children_are_renamed(of: &mut Generator, begin: u64) -> Vec<Step> {
         (62_000, Act::Plugin { spec: json!({ "config": { "prefix": RENAMED } }) }),
         (62_000 + of.chance.u64(500..30_000), Act::Component { version: Version::Narrow }),
     ]);
+    timed(begin, steps)
+}
+
+/// A component that returns no children comes, and about then users change what the children of all parents contain. They have asked for no
+/// deletions.
+fn parents_change_during_a_rollout(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let mut steps = fleet(of);
+    steps.push((62_000, Act::Component { version: Version::Empty }));
+    for parent in 0..FINALIZING {
+        let children = of.desired[usize::from(parent)].iter().map(|child| Child { value: 1, ..*child }).collect();
+        let at = 61_500 + of.chance.u64(0..4_000);
+        steps.push((at, Act::Apply { parent, children, fail: None, reads: false }));
+    }
+    timed(begin, steps)
+}
+
+/// Deletions are blocked, and then a parent is resumed that has more of them.
+fn blocked_deletions_grow(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let mut steps = fleet(of);
+    let parent = of.chance.u8(0..FINALIZING);
+    let suspend = |suspended| Act::SuspendParent { parent, suspended };
+    steps.extend([
+        (50_000, suspend(true)),
+        (62_000, Act::Component { version: Version::Empty }),
+        (70_000 + of.chance.u64(0..15_000), suspend(false)),
+    ]);
+    timed(begin, steps)
+}
+
+/// The Plugin no longer selects the namespace of parents with a few children each.
+fn namespace_is_no_longer_selected(of: &mut Generator, begin: u64) -> Vec<Step> {
+    let mut steps = fleet(of);
+    let selector = json!({ "namespaceSelector": { "matchLabels": { "team": "other" } } });
+    steps.push((62_000, Act::Plugin { spec: selector }));
     timed(begin, steps)
 }
 

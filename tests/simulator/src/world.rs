@@ -15,7 +15,7 @@ use windlass_engine::clock;
 use crate::controllers;
 use crate::expected;
 use crate::history::{Act, CALM, CLUSTER, Child, Fail, History, Kind, SPAN, Version};
-use crate::host::Host;
+use crate::host::{Flags, Host};
 use crate::network::{HOST_USER, Network};
 use crate::objects::{
     child_name, child_path, collection_of, collection_of_parent, content_of, parent_path, path_of, path_of_named,
@@ -66,8 +66,7 @@ pub fn run(history: &History, compiled: &Compiled) -> anyhow::Result<Outcome> {
 struct World<'a> {
     network: Network,
     compiled: &'a Compiled,
-    /// Number of hosts that share the parents, and of the workers of each.
-    shards: (u8, usize),
+    flags: Flags,
     /// The hosts that run, or are cut off for a while.
     hosts: Vec<Host>,
     /// Number of hosts that were started.
@@ -84,7 +83,7 @@ impl<'a> World<'a> {
         let mut world = Self {
             network,
             compiled,
-            shards: (history.shards, history.workers),
+            flags: history.flags(),
             hosts: Vec::new(),
             started: 0,
             gone: Vec::new(),
@@ -311,7 +310,7 @@ impl<'a> World<'a> {
     }
 
     fn start_host(&mut self) -> anyhow::Result<()> {
-        self.hosts.push(Host::start(self.started, self.shards, &self.network, self.compiled)?);
+        self.hosts.push(Host::start(self.started, self.flags, &self.network, self.compiled)?);
         self.started += 1;
         Ok(())
     }
