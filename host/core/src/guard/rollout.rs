@@ -323,9 +323,10 @@ impl Rollout {
             return;
         }
         let waiting = self.parents.count_deletions();
-        let is_too_many =
-            self.was_blocked.is_some() || self.guard.is_too_many(self.released + waiting, self.owned, self.baseline);
-        if waiting == 0 || !is_too_many {
+        // Blocked deletions stay blocked when users delete some of the parents: nobody has asked for the rest.
+        let stays_blocked = self.was_blocked.is_some() || self.blocked().is_some() && self.guard.can_block();
+        let is_too_many = self.guard.is_too_many(self.released + waiting, self.owned, self.baseline);
+        if waiting == 0 || !(stays_blocked || is_too_many) {
             return self.release(ReleasedBy::Limit);
         }
         match &mut self.decision {

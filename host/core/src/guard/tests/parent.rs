@@ -105,13 +105,19 @@ fn r09_guard_changed_to_block_nothing_releases_blocked_deletions() {
         // The block is dropped: later deletions are counted from scratch.
         assert_eq!(check(DeletionGuard::default(), 12, json!([])).is_some(), blocks, "{guard:?}");
 
-        let mut rollout =
-            Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), [key("a")], 12, Some("before"));
-        evaluated(&mut rollout, "a", 4);
-        assert!(rollout.blocked().is_some());
-        rollout.take_to_queue();
-        rollout.adjust(guard);
-        assert_eq!((rollout.blocked().is_some(), rollout.take_to_queue().is_empty()), (blocks, blocks), "{guard:?}");
+        for (deletions, was_blocked) in [(4, Some("before")), (12, None)] {
+            let mut rollout =
+                Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), [key("a")], 12, was_blocked);
+            evaluated(&mut rollout, "a", deletions);
+            assert!(rollout.blocked().is_some());
+            rollout.take_to_queue();
+            rollout.adjust(guard);
+            assert_eq!(
+                (rollout.blocked().is_some(), rollout.take_to_queue().is_empty()),
+                (blocks, blocks),
+                "{guard:?}"
+            );
+        }
         let begun = Rollout::begin(guard, Digest::of(b"component"), [key("a")], 12, Some("before"));
         assert_eq!(begun.is_complete(), !blocks, "{guard:?}");
     }
