@@ -200,12 +200,19 @@ pub fn is_ready(object: &Value) -> bool {
     object.pointer("/status/observedGeneration") == object.pointer("/metadata/generation")
 }
 
-/// A Plugin of the cluster is not available: without its kind there would be no parents, and so no differences.
+/// A Plugin of the cluster is not available: without its kind there would be no parents, and so no differences. Or its rollout is undecided
+/// although the plugin was called for all parents.
 fn plugin_problem(server: &ApiServer, operator: &Operator) -> Option<String> {
     let plugin = server.object(&Id::new("plugins.windlass.dev", "", operator.name))?;
     let available = condition(plugin, "Available");
-    let is_available = available.is_some_and(|condition| text(condition, "/status") == "True");
-    (!is_available).then(|| format!("Plugin {} is not available: {available:?}", operator.name))
+    if available.is_none_or(|condition| text(condition, "/status") != "True") {
+        return Some(format!("Plugin {} is not available: {available:?}", operator.name));
+    }
+    let fails = |parent: &Value| parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null());
+    let is_undecided = plugin.pointer("/status/rollout/decided") == Some(&false.into());
+    let is_planned =
+        server.objects_of(operator.parents).all(|(id, parent)| id.namespace != HOST_NAMESPACE && !fails(parent));
+    (is_undecided && is_planned).then(|| format!("the rollout of Plugin {} is undecided", operator.name))
 }
 
 fn failure_problem(id: &Id, parent: &Value) -> Option<String> {

@@ -22,7 +22,7 @@ const USERS: [Weighted; 20] = [
     (3, |of| Act::Component { version: of.version() }),
     (2, |of| Act::SuspendParent { parent: of.parent, suspended: of.chance.bool() }),
     (3, |of| Act::ParentFinalizer { parent: of.parent, is_set: of.chance.u8(0..3) > 0 }),
-    (3, |of| Act::Share { keys: [None, Some(1), Some(3), Some(5)][of.chance.usize(0..4)] }),
+    (3, |of| Act::Share { keys: [None, Some(1), Some(3), Some(7)][of.chance.usize(0..4)] }),
     (1, |_| Act::DeleteNamespace),
     (1, |_| Act::Rival),
     (5, Generator::delete),

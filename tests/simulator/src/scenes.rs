@@ -1,5 +1,7 @@
 //! Scenes: acts that matter only one after the other, so that chance alone rarely brings them together.
 
+use std::ops::Range;
+
 use serde_json::json;
 
 use crate::generator::Generator;
@@ -98,7 +100,8 @@ fn pause_during_a_write(of: &mut Generator, begin: u64) -> Vec<Step> {
 fn adoption(of: &mut Generator, begin: u64) -> Vec<Step> {
     let (parent, child) = plain(of);
     let child = Child { kind: [Kind::ConfigMap, Kind::Secret][of.chance.usize(0..2)], ..child };
-    let (value, plugin, token) = (of.chance.u8(0..2), of.another_plugin(), of.chance.bool());
+    let (value, token) = (of.chance.u8(0..2), of.chance.u8(0..4) == 0);
+    let plugin = if of.chance.bool() { of.another_plugin() } else { String::new() };
     of.desired[usize::from(parent)] = vec![child];
     let apply = |children| Act::Apply { parent, children, fail: None, reads: false };
     timed(
@@ -158,7 +161,7 @@ fn refused_status(of: &mut Generator, begin: u64) -> Vec<Step> {
 
 /// A component that returns no children takes the place of one whose parents have a few children each.
 fn component_that_returns_less(of: &mut Generator, begin: u64) -> Vec<Step> {
-    let mut steps = fleet(of);
+    let mut steps = fleet(of, 1..6);
     // Before that, a user may have asked for less, as far as the check of the guard knows.
     let begins = if of.chance.bool() { 12_000 } else { 62_000 };
     steps.push((begins, Act::Component { version: Version::Empty }));
@@ -168,7 +171,7 @@ fn component_that_returns_less(of: &mut Generator, begin: u64) -> Vec<Step> {
 /// The same, and before the new component was called for all parents, or while its deletions are blocked, the Plugin changes again: its
 /// config asks for less, too.
 fn second_change_before_the_first_is_decided(of: &mut Generator, begin: u64) -> Vec<Step> {
-    let mut steps = fleet(of);
+    let mut steps = fleet(of, 1..6);
     let (first, second) = (Act::Component { version: Version::Empty }, json!({ "config": { "keepChildren": 0 } }));
     steps.extend([(62_000, first), (62_000 + of.chance.u64(50..20_000), Act::Plugin { spec: second })]);
     timed(begin, steps)
@@ -182,13 +185,14 @@ fn guard_is_turned_off(of: &mut Generator, begin: u64) -> Vec<Step> {
     steps.into_iter().map(|step| Step { at: begin + step.at, ..step }).collect()
 }
 
-/// The Plugin's config renames all children; while the deletions of the old ones are blocked, another component comes that does the same.
-/// By then the new children exist, so that the old ones are only half of all.
+/// The Plugin's config renames all children; while the deletions of the old ones are blocked, another component comes that does the same,
+/// or the host is killed. By then the new children exist, so that the old ones are only half of all.
 fn children_are_renamed(of: &mut Generator, begin: u64) -> Vec<Step> {
-    let mut steps = fleet(of);
+    let mut steps = fleet(of, 1..6);
+    let next = if of.chance.bool() { Act::Component { version: Version::Narrow } } else { Act::Crash { host: 0 } };
     steps.extend([
         (62_000, Act::Plugin { spec: json!({ "config": { "prefix": RENAMED } }) }),
-        (62_000 + of.chance.u64(500..30_000), Act::Component { version: Version::Narrow }),
+        (62_000 + of.chance.u64(500..30_000), next),
     ]);
     timed(begin, steps)
 }
@@ -196,7 +200,7 @@ fn children_are_renamed(of: &mut Generator, begin: u64) -> Vec<Step> {
 /// A component that returns no children comes, and about then users change what the children of all parents contain. They have asked for no
 /// deletions.
 fn parents_change_during_a_rollout(of: &mut Generator, begin: u64) -> Vec<Step> {
-    let mut steps = fleet(of);
+    let mut steps = fleet(of, 1..6);
     steps.push((62_000, Act::Component { version: Version::Empty }));
     for parent in 0..FINALIZING {
         let children = of.desired[usize::from(parent)].iter().map(|child| Child { value: 1, ..*child }).collect();
@@ -208,7 +212,7 @@ fn parents_change_during_a_rollout(of: &mut Generator, begin: u64) -> Vec<Step> 
 
 /// Deletions are blocked, and then a parent is resumed that has more of them.
 fn blocked_deletions_grow(of: &mut Generator, begin: u64) -> Vec<Step> {
-    let mut steps = fleet(of);
+    let mut steps = fleet(of, 1..6);
     let parent = of.chance.u8(0..FINALIZING);
     let suspend = |suspended| Act::SuspendParent { parent, suspended };
     steps.extend([
@@ -221,17 +225,17 @@ fn blocked_deletions_grow(of: &mut Generator, begin: u64) -> Vec<Step> {
 
 /// The Plugin no longer selects the namespace of parents with a few children each.
 fn namespace_is_no_longer_selected(of: &mut Generator, begin: u64) -> Vec<Step> {
-    let mut steps = fleet(of);
+    let mut steps = fleet(of, 1..4);
     let selector = json!({ "namespaceSelector": { "matchLabels": { "team": "other" } } });
     steps.push((62_000, Act::Plugin { spec: selector }));
     timed(begin, steps)
 }
 
-/// The parents of the first Plugin have a few children each.
-fn fleet(of: &mut Generator) -> Vec<(u64, Act)> {
+/// The parents of the first Plugin have children, each a number in this range.
+fn fleet(of: &mut Generator, count: Range<u8>) -> Vec<(u64, Act)> {
     let mut apply = |parent: u8| {
         let children: Vec<_> =
-            (0..of.chance.u8(1..6)).map(|name| Child { kind: Kind::ConfigMap, name, value: 0 }).collect();
+            (0..of.chance.u8(count.clone())).map(|name| Child { kind: Kind::ConfigMap, name, value: 0 }).collect();
         of.desired[usize::from(parent)].clone_from(&children);
         (u64::from(parent), Act::Apply { parent, children, fail: None, reads: false })
     };

@@ -132,6 +132,10 @@ impl<'a> World<'a> {
         sleep(STEADY).await;
         problems.extend(self.network.with_server(|server| expected::written_in_steady_state(server, before)));
         problems.extend(self.network.violations());
+        let waiting = self.hosts.iter().filter(|host| !host.has_ended()).count();
+        if history.exits && waiting > 1 {
+            problems.push(format!("{waiting} hosts run, although those without the Lease should have exited"));
+        }
         controllers.iter().for_each(AbortHandle::abort);
         let (hash, lines) = self.network.with_trace(|trace| (trace.hash(), trace.lines().to_vec()));
         Ok(Outcome { problems, hash, lines, reached: BTreeMap::new() })
