@@ -11,7 +11,7 @@ use windlass_api_model::{ApiServer, Change, Id};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_APPLIED, ANNOTATION_SUSPEND};
 
 use crate::expected::{condition, content_problem, controller, is_copy, is_ready, label_of, scripted, text};
-use crate::setup::{CHILDREN, DOLLS, MASKS, OPERATORS, RENAMED, SHARED, TOKEN};
+use crate::setup::{CHILDREN, DOLLS, MASKS, NAMESPACE, OPERATORS, RENAMED, SHARED, TOKEN};
 
 /// Time after which a host knows what a user has changed, by the clock of the simulation: longer than any watch lags.
 const KNOWN_AFTER: Duration = Duration::from_mins(1);
@@ -120,6 +120,12 @@ fn owner<'a>(server: &'a ApiServer, object: &Value) -> Option<(&'a Id, &'a Value
     })
 }
 
+/// Whether a child has been there for a minute, so that each host knows of it.
+fn is_old(child: &Value, now: Timestamp) -> bool {
+    let created: Option<Timestamp> = text(child, "/metadata/creationTimestamp").parse().ok();
+    created.is_some_and(|at| now.duration_since(at).unsigned_abs() > KNOWN_AFTER)
+}
+
 /// Whether a parent has desired the same children, in the same order, for a minute: users may have changed what these contain.
 fn has_long_desired(server: &ApiServer, id: &Id, parent: &Value, now: Timestamp) -> bool {
     let desired = |parent: &Value| -> Vec<_> { scripted(id, parent).map(|(child, _)| child).collect() };
@@ -140,7 +146,8 @@ impl Requests {
             self.earlier.extend(before.map(|before| (name.to_owned(), before)));
         }
         let allows = body.is_some_and(|body| body.to_string().contains(ANNOTATION_ALLOW_DELETION));
-        let begins = path.contains("/plugins/") || path.contains("/configmaps/puppet") || path.ends_with(SHARED);
+        let begins = ["/plugins/", "/configmaps/puppet"].iter().any(|part| path.contains(part))
+            || [SHARED, NAMESPACE].iter().any(|name| path.ends_with(name));
         if begins && !allows {
             self.plugins = Some(Instant::now());
             (self.is_allowed, self.deleted) = (false, BTreeMap::new());
@@ -180,11 +187,8 @@ impl Requests {
             let is_allowed = id.resource != OPERATORS[0].parents || is_granted(server, object);
             label_of(object).is_some() && !child.name.starts_with(RENAMED) && is_allowed
         };
-        let is_known = |child: &Value| {
-            let created: Option<Timestamp> = text(child, "/metadata/creationTimestamp").parse().ok();
-            created.is_some_and(|at| now.duration_since(at).unsigned_abs() > KNOWN_AFTER)
-        };
-        let children: Vec<_> = children.filter(counts).map(|(_, child)| (controller(child), is_known(child))).collect();
+        let children: Vec<_> =
+            children.filter(counts).map(|(_, child)| (controller(child), is_old(child, now))).collect();
         let count = |parents: &[&Value]| {
             let of_them = children.iter().filter(|(of, _)| parents.iter().any(|one| uid(one) == **of));
             let (all, known) = (of_them.clone().count(), of_them.filter(|(_, is_known)| *is_known).count());
@@ -255,6 +259,7 @@ impl Requests {
         let is_required = |child: &Id| child.name.starts_with(&format!("{}-k", change.id.name));
         let is_left = |(child, object): &(&Id, &Arc<Value>)| {
             controller(object) == uid
+                && is_old(object, change.at)
                 && label_of(object).is_some()
                 && deleted_at(object).is_none()
                 && !is_copy(object)

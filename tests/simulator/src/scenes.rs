@@ -190,9 +190,10 @@ fn guard_is_turned_off(of: &mut Generator, begin: u64) -> Vec<Step> {
 fn children_are_renamed(of: &mut Generator, begin: u64) -> Vec<Step> {
     let mut steps = fleet(of, 1..6);
     let next = if of.chance.bool() { Act::Component { version: Version::Narrow } } else { Act::Crash { host: 0 } };
+    let after = [600, 30_000][of.chance.usize(0..2)];
     steps.extend([
         (62_000, Act::Plugin { spec: json!({ "config": { "prefix": RENAMED } }) }),
-        (62_000 + of.chance.u64(500..30_000), next),
+        (62_000 + of.chance.u64(20..after), next),
     ]);
     timed(begin, steps)
 }
@@ -223,11 +224,15 @@ fn blocked_deletions_grow(of: &mut Generator, begin: u64) -> Vec<Step> {
     timed(begin, steps)
 }
 
-/// The Plugin no longer selects the namespace of parents with a few children each.
+/// A user takes off the label by which the Plugin selects the namespace of parents with a few children each.
 fn namespace_is_no_longer_selected(of: &mut Generator, begin: u64) -> Vec<Step> {
     let mut steps = fleet(of, 1..4);
-    let selector = json!({ "namespaceSelector": { "matchLabels": { "team": "other" } } });
-    steps.push((62_000, Act::Plugin { spec: selector }));
+    let label = |team: Option<&str>| {
+        let patch = json!({ "metadata": { "labels": { "team": team } } });
+        Act::Patch { path: format!("/api/v1/namespaces/{NAMESPACE}"), patch }
+    };
+    let selector = json!({ "namespaceSelector": { "matchLabels": { "team": "a" } } });
+    steps.extend([(0, label(Some("a"))), (0, Act::Plugin { spec: selector }), (62_000, label(None))]);
     timed(begin, steps)
 }
 
