@@ -42,6 +42,11 @@ pub fn label_of(object: &Value) -> Option<&str> {
     object.pointer("/metadata/labels")?.get(LABEL_PLUGIN)?.as_str()
 }
 
+/// Whether the plugin fails for a parent.
+pub fn fails(parent: &Value) -> bool {
+    parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null())
+}
+
 /// How the cluster differs from what its parents ask for.
 pub fn differences(server: &ApiServer) -> Vec<String> {
     let mut found: Vec<_> = OPERATORS.iter().filter_map(|operator| plugin_problem(server, operator)).collect();
@@ -60,9 +65,8 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
             found.extend(failure_problem(id, parent));
             continue;
         }
-        let fails = parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null());
         let is_deleted = parent.pointer("/metadata/deletionTimestamp").is_some();
-        if fails {
+        if fails(parent) {
             // A plugin that fails does not clean up either.
             failing.insert(text(parent, "/metadata/uid"));
             found.extend(failure_problem(id, parent).filter(|_| !is_deleted));
@@ -208,7 +212,6 @@ fn plugin_problem(server: &ApiServer, operator: &Operator) -> Option<String> {
     if available.is_none_or(|condition| text(condition, "/status") != "True") {
         return Some(format!("Plugin {} is not available: {available:?}", operator.name));
     }
-    let fails = |parent: &Value| parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null());
     let is_undecided = plugin.pointer("/status/rollout/decided") == Some(&false.into());
     let is_planned =
         server.objects_of(operator.parents).all(|(id, parent)| id.namespace != HOST_NAMESPACE && !fails(parent));

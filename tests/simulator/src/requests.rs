@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Change, Id};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_APPLIED, ANNOTATION_SUSPEND};
 
-use crate::expected::{condition, content_problem, controller, is_copy, is_ready, label_of, scripted, text};
+use crate::expected::{condition, content_problem, controller, fails, is_copy, is_ready, label_of, scripted, text};
 use crate::setup::{CHILDREN, DOLLS, MASKS, NAMESPACE, OPERATORS, RENAMED, SHARED, TOKEN};
 
 /// Time after which a host knows what a user has changed, by the clock of the simulation: longer than any watch lags.
@@ -129,8 +129,7 @@ fn is_old(child: &Value, now: Timestamp) -> bool {
 /// Whether a parent has desired the same children, in the same order, for a minute: users may have changed what these contain.
 fn has_long_desired(server: &ApiServer, id: &Id, parent: &Value, now: Timestamp) -> bool {
     let desired = |parent: &Value| -> Vec<_> { scripted(id, parent).map(|(child, _)| child).collect() };
-    let (children, fails) =
-        (desired(parent), |parent: &Value| parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null()));
+    let children = desired(parent);
     let is_recent = |change: &&Change| now.duration_since(change.at).unsigned_abs() < KNOWN_AFTER;
     let recent = server.changes().iter().rev().take_while(is_recent).filter(|change| change.id == *id);
     let mut before = recent.map(|change| change.before.as_deref());
@@ -346,8 +345,11 @@ impl Requests {
         }
         let mut found = Vec::new();
         for (id, parent) in server.objects_of(OPERATORS[0].parents) {
-            let fails = parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null());
-            if fails || is_marked(parent) || deleted_at(parent).is_some() || is_recent(self.parents.get(&id.name)) {
+            if fails(parent)
+                || is_marked(parent)
+                || deleted_at(parent).is_some()
+                || is_recent(self.parents.get(&id.name))
+            {
                 continue;
             }
             let objects = scripted(id, parent).filter_map(|(child, _)| Some((child.clone(), server.object(&child)?)));
