@@ -118,6 +118,7 @@ fn r15_pods_of_a_deleted_echo_are_deleted_by_the_garbage_collector_and_not_by_th
         let mark = ns.env().mark();
         ns.kubectl(&["delete", "echo", "web", &format!("--cascade={cascade}"), "--wait=true"]);
         ns.wait_pods(&[]);
+        // The host may write a status: its watch may show the end of a Pod before that of the Echo.
         let attempts = ns.env().host_requests(mark).attempted_writes().namespace(ns.name()).resource("pods");
         assert_eq!(attempts.to_vec(), [], "the host writes no Pod");
     }
@@ -170,7 +171,7 @@ fn two_hundred_echoes_created_at_once_converge_and_are_deleted() {
     for resource in ["echoes", "pods"] {
         wait("no object to be left", TIMEOUT, || ns.env().list(resource, ns.name()).is_empty().then_some(()));
     }
-    // A status may be written: the watch may show the end of a Pod before that of its Echo.
+    // The host may write a status: its watch may show the end of a Pod before that of the Echo.
     let attempts = ns.env().host_requests(mark).attempted_writes().namespace(ns.name()).resource("pods");
     assert_eq!(attempts.to_vec(), [], "the garbage collector deletes them");
 }

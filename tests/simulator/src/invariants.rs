@@ -61,7 +61,7 @@ impl Invariants {
             .concat()
     }
 
-    /// Notes that hosts did something that has to do with no single write.
+    /// Notes a violation that no single write shows.
     pub fn violate(&mut self, problem: String) {
         self.violations.push(problem);
     }

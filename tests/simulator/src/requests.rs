@@ -23,7 +23,7 @@ pub struct Requests {
     parents: BTreeMap<String, Instant>,
     /// When a user last changed each parent before that.
     earlier: BTreeMap<String, Instant>,
-    /// When a user last changed a Plugin, its component, or what its parents require.
+    /// When a user last changed a Plugin, its component, what its parents require, or their namespace.
     plugins: Option<Instant>,
     /// Whether a user has allowed deletions since then.
     is_allowed: bool,

@@ -66,6 +66,7 @@ pub fn run(history: &History, compiled: &Compiled) -> anyhow::Result<Outcome> {
 struct World<'a> {
     network: Network,
     compiled: &'a Compiled,
+    /// How each host is started.
     flags: Flags,
     /// The hosts that run, or are cut off for a while.
     hosts: Vec<Host>,

@@ -253,7 +253,7 @@ impl Rollout {
         }
     }
 
-    /// Sets new limits, and releases deletions that they do not block.
+    /// Sets new limits. Deletions that are blocked already are released only if the new limits can block nothing.
     pub fn adjust(&mut self, guard: DeletionGuard) {
         self.guard = guard;
         self.was_blocked.take_if(|_| !guard.can_block());
@@ -323,7 +323,8 @@ impl Rollout {
             return;
         }
         let waiting = self.parents.count_deletions();
-        // Blocked deletions stay blocked when users delete some of the parents: nobody has asked for the rest.
+        // Blocked deletions stay blocked when users delete some of the parents or raise the limit: no user has asked for
+        // the remaining deletions.
         let stays_blocked = self.was_blocked.is_some() || self.blocked().is_some() && self.guard.can_block();
         let is_too_many = self.guard.is_too_many(self.released + waiting, self.owned, self.baseline);
         if waiting == 0 || !(stays_blocked || is_too_many) {
