@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::ids::Gvk;
-use crate::related::ReadGrant;
+use crate::related::{ReadGrant, ReadGrants};
 
 /// The API group of Windlass' own kinds.
 const OWN_GROUP: &str = "windlass.dev";
@@ -117,6 +117,23 @@ impl SpecGrants {
         let beside = named.and_then(|named| named.namespaces.clone());
         Ok(ReadGrant { kind: Arc::new(kind.clone()), namespaced, namespaces: beside })
     }
+
+    /// Returns true if a plugin that may read this may read all of it with these grants.
+    pub fn hold_reads(&self, before: &ReadGrants) -> bool {
+        before.iter().all(|before| {
+            let now = self.may_read(&before.kind, before.namespaced);
+            // Without a list, the namespaces depend on the parent, so that only the same is no less.
+            now.is_ok_and(|now| match (&before.namespaces, &now.namespaces) {
+                (Some(before), Some(now)) => are_in(before, now),
+                (before, now) => before == now,
+            })
+        })
+    }
+}
+
+/// Whether each of these namespaces is in a list.
+pub(crate) fn are_in(namespaces: &[Arc<str>], list: &[Arc<str>]) -> bool {
+    namespaces.iter().all(|namespace| list.contains(namespace))
 }
 
 /// Checks that a parent of this scope can have a child of that scope.
@@ -169,6 +186,7 @@ fn must_be_named(kind: &Gvk) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reserved::HostNamespace;
 
     fn kind(text: &str) -> Gvk {
         text.parse().expect("a kind")
@@ -186,6 +204,29 @@ mod tests {
         assert_eq!(children(&["Pod.v1"]).may_own(&pod), Ok(()));
         assert_eq!(children(&["Pod.v1"]).may_own(&secret), Err(Withheld::NotNamed));
         assert_eq!(children(&[]).may_own(&pod), Err(Withheld::NotNamed));
+    }
+
+    #[test]
+    fn kind_that_is_read_in_fewer_namespaces_or_not_at_all_is_taken_away() {
+        let node = kind("Node.v1");
+        let list = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
+        let spec = |kind: &Gvk, namespaces: Option<&[&str]>| SpecGrants {
+            related: Some(vec![RelatedGrant { kind: kind.clone(), namespaces: namespaces.map(list) }]),
+            ..SpecGrants::default()
+        };
+        let pod = kind("Pod.v1");
+        let reads = |spec: &SpecGrants, kind: &Gvk, namespaced| {
+            ReadGrants::new(HostNamespace::default(), spec.may_read(kind, namespaced))
+        };
+        let before = spec(&pod, Some(&["a", "b"]));
+        let before = reads(&before, &pod, true);
+        assert!(spec(&pod, Some(&["c", "b", "a"])).hold_reads(&before));
+        assert!(!spec(&pod, Some(&["a"])).hold_reads(&before));
+        assert!(!SpecGrants::default().hold_reads(&before), "only the parent's own namespace");
+        let before = reads(&spec(&node, None), &node, false);
+        assert!(spec(&node, None).hold_reads(&before));
+        assert!(!spec(&pod, None).hold_reads(&before), "no Nodes");
+        assert!(SpecGrants::default().hold_reads(&ReadGrants::default()));
     }
 
     #[test]

@@ -171,6 +171,30 @@ fn rules(env: &Env, role: &str) -> Vec<String> {
 }
 
 #[test]
+fn grant_is_taken_back_also_while_the_source_has_no_component() {
+    let env = Env::start();
+    let _host = env.start_host();
+    live_puppet(&env);
+    let ns = env.namespace("taken-back");
+    ns.puppet("web").play(&json!({ "children": [child("ConfigMap", "open", "1")] }));
+
+    env.kubectl(&["delete", "configmap", "puppet", "-n", SYSTEM_NAMESPACE]);
+    env.wait_plugin("puppet", |plugin| condition(plugin, "Fetched").is_false("SourceNotFound"));
+    let mark = env.mark();
+    env.patch_plugin("puppet", &json!({ "grants": { "children": [{ "apiVersion": "v1", "kind": "ConfigMap" }] } }));
+    let plugin = env.wait_plugin("puppet", |plugin| plugin["status"]["childKinds"] == json!(["ConfigMap.v1"]));
+    assert!(condition(&plugin, "Available").is_true(), "{plugin:#}");
+    assert!(condition(&plugin, "Fetched").is_false("SourceNotFound"), "{plugin:#}");
+
+    // It goes on with the kind that is left.
+    let other = ns.puppet("other");
+    other.apply(&json!({ "children": [child("Secret", "shut", "1")] }));
+    other.wait_reason("ResponseRejected");
+    other.play(&json!({ "children": [child("ConfigMap", "another", "1")] }));
+    assert_eq!(env.host_requests(mark).attempted_writes().resource("secrets").to_vec(), []);
+}
+
+#[test]
 fn push_writes_no_permissions_beyond_the_plugins_grants() {
     let env = Env::start();
     let host_role = |name: &str| rules(&env, &format!("windlass-plugin-{name}"));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::ResponseRejection;
 use crate::contract::UpdateStrategy;
-use crate::grant::Withheld;
+use crate::grant::{SpecGrants, Withheld, are_in};
 use crate::ids::Gvk;
-use crate::reserved::HostNamespace;
+use crate::reserved::{HostNamespace, SYSTEM_NAMESPACES};
 
 /// The children that a plugin may have, resolved against the kinds that the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,6 +87,23 @@ impl Grants {
     #[must_use]
     pub fn with_withheld(self, withheld: Vec<(Gvk, Withheld)>) -> Self {
         Self { withheld, ..self }
+    }
+
+    /// Returns true if a Plugin with these grants grants all of this: the kinds, the namespaces and the tokens.
+    pub fn are_held_by(&self, spec: &SpecGrants) -> bool {
+        self.kinds.iter().all(|before| {
+            let now = spec.owned(&before.kind);
+            let is_in_namespaces = match (&before.namespaces, now.and_then(|now| now.namespaces.as_ref())) {
+                (_, None) => {
+                    let named = before.namespaces.iter().flatten();
+                    named.into_iter().all(|namespace| !SYSTEM_NAMESPACES.contains(&&**namespace))
+                }
+                (None, Some(_)) => false,
+                (Some(before), Some(now)) => are_in(before, now),
+            };
+            let has_tokens = !before.tokens || now.is_some_and(|now| now.tokens);
+            spec.may_own(&before.kind).is_ok() && is_in_namespaces && has_tokens
+        })
     }
 
     /// The reason to reject children of a kind that is not granted.

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::contract::{Event, EventType};
 use crate::fixtures::{grants_with, parent_ref, pod, response, validate};
-use crate::grant::Withheld;
+use crate::grant::{ChildGrant, SpecGrants, Withheld};
 use crate::mark::MarkKey;
 use crate::object::OwnerKey;
 use crate::reserved::HostNamespace;
@@ -345,6 +345,41 @@ fn grants_of(api_version: &str, kind: &str) -> Grants {
     let kind = Arc::new(Gvk::from_api_version(api_version, kind));
     let grant = Grant { kind, namespaced: true, update: UpdateStrategy::Apply, namespaces: None, tokens: false };
     Grants::new(HostNamespace::default(), [grant])
+}
+
+#[test]
+fn grants_are_held_by_a_plugin_that_grants_no_less() {
+    let grant = |namespaces: Option<&[&str]>, tokens| ChildGrant {
+        kind: Gvk::from_api_version("v1", "Secret"),
+        namespaces: namespaces.map(|names| names.iter().map(|name| Arc::from(*name)).collect()),
+        tokens,
+    };
+    let before = |namespaces, tokens| {
+        let ChildGrant { kind, namespaces, tokens } = grant(namespaces, tokens);
+        let update = UpdateStrategy::Apply;
+        Grants::new(
+            HostNamespace::default(),
+            [Grant { kind: Arc::new(kind), namespaced: true, update, namespaces, tokens }],
+        )
+    };
+    let held = |before: &Grants, now: Option<ChildGrant>| {
+        let children = Some(now.into_iter().collect());
+        before.are_held_by(&SpecGrants { children, ..SpecGrants::default() })
+    };
+    let all = before(None, false);
+    assert!(all.are_held_by(&SpecGrants::default()), "every kind that the component declares");
+    assert!(held(&all, Some(grant(None, true))));
+    assert!(!held(&all, None), "no Secrets");
+    assert!(!held(&all, Some(grant(Some(&["a"]), false))), "one namespace only");
+    assert!(!held(&before(None, true), Some(grant(None, false))), "no tokens");
+    let two = before(Some(&["a", "b"]), false);
+    assert!(held(&two, Some(grant(Some(&["b", "c", "a"]), false))));
+    assert!(held(&two, Some(grant(None, false))));
+    assert!(!held(&two, Some(grant(Some(&["a"]), false))));
+    assert!(
+        !held(&before(Some(&["kube-system"]), false), Some(grant(None, false))),
+        "a namespace of the control plane"
+    );
 }
 
 #[test]

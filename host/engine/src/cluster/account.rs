@@ -39,6 +39,12 @@ impl Account {
         Some(Self { namespace: namespace.into(), user: user.into(), header })
     }
 
+    /// Whether a Plugin whose spec names this ServiceAccount, or none, has this account.
+    pub fn is_of(&self, plugin: &PluginName, named: Option<&str>) -> bool {
+        let name = named.map_or_else(|| plugin_account(plugin.as_str()), str::to_owned);
+        Self::new(&self.namespace, &name).is_some_and(|account| account == *self)
+    }
+
     /// The namespace of the account, which is the host's own.
     pub fn host_namespace(&self) -> HostNamespace {
         HostNamespace::new(&self.namespace)

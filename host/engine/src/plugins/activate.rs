@@ -34,7 +34,8 @@ impl Plugins {
         Ok(Findings { rolled_back_from, rolled_back, file: self.sources.file(name), ..findings })
     }
 
-    /// Handles a problem with the newer component: keeps the live component, or restores the last one.
+    /// Handles a problem with the newer component: keeps the live component, or restores the last one. If the Plugin grants
+    /// less than the live component has, it goes on with what the Plugin grants now, or not at all.
     pub(super) async fn keep_or_restore(
         &self,
         name: &PluginName,
@@ -43,8 +44,10 @@ impl Plugins {
         problem: &Problem,
     ) -> Result<(), Problem> {
         let live = self.registry.get(name);
+        let exceeds = live.as_ref().is_some_and(|live| !problem.is_pending() && live.exceeds(plugin));
         let is_wanting = match &live {
             None => true,
+            Some(_) if exceeds => true,
             // A pinned component that is neither live nor the one that just failed may have been live before.
             Some(live) => {
                 let pinned = resource::pinned(plugin).ok().flatten();
@@ -52,10 +55,15 @@ impl Plugins {
             }
         };
         if is_wanting && problem.stored_as.is_none() {
-            match self.restore(name, object, plugin).await {
+            let spec = live.as_ref().filter(|_| exceeds).map(|live| with_config_of(live, plugin));
+            match self.restore(name, object, spec.as_ref().unwrap_or(plugin)).await {
                 Ok(()) => return Ok(()),
                 // Other hosts still reconcile with the component that is live.
                 Err(Some(waits)) if waits.is_pending() => return Err(waits),
+                Err(_) if exceeds => {
+                    tracing::warn!(plugin = %name, "no longer live: the Plugin grants less now, and the component cannot go on with that");
+                    self.retract(name);
+                }
                 Err(_) => {}
             }
         }
@@ -219,6 +227,13 @@ impl Plugins {
             self.parents.add(&live.name, &parent, Trigger::Sweep);
         }
     }
+}
+
+/// The Plugin with the last valid config: a new one may be meant for the newer component.
+fn with_config_of(live: &Live, plugin: &Plugin) -> Plugin {
+    let mut plugin = plugin.clone();
+    plugin.spec.config = live.config.as_deref().and_then(|config| serde_json::from_slice(config).ok());
+    plugin
 }
 
 /// The Plugin without `spec.installCRD`. The older CRD of an older component would drop fields that the newer component
