@@ -47,6 +47,11 @@ pub fn fails(parent: &Value) -> bool {
     parent.pointer("/spec/fail").is_some_and(|fail| !fail.is_null())
 }
 
+/// Whether the plugin traps when it is called for a parent.
+pub fn traps(parent: &Value) -> bool {
+    parent.pointer("/spec/fail") == Some(&"trap".into())
+}
+
 /// How the cluster differs from what its parents ask for.
 pub fn differences(server: &ApiServer) -> Vec<String> {
     let mut found: Vec<_> = OPERATORS.iter().filter_map(|operator| plugin_problem(server, operator)).collect();
@@ -213,9 +218,13 @@ fn plugin_problem(server: &ApiServer, operator: &Operator) -> Option<String> {
         return Some(format!("Plugin {} is not available: {available:?}", operator.name));
     }
     let is_undecided = plugin.pointer("/status/rollout/decided") == Some(&false.into());
-    let is_planned =
-        server.objects_of(operator.parents).all(|(id, parent)| id.namespace != HOST_NAMESPACE && !fails(parent));
-    (is_undecided && is_planned).then(|| format!("the rollout of Plugin {} is undecided", operator.name))
+    let is_stuck = is_undecided && is_planned(server, operator);
+    is_stuck.then(|| format!("the rollout of Plugin {} is undecided", operator.name))
+}
+
+/// Whether the plugin returns the children of each of its parents.
+pub fn is_planned(server: &ApiServer, operator: &Operator) -> bool {
+    server.objects_of(operator.parents).all(|(id, parent)| id.namespace != HOST_NAMESPACE && !fails(parent))
 }
 
 fn failure_problem(id: &Id, parent: &Value) -> Option<String> {
@@ -249,7 +258,6 @@ fn status_problem(id: &Id, parent: &Value, taken: &[(Id, String)]) -> Option<Str
 /// The writes after a place of the log that are no renewal of a Lease.
 pub fn written_in_steady_state(server: &ApiServer, begin: usize) -> Vec<String> {
     // A call that traps is tried again now and then, and reported.
-    let traps = |parent: &Value| parent.pointer("/spec/fail") == Some(&"trap".into());
     if OPERATORS.iter().flat_map(|operator| server.objects_of(operator.parents)).any(|(_, parent)| traps(parent)) {
         return Vec::new();
     }

@@ -23,5 +23,8 @@ mod reports;
 mod requests;
 mod scenes;
 pub mod setup;
+mod steady_state;
 pub mod trace;
+mod trial;
+mod user;
 pub mod world;

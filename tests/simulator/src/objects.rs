@@ -30,14 +30,17 @@ pub fn child_path(parent: u8, child: Child) -> String {
     format!("{}/{}", collection_of(child.kind), child_name(parent, child))
 }
 
-/// The path of an object in a namespace.
+/// The path of an object, whose kind has the version `v1`.
 pub fn path_of(id: &Id) -> String {
     let base = match id.resource.split_once('.') {
         None => "/api/v1".to_owned(),
         Some((_, group)) => format!("/apis/{group}/v1"),
     };
     let plural = id.resource.split('.').next().unwrap_or_default();
-    format!("{base}/namespaces/{}/{plural}/{}", id.namespace, id.name)
+    match &*id.namespace {
+        "" => format!("{base}/{plural}/{}", id.name),
+        namespace => format!("{base}/namespaces/{namespace}/{plural}/{}", id.name),
+    }
 }
 
 /// The path of a child that a message names, such as `ConfigMap shop/p0-c1`.

@@ -51,7 +51,7 @@ struct Count {
 /// The time in which the breaker counts writes, and after how many it admits one more in this time (rule R18).
 const BREAKER: (Duration, usize) = (Duration::from_mins(1), 11);
 /// The defaults of the deletion guard (rule R9): `maxPercent` and `minChildren`.
-const GUARDED: (usize, usize) = (50, 4);
+pub const GUARDED: (usize, usize) = (50, 4);
 
 fn is_recent(at: Option<&Instant>) -> bool {
     at.is_some_and(|at| at.elapsed() < KNOWN_AFTER)

@@ -5,33 +5,31 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
-use windlass_api_model::{ApiServer, Call, Id, Response};
-use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND, LABEL_PLUGIN};
+use windlass_api_model::ApiServer;
 use windlass_engine::clock;
 
 use crate::controllers;
 use crate::expected;
-use crate::history::{Act, CALM, CLUSTER, Child, Fail, History, Kind, SPAN, Version};
+use crate::history::{Act, CALM, History, SPAN};
 use crate::host::{Flags, Host};
 use crate::network::{HOST_USER, Network};
-use crate::objects::{
-    child_name, child_path, collection_of, collection_of_parent, content_of, parent_path, path_of, path_of_named,
-    path_of_target, script_of,
-};
-use crate::setup::{CHILDREN, Compiled, NAMESPACE, OPERATORS, Operator, SHARED, TOKEN, beginning, by_user, cluster};
+use crate::setup::{Compiled, NAMESPACE, OPERATORS, Operator, beginning, cluster};
+use crate::steady_state::{self, SOON};
+use crate::trial::Trial;
+use crate::user::User;
 
 /// Minutes after the last fault until the steady state: more than the longest backoff and wait of a host.
-const CONVERGES_IN: u32 = 9;
+const CONVERGES_IN: u32 = 12;
 /// Largest number of hosts that run at the same time.
 const HOSTS: usize = 4;
 const MINUTE: Duration = Duration::from_mins(1);
 /// Time in the steady state, in which a host writes nothing: two resyncs.
 const STEADY: Duration = Duration::from_mins(23);
-/// Finalizer of a user.
-const FINALIZER: &str = "example.com/held";
+/// Time after which another host has taken the place of one that was killed, and has done what that one would have.
+const REPLACED_AFTER: Duration = Duration::from_mins(1);
 
 /// What came of a history.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -119,12 +117,12 @@ impl<'a> World<'a> {
         }
         sleep_until(at(CALM)).await;
         self.problems.extend(self.network.unanswered(at(SPAN)));
-        self.undo();
+        self.user().undo();
         for _ in 0..CONVERGES_IN {
             self.replace_ended()?;
-            self.follow_conditions();
+            self.user().follow_conditions();
             // A cluster-scoped parent stays when the namespace of its children goes.
-            self.send("POST", "/api/v1/namespaces", Some(json!({ "metadata": { "name": NAMESPACE } })));
+            self.user().send("POST", "/api/v1/namespaces", Some(json!({ "metadata": { "name": NAMESPACE } })));
             sleep(MINUTE).await;
         }
         let mut problems = std::mem::take(&mut self.problems);
@@ -132,79 +130,71 @@ impl<'a> World<'a> {
         let before = self.network.with_server(|server| server.changes().len());
         sleep(STEADY).await;
         problems.extend(self.network.with_server(|server| expected::written_in_steady_state(server, before)));
-        problems.extend(self.network.violations());
         let waiting = self.hosts.iter().filter(|host| !host.has_ended()).count();
         if history.exits && waiting > 1 {
             problems.push(format!("{waiting} hosts run, although those without the Lease should have exited"));
         }
+        if history.shards > 1 && waiting > 1 {
+            problems.extend(self.network.with_server(|server| steady_state::unshared(server)));
+        }
+        problems.extend(steady_state::parents_change(&self.network).await);
+        if self.network.with_server(|server| steady_state::is_calm(server)) {
+            problems.extend(self.ask_for_less(&Trial::of(history.seed)).await?);
+        }
+        problems.extend(steady_state::parents_go(&self.network).await);
+        problems.extend(self.network.violations());
         controllers.iter().for_each(AbortHandle::abort);
         let (hash, lines) = self.network.with_trace(|trace| (trace.hash(), trace.lines().to_vec()));
         Ok(Outcome { problems, hash, lines, reached: BTreeMap::new() })
     }
 
+    /// Asks for fewer children, in the steady state, and then allows their deletion.
+    async fn ask_for_less(&mut self, trial: &Trial) -> anyhow::Result<Vec<String>> {
+        for acts in [Trial::clear(), trial.begin()] {
+            for what in acts {
+                self.act(&what)?;
+            }
+            sleep(SOON).await;
+        }
+        let mut problems = self.network.with_server(|server| expected::differences(server));
+        for what in trial.change() {
+            self.act(&what)?;
+        }
+        if let Some(after) = trial.killed_after {
+            sleep(Duration::from_millis(after)).await;
+            self.act(&Act::Crash { host: 0 })?;
+            sleep(REPLACED_AFTER).await;
+        }
+        sleep(SOON).await;
+        problems.extend(self.network.with_server(|server| trial.problems(server)));
+        self.user().follow_conditions();
+        sleep(SOON).await;
+        problems.extend(self.network.with_server(|server| trial.problems_when_allowed(server)));
+        self.user().undo();
+        sleep(SOON).await;
+        Ok(problems)
+    }
+
     fn act(&mut self, what: &Act) -> anyhow::Result<()> {
         self.replace_ended()?;
         self.network.with_trace(|trace| trace.note(&format!("* {what:?}")));
-        match what {
-            Act::Apply { parent, children, fail, reads } => self.apply(*parent, children, *fail, *reads),
-            Act::ApplySpec { parent, spec } => self.apply_spec(*parent, spec),
-            Act::Expect | Act::Contains { .. } | Act::AtMost { .. } => {
-                let found = self.compare(what);
-                self.problems.extend(found);
-            }
-            Act::Create { path, object, count } => {
-                let text = object.to_string();
-                for number in 0..*count {
-                    let object = serde_json::from_str(&text.replace("${number}", &number.to_string()))?;
-                    self.send("POST", path, Some(object));
-                }
-            }
-            Act::Patch { path, patch } => drop(self.send("PATCH", path, Some(patch.clone()))),
-            Act::Plugin { spec } => drop(self.send("PATCH", PLUGIN, Some(json!({ "spec": spec })))),
-            Act::Component { version } => drop(self.send("PATCH", SOURCE, Some(self.compiled.source(*version)))),
-            Act::Rival => self.create_rival(),
-            Act::SuspendParent { parent, suspended } => {
-                let annotations = json!({ (ANNOTATION_SUSPEND): suspended.then_some("true") });
-                self.send("PATCH", &parent_path(*parent), Some(json!({ "metadata": { "annotations": annotations } })));
-            }
-            Act::ParentFinalizer { parent, is_set } => self.set_finalizer(&parent_path(*parent), *is_set),
-            Act::ChildFinalizer { parent, child, is_set } => {
-                self.set_finalizer(&child_path(*parent, *child), *is_set);
-            }
-            Act::Share { keys } => self.share(*keys),
-            Act::DeleteNamespace => self.delete(&format!("/api/v1/namespaces/{NAMESPACE}"), ""),
-            Act::Delete { parent, policy } => self.delete(&parent_path(*parent), policy),
-            Act::DeleteChild { parent, child } => self.delete_if(*parent, *child, true),
-            Act::Vacate { parent, child } => self.delete_if(*parent, *child, false),
-            Act::EditChild { parent, child } => {
-                let content = content_of(*child);
-                self.patch_child(*parent, *child, content);
-            }
-            Act::Take { parent, child } => self.take(*parent, *child),
-            Act::Unlabel { parent, child } => {
-                self.patch_child(*parent, *child, json!({ "metadata": { "labels": null } }));
-            }
-            Act::Disown { parent, child } => {
-                self.patch_child(*parent, *child, json!({ "metadata": { "ownerReferences": null } }));
-            }
-            Act::Occupy { parent, child, plugin, owner, token } => {
-                self.occupy(*parent, *child, plugin, *owner, *token);
-            }
-            Act::Copy { parent, child, name } => self.copy(*parent, *child, *name),
-            Act::Swap { parent, child } => {
-                self.delete_if(*parent, *child, true);
-                self.occupy(*parent, *child, "", None, false);
-            }
-            fault => return self.go_wrong(fault),
+        if matches!(what, Act::Expect | Act::Contains { .. } | Act::AtMost { .. }) {
+            let found = self.compare(what);
+            self.problems.extend(found);
+            return Ok(());
         }
-        Ok(())
+        if self.user().does(what)? { Ok(()) } else { self.go_wrong(what) }
+    }
+
+    fn user(&self) -> User<'_> {
+        User { network: &self.network, compiled: self.compiled }
     }
 
     /// How the cluster differs from what a history says about this time.
     fn compare(&self, what: &Act) -> Vec<String> {
         match what {
             Act::Contains { path, object } => {
-                let lacking = expected::lacking(&self.send("GET", path, None).body, object);
+                let lacking = expected::lacking(&self.user().send("GET", path, None).body, object);
                 lacking.into_iter().map(|lacks| format!("not in time: {path} {lacks}")).collect()
             }
             Act::AtMost { changes, resource, with } => {
@@ -258,57 +248,6 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn create_rival(&self) {
-        let account = json!({ "metadata": { "name": "windlass-plugin-a-rival" } });
-        self.send("POST", "/api/v1/namespaces/windlass-system/serviceaccounts", Some(account));
-        let source = json!({ "configMap": { "namespace": "windlass-system", "name": OPERATORS[0].name } });
-        let plugin = json!({ "metadata": { "name": "a-rival" }, "spec": { "source": source, "installCRD": true } });
-        self.send("POST", "/apis/windlass.dev/v1alpha1/plugins", Some(plugin));
-    }
-
-    /// Undoes what users did to the Plugin, and takes their marks off parents and children: the end of a history is about the parents.
-    fn undo(&self) {
-        let unset =
-            ["config", "suspend", "adopt", "deletionGuard", "limits", "namespaceSelector", "concurrency", "grants"];
-        let spec: BTreeMap<_, _> = unset.iter().map(|field| (field, Value::Null)).collect();
-        self.send("PATCH", PLUGIN, Some(json!({ "spec": spec })));
-        self.send("PATCH", SOURCE, Some(self.compiled.source(Version::Whole)));
-        for parent in 0..=CLUSTER {
-            self.set_finalizer(&parent_path(parent), false);
-            let annotations = json!({ (ANNOTATION_SUSPEND): null });
-            self.send("PATCH", &parent_path(parent), Some(json!({ "metadata": { "annotations": annotations } })));
-        }
-        let ids = |server: &mut ApiServer| {
-            CHILDREN.iter().flat_map(|of| server.objects_of(of)).map(|(id, _)| id.clone()).collect()
-        };
-        let children: Vec<Id> = self.network.with_server(ids);
-        for id in children {
-            self.set_finalizer(&path_of(&id), false);
-        }
-    }
-
-    /// Does what the conditions of the Plugin and of parents tell a user: allows the deletions that are blocked, and deletes a child with
-    /// fields of others.
-    fn follow_conditions(&self) {
-        let parents = (0..=CLUSTER).map(parent_path);
-        for path in parents.chain([PLUGIN.to_owned()]) {
-            let found = self.send("GET", &path, None);
-            let conditions = found.body.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-            for message in conditions.filter_map(|condition| condition.get("message")?.as_str()) {
-                if let Some((before, after)) = message.split_once(&format!(" {ANNOTATION_ALLOW_DELETION}=")) {
-                    let target = before.rsplit("kubectl annotate ").next().unwrap_or_default();
-                    let hash = after.split(|c: char| !c.is_ascii_alphanumeric()).next();
-                    let annotation = json!({ (ANNOTATION_ALLOW_DELETION): hash });
-                    let path = path_of_target(target);
-                    self.send("PATCH", &path, Some(json!({ "metadata": { "annotations": annotation } })));
-                }
-                if let Some((child, _)) = message.split_once(" was not applied, because other field managers own") {
-                    self.delete(&path_of_named(child), "");
-                }
-            }
-        }
-    }
-
     /// The running host of this place.
     fn host(&self, place: u8) -> &Host {
         &self.hosts[usize::from(place) % self.hosts.len()]
@@ -335,141 +274,4 @@ impl<'a> World<'a> {
         self.gone.push(self.hosts.remove(place));
         self.start_host()
     }
-
-    fn send(&self, method: &str, path: &str, body: Option<Value>) -> Response {
-        self.network.send(&by_user(method, path, body, clock::date()))
-    }
-
-    fn apply(&self, parent: u8, children: &[Child], fail: Option<Fail>, reads: bool) {
-        let scripts: Vec<_> = children.iter().copied().map(script_of).collect();
-        let fail = fail.map(|fail| match fail {
-            Fail::Invalid => json!({ "invalid": "as the history says" }),
-            Fail::Retry => json!({ "retry": 3000 }),
-            Fail::Failed => json!({ "failed": "as the history says" }),
-            Fail::Trap => json!("trap"),
-        });
-        let required =
-            json!({ "id": SHARED, "apiVersion": "v1", "kind": "ConfigMap", "namespace": NAMESPACE, "name": SHARED });
-        let (required, from) = if reads { (json!([required]), json!(SHARED)) } else { (json!([]), Value::Null) };
-        self.apply_spec(
-            parent,
-            &json!({
-                "children": scripts, "fail": fail, "requirements": required, "childrenFrom": from,
-                "status": parent.is_multiple_of(2).then_some("reflect"),
-                "finalize": { "finalizedWhen": "childrenGone" },
-            }),
-        );
-    }
-
-    fn apply_spec(&self, parent: u8, spec: &Value) {
-        let path = parent_path(parent);
-        let changed = self.send("PATCH", &path, Some(json!({ "spec": spec })));
-        if changed.code == 404 {
-            let name = format!("p{parent}");
-            let created = json!({ "metadata": { "name": name }, "spec": spec });
-            let collection = collection_of_parent(parent);
-            if self.send("POST", &collection, Some(created.clone())).code == 404 {
-                self.send("POST", "/api/v1/namespaces", Some(json!({ "metadata": { "name": NAMESPACE } })));
-                self.send("POST", &collection, Some(created));
-            }
-        }
-    }
-
-    /// Sets the number of keys of the ConfigMap that parents may require.
-    fn share(&self, keys: Option<u16>) {
-        let collection = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
-        let path = format!("{collection}/{SHARED}");
-        let Some(keys) = keys else { return self.delete(&path, "") };
-        let data: BTreeMap<_, _> =
-            (0..keys.max(5)).map(|key| (format!("k{key}"), (key < keys).then_some("v"))).collect();
-        if self.send("PATCH", &path, Some(json!({ "data": data }))).code == 404 {
-            let data: BTreeMap<_, _> = data.into_iter().filter(|(_, value)| value.is_some()).collect();
-            self.send("POST", &collection, Some(json!({ "metadata": { "name": SHARED }, "data": data })));
-        }
-    }
-
-    /// Adds a user's finalizer to an object, or takes it off.
-    fn set_finalizer(&self, path: &str, is_set: bool) {
-        let found = self.send("GET", path, None).body;
-        let list = found.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
-        if found.pointer("/metadata/name").is_some() && list.contains(&FINALIZER.into()) != is_set {
-            let others = list.into_iter().filter(|one| one != FINALIZER);
-            let list: Vec<_> = others.chain(is_set.then(|| FINALIZER.into())).collect();
-            self.send("PATCH", path, Some(json!({ "metadata": { "finalizers": list } })));
-        }
-    }
-
-    fn occupy(&self, parent: u8, child: Child, plugin: &str, owner: Option<u8>, is_token: bool) {
-        let mut object = content_of(child);
-        if child.kind == Kind::Secret {
-            object["type"] = if is_token { TOKEN } else { "Opaque" }.into();
-        }
-        object["metadata"] = json!({ "name": child_name(parent, child) });
-        let owner = owner.map(|owner| self.send("GET", &parent_path(owner), None)).filter(|found| found.code == 200);
-        if let Some(Response { body: owner, .. }) = owner {
-            let text = |at| expected::text(&owner, at);
-            object["metadata"]["ownerReferences"] = json!([{
-                "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
-                "uid": text("/metadata/uid"), "controller": true,
-            }]);
-        }
-        if !plugin.is_empty() {
-            object["metadata"]["labels"] = json!({ LABEL_PLUGIN: plugin });
-        }
-        self.send("POST", &collection_of(child.kind), Some(object));
-    }
-
-    fn copy(&self, parent: u8, child: Child, name: u8) {
-        let found = self.send("GET", &child_path(parent, child), None);
-        if found.code != 200 {
-            return;
-        }
-        let mut object = content_of(child);
-        let part = |field: &str| found.body.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_default();
-        let mut annotations = part("annotations");
-        annotations[expected::COPIED] = "true".into();
-        object["metadata"] = json!({
-            "name": child_name(parent, Child { name, ..child }), "labels": part("labels"),
-            "annotations": annotations, "ownerReferences": part("ownerReferences"),
-        });
-        self.send("POST", &collection_of(child.kind), Some(object));
-    }
-
-    fn delete(&self, path: &str, policy: &str) {
-        let options = (!policy.is_empty()).then(|| json!({ "propagationPolicy": policy }));
-        self.send("DELETE", path, options);
-    }
-
-    /// Deletes an object with the name of a child, if it is a child, or if it is none.
-    fn delete_if(&self, parent: u8, child: Child, is_child: bool) {
-        let path = child_path(parent, child);
-        let found = self.send("GET", &path, None);
-        if found.code == 200 && expected::has_owner(&found.body) == is_child {
-            self.delete(&path, "");
-        }
-    }
-
-    fn patch_child(&self, parent: u8, child: Child, change: Value) {
-        let path = child_path(parent, child);
-        let found = self.send("GET", &path, None);
-        if found.code == 200 && expected::has_owner(&found.body) {
-            self.send("PATCH", &path, Some(change));
-        }
-    }
-
-    fn take(&self, parent: u8, child: Child) {
-        let path = child_path(parent, child);
-        if expected::has_owner(&self.send("GET", &path, None).body) {
-            let mut script = script_of(child);
-            script["metadata"] = json!({ "name": path.rsplit('/').next() });
-            let call = by_user("PATCH", &path, Some(script), clock::date());
-            let (query, content_type) =
-                ("fieldManager=argocd&force=true".to_owned(), "application/apply-patch+yaml".to_owned());
-            self.network.send(&Call { query, content_type, ..call });
-        }
-    }
 }
-
-const PLUGIN: &str = "/apis/windlass.dev/v1alpha1/plugins/puppet";
-/// The ConfigMap with the component of that Plugin.
-const SOURCE: &str = "/api/v1/namespaces/windlass-system/configmaps/puppet";

@@ -1,0 +1,162 @@
+//! What the deletion guard must do, to the child (rule R9): in the steady state, the first Plugin asks for fewer children.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_api_model::{ApiServer, Id};
+
+use crate::expected::{condition, text};
+use crate::history::{ASTRAY, Act, Child, FINALIZING, Kind, Version};
+use crate::requests::GUARDED;
+use crate::setup::{NAMESPACE, OPERATORS, RENAMED};
+
+/// The number in the name of the first child: no child had it before.
+const FIRST: u8 = 20;
+/// Number of keys of the ConfigMap that parents may require, before and after a change.
+const KEYS: (u16, u16) = (5, 1);
+
+/// Why fewer children are desired.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    /// The component keeps as many children of each parent.
+    Kept(u8),
+    /// Another component returns no children.
+    Component,
+    /// The config renames all children.
+    Renamed,
+    /// The ConfigMap that all parents require has fewer keys.
+    Required,
+}
+
+/// A change that asks for fewer children of parents that have some.
+pub struct Trial {
+    change: Change,
+    /// Number of children that each parent names.
+    children: Vec<u8>,
+    /// How long after the change a host is killed, in milliseconds.
+    pub killed_after: Option<u64>,
+    /// Whether writes of children are slow at that time.
+    is_slow: bool,
+}
+
+impl Trial {
+    /// The trial of a seed.
+    pub fn of(seed: u64) -> Self {
+        let mut chance = fastrand::Rng::with_seed(seed);
+        let change = match chance.u8(0..6) {
+            0 | 1 => Change::Kept(chance.u8(0..4)),
+            2 => Change::Component,
+            3 | 4 => Change::Renamed,
+            _ => Change::Required,
+        };
+        let children: Vec<_> = (0..FINALIZING).map(|_| chance.u8(0..6)).collect();
+        let is_small = children.iter().copied().map(usize::from).sum::<usize>() < GUARDED.1;
+        // A host that starts counts all deletions together, also those of a ConfigMap, which may be carried out in part. And children that
+        // were created before do not make the old ones fewer, but may be as many as the guard needs to block.
+        let may_be_killed = match change {
+            Change::Kept(_) | Change::Component => true,
+            Change::Renamed => !is_small,
+            Change::Required => false,
+        };
+        let killed_after = (may_be_killed && chance.bool()).then(|| chance.u64(0..4_000));
+        Self { change, children, killed_after, is_slow: killed_after.is_some() && chance.bool() }
+    }
+
+    /// What users do first: they delete the parents, so that no deletions of theirs are undecided. The Plugin is called for each parent then,
+    /// without the one in the host's namespace.
+    pub fn clear() -> Vec<Act> {
+        let parents = (0..FINALIZING).chain([ASTRAY]);
+        parents.map(|parent| Act::Delete { parent, policy: String::new() }).collect()
+    }
+
+    /// What users do next: each parent gets its children.
+    pub fn begin(&self) -> Vec<Act> {
+        let reads = matches!(self.change, Change::Required);
+        let parents = (0..FINALIZING).zip(&self.children).map(|(parent, count)| {
+            let names = FIRST..FIRST + count;
+            let children = names.map(|name| Child { kind: Kind::ConfigMap, name, value: 0 }).collect();
+            Act::Apply { parent, children, fail: None, reads }
+        });
+        [Act::Share { keys: Some(KEYS.0) }].into_iter().chain(parents).collect()
+    }
+
+    /// The change.
+    pub fn change(&self) -> Vec<Act> {
+        let slow = Act::SlowDown { most: 2_000, millis: 3_000, path: "/configmaps".to_owned() };
+        let change = match self.change {
+            Change::Kept(keep) => Act::Plugin { spec: json!({ "config": { "keepChildren": keep } }) },
+            Change::Component => Act::Component { version: Version::Empty },
+            Change::Renamed => Act::Plugin { spec: json!({ "config": { "prefix": RENAMED } }) },
+            Change::Required => Act::Share { keys: Some(KEYS.1) },
+        };
+        self.is_slow.then_some(slow).into_iter().chain([change]).collect()
+    }
+
+    /// How the cluster differs from what it must be after the change, and before a user allows deletions.
+    pub fn problems(&self, server: &ApiServer) -> Vec<String> {
+        let is_blocked = self.blocked();
+        let children = (0..FINALIZING).flat_map(|parent| self.old_children(parent));
+        children
+            .filter_map(|(parent, child, is_desired)| {
+                let (exists, is_blocked) = (server.object(&child).is_some(), is_blocked[usize::from(parent)]);
+                let why = match (exists, is_desired, is_blocked) {
+                    (false, true, _) => "deleted, although it is desired",
+                    (false, false, true) => "deleted, although the guard blocks that",
+                    (true, false, false) => "still there, although the guard does not block its deletion",
+                    _ => return None,
+                };
+                Some(format!("{child} is {why}: {:?} of {:?}", self.change, self.children))
+            })
+            .collect()
+    }
+
+    /// How the cluster differs from what it must be once a user has allowed all deletions.
+    pub fn problems_when_allowed(&self, server: &ApiServer) -> Vec<String> {
+        let children = (0..FINALIZING).flat_map(|parent| self.old_children(parent));
+        let left = children.filter(|(_, child, is_desired)| server.object(child).is_some() != *is_desired);
+        let left = left.map(|(_, child, is_desired)| {
+            let state = if is_desired { "gone" } else { "still there" };
+            format!("{child} is {state} after deletions were allowed: {:?} of {:?}", self.change, self.children)
+        });
+        let is_blocked = |(_, parent): &(&Id, &Arc<Value>)| {
+            condition(parent, "Ready").is_some_and(|ready| text(ready, "/message").contains("Blocked: "))
+        };
+        let parents = server.objects_of(OPERATORS[0].parents);
+        let blocked = parents.filter(is_blocked).map(|(id, _)| format!("{id}: deletions are blocked once more"));
+        left.chain(blocked).collect()
+    }
+
+    /// Whether the guard blocks the deletions of each parent.
+    fn blocked(&self) -> Vec<bool> {
+        let (most, least) = GUARDED;
+        let is_too_many = |(before, deleted): (usize, usize)| before >= least && deleted * 100 > before * most;
+        let parents: Vec<_> = (0..FINALIZING).map(|parent| self.count(parent)).collect();
+        let all = parents.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        // A ConfigMap is no part of the Plugin, so each parent counts for itself.
+        let are_all = !matches!(self.change, Change::Required) && is_too_many(all);
+        parents.into_iter().map(|parent| are_all || is_too_many(parent)).collect()
+    }
+
+    /// Number of children that a parent has before the change, and of those that it desires no more.
+    fn count(&self, parent: u8) -> (usize, usize) {
+        let deleted = self.old_children(parent).into_iter().filter(|(_, _, is_desired)| !is_desired);
+        (self.old_children(parent).len(), deleted.count())
+    }
+
+    /// The children that a parent has before the change, and whether it desires them after it.
+    fn old_children(&self, parent: u8) -> Vec<(u8, Id, bool)> {
+        let count = self.children[usize::from(parent)];
+        let keep = match self.change {
+            Change::Kept(keep) => keep,
+            Change::Component | Change::Renamed => 0,
+            Change::Required => count,
+        };
+        let named = (0..count).map(|number| (format!("p{parent}-c{}", FIRST + number), number < keep));
+        let keys = if matches!(self.change, Change::Required) { KEYS } else { (0, 0) };
+        let required = (0..keys.0).map(|key| (format!("p{parent}-k{key}"), key < keys.1));
+        named
+            .chain(required)
+            .map(|(name, is_desired)| (parent, Id::new("configmaps", NAMESPACE, &name), is_desired))
+            .collect()
+    }
+}
