@@ -8,12 +8,13 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use windlass_api_model::{ApiServer, Id};
 
-use crate::expected::{self, fails, traps};
-use crate::history::{Child, Kind};
+use crate::expected::{self, controller, fails, is_copy, label_of, text, traps};
+use crate::history::{Act, Child, Kind};
 use crate::network::Network;
-use crate::objects::{content_of, path_of, script_of};
+use crate::objects::{child_path, parent_path, path_of, script_of};
 use crate::requests::deleted_at;
-use crate::setup::{HOST_NAMESPACE, NAMESPACE, OPERATORS, Operator, by_user};
+use crate::setup::{DOLLS, HOST_NAMESPACE, MASKS, NAMESPACE, OPERATORS, Operator, by_user};
+use crate::user::User;
 
 /// Longest time until hosts have done all that a change of a user asks for, when nothing fails.
 pub const SOON: Duration = Duration::from_secs(15);
@@ -25,17 +26,80 @@ type Step = (&'static str, fn(&Network, &Id));
 
 /// Changes all parents, and returns how the cluster differs from what they ask for a while later.
 pub async fn parents_change(network: &Network) -> Vec<String> {
-    let steps: [Step; 4] = [
-        ("a child more", add_child),
-        ("a child edited", edit_child),
-        ("a child deleted", delete_child),
-        ("a child less", take_child),
-    ];
-    let mut problems = Vec::new();
+    let steps: [Step; 3] =
+        [("a child more", add_child), ("a child deleted", delete_child), ("a child less", take_child)];
+    let mut problems = children_are_edited(network).await;
     for step in steps {
         problems.extend(follow(network, step).await);
     }
     problems
+}
+
+/// Changes all children, and returns what is not as it was a while later. No edit is a reason to recreate a child.
+async fn children_are_edited(network: &Network) -> Vec<String> {
+    network.with_trace(|trace| trace.note("* children edited"));
+    let children = network.with_server(|server| children(server));
+    for (id, _) in &children {
+        let content = match &*id.resource {
+            DOLLS | MASKS => json!({ "spec": { "value": "edited" } }),
+            _ => json!({ "data": { "value": "ZWRpdGVk" } }),
+        };
+        send(network, "PATCH", id, Some(content));
+    }
+    sleep(SOON).await;
+    network.with_server(|server| {
+        let is_same =
+            |(id, uid): &&(Id, String)| server.object(id).is_some_and(|now| text(now, "/metadata/uid") == uid);
+        let recreated = children.iter().filter(|child| !is_same(child));
+        let recreated = recreated.map(|(id, _)| format!("{id} was edited, and is not the same object any more"));
+        recreated.chain(not_soon(server, "children edited")).collect()
+    })
+}
+
+/// The children of the parents that a host follows at once, with their uids; without those that it leaves as they are.
+fn children(server: &ApiServer) -> Vec<(Id, String)> {
+    let uids: Vec<_> =
+        parents(server).iter().filter_map(|id| Some(text(server.object(id)?, "/metadata/uid"))).collect();
+    let is_child = |(_, child): &(&Id, &Arc<Value>)| {
+        uids.contains(&controller(child)) && label_of(child).is_some() && !is_copy(child) && deleted_at(child).is_none()
+    };
+    let children = ["configmaps", "secrets", DOLLS, MASKS].iter().flat_map(|kind| server.objects_of(kind));
+    children.filter(is_child).map(|(id, child)| (id.clone(), text(child, "/metadata/uid").to_owned())).collect()
+}
+
+/// Lets a Plugin adopt what has the names of its children; returns what it did not adopt, and what it should not have.
+pub async fn objects_are_adopted(user: User<'_>) -> anyhow::Result<Vec<String>> {
+    let child = |kind, name| Child { kind, name, value: 1 };
+    let (free, secret) = (child(Kind::ConfigMap, 30), child(Kind::Secret, 31));
+    let (token, other) = (child(Kind::Secret, 32), child(Kind::ConfigMap, 33));
+    let occupied = |parent, child, plugin: &str, token| Act::Occupy {
+        parent,
+        child,
+        plugin: plugin.to_owned(),
+        owner: None,
+        token,
+    };
+    let apply = |parent, children| Act::Apply { parent, children, fail: None, reads: false };
+    for act in [
+        occupied(0, free, "", false),
+        occupied(0, secret, "", false),
+        occupied(1, token, "", true),
+        occupied(2, other, OPERATORS[1].name, false),
+        Act::Plugin { spec: json!({ "adopt": true }) },
+        apply(0, vec![free, secret]),
+        apply(1, vec![token]),
+        apply(2, vec![other]),
+    ] {
+        user.does(&act)?;
+    }
+    sleep(SOON).await;
+    let is_child = |(parent, child, is_adopted): &(u8, Child, bool)| {
+        let (owner, object) = (user.get(&parent_path(*parent)), user.get(&child_path(*parent, *child)));
+        (controller(&object) == text(&owner, "/metadata/uid")) == *is_adopted
+    };
+    let all = [(0, free, true), (0, secret, true), (1, token, false), (2, other, false)];
+    let wrong = all.into_iter().filter(|one| !is_child(one));
+    Ok(wrong.map(|(parent, child, is_adopted)| format!("{child:?} of p{parent} is adopted: {}", !is_adopted)).collect())
 }
 
 /// Deletes all parents, and returns what is left of them a while later.
@@ -46,9 +110,15 @@ pub async fn parents_go(network: &Network) -> Vec<String> {
 async fn follow(network: &Network, (what, step): Step) -> Vec<String> {
     network.with_trace(|trace| trace.note(&format!("* {what}")));
     let parents = network.with_server(|server| parents(server));
-    parents.iter().for_each(|parent| step(network, parent));
+    for parent in &parents {
+        step(network, parent);
+    }
     sleep(SOON).await;
-    let found = network.with_server(|server| expected::differences(server));
+    network.with_server(|server| not_soon(server, what))
+}
+
+fn not_soon(server: &ApiServer, what: &str) -> Vec<String> {
+    let found = expected::differences(server);
     found.into_iter().map(|problem| format!("not soon after {what}: {problem}")).collect()
 }
 
@@ -84,10 +154,6 @@ fn take_child(network: &Network, parent: &Id) {
     let mut children = children_of(network, parent);
     children.pop();
     set_children(network, parent, &children);
-}
-
-fn edit_child(network: &Network, parent: &Id) {
-    send(network, "PATCH", &child_of(parent), Some(content_of(Child { value: 2, ..CHILD })));
 }
 
 fn delete_child(network: &Network, parent: &Id) {

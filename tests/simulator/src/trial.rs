@@ -28,13 +28,25 @@ enum Change {
     Required,
 }
 
+/// When a host is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Killed {
+    Never,
+    /// So many milliseconds after the change.
+    Early(u64),
+    /// Once the guard has decided.
+    Late,
+}
+
 /// A change that asks for fewer children of parents that have some.
 pub struct Trial {
     change: Change,
     /// Number of children that each parent names.
     children: Vec<u8>,
-    /// How long after the change a host is killed, in milliseconds.
-    pub killed_after: Option<u64>,
+    /// When a host is killed.
+    pub killed: Killed,
+    /// Whether a user raises the guard's limit once deletions are blocked. That does not release them.
+    pub raises: bool,
     /// Whether writes of children are slow at that time.
     is_slow: bool,
 }
@@ -42,14 +54,14 @@ pub struct Trial {
 impl Trial {
     /// The trial of a seed.
     pub fn of(seed: u64) -> Self {
-        let mut chance = fastrand::Rng::with_seed(seed);
-        let change = match chance.u8(0..6) {
-            0 | 1 => Change::Kept(chance.u8(0..4)),
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let change = match rng.u8(0..6) {
+            0 | 1 => Change::Kept(rng.u8(0..4)),
             2 => Change::Component,
             3 | 4 => Change::Renamed,
             _ => Change::Required,
         };
-        let children: Vec<_> = (0..FINALIZING).map(|_| chance.u8(0..6)).collect();
+        let children: Vec<_> = (0..FINALIZING).map(|_| rng.u8(0..6)).collect();
         let is_small = children.iter().copied().map(usize::from).sum::<usize>() < GUARDED.1;
         // A host that starts counts all deletions together, also those of a ConfigMap, which may be carried out in part. And children that
         // were created before do not make the old ones fewer, but may be as many as the guard needs to block.
@@ -58,8 +70,13 @@ impl Trial {
             Change::Renamed => !is_small,
             Change::Required => false,
         };
-        let killed_after = (may_be_killed && chance.bool()).then(|| chance.u64(0..4_000));
-        Self { change, children, killed_after, is_slow: killed_after.is_some() && chance.bool() }
+        let killed = match rng.u8(0..6) {
+            0..3 if may_be_killed => Killed::Early(rng.u64(0..4_000)),
+            3 if may_be_killed => Killed::Late,
+            _ => Killed::Never,
+        };
+        let is_early = matches!(killed, Killed::Early(_));
+        Self { change, children, killed, raises: !is_early && rng.bool(), is_slow: is_early && rng.bool() }
     }
 
     /// What users do first: they delete the parents, so that no deletions of theirs are undecided. The Plugin is called for each parent then,
@@ -92,9 +109,15 @@ impl Trial {
         self.is_slow.then_some(slow).into_iter().chain([change]).collect()
     }
 
+    /// A user raises the limit of the guard.
+    pub fn raise() -> Act {
+        Act::Plugin { spec: json!({ "deletionGuard": { "maxPercent": 95 } }) }
+    }
+
     /// How the cluster differs from what it must be after the change, and before a user allows deletions.
     pub fn problems(&self, server: &ApiServer) -> Vec<String> {
         let is_blocked = self.blocked();
+        let untold = (0..FINALIZING).filter_map(|parent| self.untold(server, parent));
         let children = (0..FINALIZING).flat_map(|parent| self.old_children(parent));
         children
             .filter_map(|(parent, child, is_desired)| {
@@ -107,7 +130,19 @@ impl Trial {
                 };
                 Some(format!("{child} is {why}: {:?} of {:?}", self.change, self.children))
             })
+            .chain(untold)
             .collect()
+    }
+
+    /// Whether a parent, whose own deletions are blocked, does not say why.
+    fn untold(&self, server: &ApiServer, parent: u8) -> Option<String> {
+        let object = server.object(&Id::new(OPERATORS[0].parents, NAMESPACE, &format!("p{parent}")))?;
+        let reason = condition(object, "Stalled").map_or("", |stalled| text(stalled, "/reason"));
+        let expected = if matches!(self.change, Change::Required) { "SpecUnchanged" } else { "ComponentChanged" };
+        let is_its_own = is_beyond(self.count(parent)) && !self.is_blocked_for_all();
+        // A host that starts does not know why, if it was killed before it could tell.
+        (is_its_own && self.killed == Killed::Never && reason != expected)
+            .then(|| format!("p{parent} is blocked because of {reason:?}, not {expected}: {:?}", self.change))
     }
 
     /// How the cluster differs from what it must be once a user has allowed all deletions.
@@ -128,13 +163,15 @@ impl Trial {
 
     /// Whether the guard blocks the deletions of each parent.
     fn blocked(&self) -> Vec<bool> {
-        let (most, least) = GUARDED;
-        let is_too_many = |(before, deleted): (usize, usize)| before >= least && deleted * 100 > before * most;
-        let parents: Vec<_> = (0..FINALIZING).map(|parent| self.count(parent)).collect();
-        let all = parents.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        // A ConfigMap is no part of the Plugin, so each parent counts for itself.
-        let are_all = !matches!(self.change, Change::Required) && is_too_many(all);
-        parents.into_iter().map(|parent| are_all || is_too_many(parent)).collect()
+        let are_all = self.is_blocked_for_all();
+        (0..FINALIZING).map(|parent| are_all || is_beyond(self.count(parent))).collect()
+    }
+
+    /// Whether the guard blocks all deletions at the Plugin. A ConfigMap is no part of it, so that each parent counts for itself then.
+    fn is_blocked_for_all(&self) -> bool {
+        let parents = (0..FINALIZING).map(|parent| self.count(parent));
+        let all = parents.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        !matches!(self.change, Change::Required) && is_beyond(all)
     }
 
     /// Number of children that a parent has before the change, and of those that it desires no more.
@@ -159,4 +196,10 @@ impl Trial {
             .map(|(name, is_desired)| (parent, Id::new("configmaps", NAMESPACE, &name), is_desired))
             .collect()
     }
+}
+
+/// Whether so many deletions, of so many children, are beyond the limit.
+fn is_beyond((children, deleted): (usize, usize)) -> bool {
+    let (most, least) = GUARDED;
+    children >= least && deleted * 100 > children * most
 }

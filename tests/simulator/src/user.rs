@@ -93,6 +93,12 @@ impl User<'_> {
         self.network.send(&by_user(method, path, body, clock::date()))
     }
 
+    /// An object as it is now; null if there is none.
+    pub fn get(&self, path: &str) -> Value {
+        let found = self.send("GET", path, None);
+        if found.code == 200 { found.body } else { Value::Null }
+    }
+
     fn apply(&self, parent: u8, children: &[Child], fail: Option<Fail>, reads: bool) {
         let scripts: Vec<_> = children.iter().copied().map(script_of).collect();
         let fail = fail.map(|fail| match fail {
@@ -253,22 +259,54 @@ impl User<'_> {
     /// Does what the conditions of the Plugin and of parents tell a user: allows the deletions that are blocked, and deletes a child with
     /// fields of others.
     pub fn follow_conditions(&self) {
-        let parents = (0..=CLUSTER).map(parent_path);
-        for path in parents.chain([PLUGIN.to_owned()]) {
-            let found = self.send("GET", &path, None);
-            let conditions = found.body.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-            for message in conditions.filter_map(|condition| condition.get("message")?.as_str()) {
-                if let Some((before, after)) = message.split_once(&format!(" {ANNOTATION_ALLOW_DELETION}=")) {
-                    let target = before.rsplit("kubectl annotate ").next().unwrap_or_default();
-                    let hash = after.split(|c: char| !c.is_ascii_alphanumeric()).next();
-                    let annotation = json!({ (ANNOTATION_ALLOW_DELETION): hash });
-                    let path = path_of_target(target);
-                    self.send("PATCH", &path, Some(json!({ "metadata": { "annotations": annotation } })));
-                }
-                if let Some((child, _)) = message.split_once(" was not applied, because other field managers own") {
-                    self.delete(&path_of_named(child), "");
-                }
+        for message in self.messages() {
+            if let Some((path, value)) = told(&message) {
+                self.allow(&path, value);
+            }
+            if let Some((child, _)) = message.split_once(" was not applied, because other field managers own") {
+                self.delete(&path_of_named(child), "");
             }
         }
     }
+
+    /// Sets the annotation that allows deletions to a wrong value, where they are blocked. Returns the paths of these objects.
+    pub fn allow_wrongly(&self) -> Vec<String> {
+        let paths: Vec<_> = self.messages().iter().filter_map(|message| Some(told(message)?.0)).collect();
+        for path in &paths {
+            self.allow(path, "wrong");
+        }
+        paths
+    }
+
+    /// What does not say that the value of its annotation is wrong.
+    pub fn not_told(&self, paths: &[String]) -> Vec<String> {
+        let is_told = |path: &&String| {
+            messages_of(&self.get(path)).any(|message| message.contains("annotation's value \"wrong\""))
+        };
+        paths.iter().filter(|path| !is_told(path)).map(|path| format!("{path} accepts a wrong value")).collect()
+    }
+
+    fn allow(&self, path: &str, value: &str) {
+        let annotations = json!({ (ANNOTATION_ALLOW_DELETION): value });
+        self.send("PATCH", path, Some(json!({ "metadata": { "annotations": annotations } })));
+    }
+
+    /// The messages of the conditions of the Plugin and of parents.
+    fn messages(&self) -> Vec<String> {
+        let paths = (0..=CLUSTER).map(parent_path).chain([PLUGIN.to_owned()]);
+        let objects: Vec<_> = paths.map(|path| self.get(&path)).collect();
+        objects.iter().flat_map(messages_of).map(str::to_owned).collect()
+    }
+}
+
+fn messages_of(object: &Value) -> impl Iterator<Item = &str> {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    conditions.filter_map(|condition| condition.get("message")?.as_str())
+}
+
+/// The path of the object, and the value of its annotation, by which a message tells a user to allow deletions.
+fn told(message: &str) -> Option<(String, &str)> {
+    let (before, after) = message.split_once(&format!(" {ANNOTATION_ALLOW_DELETION}="))?;
+    let target = before.rsplit("kubectl annotate ").next().unwrap_or_default();
+    Some((path_of_target(target), after.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default()))
 }

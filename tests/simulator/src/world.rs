@@ -18,7 +18,7 @@ use crate::host::{Flags, Host};
 use crate::network::{HOST_USER, Network};
 use crate::setup::{Compiled, NAMESPACE, OPERATORS, Operator, beginning, cluster};
 use crate::steady_state::{self, SOON};
-use crate::trial::Trial;
+use crate::trial::{Killed, Trial};
 use crate::user::User;
 
 /// Minutes after the last fault until the steady state: more than the longest backoff and wait of a host.
@@ -139,7 +139,13 @@ impl<'a> World<'a> {
         }
         problems.extend(steady_state::parents_change(&self.network).await);
         if self.network.with_server(|server| steady_state::is_calm(server)) {
-            problems.extend(self.ask_for_less(&Trial::of(history.seed)).await?);
+            self.act_all(&Trial::clear())?;
+            sleep(SOON).await;
+            // What a user has allowed once is not allowed later.
+            for trial in [Trial::of(history.seed), Trial::of(!history.seed)] {
+                problems.extend(self.ask_for_less(&trial).await?);
+            }
+            problems.extend(steady_state::objects_are_adopted(self.user()).await?);
         }
         problems.extend(steady_state::parents_go(&self.network).await);
         problems.extend(self.network.violations());
@@ -150,29 +156,46 @@ impl<'a> World<'a> {
 
     /// Asks for fewer children, in the steady state, and then allows their deletion.
     async fn ask_for_less(&mut self, trial: &Trial) -> anyhow::Result<Vec<String>> {
-        for acts in [Trial::clear(), trial.begin()] {
-            for what in acts {
-                self.act(&what)?;
-            }
-            sleep(SOON).await;
-        }
+        self.act_all(&trial.begin())?;
+        sleep(SOON).await;
         let mut problems = self.network.with_server(|server| expected::differences(server));
-        for what in trial.change() {
-            self.act(&what)?;
-        }
-        if let Some(after) = trial.killed_after {
+        self.act_all(&trial.change())?;
+        if let Killed::Early(after) = trial.killed {
             sleep(Duration::from_millis(after)).await;
-            self.act(&Act::Crash { host: 0 })?;
-            sleep(REPLACED_AFTER).await;
+            self.replace_first().await?;
         }
         sleep(SOON).await;
+        if trial.raises {
+            self.act(&Trial::raise())?;
+            sleep(SOON).await;
+        }
+        if trial.killed == Killed::Late {
+            self.replace_first().await?;
+        }
+        let allowed = self.user().allow_wrongly();
+        sleep(SOON).await;
+        problems.extend(self.user().not_told(&allowed));
         problems.extend(self.network.with_server(|server| trial.problems(server)));
         self.user().follow_conditions();
         sleep(SOON).await;
         problems.extend(self.network.with_server(|server| trial.problems_when_allowed(server)));
         self.user().undo();
         sleep(SOON).await;
+        // The children that were renamed are to be deleted now.
+        self.user().follow_conditions();
+        sleep(SOON).await;
         Ok(problems)
+    }
+
+    /// Kills a host, and waits until another one has done what that one would have.
+    async fn replace_first(&mut self) -> anyhow::Result<()> {
+        self.act(&Act::Crash { host: 0 })?;
+        sleep(REPLACED_AFTER).await;
+        Ok(())
+    }
+
+    fn act_all(&mut self, acts: &[Act]) -> anyhow::Result<()> {
+        acts.iter().try_for_each(|act| self.act(act))
     }
 
     fn act(&mut self, what: &Act) -> anyhow::Result<()> {
