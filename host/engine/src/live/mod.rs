@@ -21,11 +21,11 @@ use arc_swap::ArcSwap;
 use kube::core::ApiResource;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use windlass_api::Plugin;
 use windlass_core::budget::Budget;
 use windlass_core::contract::{Limits, Parent};
 use windlass_core::desired::Grants;
 use windlass_core::digest::Digest;
+use windlass_core::grant::SpecGrants;
 use windlass_core::guard::{DeletionGuard, Leavers};
 use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
 use windlass_core::mark::MarkKey;
@@ -237,12 +237,9 @@ impl Live {
         matches!(self.component.descriptor().parent, Parent::Custom(_))
     }
 
-    /// Whether this plugin may do what its Plugin does not grant any more: it may own or read more, or writes as another
-    /// ServiceAccount.
-    pub fn exceeds(&self, plugin: &Plugin) -> bool {
-        let (spec, grants) = (&plugin.spec, plugin.spec.spec_grants());
-        let may_write = self.account.is_of(&self.name, spec.service_account_name.as_deref());
-        !may_write || !self.grants.are_held_by(&grants) || !grants.hold_reads(&self.reads.grants)
+    /// Whether this plugin may own or read what its Plugin does not grant any more.
+    pub fn exceeds(&self, grants: &SpecGrants) -> bool {
+        !self.grants.are_held_by(grants) || !grants.hold_reads(&self.reads.grants)
     }
 
     /// Whether this plugin may own the children of another plugin: a custom kind has one plugin, which re-adopts the

@@ -35,7 +35,8 @@ impl Plugins {
     }
 
     /// Handles a problem with the newer component: keeps the live component, or restores the last one. If the Plugin grants
-    /// less than the live component has, it goes on with what the Plugin grants now, or not at all.
+    /// less than the live component has, it goes on with what the Plugin grants now, or not at all. Another ServiceAccount
+    /// counts as well, if it is valid.
     pub(super) async fn keep_or_restore(
         &self,
         name: &PluginName,
@@ -44,10 +45,13 @@ impl Plugins {
         problem: &Problem,
     ) -> Result<(), Problem> {
         let live = self.registry.get(name);
-        let exceeds = live.as_ref().is_some_and(|live| !problem.is_pending() && live.exceeds(plugin));
+        let failed = live.as_ref().filter(|_| !problem.is_pending());
+        let exceeds = failed.is_some_and(|live| live.exceeds(&plugin.spec.spec_grants()));
+        let account = plugin.spec.service_account_name.as_deref();
+        let outdated = failed.filter(|live| exceeds || !live.account.is_of(name, account));
         let is_wanting = match &live {
             None => true,
-            Some(_) if exceeds => true,
+            Some(_) if outdated.is_some() => true,
             // A pinned component that is neither live nor the one that just failed may have been live before.
             Some(live) => {
                 let pinned = resource::pinned(plugin).ok().flatten();
@@ -55,7 +59,7 @@ impl Plugins {
             }
         };
         if is_wanting && problem.stored_as.is_none() {
-            let spec = live.as_ref().filter(|_| exceeds).map(|live| with_config_of(live, plugin));
+            let spec = outdated.map(|live| with_config_of(live, plugin));
             match self.restore(name, object, spec.as_ref().unwrap_or(plugin)).await {
                 Ok(()) => return Ok(()),
                 // Other hosts still reconcile with the component that is live.
