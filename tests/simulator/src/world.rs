@@ -16,6 +16,7 @@ use crate::expected;
 use crate::history::{Act, CALM, History, SPAN};
 use crate::host::{Flags, Host};
 use crate::network::{HOST_USER, Network};
+use crate::rolling_update::RollingUpdate;
 use crate::setup::{Compiled, NAMESPACE, OPERATORS, Operator, beginning, cluster};
 use crate::steady_state::{self, SOON};
 use crate::trial::{Killed, Trial};
@@ -30,6 +31,8 @@ const MINUTE: Duration = Duration::from_mins(1);
 const STEADY: Duration = Duration::from_mins(23);
 /// Time after which another host has taken the place of one that was killed, and has done what that one would have.
 const REPLACED_AFTER: Duration = Duration::from_mins(1);
+/// Time after which the first child of a rolling update has changed, and is not ready yet.
+const FIRST_IS_CHANGED: Duration = Duration::from_secs(1);
 
 /// What came of a history.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -146,6 +149,7 @@ impl<'a> World<'a> {
                 problems.extend(self.ask_for_less(&trial).await?);
             }
             problems.extend(steady_state::objects_are_adopted(self.user()).await?);
+            problems.extend(self.roll_out(&RollingUpdate::of(history.seed)).await?);
         }
         problems.extend(steady_state::parents_go(&self.network).await);
         problems.extend(self.network.violations());
@@ -185,6 +189,20 @@ impl<'a> World<'a> {
         self.user().follow_conditions();
         sleep(SOON).await;
         Ok(problems)
+    }
+
+    /// Changes the children of a parent that change one after the other, in the steady state.
+    async fn roll_out(&mut self, update: &RollingUpdate) -> anyhow::Result<Vec<String>> {
+        self.act(&update.begin())?;
+        sleep(SOON).await;
+        let begin = self.network.with_server(|server| server.changes().len());
+        self.act(&update.change())?;
+        sleep(FIRST_IS_CHANGED).await;
+        let untold = self.network.with_server(|server| update.untold(server, begin));
+        sleep(SOON).await;
+        let problems =
+            self.network.with_server(|server| [update.problems(server, begin), expected::differences(server)].concat());
+        Ok(untold.into_iter().chain(problems).collect())
     }
 
     /// Kills a host, and waits until another one has done what that one would have.
