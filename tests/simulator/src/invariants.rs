@@ -147,6 +147,7 @@ impl Invariants {
                 is_write_for_the_deleted(server, call, change),
                 reports::is_early(change),
                 reports::is_contradictory(server, change),
+                reports::is_shared_early(change),
             ];
             self.violations.extend(found.into_iter().flatten().map(|problem| line(&problem)));
         }

@@ -53,6 +53,14 @@ pub fn is_contradictory(server: &ApiServer, change: &Change) -> Option<String> {
         .then(|| format!("{} allowed {} deletions before: {message}", earlier.hash, earlier.deletions))
 }
 
+/// The parents of a Plugin are shared although deletions are blocked there: each host would judge its own parents alone.
+pub fn is_shared_early(change: &Change) -> Option<String> {
+    let status = change.after.as_deref()?.get("status")?;
+    let is_blocked = status.get("blockedDeletionsHash").is_some_and(|hash| !hash.is_null());
+    (is_blocked && status.pointer("/rollout/shared") == Some(&true.into()))
+        .then(|| "the parents are shared although deletions are blocked".to_owned())
+}
+
 fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
     object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten()
 }

@@ -37,7 +37,7 @@ pub const SCENES: [Scene; 25] = [
     finalizer_denied_for_a_while,
     children_change_one_after_the_other,
     namespace_goes_slowly,
-    copied_mark,
+    object_beside_a_marked_child,
     write_is_lost_and_nothing_else_happens,
 ];
 
@@ -404,8 +404,9 @@ fn write_is_lost_and_nothing_else_happens(of: &mut Generator, begin: u64) -> Vec
     timed(begin, vec![(0, applied(parent, child)), (8_000, Act::LoseRequests { count: 1 }), (8_000, change)])
 }
 
-/// A user copies a child of a cluster-scoped parent, with its mark. The parent may desire a child of that name later.
-fn copied_mark(of: &mut Generator, begin: u64) -> Vec<Step> {
+/// A user copies a child of a cluster-scoped parent, with its mark, or creates an object without one, which may have another owner, and may
+/// be adopted. The parent may desire a child of that name later.
+fn object_beside_a_marked_child(of: &mut Generator, begin: u64) -> Vec<Step> {
     of.plugins = vec!["puppet-cluster".to_owned()];
     let child = Child { kind: Kind::ConfigMap, name: 0, value: 0 };
     let apply = |children: &[Child]| {
@@ -417,9 +418,19 @@ fn copied_mark(of: &mut Generator, begin: u64) -> Vec<Step> {
         let spec = json!({ "children": scripts.collect::<Vec<_>>(), "requirements": [], "childrenFrom": null });
         Act::ApplySpec { parent: CLUSTER, spec }
     };
-    let mut steps = vec![(0, apply(&[child])), (8_000, Act::Copy { parent: CLUSTER, child, name: 1 })];
+    let other = Child { name: 1, ..child };
+    let mut steps = vec![(0, apply(&[child]))];
     if of.chance.bool() {
-        steps.push((12_000, apply(&[child, Child { name: 1, ..child }])));
+        steps.push((8_000, Act::Copy { parent: CLUSTER, child, name: other.name }));
+    } else {
+        let (path, patch) =
+            ("/apis/windlass.dev/v1alpha1/plugins/puppet-cluster".to_owned(), json!({ "spec": { "adopt": true } }));
+        let owner = of.chance.bool().then_some(0);
+        steps.push((4_000, Act::Patch { path, patch }));
+        steps.push((8_000, Act::Occupy { parent: CLUSTER, child: other, plugin: String::new(), owner, token: false }));
+    }
+    if of.chance.bool() {
+        steps.push((12_000, apply(&[child, other])));
     }
     timed(begin, steps)
 }
