@@ -1,11 +1,9 @@
-# The host's image: windlass-host and its compiler, the libraries that they are linked against, and the certificates of public CAs. It
-# has no shell and no package manager.
+# The host's image: windlass-host and its compiler, with the C library in them, and the certificates of public CAs. It has no other library,
+# no shell and no package manager.
 #
 #     docker build --tag windlass:0.1.0 .       builds the binaries in the image
 #     cargo xtask image                         builds them here, with buildah; where BUILDER cannot be pulled, Debian's packages make it
 #     docker build --target command --output type=local,dest=. .    builds the command `windlass` instead
-#
-# BUILDER is the same release of Debian in both cases, because the image gets its C library.
 ARG BUILDER=rust:1.95-bookworm
 FROM ${BUILDER} AS build
 RUN apt-get update \
@@ -16,13 +14,13 @@ COPY . .
 # `cargo xtask image` copies binaries that were built before; the source is not there then. Each is built alone: built together, the host
 # would get the compiler.
 RUN if [ ! -e windlass-host ]; then \
-        cargo build --profile dist --locked --package windlass-host \
-        && cargo build --profile dist --locked --package windlass-compile \
-        && cp target/dist/windlass-host target/dist/windlass-compile . ; \
+        for name in windlass-host windlass-compile; do \
+            cargo rustc --profile dist --locked --package $name --bin $name -- -C target-feature=+crt-static \
+                && cp target/dist/$name . || exit 1; \
+        done; \
     fi
 RUN mkdir -p /image/usr/local/bin /image/etc/ssl/certs \
     && cp windlass-host windlass-compile /image/usr/local/bin/ \
-    && ldd windlass-host windlass-compile | grep -o '/lib[^ ]*' | sort -u | xargs -I '{}' cp --dereference --parents '{}' /image \
     && cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ \
     && echo 'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin' > /image/etc/passwd \
     && echo 'nogroup:x:65534:' > /image/etc/group \

@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 use windlass_testbed::tools::{self, Go};
 
 use crate::guests;
-use crate::run::{cargo, root, run};
+use crate::run::{cargo, image_binary, root, run};
 use crate::venv;
 
 /// Flags.
@@ -116,12 +116,13 @@ fn kopf(folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(programs.join("python3"))
 }
 
-/// Builds what is measured, each with the features that it has in a release: built together, each would get the features of all of them.
+/// Builds what is measured, each as in a release: built together, each would get the features of all of them.
 fn build_released(root: &Path) -> anyhow::Result<()> {
+    for name in ["windlass-host", "windlass-compile"] {
+        run(image_binary(name, "dist").current_dir(root))?;
+    }
     for what in [
         ["--package", "windlass"].as_slice(),
-        &["--package", "windlass-host"],
-        &["--package", "windlass-compile"],
         &["--package", "windlass-bench"],
         &["--package", "windlass-sandbox", "--features", "compiler", "--example", "call-latency"],
     ] {

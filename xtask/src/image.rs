@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use windlass_testbed::tools::{self, Buildah};
 
 use crate::guests;
-use crate::run::{cargo, root, run, windlass};
+use crate::run::{cargo, image_binary, root, run, windlass};
 
 /// Flags.
 #[derive(Debug, clap::Args)]
@@ -95,9 +95,21 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     tried
 }
 
-/// The binaries in the image of a checkout: an older one, which is upgraded, may have them all in one.
-fn binaries(checkout: &Path) -> &'static [&'static str] {
-    if checkout.join("host/server").exists() { &["windlass-host", "windlass-compile"] } else { &["windlass"] }
+/// The commands that build the binaries in the image of a checkout, with their names. An older one, which is upgraded, may have them all in
+/// one, or copy the libraries of its binaries to the image.
+fn binaries(checkout: &Path, profile: &str) -> anyhow::Result<Vec<(&'static str, Command)>> {
+    let names: &[_] =
+        if checkout.join("host/server").exists() { &["windlass-host", "windlass-compile"] } else { &["windlass"] };
+    let has_libraries = fs::read_to_string(checkout.join("Dockerfile"))?.contains("ldd ");
+    let build = |name: &&'static str| {
+        if has_libraries {
+            let mut build = cargo();
+            build.args(["build", "--profile", profile, "--locked", "--package", name]);
+            return (*name, build);
+        }
+        (*name, image_binary(name, profile))
+    };
+    Ok(names.iter().map(build).collect())
 }
 
 /// Builds the binaries of a checkout, and its image.
@@ -110,12 +122,8 @@ fn build(checkout: &Path, is_dev: bool, target: &Path, buildah: &Buildah, tag: &
         fs::remove_dir_all(&context)?;
     }
     fs::create_dir_all(&context)?;
-    for &name in binaries(checkout) {
-        // Each alone: built together, the host would get the compiler.
-        run(cargo()
-            .args(["build", "--profile", profile, "--locked", "--package", name])
-            .current_dir(checkout)
-            .env("CARGO_TARGET_DIR", target))?;
+    for (name, mut build) in binaries(checkout, profile)? {
+        run(build.current_dir(checkout).env("CARGO_TARGET_DIR", target))?;
         let binary = target.join(folder).join(name);
         fs::copy(&binary, context.join(name)).with_context(|| binary.display().to_string())?;
         if !is_dev {

@@ -65,3 +65,12 @@ pub fn windlass() -> anyhow::Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(target.join("debug/windlass"))
 }
+
+/// The command that builds a binary of the image. It is built alone, because cargo would give the host the compiler's features otherwise, and
+/// with the C library in it: the host's memory has only the parts that it uses then, and the image needs no libraries.
+pub fn image_binary(name: &str, profile: &str) -> Command {
+    let mut build = cargo();
+    build.args(["rustc", "--profile", profile, "--locked", "--package", name, "--bin", name]);
+    build.args(["--", "-C", "target-feature=+crt-static"]);
+    build
+}
