@@ -57,9 +57,9 @@ impl RollingUpdate {
 
     /// What is wrong with the changes of the cluster since this place of the log.
     pub fn problems(&self, server: &ApiServer, begin: usize) -> Vec<String> {
-        let begun = |id: &Id| Self::begun(server, begin, id);
-        let changed: Vec<_> = (0..self.count).map(|number| begun(&self.id(number))).collect();
-        let (less, used) = (begun(&self.id(self.count)), begun(&id_of(USED)));
+        let place = |id: &Id| Self::begun(server, begin, id);
+        let changed: Vec<_> = (0..self.count).map(|number| place(&self.id(number))).collect();
+        let (less, used) = (place(&self.id(self.count)), place(&id_of(USED)));
         let second = changed.get(1).copied().flatten();
         let last = changed.last().copied().flatten();
         [

@@ -423,10 +423,10 @@ fn object_beside_a_marked_child(of: &mut Generator, begin: u64) -> Vec<Step> {
     if of.chance.bool() {
         steps.push((8_000, Act::Copy { parent: CLUSTER, child, name: other.name }));
     } else {
-        let (path, patch) =
-            ("/apis/windlass.dev/v1alpha1/plugins/puppet-cluster".to_owned(), json!({ "spec": { "adopt": true } }));
+        let plugin = "/apis/windlass.dev/v1alpha1/plugins/puppet-cluster".to_owned();
+        let adopts = Act::Patch { path: plugin, patch: json!({ "spec": { "adopt": true } }) };
         let owner = of.chance.bool().then_some(0);
-        steps.push((4_000, Act::Patch { path, patch }));
+        steps.push((4_000, adopts));
         steps.push((8_000, Act::Occupy { parent: CLUSTER, child: other, plugin: String::new(), owner, token: false }));
     }
     if of.chance.bool() {
