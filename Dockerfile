@@ -4,6 +4,9 @@
 #     docker build --tag windlass:0.1.0 .       builds the binaries in the image
 #     cargo xtask image                         builds them here, with buildah; where BUILDER cannot be pulled, Debian's packages make it
 #     docker build --target command --output type=local,dest=. .    builds the command `windlass` instead
+#
+# BUILDER needs glibc 2.34 or later, and so does the machine of `cargo xtask image`: earlier ones look up names with libraries that the
+# image does not have.
 ARG BUILDER=rust:1.95-bookworm
 FROM ${BUILDER} AS build
 RUN apt-get update \
