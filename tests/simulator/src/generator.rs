@@ -115,8 +115,8 @@ impl Generator {
         let resync = self.chance.bool().then(|| "24h".to_owned());
         // Hosts that share parents stand by.
         let exits = self.chance.u8(0..4) == 0 && shards == 1;
-        let (shows, fails, workers, plugins) = (String::new(), false, few(), self.plugins);
-        History { shows, fails, seed, shards, workers, exits, plugins, resync, steps }
+        let (shows, fails, goes_on, workers, plugins) = (String::new(), false, true, few(), self.plugins);
+        History { shows, fails, goes_on, seed, shards, workers, exits, plugins, resync, steps }
     }
 
     /// What may happen in this history: each act is left out in a third of all histories.

@@ -32,6 +32,9 @@ pub struct History {
     /// Whether it ends badly so far: what it shows is to be mended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fails: bool,
+    /// Whether users go on in the steady state. One that somebody has written need not: it shows one thing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub goes_on: bool,
     /// The seed of all delays, and of the hosts' own chance.
     pub seed: u64,
     /// Number of hosts that share the parents; with one, the leader has them all.

@@ -5,6 +5,7 @@ use windlass_api_model::{ApiServer, Change, Id};
 
 use crate::expected::{condition, text};
 use crate::history::{Act, Child, Kind, ROLLING};
+use crate::objects::child_name;
 use crate::requests::{applied, deleted_at};
 use crate::setup::{DOLLS, MASKS, NAMESPACE, OPERATORS};
 
@@ -99,7 +100,7 @@ fn id_of(child: Child) -> Id {
         Kind::Mask => MASKS,
         _ => "configmaps",
     };
-    Id::new(resource, NAMESPACE, &format!("p{ROLLING}-c{}", child.name))
+    Id::new(resource, NAMESPACE, &child_name(ROLLING, child))
 }
 
 /// Whether a child is changed or deleted by this: its desired state is another one, or it is on its way out.

@@ -140,8 +140,7 @@ impl<'a> World<'a> {
         if history.shards > 1 && waiting > 1 {
             problems.extend(self.network.with_server(|server| steady_state::unshared(server)));
         }
-        // A history that somebody has written shows one thing.
-        if history.shows.is_empty() {
+        if history.goes_on {
             problems.extend(self.change_in_steady_state(history.seed).await?);
         }
         problems.extend(self.network.violations());
