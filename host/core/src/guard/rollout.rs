@@ -305,8 +305,7 @@ impl Rollout {
     /// Returns true if every parent was evaluated, with a plan or without, and no deletion waits, is blocked, or was
     /// released and not carried out yet.
     pub(super) fn is_settled(&self) -> bool {
-        self.parents.count_untried() == 0
-            && self.parents.only_unplanned()
+        self.parents.only_unplanned()
             && (self.was_blocked.is_none() || self.is_complete())
             && matches!(self.decision, Some(Decision::Released))
     }
