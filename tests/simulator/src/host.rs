@@ -1,6 +1,11 @@
 //! A host of the simulation: the engine as it is, on the connection of the simulated network.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::ready;
+
 use anyhow::Context as _;
+use futures::FutureExt as _;
 use kube::Client;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -15,6 +20,18 @@ use windlass_sandbox::compile::Bounds;
 use crate::connection::connect;
 use crate::network::{FOR_EVER, Network};
 use crate::setup::{Compiled, compiler};
+
+/// Goes on with what a host does, except while it is paused: the process comes to no end then, and what it was about to write is not dropped.
+async fn while_awake<T>(network: &Network, host: usize, running: impl Future<Output = T>) -> T {
+    let mut running = pin!(running);
+    let mut awake = network.until_awake(host).boxed();
+    poll_fn(|context| {
+        ready!(awake.poll_unpin(context));
+        awake = network.until_awake(host).boxed();
+        running.as_mut().poll(context)
+    })
+    .await
+}
 
 /// How all hosts of a history are started.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +86,7 @@ impl Host {
         network.note_host(number);
         let (own, started) = (network.clone(), Instant::now());
         let process = tokio::spawn(async move {
-            let ended = running.await;
+            let ended = while_awake(&own, number, running).await;
             if ended.as_ref().is_err_and(|error| matches!(error.downcast_ref(), Some(NotHolder::Refused { .. }))) {
                 own.note_refused_host(number, started);
             }
