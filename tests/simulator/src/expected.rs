@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 use windlass_api_model::{ApiServer, Change, Id};
-use windlass_core::names::LABEL_PLUGIN;
+use windlass_core::names::{ANNOTATION_RETAINED_FOR, LABEL_PLUGIN};
 
 use crate::setup::{CHILDREN, HOST_NAMESPACE, OPERATORS, Operator};
 
@@ -40,6 +40,12 @@ pub fn has_owner(object: &Value) -> bool {
 /// The Plugin in the label by which hosts find children. An object that a user has taken it off is no child any more (rule R4).
 pub fn label_of(object: &Value) -> Option<&str> {
     object.pointer("/metadata/labels")?.get(LABEL_PLUGIN)?.as_str()
+}
+
+/// Whether an object is a retained child: it has no owner, and no host may delete it (rule R4).
+pub fn is_retained(object: &Value) -> bool {
+    let annotations = object.pointer("/metadata/annotations");
+    annotations.is_some_and(|annotations| annotations.get(ANNOTATION_RETAINED_FOR).is_some()) && !has_owner(object)
 }
 
 /// Whether the plugin fails for a parent.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Call, Change, Id};
 
-use crate::expected::{controller, is_copy, label_of, text};
+use crate::expected::{controller, is_copy, is_retained, label_of, text};
 use crate::network::HOST_USER;
 use crate::reports;
 use crate::requests::{Requests, applied, deleted_at, is_adoptable};
@@ -74,9 +74,14 @@ impl Invariants {
     }
 
     /// Notes a write that was refused: with 409 if two hosts write at once, or if the parent already has the child. A host reconciles only
-    /// once it has listed all children, and it waits until its caches show what it has created itself.
+    /// once it has listed all children, and it waits until its caches show what it has created itself. Without a Lease it sends nothing.
     pub fn note_refused(&mut self, server: &ApiServer, call: &Call, writer: Writer<'_>, code: u16) {
         let host = writer.host;
+        if code >= 300 && !call.path.contains("/leases") {
+            let problem = self.is_without_lease(server, writer);
+            self.violations
+                .extend(problem.map(|problem| format!("host {host}: {} {}: {problem}", call.method, call.path)));
+        }
         if code == 409 {
             let parent = call.body.as_ref().map(controller).unwrap_or_default();
             let problem = self.is_at_the_same_time(parent, writer);
@@ -231,6 +236,9 @@ impl Invariants {
         let is_deleted = deleted_at(before).is_none() && after.is_none_or(|after| deleted_at(after).is_some());
         if is_deleted && label_of(before) != Some(plugin.name) {
             return Some("a user has taken it off the Plugin".to_owned());
+        }
+        if is_retained(before) && label_of(before) == Some(plugin.name) {
+            return is_deleted.then(|| "it is a retained child".to_owned());
         }
         let is_free = || is_adoptable(before) && [None, Some(plugin.name)].contains(&label_of(before));
         let is_ours = self.is_child(before, writer.user) || self.adopts && change.after.is_some() && is_free();

@@ -21,6 +21,7 @@ mod objects;
 pub mod reached;
 mod reports;
 mod requests;
+mod retained_child;
 mod rolling_update;
 mod scenes;
 pub mod setup;

@@ -8,6 +8,7 @@ use crate::generator::Generator;
 use crate::history::{Act, CLUSTER, Child, FINALIZING, Kind, ROLLING, Step, Version};
 use crate::objects::{child_path, script_of};
 use crate::setup::{NAMESPACE, RENAMED};
+use crate::trial::{label_namespace, select_namespace};
 
 /// Makes the steps of a scene that begins at a time.
 pub type Scene = fn(&mut Generator, u64) -> Vec<Step>;
@@ -227,12 +228,8 @@ fn blocked_deletions_grow(of: &mut Generator, begin: u64) -> Vec<Step> {
 /// A user takes off the label by which the Plugin selects the namespace of parents with a few children each.
 fn namespace_is_no_longer_selected(of: &mut Generator, begin: u64) -> Vec<Step> {
     let mut steps = fleet(of, 1..4);
-    let label = |team: Option<&str>| {
-        let patch = json!({ "metadata": { "labels": { "team": team } } });
-        Act::Patch { path: format!("/api/v1/namespaces/{NAMESPACE}"), patch }
-    };
-    let selector = json!({ "namespaceSelector": { "matchLabels": { "team": "a" } } });
-    steps.extend([(0, label(Some("a"))), (0, Act::Plugin { spec: selector }), (62_000, label(None))]);
+    steps.extend(select_namespace().map(|act| (0, act)));
+    steps.push((62_000, label_namespace(None)));
     timed(begin, steps)
 }
 

@@ -14,6 +14,8 @@ use crate::setup::{NAMESPACE, OPERATORS, RENAMED};
 const FIRST: u8 = 20;
 /// Number of keys of the ConfigMap that parents may require, before and after a change.
 const KEYS: (u16, u16) = (5, 1);
+/// The label by which a Plugin selects the namespace of parents.
+const TEAM: (&str, &str) = ("team", "a");
 
 /// Why fewer children are desired.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +28,8 @@ enum Change {
     Renamed,
     /// The ConfigMap that all parents require has fewer keys.
     Required,
+    /// The namespace of the parents loses the label by which the Plugin selects it.
+    Left,
 }
 
 /// When a host is killed.
@@ -38,6 +42,16 @@ pub enum Killed {
     Late,
 }
 
+/// What a user does once deletions are blocked. None of it releases them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meanwhile {
+    Nothing,
+    /// Raises the limit of the guard.
+    Raises,
+    /// Changes the content of the children that each parent names.
+    Edits,
+}
+
 /// A change that asks for fewer children of parents that have some.
 pub struct Trial {
     change: Change,
@@ -45,8 +59,10 @@ pub struct Trial {
     children: Vec<u8>,
     /// When a host is killed.
     pub killed: Killed,
-    /// Whether a user raises the guard's limit once deletions are blocked. That does not release them.
-    pub raises: bool,
+    /// What a user does once deletions are blocked.
+    meanwhile: Meanwhile,
+    /// Number of writes that are lost once a user has allowed the deletions. What is left of these is allowed, too.
+    lost: u32,
     /// Whether writes of children are slow at that time.
     is_slow: bool,
 }
@@ -55,10 +71,11 @@ impl Trial {
     /// The trial of a seed.
     pub fn of(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let change = match rng.u8(0..6) {
+        let change = match rng.u8(0..8) {
             0 | 1 => Change::Kept(rng.u8(0..4)),
             2 => Change::Component,
             3 | 4 => Change::Renamed,
+            5 | 6 => Change::Left,
             _ => Change::Required,
         };
         let children: Vec<_> = (0..FINALIZING).map(|_| rng.u8(0..6)).collect();
@@ -66,7 +83,7 @@ impl Trial {
         // A host that starts counts all deletions together, also those of a ConfigMap, which may be carried out in part. And children that
         // were created before do not make the old ones fewer, but may be as many as the guard needs to block.
         let may_be_killed = match change {
-            Change::Kept(_) | Change::Component => true,
+            Change::Kept(_) | Change::Component | Change::Left => true,
             Change::Renamed => !is_small,
             Change::Required => false,
         };
@@ -76,7 +93,13 @@ impl Trial {
             _ => Killed::Never,
         };
         let is_early = matches!(killed, Killed::Early(_));
-        Self { change, children, killed, raises: !is_early && rng.bool(), is_slow: is_early && rng.bool() }
+        let meanwhile = match rng.u8(0..4) {
+            0 | 1 if !is_early => Meanwhile::Raises,
+            // A change of the spec is a request for what the spec alone deletes.
+            2 if !is_early && !matches!(change, Change::Required) => Meanwhile::Edits,
+            _ => Meanwhile::Nothing,
+        };
+        Self { change, children, killed, meanwhile, lost: rng.u32(0..4), is_slow: is_early && rng.bool() }
     }
 
     /// What users do first: they delete the parents, so that no deletions of theirs are undecided. The Plugin is called for each parent then,
@@ -86,15 +109,24 @@ impl Trial {
         parents.map(|parent| Act::Delete { parent, policy: String::new() }).collect()
     }
 
-    /// What users do next: each parent gets its children.
+    /// What users do next. That changes the Plugin, so parents get their children later.
+    pub fn prepare(&self) -> Vec<Act> {
+        if matches!(self.change, Change::Left) { select_namespace().into() } else { Vec::new() }
+    }
+
+    /// What users do then: each parent gets its children.
     pub fn begin(&self) -> Vec<Act> {
+        [Act::Share { keys: Some(KEYS.0) }].into_iter().chain(self.applied(0)).collect()
+    }
+
+    /// Each parent gets its children, which contain this.
+    fn applied(&self, value: u8) -> impl Iterator<Item = Act> {
         let reads = matches!(self.change, Change::Required);
-        let parents = (0..FINALIZING).zip(&self.children).map(|(parent, count)| {
+        (0..FINALIZING).zip(&self.children).map(move |(parent, count)| {
             let names = FIRST..FIRST + count;
-            let children = names.map(|name| Child { kind: Kind::ConfigMap, name, value: 0 }).collect();
+            let children = names.map(|name| Child { kind: Kind::ConfigMap, name, value }).collect();
             Act::Apply { parent, children, fail: None, reads }
-        });
-        [Act::Share { keys: Some(KEYS.0) }].into_iter().chain(parents).collect()
+        })
     }
 
     /// The change.
@@ -105,13 +137,23 @@ impl Trial {
             Change::Component => Act::Component { version: Version::Empty },
             Change::Renamed => Act::Plugin { spec: json!({ "config": { "prefix": RENAMED } }) },
             Change::Required => Act::Share { keys: Some(KEYS.1) },
+            Change::Left => label_namespace(None),
         };
         self.is_slow.then_some(slow).into_iter().chain([change]).collect()
     }
 
-    /// A user raises the limit of the guard.
-    pub fn raise() -> Act {
-        Act::Plugin { spec: json!({ "deletionGuard": { "maxPercent": 95 } }) }
+    /// What a user does once deletions are blocked.
+    pub fn meanwhile(&self) -> Vec<Act> {
+        match self.meanwhile {
+            Meanwhile::Nothing => Vec::new(),
+            Meanwhile::Raises => vec![Act::Plugin { spec: json!({ "deletionGuard": { "maxPercent": 95 } }) }],
+            Meanwhile::Edits => self.applied(1).collect(),
+        }
+    }
+
+    /// What goes wrong when a user allows the deletions.
+    pub fn lost(&self) -> Act {
+        Act::LoseRequests { count: self.lost }
     }
 
     /// How the cluster differs from what it must be after the change, and before a user allows deletions.
@@ -138,7 +180,11 @@ impl Trial {
     fn untold(&self, server: &ApiServer, parent: u8) -> Option<String> {
         let object = server.object(&Id::new(OPERATORS[0].parents, NAMESPACE, &format!("p{parent}")))?;
         let reason = condition(object, "Stalled").map_or("", |stalled| text(stalled, "/reason"));
-        let expected = if matches!(self.change, Change::Required) { "SpecUnchanged" } else { "ComponentChanged" };
+        let expected = match self.change {
+            Change::Kept(_) | Change::Component | Change::Renamed => "ComponentChanged",
+            Change::Required => "SpecUnchanged",
+            Change::Left => "NotSelected",
+        };
         let is_its_own = is_beyond(self.count(parent)) && !self.is_blocked_for_all();
         // A host that starts does not know why, if it was killed before it could tell.
         (is_its_own && self.killed == Killed::Never && reason != expected)
@@ -185,7 +231,7 @@ impl Trial {
         let count = self.children[usize::from(parent)];
         let keep = match self.change {
             Change::Kept(keep) => keep,
-            Change::Component | Change::Renamed => 0,
+            Change::Component | Change::Renamed | Change::Left => 0,
             Change::Required => count,
         };
         let named = (0..count).map(|number| (format!("p{parent}-c{}", FIRST + number), number < keep));
@@ -196,6 +242,19 @@ impl Trial {
             .map(|(name, is_desired)| (parent, Id::new("configmaps", NAMESPACE, &name), is_desired))
             .collect()
     }
+}
+
+/// What users do for a Plugin to select the namespace of the parents by a label.
+pub fn select_namespace() -> [Act; 2] {
+    let (key, value) = TEAM;
+    let selector = json!({ "namespaceSelector": { "matchLabels": { (key): value } } });
+    [label_namespace(Some(value)), Act::Plugin { spec: selector }]
+}
+
+/// A user sets the label of the namespace of the parents, or takes it off.
+pub fn label_namespace(team: Option<&str>) -> Act {
+    let patch = json!({ "metadata": { "labels": { (TEAM.0): team } } });
+    Act::Patch { path: format!("/api/v1/namespaces/{NAMESPACE}"), patch }
 }
 
 /// Whether so many deletions, of so many children, are beyond the limit.

@@ -16,6 +16,7 @@ use crate::expected;
 use crate::history::{Act, CALM, History, SPAN};
 use crate::host::{Flags, Host};
 use crate::network::{HOST_USER, Network};
+use crate::retained_child;
 use crate::rolling_update::RollingUpdate;
 use crate::setup::{Compiled, NAMESPACE, OPERATORS, Operator, beginning, cluster};
 use crate::steady_state::{self, SOON};
@@ -31,6 +32,8 @@ const MINUTE: Duration = Duration::from_mins(1);
 const STEADY: Duration = Duration::from_mins(23);
 /// Time after which another host has taken the place of one that was killed, and has done what that one would have.
 const REPLACED_AFTER: Duration = Duration::from_mins(1);
+/// Time after which hosts share the parents again: the leader keeps what it took back for half of it.
+const SHARED_AFTER: Duration = Duration::from_mins(1);
 /// Time after which the first child of a rolling update has changed, and is not ready yet.
 const FIRST_IS_CHANGED: Duration = Duration::from_secs(1);
 
@@ -133,13 +136,11 @@ impl<'a> World<'a> {
         let before = self.network.with_server(|server| server.changes().len());
         sleep(STEADY).await;
         problems.extend(self.network.with_server(|server| expected::written_in_steady_state(server, before)));
-        let waiting = self.hosts.iter().filter(|host| !host.has_ended()).count();
-        if history.exits && waiting > 1 {
-            problems.push(format!("{waiting} hosts run, although those without the Lease should have exited"));
+        let running = self.running();
+        if history.exits && running > 1 {
+            problems.push(format!("{running} hosts run, although those without the Lease should have exited"));
         }
-        if history.shards > 1 && waiting > 1 {
-            problems.extend(self.network.with_server(|server| steady_state::unshared(server)));
-        }
+        problems.extend(self.unshared().await);
         if history.goes_on {
             problems.extend(self.change_in_steady_state(history.seed).await?);
         }
@@ -159,6 +160,7 @@ impl<'a> World<'a> {
             for trial in [Trial::of(seed), Trial::of(!seed)] {
                 problems.extend(self.ask_for_less(&trial).await?);
             }
+            problems.extend(retained_child::problems(self.user()).await?);
             problems.extend(steady_state::objects_are_adopted(self.user()).await?);
             problems.extend(self.roll_out(&RollingUpdate::of(seed)).await?);
         }
@@ -168,6 +170,8 @@ impl<'a> World<'a> {
 
     /// Asks for fewer children, in the steady state, and then allows their deletion.
     async fn ask_for_less(&mut self, trial: &Trial) -> anyhow::Result<Vec<String>> {
+        self.act_all(&trial.prepare())?;
+        sleep(SOON).await;
         self.act_all(&trial.begin())?;
         sleep(SOON).await;
         let mut problems = self.network.with_server(|server| expected::differences(server));
@@ -177,10 +181,8 @@ impl<'a> World<'a> {
             self.replace_first().await?;
         }
         sleep(SOON).await;
-        if trial.raises {
-            self.act(&Trial::raise())?;
-            sleep(SOON).await;
-        }
+        self.act_all(&trial.meanwhile())?;
+        sleep(SOON).await;
         if trial.killed == Killed::Late {
             self.replace_first().await?;
         }
@@ -188,9 +190,11 @@ impl<'a> World<'a> {
         sleep(SOON).await;
         problems.extend(self.user().not_told(&allowed));
         problems.extend(self.network.with_server(|server| trial.problems(server)));
+        self.act(&trial.lost())?;
         self.user().follow_conditions();
         sleep(SOON).await;
         problems.extend(self.network.with_server(|server| trial.problems_when_allowed(server)));
+        problems.extend(self.unshared().await);
         self.user().undo();
         sleep(SOON).await;
         // The children that were renamed are to be deleted now.
@@ -211,6 +215,20 @@ impl<'a> World<'a> {
         let problems =
             self.network.with_server(|server| [update.problems(server, begin), expected::differences(server)].concat());
         Ok(untold.into_iter().chain(problems).collect())
+    }
+
+    /// Number of hosts that run.
+    fn running(&self) -> usize {
+        self.hosts.iter().filter(|host| !host.has_ended()).count()
+    }
+
+    /// The Plugins whose parents should be shared a while later, and are not.
+    async fn unshared(&self) -> Vec<String> {
+        if self.flags.shards == 1 || self.running() == 1 {
+            return Vec::new();
+        }
+        sleep(SHARED_AFTER).await;
+        self.network.with_server(|server| steady_state::unshared(server))
     }
 
     /// Kills a host, and waits until another one has done what that one would have.
