@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 use windlass_api_model::{ApiServer, Change, Id};
-use windlass_core::names::{ANNOTATION_RETAINED_FOR, LABEL_PLUGIN};
+use windlass_core::names::{ANNOTATION_MARK, ANNOTATION_RETAINED_FOR, LABEL_PLUGIN};
 
 use crate::setup::{CHILDREN, HOST_NAMESPACE, OPERATORS, Operator};
 
@@ -27,9 +27,12 @@ fn reference(object: &Value) -> Option<&Value> {
 /// The annotation that a user sets on a copy of a child: it has all that a child has, but its mark is that of another object.
 pub const COPIED: &str = "example.com/copied";
 
-/// Whether an object is a copy of a child.
-pub fn is_copy(object: &Value) -> bool {
-    object.pointer("/metadata/annotations").is_some_and(|annotations| annotations.get(COPIED).is_some())
+/// Whether an object only looks as if it were a child: it is a copy of one, or says that a cluster-scoped parent owns it, and has no mark.
+pub fn is_forged(object: &Value) -> bool {
+    let has =
+        |annotation: &str| object.pointer("/metadata/annotations").is_some_and(|all| all.get(annotation).is_some());
+    let is_of_cluster = reference(object).is_some_and(|owner| text(owner, "/kind") == "ClusterPuppet");
+    has(COPIED) || is_of_cluster && !has(ANNOTATION_MARK)
 }
 
 /// Whether an object is controlled by another one.
@@ -109,7 +112,7 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
                 && !occupied.contains(owner)
                 && !failing.contains(owner)
                 && label_of(object).is_some()
-                && !is_copy(object)
+                && !is_forged(object)
             {
                 found.push(format!("{id} is desired by no parent any more"));
             }
@@ -152,7 +155,7 @@ fn add_children<'a>(
     let mut taken = Vec::new();
     let required = required(server, id, parent).into_iter().map(|child| (child, &Value::Null));
     for (child, script) in scripted(id, parent).chain(required) {
-        if let Some(object) = server.object(&child).filter(|object| controller(object) != uid || is_copy(object)) {
+        if let Some(object) = server.object(&child).filter(|object| controller(object) != uid || is_forged(object)) {
             taken.push((child.clone(), reference(object).map(named).unwrap_or_default()));
         }
         wanted.insert(child, (uid, script));

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Call, Change, Id};
 
-use crate::expected::{controller, is_copy, is_retained, label_of, text};
+use crate::expected::{controller, is_forged, is_retained, label_of, text};
 use crate::network::HOST_USER;
 use crate::reports;
 use crate::requests::{Requests, applied, deleted_at, is_adoptable};
@@ -160,7 +160,7 @@ impl Invariants {
 
     /// Whether an object is a child of a parent whose Plugin has this account.
     fn is_child(&self, object: &Value, account: &str) -> bool {
-        if is_copy(object) {
+        if is_forged(object) {
             return false;
         }
         let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();

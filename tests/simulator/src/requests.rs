@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Change, Id};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_APPLIED, ANNOTATION_SUSPEND};
 
-use crate::expected::{condition, content_problem, controller, fails, is_copy, is_ready, label_of, scripted, text};
+use crate::expected::{condition, content_problem, controller, fails, is_forged, is_ready, label_of, scripted, text};
 use crate::setup::{CHILDREN, DOLLS, MASKS, NAMESPACE, OPERATORS, RENAMED, SHARED, TOKEN};
 
 /// Time after which a host knows what a user has changed, by the clock of the simulation: longer than any watch lags.
@@ -261,7 +261,7 @@ impl Requests {
                 && is_old(object, change.at)
                 && label_of(object).is_some()
                 && deleted_at(object).is_none()
-                && !is_copy(object)
+                && !is_forged(object)
                 && !desired.contains(child)
                 && !is_required(child)
         };

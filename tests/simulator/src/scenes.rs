@@ -401,8 +401,8 @@ fn write_is_lost_and_nothing_else_happens(of: &mut Generator, begin: u64) -> Vec
     timed(begin, vec![(0, applied(parent, child)), (8_000, Act::LoseRequests { count: 1 }), (8_000, change)])
 }
 
-/// A user copies a child of a cluster-scoped parent, with its mark, or creates an object without one, which may have another owner, and may
-/// be adopted. The parent may desire a child of that name later.
+/// A user copies a child of a cluster-scoped parent, with its mark, or creates an object without one, which may have an owner. It may be
+/// adopted, unless it only says that it is a child. The parent may desire a child of that name later.
 fn object_beside_a_marked_child(of: &mut Generator, begin: u64) -> Vec<Step> {
     of.plugins = vec!["puppet-cluster".to_owned()];
     let child = Child { kind: Kind::ConfigMap, name: 0, value: 0 };
@@ -422,8 +422,8 @@ fn object_beside_a_marked_child(of: &mut Generator, begin: u64) -> Vec<Step> {
     } else {
         let plugin = "/apis/windlass.dev/v1alpha1/plugins/puppet-cluster".to_owned();
         let adopts = Act::Patch { path: plugin, patch: json!({ "spec": { "adopt": true } }) };
-        let owner = of.chance.bool().then_some(0);
-        steps.push((4_000, adopts));
+        let owner = [None, Some(0), Some(CLUSTER)][of.chance.usize(0..3)];
+        steps.extend((owner != Some(CLUSTER)).then_some((4_000, adopts)));
         steps.push((8_000, Act::Occupy { parent: CLUSTER, child: other, plugin: String::new(), owner, token: false }));
     }
     if of.chance.bool() {

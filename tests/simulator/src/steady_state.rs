@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use windlass_api_model::{ApiServer, Id};
 
-use crate::expected::{self, controller, fails, is_copy, label_of, text, traps};
+use crate::expected::{self, controller, fails, is_forged, label_of, text, traps};
 use crate::history::{Act, Child, Kind};
 use crate::network::Network;
 use crate::objects::{child_path, parent_path, path_of, script_of};
@@ -61,7 +61,10 @@ fn children(server: &ApiServer) -> Vec<(Id, String)> {
     let uids: Vec<_> =
         parents(server).iter().filter_map(|id| Some(text(server.object(id)?, "/metadata/uid"))).collect();
     let is_child = |(_, child): &(&Id, &Arc<Value>)| {
-        uids.contains(&controller(child)) && label_of(child).is_some() && !is_copy(child) && deleted_at(child).is_none()
+        uids.contains(&controller(child))
+            && label_of(child).is_some()
+            && !is_forged(child)
+            && deleted_at(child).is_none()
     };
     let children = ["configmaps", "secrets", DOLLS, MASKS].iter().flat_map(|kind| server.objects_of(kind));
     children.filter(is_child).map(|(id, child)| (id.clone(), text(child, "/metadata/uid").to_owned())).collect()
