@@ -1,10 +1,11 @@
 //! What a cluster must look like in the steady state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use windlass_api_model::{ApiServer, Change, Id};
-use windlass_core::names::{ANNOTATION_MARK, ANNOTATION_RETAINED_FOR, LABEL_PLUGIN};
+use windlass_core::names::{ANNOTATION_MARK, ANNOTATION_RETAINED_FOR, LABEL_PARENT_UID, LABEL_PLUGIN};
 
 use crate::setup::{CHILDREN, HOST_NAMESPACE, OPERATORS, Operator};
 
@@ -49,6 +50,13 @@ pub fn label_of(object: &Value) -> Option<&str> {
 pub fn is_retained(object: &Value) -> bool {
     let annotations = object.pointer("/metadata/annotations");
     annotations.is_some_and(|annotations| annotations.get(ANNOTATION_RETAINED_FOR).is_some()) && !has_owner(object)
+}
+
+/// Whether an object was a child of a parent that is being deleted with `--cascade=orphan`. It does not hold up the clean-up.
+fn is_orphan(object: &Value, parent: &Value) -> bool {
+    let label = object.pointer("/metadata/labels").and_then(|labels| labels.get(LABEL_PARENT_UID)?.as_str());
+    let is_deleted = parent.pointer("/metadata/deletionTimestamp").is_some();
+    is_deleted && !has_owner(object) && label == parent.pointer("/metadata/uid").and_then(Value::as_str)
 }
 
 /// Whether the plugin fails for a parent.
@@ -155,7 +163,9 @@ fn add_children<'a>(
     let mut taken = Vec::new();
     let required = required(server, id, parent).into_iter().map(|child| (child, &Value::Null));
     for (child, script) in scripted(id, parent).chain(required) {
-        if let Some(object) = server.object(&child).filter(|object| controller(object) != uid || is_forged(object)) {
+        let is_taken =
+            |object: &&Arc<Value>| (controller(object) != uid || is_forged(object)) && !is_orphan(object, parent);
+        if let Some(object) = server.object(&child).filter(is_taken) {
             taken.push((child.clone(), reference(object).map(named).unwrap_or_default()));
         }
         wanted.insert(child, (uid, script));
