@@ -1,7 +1,7 @@
 //! A host of the simulation: the engine as it is, on the connection of the simulated network.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::ready;
 
 use anyhow::Context as _;
@@ -22,8 +22,7 @@ use crate::network::{FOR_EVER, Network};
 use crate::setup::{Compiled, compiler};
 
 /// Goes on with what a host does, except while it is paused: the process comes to no end then, and what it was about to write is not dropped.
-async fn while_awake<T>(network: &Network, host: usize, running: impl Future<Output = T>) -> T {
-    let mut running = pin!(running);
+async fn while_awake<T>(network: &Network, host: usize, mut running: Pin<&mut impl Future<Output = T>>) -> T {
     let mut awake = network.until_awake(host).boxed();
     poll_fn(|context| {
         ready!(awake.poll_unpin(context));
@@ -86,7 +85,7 @@ impl Host {
         network.note_host(number);
         let (own, started) = (network.clone(), Instant::now());
         let process = tokio::spawn(async move {
-            let ended = while_awake(&own, number, running).await;
+            let ended = while_awake(&own, number, pin!(running)).await;
             if ended.as_ref().is_err_and(|error| matches!(error.downcast_ref(), Some(NotHolder::Refused { .. }))) {
                 own.note_refused_host(number, started);
             }
