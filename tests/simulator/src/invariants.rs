@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Call, Change, Id};
+use windlass_core::names::LABEL_PARENT_UID;
 
 use crate::expected::{controller, is_forged, is_retained, label_of, text};
 use crate::network::HOST_USER;
@@ -232,6 +233,10 @@ impl Invariants {
         let after = change.after.as_deref();
         if !controller(before).is_empty() && after.is_some_and(|after| controller(after) != controller(before)) {
             return Some("it is taken from the parent that it belongs to".to_owned());
+        }
+        let owner = after.and_then(|after| after.pointer("/metadata/labels")?.get(LABEL_PARENT_UID)?.as_str());
+        if !controller(before).is_empty() && owner.is_some_and(|owner| owner != controller(before)) {
+            return Some("it is marked as the child of another parent".to_owned());
         }
         let is_deleted = deleted_at(before).is_none() && after.is_none_or(|after| deleted_at(after).is_some());
         if is_deleted && label_of(before) != Some(plugin.name) {

@@ -77,16 +77,20 @@ fn allows() -> String {
 
 fn blocked_in(message: &str) -> Option<Blocked<'_>> {
     let between = |before: &str, after: &str| Some(message.split_once(before)?.1.split_once(after)?.0);
-    let listed = message.split_once("; children: ").and_then(|(_, list)| {
-        let (named, more) = list.split_once(" and ").unwrap_or((list, "0 more"));
-        Some(named.split(", ").count() + more.split_once(" more")?.0.parse::<usize>().ok()?)
-    });
+    let list = message.split_once("; children: ").map(|(_, list)| list);
     Some(Blocked {
         deletions: between("Blocked: ", " of ")?.parse().ok()?,
-        listed,
+        listed: list.map_or(Some(None), |list| count_of(list).map(Some))?,
         hash: between(&allows(), " ")?,
         mismatch: between("The annotation's value \"", "\""),
     })
+}
+
+/// Number of children in a list such as `A a, B b and 5 more`.
+fn count_of(list: &str) -> Option<usize> {
+    let Some((named, more)) = list.split_once(" and ") else { return Some(list.split(", ").count()) };
+    let more: usize = more.split_once(" more")?.0.parse().ok()?;
+    (more > 0).then(|| named.split(", ").count() + more)
 }
 
 #[cfg(test)]
@@ -99,6 +103,7 @@ mod tests {
         let message = format!("Blocked: 7 of 9 children would be deleted. {command}; children: A a, B b and 5 more");
         let read = Blocked { deletions: 7, listed: Some(7), hash: "9c0d", mismatch: None };
         assert_eq!(blocked_in(&message), Some(read));
+        assert_eq!(blocked_in(&message.replace("5 more", "0 more")), None);
         let message = format!(
             "Blocked: 2 of 2 children would be deleted. The annotation's value \"x\" does not match. {command}"
         );

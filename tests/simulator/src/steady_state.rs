@@ -75,21 +75,24 @@ pub async fn objects_are_adopted(user: User<'_>) -> anyhow::Result<Vec<String>> 
     let child = |kind, name| Child { kind, name, value: 1 };
     let (free, secret) = (child(Kind::ConfigMap, 30), child(Kind::Secret, 31));
     let (token, other) = (child(Kind::Secret, 32), child(Kind::ConfigMap, 33));
-    let occupied = |parent, child, plugin: &str, token| Act::Occupy {
+    let foreign = child(Kind::ConfigMap, 34);
+    let occupied = |parent, child, plugin: &str, owner, token| Act::Occupy {
         parent,
         child,
         plugin: plugin.to_owned(),
-        owner: None,
+        owner,
         token,
     };
     let apply = |parent, children| Act::Apply { parent, children, fail: None, reads: false };
     for act in [
-        occupied(0, free, "", false),
-        occupied(0, secret, "", false),
-        occupied(1, token, "", true),
-        occupied(2, other, OPERATORS[1].name, false),
+        occupied(0, free, "", None, false),
+        occupied(0, secret, "", None, false),
+        apply(1, Vec::new()),
+        occupied(0, foreign, "", Some(1), false),
+        occupied(1, token, "", None, true),
+        occupied(2, other, OPERATORS[1].name, None, false),
         Act::Plugin { spec: json!({ "adopt": true }) },
-        apply(0, vec![free, secret]),
+        apply(0, vec![free, secret, foreign]),
         apply(1, vec![token]),
         apply(2, vec![other]),
     ] {
@@ -100,7 +103,7 @@ pub async fn objects_are_adopted(user: User<'_>) -> anyhow::Result<Vec<String>> 
         let (owner, object) = (user.get(&parent_path(*parent)), user.get(&child_path(*parent, *child)));
         (controller(&object) == text(&owner, "/metadata/uid")) == *is_adopted
     };
-    let all = [(0, free, true), (0, secret, true), (1, token, false), (2, other, false)];
+    let all = [(0, free, true), (0, secret, true), (0, foreign, false), (1, token, false), (2, other, false)];
     let wrong = all.into_iter().filter(|one| !is_child(one));
     Ok(wrong.map(|(parent, child, is_adopted)| format!("{child:?} of p{parent} is adopted: {}", !is_adopted)).collect())
 }
