@@ -51,12 +51,16 @@ pub async fn problems(user: User<'_>) -> anyhow::Result<Vec<String>> {
 /// How the retained child differs from what it must be.
 fn different(found: &Value, first: &str, value: u8) -> Option<String> {
     let is_same = text(found, "/metadata/uid") == first && deleted_at(found).is_none();
-    match () {
-        () if found.is_null() => Some("does not exist".to_owned()),
-        () if !is_same => Some("is not the same object any more".to_owned()),
-        () if has_owner(found) => Some("has an owner, and goes with it".to_owned()),
-        () => (text(found, "/data/value") != value.to_string()).then(|| format!("contains {found}, not {value}")),
+    if found.is_null() {
+        return Some("does not exist".to_owned());
     }
+    if !is_same {
+        return Some("is being deleted, or another object has its name".to_owned());
+    }
+    if has_owner(found) {
+        return Some("has an owner, and would be deleted with it".to_owned());
+    }
+    (text(found, "/data/value") != value.to_string()).then(|| format!("should contain {value}: {found}"))
 }
 
 /// Whether the other child is not there with its parent, or without it, or the parent is not ready.

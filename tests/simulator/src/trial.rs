@@ -109,7 +109,7 @@ impl Trial {
         parents.map(|parent| Act::Delete { parent, policy: String::new() }).collect()
     }
 
-    /// What users do next. That changes the Plugin, so parents get their children later.
+    /// What users do before parents get their children: a change of the Plugin begins a rollout, which must be over by then.
     pub fn prepare(&self) -> Vec<Act> {
         if matches!(self.change, Change::Left) { select_namespace().into() } else { Vec::new() }
     }
@@ -119,7 +119,7 @@ impl Trial {
         [Act::Share { keys: Some(KEYS.0) }].into_iter().chain(self.applied(0)).collect()
     }
 
-    /// Each parent gets its children, which contain this.
+    /// A user applies each parent with its children, all of which have this value.
     fn applied(&self, value: u8) -> impl Iterator<Item = Act> {
         let reads = matches!(self.change, Change::Required);
         (0..FINALIZING).zip(&self.children).map(move |(parent, count)| {

@@ -224,7 +224,7 @@ impl<'a> World<'a> {
 
     /// The Plugins whose parents should be shared a while later, and are not.
     async fn unshared(&self) -> Vec<String> {
-        if self.flags.shards == 1 || self.running() == 1 {
+        if self.flags.shards < 2 || self.running() < 2 {
             return Vec::new();
         }
         sleep(SHARED_AFTER).await;
