@@ -1,5 +1,5 @@
-//! What becomes of a retained child (rule R4), in the steady state: it is changed as any other child, outlives its parent, and belongs to the
-//! next parent of that name.
+//! What becomes of a retained child (rule R4), in the steady state: it changes as any other child does, outlives its parent, and belongs to
+//! the next parent of that name.
 
 use serde_json::{Value, json};
 use tokio::time::sleep;

@@ -109,7 +109,7 @@ impl Trial {
         parents.map(|parent| Act::Delete { parent, policy: String::new() }).collect()
     }
 
-    /// What users do before parents get their children: a change of the Plugin begins a rollout, which must be over by then.
+    /// What users do before parents get their children: a change of the Plugin begins a rollout, which has to end first.
     pub fn prepare(&self) -> Vec<Act> {
         if matches!(self.change, Change::Left) { select_namespace().into() } else { Vec::new() }
     }
