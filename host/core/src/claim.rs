@@ -89,26 +89,32 @@ fn is_marked_for(found: &Object, parent: &ParentRef) -> bool {
 /// Builds the metadata that makes an existing object a child, without any other content: the host's labels and
 /// annotations and, for an adopted object, the ownerReference in addition to the existing ones. UID and resourceVersion
 /// restrict the write to the version that was examined.
-pub fn marks(found: &Object, child: &DesiredChild, adopted: bool) -> Map {
-    let wanted = |field: &str| child.body.get("metadata").and_then(|meta| meta.at(&[field]));
+///
+/// A child that only lost marks gets back those of what it is: retained or owned, whether or not the plugin desires that by now. With
+/// other marks it would be no child any more, and the next reconcile would not see it.
+pub fn marks(found: &Object, child: &DesiredChild, parent: &ParentRef, adopted: bool) -> Map {
+    let is_retained = if adopted { child.owner.is_none() } else { found.controller.is_none() };
+    let mut labels = Map::default();
+    for (label, value) in parent.child_labels() {
+        labels.insert(label, value);
+    }
+    let mut annotations = Map::default();
+    if let Some(mark) = parent.mark(&found.kind.group_kind(), &found.key, is_retained) {
+        annotations.insert(names::ANNOTATION_MARK, mark);
+    }
+    if is_retained {
+        annotations.insert(names::ANNOTATION_RETAINED_FOR, parent.retained_for());
+    } else if found.marks.get(names::ANNOTATION_RETAINED_FOR).is_some() {
+        annotations.insert(names::ANNOTATION_RETAINED_FOR, Value::Null);
+    }
     let mut meta = Map::from([
         ("uid", Value::from(found.uid.to_string())),
         ("resourceVersion", Value::from(found.resource_version.to_string())),
+        ("labels", labels.into()),
+        ("annotations", annotations.into()),
     ]);
-    for field in ["labels", "annotations"] {
-        let mut own = wanted(field).and_then(Value::as_object).cloned().unwrap_or_default();
-        // The last applied state is unknown, so its hash is not written.
-        own.retain(|key, _| key.starts_with(names::ANNOTATION_PREFIX) && key != names::ANNOTATION_APPLIED);
-        // A child that is not retained must not keep the annotation of a retained one.
-        let is_outdated = found.marks.get(names::ANNOTATION_RETAINED_FOR).is_some()
-            && field == "annotations"
-            && own.get(names::ANNOTATION_RETAINED_FOR).is_none();
-        if is_outdated {
-            own.insert(names::ANNOTATION_RETAINED_FOR, Value::Null);
-        }
-        meta.insert(field, own);
-    }
-    if adopted && let Some(reference) = wanted("ownerReferences").and_then(Value::as_array) {
+    let reference = child.body.get("metadata").and_then(|meta| meta.at(&["ownerReferences"])?.as_array());
+    if adopted && let Some(reference) = reference {
         let found = json::parse(&found.json.bytes(), json::OBJECT_DEPTH).ok();
         let others = found.as_ref().and_then(|found| found.at(&["metadata", "ownerReferences"])?.as_array());
         meta.insert("ownerReferences", [others.unwrap_or_default(), reference].concat());
@@ -275,13 +281,13 @@ mod tests {
                 "ownerReferences": [{"uid": "another", "kind": "ConfigMap", "name": "c", "apiVersion": "v1"}]});
         }));
         let written = |adopted| {
-            let text = Value::Object(marks(&uncontrolled, &child, adopted)).to_string();
+            let text = Value::Object(marks(&uncontrolled, &child, &snapshot(&[]).parent_ref, adopted)).to_string();
             serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
         };
         let labels = json!({"windlass.dev/plugin": "echo", "windlass.dev/parent-uid": PARENT_UID});
-        let meta = json!({"uid": "u", "resourceVersion": "7", "labels": labels, "annotations": {}});
-        assert_eq!(written(false), json!({ "metadata": meta }));
         let adopted = written(true);
+        assert_eq!(adopted["metadata"]["labels"], labels);
+        assert_eq!((&adopted["metadata"]["uid"], &adopted["metadata"]["resourceVersion"]), (&json!("u"), &json!("7")));
         let owners = adopted["metadata"]["ownerReferences"].as_array().expect("a list");
         let uids: Vec<_> = owners.iter().map(|owner| owner["uid"].as_str().unwrap_or_default()).collect();
         assert_eq!(uids, ["another", PARENT_UID], "existing owners stay");
@@ -289,10 +295,51 @@ mod tests {
     }
 
     #[test]
+    fn r05_restored_child_is_seen_as_a_child_whether_or_not_it_is_desired_as_retained() {
+        for (is_retained, is_cluster_scoped, annotations) in [
+            (false, false, json!({})),
+            (false, false, json!({"windlass.dev/retain": "true"})),
+            (true, false, json!({})),
+            (true, false, json!({"windlass.dev/retain": "true"})),
+            (false, true, json!({})),
+            (false, true, json!({"windlass.dev/retain": "true"})),
+            (true, true, json!({})),
+            (true, true, json!({"windlass.dev/retain": "true"})),
+        ] {
+            let mut parent = snapshot(&[]).parent_ref;
+            if is_cluster_scoped {
+                parent.key.namespace = None;
+                parent.mark_key = Some(MarkKey::new([7; MarkKey::LENGTH]));
+            }
+            let mut desired = pod("a");
+            desired["metadata"]["annotations"] = annotations;
+            let child = validate(&[desired]).expect("valid").children[0].clone();
+            let mut restored = found(|meta| {
+                meta["labels"] = json!({});
+                meta["annotations"] = json!({});
+                if is_retained {
+                    meta["ownerReferences"] = json!([]);
+                    meta["annotations"]["windlass.dev/retained-for"] = json!(parent.retained_for());
+                }
+            });
+            let text = Value::Object(marks(&object(&restored), &child, &parent, false)).to_string();
+            let written: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            for field in ["labels", "annotations"] {
+                for (key, value) in written["metadata"][field].as_object().expect("an object") {
+                    restored["metadata"][field][key] = value.clone();
+                }
+            }
+            let seen = object(&restored);
+            assert!(seen.is_child_of(&parent, |_| false), "{restored}");
+            assert_eq!(seen.is_retained_for(&parent), is_retained);
+        }
+    }
+
+    #[test]
     fn s02_forged_retained_mark_is_removed_when_a_child_is_restored() {
         let child = validate(&[pod("a")]).expect("valid").children[0].clone();
         let forged = object(&found(|meta| meta["annotations"]["windlass.dev/retained-for"] = json!("x")));
-        let text = Value::Object(marks(&forged, &child, false)).to_string();
+        let text = Value::Object(marks(&forged, &child, &snapshot(&[]).parent_ref, false)).to_string();
         let written: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(written["metadata"]["annotations"], json!({"windlass.dev/retained-for": null}));
     }

@@ -176,11 +176,11 @@ impl Applier {
         tracing::trace!(?claim);
         match claim {
             Claim::Unseen => Err(Failed { problem: WriteProblem::CacheBehind, awaited: Some(Box::new(seen())) }),
-            Claim::Restore => self.mark(live, child, &found, Effect::Marked).await,
+            Claim::Restore => self.mark(live, snapshot, child, &found, Effect::Marked).await,
             // The cache may be behind: the garbage collector would delete a child that is adopted for a parent that is
             // gone.
             Claim::Adopt if !Self::lives(live, snapshot).await? => Err(WriteProblem::Outdated.into()),
-            Claim::Adopt => self.mark(live, child, &found, Effect::Adopted).await,
+            Claim::Adopt => self.mark(live, snapshot, child, &found, Effect::Adopted).await,
             Claim::Orphaned => Ok((Effect::Nothing, None)),
             // The parent may have been deleted with --cascade=orphan, which the cache of parents does not show yet.
             Claim::Foreign
@@ -200,8 +200,16 @@ impl Applier {
         Ok(parent.is_some_and(|parent| parent.uid == snapshot.parent.uid && !parent.deleting))
     }
 
-    async fn mark(&self, live: &Live, child: &DesiredChild, found: &Object, effect: Effect) -> WriteResult {
-        let request = request::mark(to(live, &child.kind)?, child, &marks(found, child, effect == Effect::Adopted))?;
+    async fn mark(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        child: &DesiredChild,
+        found: &Object,
+        effect: Effect,
+    ) -> WriteResult {
+        let marks = marks(found, child, &snapshot.parent_ref, effect == Effect::Adopted);
+        let request = request::mark(to(live, &child.kind)?, child, &marks)?;
         match self.send(live, "patch", &id(child), request).await {
             Ok(ack) => Ok((effect, Some(ack.child(&child.kind)))),
             Err(error) => Err(Failed::of(&error, Subject::Child(id(child)))),
