@@ -242,7 +242,8 @@ impl Invariants {
         if is_deleted && label_of(before) != Some(plugin.name) {
             return Some("a user has taken it off the Plugin".to_owned());
         }
-        if is_retained(before) && label_of(before) == Some(plugin.name) {
+        // A retained child that lost its labels gets them back.
+        if is_retained(before) && [None, Some(plugin.name)].contains(&label_of(before)) {
             return is_deleted.then(|| "it is a retained child".to_owned());
         }
         let is_free = || is_adoptable(before) && [None, Some(plugin.name)].contains(&label_of(before));

@@ -8,6 +8,11 @@ use windlass_api_model::Id;
 use crate::history::{ASTRAY, CLUSTER, Child, FINALIZING, Kind, ROLLING};
 use crate::setup::NAMESPACE;
 
+/// The path of a Plugin.
+pub fn plugin_path(name: &str) -> String {
+    format!("/apis/windlass.dev/v1alpha1/plugins/{name}")
+}
+
 /// The path of the collection that a parent is in.
 pub fn collection_of_parent(parent: u8) -> String {
     let (namespace, plural) = match parent {

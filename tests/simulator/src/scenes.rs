@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::generator::Generator;
 use crate::history::{Act, CLUSTER, Child, FINALIZING, Kind, ROLLING, Step, Version};
-use crate::objects::{child_path, script_of};
-use crate::setup::{NAMESPACE, RENAMED};
+use crate::objects::{child_path, plugin_path, script_of};
+use crate::setup::{NAMESPACE, OPERATORS, RENAMED};
 use crate::trial::{label_namespace, select_namespace};
 
 /// Makes the steps of a scene that begins at a time.
@@ -228,7 +228,7 @@ fn blocked_deletions_grow(of: &mut Generator, begin: u64) -> Vec<Step> {
 /// A user takes off the label by which the Plugin selects the namespace of parents with a few children each.
 fn namespace_is_no_longer_selected(of: &mut Generator, begin: u64) -> Vec<Step> {
     let mut steps = fleet(of, 1..4);
-    steps.extend(select_namespace().map(|act| (0, act)));
+    steps.extend(select_namespace(OPERATORS[0].name).map(|act| (0, act)));
     steps.push((62_000, label_namespace(None)));
     timed(begin, steps)
 }
@@ -420,8 +420,7 @@ fn object_beside_a_marked_child(of: &mut Generator, begin: u64) -> Vec<Step> {
     if of.chance.bool() {
         steps.push((8_000, Act::Copy { parent: CLUSTER, child, name: other.name }));
     } else {
-        let plugin = "/apis/windlass.dev/v1alpha1/plugins/puppet-cluster".to_owned();
-        let adopts = Act::Patch { path: plugin, patch: json!({ "spec": { "adopt": true } }) };
+        let adopts = Act::Patch { path: plugin_path("puppet-cluster"), patch: json!({ "spec": { "adopt": true } }) };
         let owner = [None, Some(0), Some(CLUSTER)][of.chance.usize(0..3)];
         steps.extend((owner != Some(CLUSTER)).then_some((4_000, adopts)));
         steps.push((8_000, Act::Occupy { parent: CLUSTER, child: other, plugin: String::new(), owner, token: false }));

@@ -7,6 +7,7 @@ use windlass_api_model::{ApiServer, Id};
 
 use crate::expected::{condition, text};
 use crate::history::{ASTRAY, Act, Child, FINALIZING, Kind, Version};
+use crate::objects::plugin_path;
 use crate::requests::GUARDED;
 use crate::setup::{NAMESPACE, OPERATORS, RENAMED};
 
@@ -111,7 +112,7 @@ impl Trial {
 
     /// What users do before parents get their children: a change of the Plugin begins a rollout, which has to end first.
     pub fn prepare(&self) -> Vec<Act> {
-        if matches!(self.change, Change::Left) { select_namespace().into() } else { Vec::new() }
+        if matches!(self.change, Change::Left) { select_namespace(OPERATORS[0].name).into() } else { Vec::new() }
     }
 
     /// What users do then: each parent gets its children.
@@ -187,7 +188,7 @@ impl Trial {
         };
         let is_its_own = is_beyond(self.count(parent)) && !self.is_blocked_for_all();
         // A host that starts does not know why, if it was killed before it could tell.
-        (is_its_own && self.killed == Killed::Never && reason != expected)
+        (is_its_own && !matches!(self.killed, Killed::Early(_)) && reason != expected)
             .then(|| format!("p{parent} is blocked because of {reason:?}, not {expected}: {:?}", self.change))
     }
 
@@ -245,10 +246,10 @@ impl Trial {
 }
 
 /// What users do for a Plugin to select the namespace of the parents by a label.
-pub fn select_namespace() -> [Act; 2] {
+pub fn select_namespace(plugin: &str) -> [Act; 2] {
     let (key, value) = TEAM;
-    let selector = json!({ "namespaceSelector": { "matchLabels": { (key): value } } });
-    [label_namespace(Some(value)), Act::Plugin { spec: selector }]
+    let selector = json!({ "spec": { "namespaceSelector": { "matchLabels": { (key): value } } } });
+    [label_namespace(Some(value)), Act::Patch { path: plugin_path(plugin), patch: selector }]
 }
 
 /// A user sets the label of the namespace of the parents, or takes it off.

@@ -12,7 +12,7 @@ use crate::history::{Act, CLUSTER, Child, Fail, Kind, Version};
 use crate::network::Network;
 use crate::objects::{
     child_name, child_path, collection_of, collection_of_parent, content_of, parent_path, path_of, path_of_named,
-    path_of_target, script_of,
+    path_of_target, plugin_path, script_of,
 };
 use crate::setup::{CHILDREN, Compiled, NAMESPACE, OPERATORS, SHARED, TOKEN, by_user};
 
@@ -20,9 +20,7 @@ use crate::setup::{CHILDREN, Compiled, NAMESPACE, OPERATORS, SHARED, TOKEN, by_u
 const FINALIZER: &str = "example.com/held";
 /// Largest number of keys that the ConfigMap has which parents may require.
 const KEYS: u16 = 7;
-/// The path of the first Plugin.
-const PLUGIN: &str = "/apis/windlass.dev/v1alpha1/plugins/puppet";
-/// The path of the ConfigMap with the component of that Plugin.
+/// The path of the ConfigMap with the component of the first Plugin.
 const SOURCE: &str = "/api/v1/namespaces/windlass-system/configmaps/puppet";
 
 /// A user, whose requests arrive at once.
@@ -49,7 +47,9 @@ impl User<'_> {
                 }
             }
             Act::Patch { path, patch } => drop(self.send("PATCH", path, Some(patch.clone()))),
-            Act::Plugin { spec } => drop(self.send("PATCH", PLUGIN, Some(json!({ "spec": spec })))),
+            Act::Plugin { spec } => {
+                drop(self.send("PATCH", &plugin_path(OPERATORS[0].name), Some(json!({ "spec": spec }))))
+            }
             Act::Component { version } => drop(self.send("PATCH", SOURCE, Some(self.compiled.source(*version)))),
             Act::Rival => self.create_rival(),
             Act::SuspendParent { parent, suspended } => {
@@ -240,7 +240,7 @@ impl User<'_> {
         let unset =
             ["config", "suspend", "adopt", "deletionGuard", "limits", "namespaceSelector", "concurrency", "grants"];
         let spec: BTreeMap<_, _> = unset.iter().map(|field| (field, Value::Null)).collect();
-        self.send("PATCH", PLUGIN, Some(json!({ "spec": spec })));
+        self.send("PATCH", &plugin_path(OPERATORS[0].name), Some(json!({ "spec": spec })));
         self.send("PATCH", SOURCE, Some(self.compiled.source(Version::Whole)));
         for parent in 0..=CLUSTER {
             self.set_finalizer(&parent_path(parent), false);
@@ -256,7 +256,7 @@ impl User<'_> {
         }
     }
 
-    /// Does what the conditions of the Plugin and of parents tell a user: allows the deletions that are blocked, and deletes a child with
+    /// Does what the conditions of the Plugins and of parents tell a user: allows the deletions that are blocked, and deletes a child with
     /// fields of others.
     pub fn follow_conditions(&self) {
         for message in self.messages() {
@@ -291,9 +291,10 @@ impl User<'_> {
         self.send("PATCH", path, Some(json!({ "metadata": { "annotations": annotations } })));
     }
 
-    /// The messages of the conditions of the Plugin and of parents.
+    /// The messages of the conditions of the Plugins and of parents.
     fn messages(&self) -> Vec<String> {
-        let paths = (0..=CLUSTER).map(parent_path).chain([PLUGIN.to_owned()]);
+        let plugins = OPERATORS.iter().map(|operator| plugin_path(operator.name));
+        let paths = (0..=CLUSTER).map(parent_path).chain(plugins);
         let objects: Vec<_> = paths.map(|path| self.get(&path)).collect();
         objects.iter().flat_map(messages_of).map(str::to_owned).collect()
     }

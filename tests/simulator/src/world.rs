@@ -15,6 +15,8 @@ use crate::controllers;
 use crate::expected;
 use crate::history::{Act, CALM, History, SPAN};
 use crate::host::{Flags, Host};
+use crate::inherited_children;
+use crate::leaving_finalizers;
 use crate::network::{HOST_USER, Network};
 use crate::retained_child;
 use crate::rolling_update::RollingUpdate;
@@ -161,6 +163,10 @@ impl<'a> World<'a> {
                 problems.extend(self.ask_for_less(&trial).await?);
             }
             problems.extend(retained_child::problems(self.user()).await?);
+            problems.extend(inherited_children::children_are_restored(self.user()).await?);
+            problems.extend(inherited_children::host_is_upgraded(self.user()).await?);
+            problems.extend(inherited_children::child_is_released(self.user()).await?);
+            problems.extend(leaving_finalizers::problems(self.user()).await?);
             problems.extend(steady_state::objects_are_adopted(self.user()).await?);
             problems.extend(self.roll_out(&RollingUpdate::of(seed)).await?);
         }
