@@ -175,7 +175,8 @@ impl Plugins {
             return None;
         }
         let taken = self.sharing(name, |sharing| sharing.taken_at);
-        if let Some(rest) = taken.and_then(|taken| KEPT.checked_sub(clock::since(taken))) {
+        let rest = taken.and_then(|taken| KEPT.checked_sub(clock::since(taken)));
+        if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
             return Some(Requeue::Pause(rest));
         }
         let hash = live.decides_by().short();
