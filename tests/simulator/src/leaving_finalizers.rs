@@ -23,8 +23,8 @@ const fn child(name: u8) -> Child {
 
 /// Lets the namespace of the parents be no longer selected, and then allows the deletions. Returns what is wrong.
 ///
-/// The parents have four children. Deleting two of them is not too much for the guard. Deleting all is, also if one parent has so few that
-/// its own guard blocks nothing.
+/// The parents have four children. Deleting two of them is not too much for the guard, and does not wait for a clean-up that takes long.
+/// Deleting all is too much, also if one parent has so few that its own guard blocks nothing.
 pub async fn problems(user: User<'_>) -> anyhow::Result<Vec<String>> {
     let [first, second, job] = CHILDREN.map(script_of);
     let spec = |finalize: Value| {
@@ -33,35 +33,37 @@ pub async fn problems(user: User<'_>) -> anyhow::Result<Vec<String>> {
             "finalize": finalize,
         })
     };
+    let cleans_up_until = |when: &str| Act::ApplySpec {
+        parent: FINALIZING,
+        spec: spec(json!({ "children": [first, second, job], "finalizedWhen": when })),
+    };
     let other = json!({ "metadata": { "name": OTHER }, "spec": spec(json!({ "finalizedWhen": "always" })) });
-    let cleans_up = spec(json!({ "children": [first, second, job], "finalizedWhen": "childrenCreated" }));
-    let selection = select_namespace(OPERATORS[1].name);
     let others = collection_of_parent(FINALIZING);
-    for act in [
-        Act::Delete { parent: FINALIZING, policy: String::new() },
-        Act::Create { path: others.clone(), object: other, count: 1 },
-    ]
-    .iter()
-    .chain(&selection)
-    {
-        user.does(act)?;
-    }
+    let delete = Act::Delete { parent: FINALIZING, policy: String::new() };
+    let create = Act::Create { path: others.clone(), object: other, count: 1 };
+    let own = CHILDREN.map(|child| child_path(FINALIZING, child));
+    let of_other = ["20", "21"].map(|name| format!("{}/{OTHER}-c{name}", collection_of(Kind::ConfigMap)));
+    let lost = |after: &str| {
+        let lost = own.iter().filter(|path| user.get(path).is_null());
+        lost.map(|path| format!("after {after}, {path} does not exist: {}", told(&user))).collect::<Vec<_>>()
+    };
+    let left = |after: &str, paths: &[String]| {
+        let left = paths.iter().filter(|path| !user.get(path).is_null());
+        left.map(|path| format!("after {after}, {path} is still there: {}", told(&user))).collect::<Vec<_>>()
+    };
+    [delete, create].iter().chain(&select_namespace(OPERATORS[1].name)).try_for_each(|act| user.does(act).map(drop))?;
     sleep(SOON).await;
-    user.does(&Act::ApplySpec { parent: FINALIZING, spec: cleans_up })?;
+    user.does(&cleans_up_until("never"))?;
     sleep(SOON).await;
     user.does(&label_namespace(None))?;
     sleep(SOON).await;
-    let mut problems = Vec::new();
-    let lost = CHILDREN.into_iter().filter(|child| user.get(&child_path(FINALIZING, *child)).is_null());
-    problems
-        .extend(lost.map(|child| format!("{child:?} of p{FINALIZING} is deleted or was not created: {}", told(&user))));
+    let mut problems = [lost("the label was taken off"), left("the label was taken off", &of_other)].concat();
+    user.does(&cleans_up_until("childrenCreated"))?;
+    sleep(SOON).await;
+    problems.extend(lost("the clean-up"));
     user.follow_conditions();
     sleep(SOON).await;
-    let names = ["20", "21"].map(|name| format!("{}/{OTHER}-c{name}", collection_of(Kind::ConfigMap)));
-    let all = CHILDREN.into_iter().map(|child| child_path(FINALIZING, child)).chain(names);
-    let left = all.filter(|path| !user.get(path).is_null());
-    problems
-        .extend(left.map(|path| format!("{path} is still there, although its deletion is allowed: {}", told(&user))));
+    problems.extend(left("the deletions were allowed", &own));
     let selects_all = json!({ "spec": { "namespaceSelector": null } });
     user.does(&Act::Patch { path: plugin_path(OPERATORS[1].name), patch: selects_all })?;
     user.send("DELETE", &format!("{others}/{OTHER}"), None);

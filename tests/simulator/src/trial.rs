@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_api_model::{ApiServer, Id};
+use windlass_core::names::ANNOTATION_ROLLBACK;
 
 use crate::expected::{condition, text};
 use crate::history::{ASTRAY, Act, Child, FINALIZING, Kind, Version};
 use crate::objects::plugin_path;
 use crate::requests::GUARDED;
 use crate::setup::{NAMESPACE, OPERATORS, RENAMED};
+use crate::user::messages_of;
 
 /// The number in the name of the first child: no child had it before.
 const FIRST: u8 = 20;
@@ -66,6 +68,8 @@ pub struct Trial {
     lost: u32,
     /// Whether writes of children are slow at that time.
     is_slow: bool,
+    /// Whether the responses of the plugin are refused just before, so that parents are stalled for another reason.
+    is_refused: bool,
 }
 
 impl Trial {
@@ -100,7 +104,9 @@ impl Trial {
             2 if !is_early && !matches!(change, Change::Required) => Meanwhile::Edits,
             _ => Meanwhile::Nothing,
         };
-        Self { change, children, killed, meanwhile, lost: rng.u32(0..4), is_slow: is_early && rng.bool() }
+        let (lost, is_slow) = (rng.u32(0..4), is_early && rng.bool());
+        let is_refused = matches!(change, Change::Kept(_)) && rng.bool();
+        Self { change, children, killed, meanwhile, lost, is_slow, is_refused }
     }
 
     /// What users do first: they delete the parents, so that no deletions of theirs are undecided. The Plugin is called for each parent then,
@@ -130,11 +136,17 @@ impl Trial {
         })
     }
 
+    /// What users do just before the change.
+    pub fn stall(&self) -> Vec<Act> {
+        let refuse = Act::Plugin { spec: json!({ "limits": { "children": 1 } }) };
+        self.is_refused.then_some(refuse).into_iter().collect()
+    }
+
     /// The change.
     pub fn change(&self) -> Vec<Act> {
         let slow = Act::SlowDown { most: 2_000, millis: 3_000, path: "/configmaps".to_owned() };
         let change = match self.change {
-            Change::Kept(keep) => Act::Plugin { spec: json!({ "config": { "keepChildren": keep } }) },
+            Change::Kept(keep) => Act::Plugin { spec: json!({ "config": { "keepChildren": keep }, "limits": null }) },
             Change::Component => Act::Component { version: Version::Empty },
             Change::Renamed => Act::Plugin { spec: json!({ "config": { "prefix": RENAMED } }) },
             Change::Required => Act::Share { keys: Some(KEYS.1) },
@@ -174,7 +186,21 @@ impl Trial {
                 Some(format!("{child} is {why}: {:?} of {:?}", self.change, self.children))
             })
             .chain(untold)
+            .chain(self.untold_at_plugin(server))
             .collect()
+    }
+
+    /// Whether the Plugin, at which deletions are blocked, does not say how to run the previous component again, although the component or
+    /// its config has changed, or says that after another change.
+    fn untold_at_plugin(&self, server: &ApiServer) -> Option<String> {
+        let plugin = server.object(&Id::new("plugins.windlass.dev", "", OPERATORS[0].name))?;
+        let message = messages_of(plugin).find(|message| message.contains("Blocked: "))?;
+        let is_new = match self.change {
+            Change::Kept(_) | Change::Component | Change::Renamed => true,
+            Change::Required | Change::Left => false,
+        };
+        (message.contains(ANNOTATION_ROLLBACK) != is_new)
+            .then(|| format!("after {:?}, the Plugin says: {message}", self.change))
     }
 
     /// Whether a parent, whose own deletions are blocked, does not say why.

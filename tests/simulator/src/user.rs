@@ -300,7 +300,8 @@ impl User<'_> {
     }
 }
 
-fn messages_of(object: &Value) -> impl Iterator<Item = &str> {
+/// The messages of an object's conditions.
+pub fn messages_of(object: &Value) -> impl Iterator<Item = &str> {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     conditions.filter_map(|condition| condition.get("message")?.as_str())
 }

@@ -181,6 +181,8 @@ impl<'a> World<'a> {
         self.act_all(&trial.begin())?;
         sleep(SOON).await;
         let mut problems = self.network.with_server(|server| expected::differences(server));
+        self.act_all(&trial.stall())?;
+        sleep(SOON).await;
         self.act_all(&trial.change())?;
         if let Killed::Early(after) = trial.killed {
             sleep(Duration::from_millis(after)).await;
