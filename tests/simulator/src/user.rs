@@ -115,7 +115,7 @@ impl User<'_> {
             &json!({
                 "children": scripts, "fail": fail, "requirements": required, "childrenFrom": from,
                 "status": parent.is_multiple_of(2).then_some("reflect"),
-                "finalize": { "finalizedWhen": "childrenGone" },
+                "finalize": { "children": [], "finalizedWhen": "childrenGone" },
             }),
         );
     }
