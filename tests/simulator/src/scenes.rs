@@ -127,12 +127,14 @@ fn clean_up(of: &mut Generator, begin: u64) -> Vec<Step> {
     });
     let when = ["childrenCreated", "always"][of.chance.usize(0..2)];
     let desired = [vec![&child], vec![&other], Vec::new()][of.chance.usize(0..3)].clone();
+    let deleted = if of.chance.bool() { of.chance.u64(4_000..12_000) } else { 62_000 };
+    let policy = ["", "Orphan"][of.chance.usize(0..2)].to_owned();
+    // A plugin is not shown a child that its parent has released, and would wait for it for ever.
+    let when = if policy.is_empty() { when } else { "always" };
     let spec = json!({
         "children": [&child], "finalize": { "children": desired, "finalizedWhen": when },
         "requirements": [], "childrenFrom": null, "fail": null, "status": null,
     });
-    let deleted = if of.chance.bool() { of.chance.u64(4_000..12_000) } else { 62_000 };
-    let policy = ["", "Orphan"][of.chance.usize(0..2)].to_owned();
     let lag = Act::Lag { resource: "finalizingpuppets.puppets.example".to_owned(), millis: 10_000 };
     let mut steps =
         vec![(0, Act::ApplySpec { parent: FINALIZING, spec }), (deleted, Act::Delete { parent: FINALIZING, policy })];
