@@ -4,6 +4,7 @@
 mod changes;
 mod rolling;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -277,18 +278,26 @@ fn is_settled(live: &Object, child: &DesiredChild) -> bool {
 /// Returns true if a live object has every field of a body, except for the annotation with the applied hash.
 fn holds(live: &Object, body: &Map) -> bool {
     let Ok(live) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else { return false };
+    live.holds(&Value::Object(without_applied_hash(body)))
+}
+
+fn without_applied_hash(body: &Map) -> Map {
     let mut body = body.clone();
     if let Some(annotations) = body.object_mut("metadata").and_then(|meta| meta.object_mut("annotations")) {
         annotations.remove(names::ANNOTATION_APPLIED);
     }
-    live.holds(&Value::Object(body))
+    body
 }
 
 /// Returns a hash of the live values if they differ from the desired values, regardless of what the managed fields
 /// record. The status is excluded, because it belongs to the child's own controller.
 pub fn differing(live: &Object, child: &DesiredChild) -> Option<Digest> {
     let Ok(Value::Object(mut values)) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else { return None };
-    if !live.managed.differs(&child.body, &values, live.controller.as_ref()) {
+    // The hash of another version of Windlass is no reason to write.
+    let is_of_this_version = live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str());
+    let body =
+        if is_of_this_version { Cow::Borrowed(&child.body) } else { Cow::Owned(without_applied_hash(&child.body)) };
+    if !live.managed.differs(&body, &values, live.controller.as_ref()) {
         return None;
     }
     values.remove("status");
