@@ -24,10 +24,10 @@ const PARENT: u8 = 1;
 const RESTORED: u8 = 70;
 /// The value of what a user restores; parents desire another one.
 const RESTORED_VALUE: u8 = 5;
-/// Milliseconds for which the caches of hosts do not show what a user has restored.
-const LATE: u64 = 20_000;
 /// Time after which a host has tried to create what it does not see.
 const TRIED_AFTER: Duration = Duration::from_secs(12);
+/// Time after that until the caches of hosts show what a user has restored.
+const SHOWN_AFTER: Duration = Duration::from_secs(8);
 /// A child that is released.
 const RELEASED: Child = Child { kind: Kind::ConfigMap, name: 80, value: 0 };
 /// Children that another version has applied.
@@ -59,8 +59,8 @@ pub async fn children_are_restored(user: User<'_>) -> anyhow::Result<Vec<String>
     user.does(&Act::Delete { parent: PARENT, policy: String::new() })?;
     user.does(&apply(&[]))?;
     sleep(SOON).await;
-    user.network.lag("configmaps", Duration::from_millis(LATE));
-    user.network.stop_collector(Duration::from_millis(LATE));
+    user.network.lag("configmaps", TRIED_AFTER + SHOWN_AFTER);
+    user.network.stop_collector(TRIED_AFTER + SHOWN_AFTER);
     let parent = user.get(&parent_path(PARENT));
     let created: Vec<_> = ALL_MARKS.iter().map(|marks| restore(user, *marks, &parent, &predecessor)).collect();
     let desired: Vec<_> = ALL_MARKS.iter().map(|marks| child_with(*marks)).collect();
@@ -77,7 +77,7 @@ pub async fn children_are_restored(user: User<'_>) -> anyhow::Result<Vec<String>
             problems.push(format!("no cache shows the child with {marks:?} marks yet, and it is written: {found}"));
         }
     }
-    sleep(Duration::from_millis(LATE) + SOON - TRIED_AFTER).await;
+    sleep(SHOWN_AFTER + SOON).await;
     for (marks, created) in ALL_MARKS.iter().zip(&created) {
         let child = child_with(*marks);
         let found = user.get(&child_path(PARENT, child));

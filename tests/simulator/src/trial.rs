@@ -68,8 +68,8 @@ pub struct Trial {
     lost: u32,
     /// Whether writes of children are slow at that time.
     is_slow: bool,
-    /// Whether the responses of the plugin are refused just before, so that parents are stalled for another reason.
-    is_refused: bool,
+    /// Whether requests are too large for the plugin just before, so that parents are stalled for another reason.
+    is_too_large: bool,
 }
 
 impl Trial {
@@ -105,8 +105,8 @@ impl Trial {
             _ => Meanwhile::Nothing,
         };
         let (lost, is_slow) = (rng.u32(0..4), is_early && rng.bool());
-        let is_refused = matches!(change, Change::Kept(_)) && rng.bool();
-        Self { change, children, killed, meanwhile, lost, is_slow, is_refused }
+        let is_too_large = matches!(change, Change::Kept(_)) && rng.bool();
+        Self { change, children, killed, meanwhile, lost, is_slow, is_too_large }
     }
 
     /// What users do first: they delete the parents, so that no deletions of theirs are undecided. The Plugin is called for each parent then,
@@ -138,8 +138,8 @@ impl Trial {
 
     /// What users do just before the change.
     pub fn stall(&self) -> Vec<Act> {
-        let refuse = Act::Plugin { spec: json!({ "limits": { "children": 1 } }) };
-        self.is_refused.then_some(refuse).into_iter().collect()
+        let limits = Act::Plugin { spec: json!({ "limits": { "requestBytes": "1Ki" } }) };
+        self.is_too_large.then_some(limits).into_iter().collect()
     }
 
     /// The change.

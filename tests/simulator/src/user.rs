@@ -48,7 +48,7 @@ impl User<'_> {
             }
             Act::Patch { path, patch } => drop(self.send("PATCH", path, Some(patch.clone()))),
             Act::Plugin { spec } => {
-                drop(self.send("PATCH", &plugin_path(OPERATORS[0].name), Some(json!({ "spec": spec }))))
+                self.send("PATCH", &plugin_path(OPERATORS[0].name), Some(json!({ "spec": spec })));
             }
             Act::Component { version } => drop(self.send("PATCH", SOURCE, Some(self.compiled.source(*version)))),
             Act::Rival => self.create_rival(),
