@@ -20,7 +20,7 @@ fn history(name: &str) -> PathBuf {
 /// `WINDLASS_HISTORIES` says how many; `cargo xtask simulate search` looks at as many as one likes, for as long as one likes.
 #[test]
 fn parents_converge_and_nothing_is_written_in_the_steady_state_whatever_happens_before() {
-    let count = std::env::var("WINDLASS_HISTORIES").unwrap_or_else(|_| "8".to_owned());
+    let count = std::env::var("WINDLASS_HISTORIES").unwrap_or_else(|_| "6".to_owned());
     let searched = simulator(&["search", "--first", "--count", &count, "--seed", "1"]);
     assert!(searched.status.success(), "{}", text(&searched));
     assert!(text(&searched).contains(&format!("{count} histories")), "{}", text(&searched));
