@@ -280,14 +280,12 @@ mod tests {
             *meta = json!({"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7",
                 "ownerReferences": [{"uid": "another", "kind": "ConfigMap", "name": "c", "apiVersion": "v1"}]});
         }));
-        let written = |adopted| {
-            let text = Value::Object(marks(&uncontrolled, &child, &snapshot(&[]).parent_ref, adopted)).to_string();
-            serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
-        };
+        let text = Value::Object(marks(&uncontrolled, &child, &snapshot(&[]).parent_ref, true)).to_string();
+        let adopted: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let meta = |field: &str| &adopted["metadata"][field];
+        assert_eq!((meta("uid"), meta("resourceVersion")), (&json!("u"), &json!("7")));
         let labels = json!({"windlass.dev/plugin": "echo", "windlass.dev/parent-uid": PARENT_UID});
-        let adopted = written(true);
-        assert_eq!(adopted["metadata"]["labels"], labels);
-        assert_eq!((&adopted["metadata"]["uid"], &adopted["metadata"]["resourceVersion"]), (&json!("u"), &json!("7")));
+        assert_eq!((meta("labels"), meta("annotations")), (&labels, &json!({})), "nothing was applied yet");
         let owners = adopted["metadata"]["ownerReferences"].as_array().expect("a list");
         let uids: Vec<_> = owners.iter().map(|owner| owner["uid"].as_str().unwrap_or_default()).collect();
         assert_eq!(uids, ["another", PARENT_UID], "existing owners stay");

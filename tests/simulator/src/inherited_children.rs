@@ -1,5 +1,5 @@
-//! What becomes of children that a host finds and has not made as they are, in the steady state: a user has restored them from a backup, the
-//! deletion of their parent has released them, or another version of the host has applied them.
+//! What hosts do with children that others have made what they are, in the steady state: a user has restored them from a backup, the garbage
+//! collector has released them, or another version of the host has applied them.
 
 use std::time::Duration;
 
