@@ -190,11 +190,15 @@ impl Trial {
             .collect()
     }
 
-    /// Whether the Plugin, at which deletions are blocked, does not say how to run the previous component again, although the component or
-    /// its config has changed, or says that after another change.
+    /// Whether the Plugin does not say that deletions are blocked at it; or how to run the previous component again, although the component
+    /// or its config has changed; or says that after another change.
     fn untold_at_plugin(&self, server: &ApiServer) -> Option<String> {
         let plugin = server.object(&Id::new("plugins.windlass.dev", "", OPERATORS[0].name))?;
-        let message = messages_of(plugin).find(|message| message.contains("Blocked: "))?;
+        let Some(message) = messages_of(plugin).find(|message| message.contains("Blocked: ")) else {
+            return self
+                .is_blocked_for_all()
+                .then(|| format!("after {:?}, the Plugin does not say that deletions are blocked", self.change));
+        };
         let is_new = match self.change {
             Change::Kept(_) | Change::Component | Change::Renamed => true,
             Change::Required | Change::Left => false,
