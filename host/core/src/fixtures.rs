@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 
 use crate::contract::{Limits, Response, UpdateStrategy};
 use crate::desired::{self, Desired, Grant, Grants, ResponseRejection};
+use crate::guard::{self, Cause, DeletionGuard, Fleet, Leavers, ParentDeletions, Stop};
 use crate::ids::Gvk;
 use crate::json::{self, Value as CoreValue};
 use crate::object::Object;
 use crate::observed_status::StatusShape;
 use crate::outcome::Outcome;
 use crate::parent::ParentRef;
+use crate::plan::Plan;
 use crate::reserved::HostNamespace;
 use crate::snapshot::Snapshot;
 use crate::status;
@@ -153,4 +155,18 @@ fn owned_item(item: &Value) -> Value {
 
 pub fn snapshot(children: &[Value]) -> Snapshot {
     Snapshot::new(parent_ref(), parent(), children.iter().map(object), None, |_| false)
+}
+
+/// Takes the deletions out of a plan that the guard does not allow.
+pub fn guard_plan(
+    fleet: &mut Fleet,
+    parents: (&mut ParentDeletions, DeletionGuard),
+    snapshot: &Snapshot,
+    cause: impl FnOnce() -> Cause,
+    leavers: impl FnOnce() -> Leavers,
+    plan: &mut Plan,
+) -> Option<Stop> {
+    let verdict = guard::judge(fleet, parents, snapshot, cause, leavers, &plan.deletions())?;
+    plan.obey(&verdict);
+    Some(verdict.stop)
 }

@@ -19,6 +19,7 @@ pub mod bounded;
 pub mod breaker;
 pub mod bucket;
 pub mod budget;
+pub mod child;
 pub mod claim;
 pub mod conditions;
 pub mod config;

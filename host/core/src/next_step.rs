@@ -1,11 +1,11 @@
 //! Decides the next step for a parent from its own state, before the plugin is called (rules R14 to R16).
 
+use crate::child::ChildId;
 use crate::contract::Phase;
 use crate::ids::PluginName;
 use crate::names;
 use crate::object::Object;
 use crate::outcome::WriteProblem;
-use crate::plan::ChildId;
 
 /// The finalizer that the API server sets for a deletion that waits for the dependents (foreground deletion).
 const FOREGROUND: &str = "foregroundDeletion";

@@ -10,6 +10,7 @@ use kube::core::ApiResource;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::runtime::Handle;
+use windlass_core::child::ChildId;
 use windlass_core::contract::{CallReport, Level, Note, Phase, Response};
 use windlass_core::desired::{Desired, DesiredChild};
 use windlass_core::guard::{self, Forecast};
@@ -17,7 +18,7 @@ use windlass_core::json::{Map, Value as CoreValue};
 use windlass_core::next_step::{Circumstances, NextStep, finalizers_with, next_step};
 use windlass_core::object::Object;
 use windlass_core::outcome::{Outcome, Problem, WriteProblem};
-use windlass_core::plan::{self, Change, ChildId, changes};
+use windlass_core::plan::{self, Change, changes};
 use windlass_core::related::Need;
 use windlass_core::schema::structural as schema;
 use windlass_core::snapshot::Snapshot;
@@ -146,7 +147,7 @@ impl Previewer {
             preview.notes.push(format!("{count} large children were left out of the request, and are not compared"));
         }
         let cause = guard::cause(&snapshot, Phase::Sync, scope.shape);
-        preview.forecast = guard::forecast(scope.guard, &snapshot, cause, scope.is_new, &plan);
+        preview.forecast = guard::forecast(scope.guard, &snapshot, cause, scope.is_new, &plan.deletions());
 
         let new_namespaces = new_namespaces(&plan);
         let changes = futures::stream::iter(changes(&plan, &snapshot, &desired))

@@ -172,8 +172,8 @@ fn title(parent: &str, pair: &Pair, is_blocked: bool) -> String {
 mod tests {
     use std::sync::Arc;
 
+    use windlass_core::child::ChildId;
     use windlass_core::ids::{Gvk, ObjectKey};
-    use windlass_core::plan::ChildId;
 
     use super::*;
 

@@ -115,8 +115,8 @@ mod tests {
 
     use expect_test::expect;
     use serde_json::json;
+    use windlass_core::child::ChildId;
     use windlass_core::ids::{Gvk, ObjectKey};
-    use windlass_core::plan::ChildId;
 
     use super::*;
 

@@ -7,10 +7,10 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
+use crate::child::ChildId;
 use crate::ids::{Gvk, ObjectKey};
 use crate::json::{Map, Value};
 use crate::object::Object;
-use crate::plan::{ChildId, Plan};
 use crate::snapshot::Snapshot;
 
 /// Number of writes to one object that are allowed within one [`WINDOW`]; the next one trips the breaker.
@@ -170,31 +170,8 @@ impl Breaker {
         Ok(())
     }
 
-    /// Counts the writes and deletes of a plan, and removes those that must wait. Returns the removed ones with their
-    /// waits. While a write waits, nothing is pruned (rule R8). Only operations that are carried out may be counted, so
-    /// deletes that are not due are removed as well.
-    pub fn admit_plan(&mut self, parent: &Object, plan: &mut Plan, now: Instant) -> Vec<(ChildId, Duration)> {
-        self.expire(now);
-        plan.put_off_prunes();
-        let mut waiting = Vec::new();
-        let mut passes = |child: ChildId| match self.admit(parent, &child.kind, &child.key, now) {
-            Ok(()) => true,
-            Err(wait) => {
-                waiting.push((child, wait));
-                false
-            }
-        };
-        let writes = plan.writes.len();
-        plan.writes.retain(|write| passes(write.child()));
-        if plan.writes.len() < writes {
-            plan.prunes.clear();
-        }
-        plan.prunes.retain(|delete| passes(delete.child.clone()));
-        waiting
-    }
-
     /// Drops expired entries.
-    fn expire(&mut self, now: Instant) {
+    pub fn expire(&mut self, now: Instant) {
         let age = now.saturating_duration_since(*self.since.get_or_insert(now));
         if age >= WINDOW {
             self.begin_window(now);

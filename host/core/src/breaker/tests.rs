@@ -165,11 +165,11 @@ fn r18_plan_keeps_admitted_writes_and_prunes_nothing_while_a_write_waits() {
         plan(&snapshot, &validate(&desired).expect("valid"))
     };
     let mut limited = planned(&["a", "b"]);
-    let waiting = clock.breaker.admit_plan(&clock.parent, &mut limited, now);
+    let waiting = limited.admit(&mut clock.breaker, &clock.parent, now);
     assert_eq!(waiting.iter().map(|(child, wait)| (&*child.key.name, wait.as_secs())).collect::<Vec<_>>(), [("a", 58)]);
     assert_eq!(limited.counts(), (1, 0, 0));
     let mut free = planned(&["b"]);
-    assert!(clock.breaker.admit_plan(&clock.parent, &mut free, now).is_empty());
+    assert!(free.admit(&mut clock.breaker, &clock.parent, now).is_empty());
     assert_eq!(free.counts(), (1, 0, 1));
 }
 
@@ -180,7 +180,7 @@ fn r18_child_that_is_deleted_repeatedly_trips_the_breaker_although_its_uid_chang
     let mut created_at = Vec::new();
     for second in 0..60 {
         let mut plan = plan(&snapshot(&[]), &desired);
-        let waiting = clock.breaker.admit_plan(&clock.parent, &mut plan, clock.start + Duration::from_secs(second));
+        let waiting = plan.admit(&mut clock.breaker, &clock.parent, clock.start + Duration::from_secs(second));
         assert_eq!(plan.writes.len() + waiting.len(), 1);
         created_at.extend((!plan.is_empty()).then_some(second));
     }
@@ -198,12 +198,12 @@ fn r18_deletions_count_only_once_they_are_due() {
     for second in 0..40 {
         let now = clock.at(second);
         let mut plan = plan(&waits, &desired);
-        assert!(clock.breaker.admit_plan(&clock.parent, &mut plan, now).is_empty() && plan.is_empty());
+        assert!(plan.admit(&mut clock.breaker, &clock.parent, now).is_empty() && plan.is_empty());
     }
     for second in 40..60 {
         let now = clock.at(second);
         let mut plan = plan(&due, &Desired::default());
-        let waiting = clock.breaker.admit_plan(&clock.parent, &mut plan, now);
+        let waiting = plan.admit(&mut clock.breaker, &clock.parent, now);
         assert_eq!((plan.prunes.len(), waiting.len()), if second < 50 { (1, 0) } else { (0, 1) });
     }
 }

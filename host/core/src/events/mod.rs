@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::child::ChildId;
 use crate::conditions;
 use crate::contract::{Event, EventType};
 use crate::json::{Map, Value};
@@ -17,7 +18,6 @@ use crate::object::Object;
 use crate::observed_status::observed;
 use crate::order::install_rank;
 use crate::outcome::{FinalizerEnd, NAMESPACE_PATIENCE, Outcome, Progress};
-use crate::plan::ChildId;
 use crate::reason::ParentReason;
 use crate::snapshot::Snapshot;
 

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
+use crate::child::ChildId;
 use crate::conditions::{is_true, reason_of};
 use crate::ids::PluginName;
 use crate::names::{self, parent_condition};
 use crate::object::Object;
 use crate::observed_status::observed;
 use crate::parent::ParentRef;
-use crate::plan::ChildId;
 use crate::reason::ParentReason;
 
 /// Blocked deletions: they wait until a user allows them.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{BlockedDeletions, Cause, DeletionGuard, Rollout, RolloutDecision, RolloutRecord};
+use crate::child::Delete;
 use crate::digest::Digest;
 use crate::ids::ObjectKey;
-use crate::plan::Delete;
 
 /// The rollout of the plugin's version, and one rollout for each namespace that the Plugin no longer selects. A single
 /// edit of a namespace's labels deselects all parents in the namespace, each of which may have too few children for a

@@ -1,7 +1,6 @@
 //! Forecasts which deletions would be blocked, without what a running host remembers.
 
-use super::{BlockReason, BlockedDeletions, Cause, DeletionGuard, ParentDeletions, deletions};
-use crate::plan::Plan;
+use super::{BlockReason, BlockedDeletions, Cause, DeletionGuard, Deletions, ParentDeletions};
 use crate::snapshot::Snapshot;
 
 /// The deletions of a plan that count for the guard, and whether they would be blocked.
@@ -15,14 +14,20 @@ pub struct Forecast {
     pub blocked: Option<BlockedDeletions>,
 }
 
-/// Applies rule R9 to one plan of a parent, as a host does that has just started. `is_new` is true if the component or
+/// Applies rule R9 to the deletions of one plan, as a host does that has just started. `is_new` is true if the component or
 /// its config is not the live one: then a changed spec does not count as a user's request, and recreated children count
 /// as deleted.
-pub fn forecast(guard: DeletionGuard, snapshot: &Snapshot, cause: Cause, is_new: bool, plan: &Plan) -> Forecast {
+pub fn forecast(
+    guard: DeletionGuard,
+    snapshot: &Snapshot,
+    cause: Cause,
+    is_new: bool,
+    deletions: &Deletions<'_>,
+) -> Forecast {
     let parent = &snapshot.parent;
     let mut own = ParentDeletions::default();
     let may_be_by_component = is_new || own.blocked(parent) == Some(BlockReason::NewComponent);
-    let deletions = deletions(plan, may_be_by_component);
+    let deletions = deletions.counted(may_be_by_component);
     let is_asked = match cause {
         Cause::Deleted => true,
         Cause::SpecChanged if !may_be_by_component => true,
@@ -57,7 +62,7 @@ mod tests {
         let names: Vec<Value> = (0..children).map(|at| pod(&format!("p-{at}"))).collect();
         let live: Vec<_> = validate(&names).expect("valid").children.iter().map(|child| created(child)).collect();
         let (snapshot, desired) = (snapshot(&live), validate(&names[..kept]).expect("valid"));
-        forecast(DeletionGuard::default(), &snapshot, cause, is_new, &plan(&snapshot, &desired))
+        forecast(DeletionGuard::default(), &snapshot, cause, is_new, &plan(&snapshot, &desired).deletions())
     }
 
     #[test]
@@ -87,7 +92,9 @@ mod tests {
         let desired = validate_with(&[changed], &UpdateStrategy::Recreate).expect("valid");
         let snapshot = snapshot(&old);
         let plan = plan(&snapshot, &desired);
-        let count = |is_new| forecast(DeletionGuard::default(), &snapshot, Cause::Unchanged, is_new, &plan).deletions;
+        let count = |is_new| {
+            forecast(DeletionGuard::default(), &snapshot, Cause::Unchanged, is_new, &plan.deletions()).deletions
+        };
         assert_eq!((count(true), count(false)), (1, 0));
     }
 }

@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use self::blocked::{SHOWN, mismatch, target};
+use crate::child::Delete;
 use crate::contract::Phase;
 use crate::digest::Digest;
 use crate::ids::Uid;
@@ -23,7 +24,6 @@ use crate::json::{self, Value};
 use crate::names;
 use crate::object::Object;
 use crate::observed_status::{StatusShape, observed};
-use crate::plan::{Delete, Plan, Write};
 use crate::snapshot::Snapshot;
 
 pub use blocked::{BlockReason, BlockedDeletions, blocked_in_status};
@@ -171,7 +171,41 @@ impl ParentDeletions {
     }
 }
 
-/// Why the deletions of a plan were removed from it.
+/// The deletions of one parent's plan.
+#[derive(Debug, Clone)]
+pub struct Deletions<'a> {
+    /// The children that are no longer desired.
+    pub pruned: &'a [Delete],
+    /// The children that are deleted to be recreated.
+    pub recreated: Vec<Delete>,
+}
+
+impl Deletions<'_> {
+    /// Returns true if no child is deleted.
+    pub fn is_empty(&self) -> bool {
+        self.pruned.is_empty() && self.recreated.is_empty()
+    }
+
+    /// The deletions that count; with `with_recreated`, including children that are recreated.
+    fn counted(&self, with_recreated: bool) -> Cow<'_, [Delete]> {
+        if with_recreated && !self.recreated.is_empty() {
+            self.pruned.iter().chain(&self.recreated).cloned().collect()
+        } else {
+            Cow::Borrowed(self.pruned)
+        }
+    }
+}
+
+/// What may not be carried out of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Why no child may be pruned.
+    pub stop: Stop,
+    /// Whether no child may be recreated, either.
+    pub keeps_recreated: bool,
+}
+
+/// Why the deletions of a plan may not be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
     /// Deletions are delayed until the new component was called for all parents; then the parent is queued again.
@@ -224,7 +258,7 @@ fn spec_changed(parent: &Object, shape: StatusShape) -> bool {
     has_generations && matches!((parent.generation, observed), (Some(now), Some(observed)) if now > observed)
 }
 
-/// Applies rule R9 to one plan: removes its deletions if they must not be carried out now. Creates and updates stay.
+/// Applies rule R9 to the deletions of one plan: says whether they may be carried out now.
 ///
 /// In a rollout, a changed spec does not count as a user's request until the deletions of this parent are decided: the
 /// user may have changed the spec together with the component. Also, `observedGeneration` lags behind if reconciles
@@ -236,20 +270,20 @@ fn spec_changed(parent: &Object, shape: StatusShape) -> bool {
 ///
 /// `leavers` returns the parents that left the Plugin together with a parent that
 /// [left the Plugin's namespaces](Cause::LeftNamespaces).
-pub fn guard_plan(
+pub fn judge(
     fleet: &mut Fleet,
     (own, guard): (&mut ParentDeletions, DeletionGuard),
     snapshot: &Snapshot,
     cause: impl FnOnce() -> Cause,
     leavers: impl FnOnce() -> Leavers,
-    plan: &mut Plan,
-) -> Option<Stop> {
+    deletions: &Deletions<'_>,
+) -> Option<Verdict> {
     let parent = &snapshot.parent.key;
     let created_since = fleet.created_since(parent);
     // Most plans delete nothing, so the parent's status need not be parsed.
-    let own_block = if deletes(plan) { own.blocked(&snapshot.parent) } else { None };
+    let own_block = if deletions.is_empty() { None } else { own.blocked(&snapshot.parent) };
     let may_be_by_component = fleet.is_undecided_for(parent) || own_block == Some(BlockReason::NewComponent);
-    let deletions = deletions(plan, may_be_by_component);
+    let deletions = deletions.counted(may_be_by_component);
     let cause = if deletions.is_empty() && !fleet.is_leaving(parent) { Cause::Unchanged } else { cause() };
     let by_user = match cause {
         Cause::Deleted => true,
@@ -275,17 +309,7 @@ pub fn guard_plan(
         RolloutDecision::Blocked(blocked) => Some(Stop::AtPlugin(blocked)),
         RolloutDecision::ForLeader => Some(Stop::ForLeader),
     };
-    if stop == Some(Stop::ForLeader) {
-        // With new children, the deletions would be a smaller share when the leader counts them.
-        plan.writes.clear();
-    }
-    if stop.is_some() {
-        plan.prunes.clear();
-        if may_be_by_component {
-            plan.writes.retain(|write| !matches!(write, Write::Replace(_)));
-        }
-    }
-    stop
+    stop.map(|stop| Verdict { stop, keeps_recreated: may_be_by_component })
 }
 
 /// Returns true if the parent has children that are not being deleted.
@@ -301,24 +325,6 @@ fn existed(child: &Object, since: Timestamp) -> bool {
     let created = meta.as_ref().and_then(Value::as_object).and_then(|meta| meta.get("creationTimestamp")?.as_str());
     let created = created.and_then(|text| text.parse::<Timestamp>().ok());
     created.is_some_and(|created| created.as_second().saturating_add(CLOCK_SKEW) < since.as_second())
-}
-
-/// Returns true if the plan deletes children, for good or to recreate them.
-pub fn deletes(plan: &Plan) -> bool {
-    !plan.prunes.is_empty() || plan.writes.iter().any(|write| matches!(write, Write::Replace(_)))
-}
-
-/// The deletions of a plan; with `with_replaced`, including children that are deleted to be recreated.
-fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
-    let replaced = plan.writes.iter().filter_map(|write| match write {
-        Write::Replace(delete) if with_replaced => Some(delete.clone()),
-        Write::Replace(_) | Write::Create(_) | Write::Apply { .. } => None,
-    });
-    let mut replaced = replaced.peekable();
-    if replaced.peek().is_none() {
-        return Cow::Borrowed(&plan.prunes);
-    }
-    plan.prunes.iter().cloned().chain(replaced).collect()
 }
 
 /// Hashes a set of deletions over kind, namespace, name and UID, independent of their order.

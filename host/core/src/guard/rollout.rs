@@ -8,9 +8,9 @@ use jiff::Timestamp;
 
 use super::parents::{ParentState, Parents, ReleasedBy};
 use super::{BlockReason, BlockedDeletions, DeletionGuard, hash_of, mismatch};
+use crate::child::Delete;
 use crate::digest::Digest;
 use crate::ids::ObjectKey;
-use crate::plan::Delete;
 
 /// The deletions that a plugin's new version plans, as far as the reconciles of the parents have planned them.
 ///

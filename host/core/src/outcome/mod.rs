@@ -10,11 +10,11 @@ pub use self::problem::{FinalizerEnd, Problem, SuspendedBy};
 pub use self::requeue::{BACKOFF, LOOK_AGAIN, PATIENCE, Requeue, UNAVAILABLE};
 use self::write_problem::of_writes;
 pub use self::write_problem::{Rejection, WriteProblem, name_is_taken};
+use crate::child::ChildId;
 use crate::contract::{CallFailure, Failure};
 use crate::desired::asked_wait;
 use crate::guard::{BlockReason, BlockedDeletions};
 use crate::line::one_line;
-use crate::plan::ChildId;
 use crate::reason::ParentReason;
 use crate::related::ReadProblem;
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{Progress, WriteProblem};
+use crate::child::ChildId;
 use crate::contract::{CallFailure, Failure};
 use crate::desired::ResponseRejection;
 use crate::guard::BlockedDeletions;
 use crate::ids::PluginName;
-use crate::plan::ChildId;
 use crate::reason::ParentReason;
 use crate::related::ReadProblem;
 use crate::reserved::HostNamespace;

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::{BACKOFF, LOOK_AGAIN, Requeue, UNAVAILABLE, shortened};
+use crate::child::ChildId;
 use crate::ids::Gvk;
-use crate::plan::ChildId;
 use crate::reason::ParentReason;
 
 /// Why a single write failed.

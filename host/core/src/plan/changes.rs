@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::{ChildId, Plan, Target, Write, apply, is_settled, replace};
+use super::{Plan, Target, Write, apply, is_settled, replace};
+use crate::child::{ChildId, Delete};
 use crate::contract::UpdateStrategy;
 use crate::desired::{Desired, DesiredChild};
 use crate::ids::{GroupKind, ObjectKey};
@@ -53,7 +54,7 @@ pub fn changes(plan: &Plan, snapshot: &Snapshot, desired: &Desired) -> Vec<Chang
         };
         let write = match (writes.get(&at), live.get(&at)) {
             (Some(write), _) => (*write).clone(),
-            (None, Some(live)) if live.deleting => Write::Replace(super::Delete::of(live)),
+            (None, Some(live)) if live.deleting => Write::Replace(Delete::of(live)),
             (None, Some(live)) if later.contains(&at) => later_write(live),
             (None, Some(live)) if child.update == UpdateStrategy::OnDelete && !is_settled(live, child) => {
                 return Some(Change::WhenDeleted(Arc::clone(live)));

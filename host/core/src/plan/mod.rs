@@ -6,14 +6,18 @@ mod rolling;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
 pub use self::changes::{Change, changes};
 use self::rolling::Rolling;
+use crate::breaker::Breaker;
+use crate::child::{ChildId, Delete};
 use crate::contract::UpdateStrategy;
 use crate::desired::{APPLIED_VERSION, Desired, DesiredChild};
 use crate::digest::Digest;
+use crate::guard::{Deletions, Stop, Verdict};
 use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::json::{self, Map, Value};
 use crate::managed::CreateEntry;
@@ -70,17 +74,6 @@ pub struct Target {
     pub differing: Option<Digest>,
 }
 
-/// A delete with the object's UID and version as preconditions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delete {
-    /// The child's kind, namespace and name.
-    pub child: ChildId,
-    /// The object's UID, so that another object of the same name is never deleted.
-    pub uid: Uid,
-    /// The resource version on which the plan is based, so that no object is deleted that is no child any more.
-    pub resource_version: u64,
-}
-
 impl Write {
     /// Returns the child that is written.
     pub fn child(&self) -> ChildId {
@@ -90,35 +83,6 @@ impl Write {
             }
             Self::Replace(delete) => delete.child.clone(),
         }
-    }
-}
-
-impl Delete {
-    /// Deletes an existing object.
-    pub fn of(live: &Object) -> Self {
-        Self { child: ChildId::of(live), uid: live.uid.clone(), resource_version: live.resource_version }
-    }
-}
-
-/// The kind, namespace and name of a child.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ChildId {
-    /// The child's kind.
-    pub kind: Arc<Gvk>,
-    /// The child's namespace and name.
-    pub key: ObjectKey,
-}
-
-impl ChildId {
-    /// The identity of an existing object.
-    pub fn of(object: &Object) -> Self {
-        Self { kind: object.kind.clone(), key: object.key.clone() }
-    }
-}
-
-impl std::fmt::Display for ChildId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.kind.kind, self.key)
     }
 }
 
@@ -193,6 +157,50 @@ impl Plan {
             }
             _ => true,
         });
+    }
+
+    /// The deletions that the guard must allow.
+    pub fn deletions(&self) -> Deletions<'_> {
+        let recreated = self.writes.iter().filter_map(|write| match write {
+            Write::Replace(delete) => Some(delete.clone()),
+            Write::Create(_) | Write::Apply { .. } => None,
+        });
+        Deletions { pruned: &self.prunes, recreated: recreated.collect() }
+    }
+
+    /// Removes what the guard does not allow. Creates and updates stay, unless the leader must decide: with new children, the deletions
+    /// would be a smaller share when it counts them.
+    pub fn obey(&mut self, verdict: &Verdict) {
+        self.prunes.clear();
+        if verdict.stop == Stop::ForLeader {
+            self.writes.clear();
+        }
+        if verdict.keeps_recreated {
+            self.writes.retain(|write| !matches!(write, Write::Replace(_)));
+        }
+    }
+
+    /// Counts the writes and deletes in the breaker, and removes those that must wait. Returns the removed ones with their waits. While a
+    /// write waits, nothing is pruned (rule R8). Only operations that are carried out may be counted, so deletes that are not due are
+    /// removed as well.
+    pub fn admit(&mut self, breaker: &mut Breaker, parent: &Object, now: Instant) -> Vec<(ChildId, Duration)> {
+        breaker.expire(now);
+        self.put_off_prunes();
+        let mut waiting = Vec::new();
+        let mut passes = |child: ChildId| match breaker.admit(parent, &child.kind, &child.key, now) {
+            Ok(()) => true,
+            Err(wait) => {
+                waiting.push((child, wait));
+                false
+            }
+        };
+        let writes = self.writes.len();
+        self.writes.retain(|write| passes(write.child()));
+        if self.writes.len() < writes {
+            self.prunes.clear();
+        }
+        self.prunes.retain(|delete| passes(delete.child.clone()));
+        waiting
     }
 
     /// Returns the number of creates, updates and deletes.

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use super::{ChildId, Plan, apply, replace};
+use super::{Plan, apply, replace};
+use crate::child::ChildId;
 use crate::conditions::{conditions_of, type_of};
 use crate::contract::UpdateStrategy;
 use crate::desired::DesiredChild;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::child::ChildId;
 use crate::contract::{Limits, Phase};
 use crate::digest::Digest;
 use crate::events::Changes;
@@ -20,7 +21,6 @@ use crate::memory::{self, allocated};
 use crate::object::Object;
 use crate::outcome::{Progress, Requeue, WriteProblem};
 use crate::parent::ParentRef;
-use crate::plan::ChildId;
 use crate::snapshot::Snapshot;
 
 pub use kept::KeptResult;

@@ -7,6 +7,7 @@ use super::{
     RecordedPhase, RecordedRelated, RecordedRequest, RecordedRequirement, RecordedResponse, RecordedResult,
     RecordedWrite,
 };
+use crate::child::ChildId;
 use crate::contract::{
     CallFailure, EventType, Failure, Limits, Observed, Phase, PluginResult, Request, Requirement, Response, Selection,
 };
@@ -14,7 +15,6 @@ use crate::digest::Digest;
 use crate::json::{self, Value};
 use crate::masking::{Masker, TooManyValues, hidden};
 use crate::outcome::{Outcome, Problem, Progress, Requeue};
-use crate::plan::ChildId;
 use crate::recent::{Call, Decision, Reconciled, StatusResult};
 use crate::snapshot::Snapshot;
 

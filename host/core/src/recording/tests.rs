@@ -1,13 +1,13 @@
 use serde_json::json;
 
 use super::*;
+use crate::child::ChildId;
 use crate::contract::{CallFailure, Event, EventType, Failure, Requirement, Response, Selection};
 use crate::digest::Digest;
 use crate::fixtures::{object, snapshot};
 use crate::ids::Gvk;
 use crate::masking::{Masker, hidden};
 use crate::outcome::{Rejection, WriteProblem};
-use crate::plan::ChildId;
 use crate::recent::{Call, Decision, KeptResult, Reconciled};
 use crate::snapshot::Served;
 

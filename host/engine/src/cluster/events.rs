@@ -237,7 +237,7 @@ mod tests {
 
     use http::{Method, Response};
     use kube::client::Body;
-    use windlass_core::plan::ChildId;
+    use windlass_core::child::ChildId;
 
     use super::*;
 

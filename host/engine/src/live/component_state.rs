@@ -9,11 +9,11 @@ use windlass_core::bucket::{Bucket, Rate};
 use windlass_core::contract::CallFailure;
 use windlass_core::digest::Digest;
 use windlass_core::guard::{
-    self, BlockedDeletions, Cause, DeletionGuard, Fleet, Leavers, ParentDeletions, Rollout, RolloutRecord, Stop,
+    self, BlockedDeletions, Cause, DeletionGuard, Deletions, Fleet, Leavers, ParentDeletions, Rollout, RolloutRecord,
+    Verdict,
 };
 use windlass_core::ids::ObjectKey;
 use windlass_core::object::Object;
-use windlass_core::plan::Plan;
 use windlass_core::quarantine::{Admission, CallOutcome, Quarantine, QuarantineChange};
 use windlass_core::snapshot::Snapshot;
 
@@ -193,16 +193,16 @@ impl ComponentState {
         }
     }
 
-    /// Removes the deletions from a parent's plan that must not be carried out now.
-    pub fn guard_plan(
+    /// Says whether the deletions of a parent's plan may be carried out now.
+    pub fn judge(
         &self,
         (own, guard): (&mut ParentDeletions, DeletionGuard),
         snapshot: &Snapshot,
         cause: impl FnOnce() -> Cause,
         leavers: impl FnOnce() -> Leavers,
-        plan: &mut Plan,
-    ) -> (Option<Stop>, Consequences) {
-        self.with_fleet(|fleet| guard::guard_plan(fleet, (own, guard), snapshot, cause, leavers, plan))
+        deletions: &Deletions<'_>,
+    ) -> (Option<Verdict>, Consequences) {
+        self.with_fleet(|fleet| guard::judge(fleet, (own, guard), snapshot, cause, leavers, deletions))
     }
 
     /// Records that a parent's reconcile ended without a plan.
@@ -336,8 +336,8 @@ impl ComponentState {
 mod tests {
     use std::sync::Arc;
 
+    use windlass_core::child::{ChildId, Delete};
     use windlass_core::ids::{Gvk, Uid};
-    use windlass_core::plan::{ChildId, Delete};
 
     use super::*;
 

@@ -187,9 +187,9 @@ fn kinds_behind(caches: &impl Caches, writes: &[(Written, Instant)]) -> Vec<Stri
 mod tests {
     use std::sync::Arc;
 
+    use windlass_core::child::ChildId;
     use windlass_core::ids::Uid;
     use windlass_core::object::Object;
-    use windlass_core::plan::ChildId;
 
     use super::*;
 

@@ -9,12 +9,12 @@ use futures::stream::{self, StreamExt};
 use kube::Client;
 use kube::core::ApiResource;
 use windlass_api::{DeletionPolicy, Plugin, PluginStatus};
+use windlass_core::child::Delete;
 use windlass_core::ids::Gvk;
 use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER};
 use windlass_core::next_step::{finalizer_of, finalizers_with};
 use windlass_core::object::Object;
 use windlass_core::order::install_rank;
-use windlass_core::plan::Delete;
 use windlass_core::reason::PluginReason;
 
 use super::leftovers::Leftovers;

@@ -6,6 +6,7 @@ use http::Request;
 use kube::Client;
 use kube::core::ApiResource;
 use tracing::Instrument;
+use windlass_core::child::{ChildId, Delete};
 use windlass_core::claim::{Claim, claim, marks, may_be_adopted, owner_of};
 use windlass_core::desired::DesiredChild;
 use windlass_core::ids::{Gvk, ObjectKey, Uid};
@@ -14,7 +15,7 @@ use windlass_core::next_step::finalizers_with;
 use windlass_core::object::Object;
 use windlass_core::order::install_rank;
 use windlass_core::outcome::WriteProblem;
-use windlass_core::plan::{ChildId, Delete, Plan, Target, Write};
+use windlass_core::plan::{Plan, Target, Write};
 use windlass_core::snapshot::Snapshot;
 
 use super::applied::{Applied, Done, Effect, Failed, WriteResult, id, named};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tracing::Instrument;
 use windlass_core::budget::{Budget, Cost};
+use windlass_core::child::ChildId;
 use windlass_core::contract::{Phase, Response};
 use windlass_core::desired::{self, Desired, DesiredChild};
 use windlass_core::digest::Digest;
@@ -13,7 +14,7 @@ use windlass_core::guard::{self, Cause, Stop};
 use windlass_core::next_step::{keeps_children, may_write_children};
 use windlass_core::object::Object;
 use windlass_core::outcome::{Outcome, Problem, WriteProblem};
-use windlass_core::plan::{self, ChildId, Plan, Write};
+use windlass_core::plan::{self, Plan, Write};
 use windlass_core::snapshot::Snapshot;
 
 use super::applied::Applied;
@@ -70,7 +71,7 @@ impl Reconciler {
         };
         let mut plan = spans::planned(|| planned(live, snapshot, &desired, differing));
         // A parent whose plugin cleans up was read before the call.
-        if self.shards.are_used() && phase == Phase::Sync && guard::deletes(&plan) {
+        if self.shards.are_used() && phase == Phase::Sync && !plan.deletions().is_empty() {
             match is_current(live, snapshot).await {
                 Ok(true) => {}
                 Ok(false) => return Attempt { silent: true, ..Attempt::from(&Problem::PutOff) },
@@ -83,7 +84,7 @@ impl Reconciler {
         let blocked = self.guard(live, snapshot, (phase, is_selected), &mut plan);
         // The rate limit comes first, because the breaker must count only writes that are sent.
         let rate_wait = take_tokens(&live.budget, &mut plan, self.hosts_of(live));
-        let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, clock::now());
+        let thrashing = plan.admit(&mut self.breaker.lock(), &snapshot.parent, clock::now());
         let (terminating, rolling) = (being_deleted(&plan), std::mem::take(&mut plan.rolling));
         let applied = if plan.is_empty() {
             Applied::default()
@@ -141,12 +142,15 @@ impl Reconciler {
         let leavers = || live.with_children_in(parent.key.namespace.as_deref());
         // The guard may read much: the records of other parents stay accessible meanwhile. No other reconcile of this parent runs.
         let mut own = live.records.with(&parent.key, Record::take_deletions);
-        let (stop, consequences) = live.state.guard_plan((&mut own, live.guard), snapshot, cause, leavers, plan);
+        let deletions = plan.deletions();
+        let (verdict, consequences) = live.state.judge((&mut own, live.guard), snapshot, cause, leavers, &deletions);
         if !own.is_empty() {
             live.records.with(&parent.key, |record| record.put_deletions(own));
         }
         self.queue_consequences(live, consequences);
-        stop.map(|stop| match stop {
+        let verdict = verdict?;
+        plan.obey(&verdict);
+        Some(match verdict.stop {
             Stop::PutOff => Problem::PutOff,
             Stop::ForLeader => {
                 self.shards.leave_to_leader(&live.name);
@@ -258,8 +262,8 @@ fn name_is_taken_by_predecessor(live: &Live, snapshot: &Snapshot, child: &Desire
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::child::Delete;
     use windlass_core::ids::{Gvk, ObjectKey, Uid};
-    use windlass_core::plan::Delete;
 
     use super::*;
 

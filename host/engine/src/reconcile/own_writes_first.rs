@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use windlass_core::child::ChildId;
 use windlass_core::ids::ObjectKey;
 use windlass_core::next_step::NextStep;
 use windlass_core::outcome::{LOOK_AGAIN, Outcome, Problem, Requeue, UNAVAILABLE, WriteProblem};
-use windlass_core::plan::ChildId;
 use windlass_core::reason::ParentReason;
 
 use super::Reconciler;

@@ -8,13 +8,13 @@ use kube::Client;
 use kube::core::ApiResource;
 use parking_lot::Mutex;
 use windlass_core::breaker::{Breaker, PACE, StatusPass};
+use windlass_core::child::ChildId;
 use windlass_core::contract::Event;
 use windlass_core::events::{Before, Changes, Note, Occasion, note};
 use windlass_core::json::Map;
 use windlass_core::object::Object;
 use windlass_core::outcome::{FinalizerEnd, Outcome, Problem, WriteProblem};
 use windlass_core::parent::ParentRef;
-use windlass_core::plan::ChildId;
 use windlass_core::snapshot::Snapshot;
 use windlass_core::status;
 

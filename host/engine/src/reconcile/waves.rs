@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
-use windlass_core::plan::ChildId;
+use windlass_core::child::ChildId;
 
 use super::applied::{Applied, Done, Failed};
 

@@ -11,12 +11,13 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::*;
+use crate::child::ChildId;
 use crate::desired::Desired;
-use crate::fixtures::{created, object, parent_ref, parent_with, pod, status_after, validate};
+use crate::fixtures::{created, guard_plan, object, parent_ref, parent_with, pod, status_after, validate};
 use crate::ids::{Gvk, ObjectKey, Uid};
 use crate::outcome::{Outcome, Problem, SuspendedBy};
 use crate::parent::ParentRef;
-use crate::plan::{ChildId, plan};
+use crate::plan::{Plan, Write, plan};
 use crate::snapshot::Snapshot;
 
 const SHAPE: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };

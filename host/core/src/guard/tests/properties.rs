@@ -138,7 +138,7 @@ proptest! {
             let cause = || if has_left { Cause::LeftSelector } else { cause(&snapshot, Phase::Sync, SHAPE) };
             guard_plan(&mut fleet, (parents.of(&snapshot), guard), &snapshot, cause, Leavers::default, &mut plan);
             fleet.take_to_queue();
-            let deleted = deletions(&plan, true).into_owned();
+            let deleted = plan.deletions().counted(true).into_owned();
             prop_assert!(!has_left || plan.prunes.len() <= 3, "leaving the selector is not a request for deletions");
             if was_in_doubt {
                 prop_assert!(deleted.is_empty() || untried.is_empty(), "deletions before all parents were evaluated");

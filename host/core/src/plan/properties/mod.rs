@@ -8,8 +8,8 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::contract::{Limits, Phase, Response};
 use crate::digest::Digest;
-use crate::fixtures::{created, object, parent_ref, parent_with, snapshot, validate, validate_with};
-use crate::guard::{DeletionGuard, Fleet, Leavers, ParentDeletions, Rollout, Stop, cause, guard_plan};
+use crate::fixtures::{created, guard_plan, object, parent_ref, parent_with, snapshot, validate, validate_with};
+use crate::guard::{DeletionGuard, Fleet, Leavers, ParentDeletions, Rollout, Stop, cause};
 use crate::observed_status::StatusShape;
 
 mod fuzz;

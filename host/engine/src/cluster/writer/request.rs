@@ -4,6 +4,7 @@ use http::{HeaderValue, Method, Request, header};
 use kube::Resource;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{ApiResource, DynamicObject};
+use windlass_core::child::{ChildId, Delete};
 use windlass_core::desired::DesiredChild;
 use windlass_core::ids::{ObjectKey, Uid};
 use windlass_core::json::{Map, Value};
@@ -11,7 +12,6 @@ use windlass_core::managed::Removal;
 use windlass_core::names::{FIELD_MANAGER, FINALIZER_MANAGER};
 use windlass_core::object::Object;
 use windlass_core::outcome::WriteProblem;
-use windlass_core::plan::{ChildId, Delete};
 
 use super::super::account::Account;
 

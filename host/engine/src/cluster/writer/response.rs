@@ -6,9 +6,9 @@ use std::time::Duration;
 use kube::core::response::{StatusDetails, reason};
 use kube::core::{ApiResource, Status};
 use serde::Deserialize;
+use windlass_core::child::Delete;
 use windlass_core::ids::{Gvk, Uid};
 use windlass_core::outcome::{Rejection, WriteProblem};
-use windlass_core::plan::Delete;
 
 use super::{Subject, Written};
 
