@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::contract::{Limits, Phase, Related, Request, Response};
+use crate::contract::{Limits, Observed, Phase, Related, Request, Response};
 use crate::desired::Grants;
 use crate::digest::Digest;
 use crate::ids::Gvk;
@@ -50,7 +50,10 @@ impl Served {
     }
 
     fn related(&self) -> Related {
-        Related { id: self.id.to_string(), objects: self.objects.iter().map(|object| object.observed()).collect() }
+        Related {
+            id: self.id.to_string(),
+            objects: self.objects.iter().map(|object| Observed::from(&**object)).collect(),
+        }
     }
 }
 
@@ -125,7 +128,7 @@ impl Snapshot {
         Request {
             phase,
             parent: self.parent.json.bytes(),
-            children: self.children.iter().map(|child| child.observed()).collect(),
+            children: self.children.iter().map(|child| Observed::from(&**child)).collect(),
             related: self.related.iter().map(Served::related).collect(),
             config: self.config.clone(),
             namespace_terminating: self.namespace_terminating,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::digest::Digest;
 use crate::ids::Gvk;
+use crate::object::Object;
 
 pub use failure::{CallFailure, LoadFailure};
 
@@ -127,6 +128,17 @@ pub struct Observed {
     pub name: Arc<str>,
     /// The API server's JSON without managedFields, always with apiVersion and kind.
     pub object: Arc<[u8]>,
+}
+
+impl From<&Object> for Observed {
+    fn from(object: &Object) -> Self {
+        Self {
+            kind: Gvk::clone(&object.kind),
+            namespace: object.key.namespace.clone(),
+            name: object.key.name.clone(),
+            object: object.json.bytes(),
+        }
+    }
 }
 
 /// Everything that a response may depend on.

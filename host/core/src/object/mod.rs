@@ -12,7 +12,6 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::contract::Observed;
 use crate::digest::Digest;
 use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::managed::ManagedFields;
@@ -296,17 +295,6 @@ impl Object {
             None => act(&Labels::of(&self.json.bytes())),
         }
     }
-
-    /// The object as a plugin receives it.
-    pub fn observed(&self) -> Observed {
-        Observed {
-            kind: Gvk::clone(&self.kind),
-            namespace: self.key.namespace.clone(),
-            name: self.key.name.clone(),
-            object: self.json.bytes(),
-        }
-    }
-
     /// The key under which an index finds this object. The key is only a hint, because users copy labels: an object is
     /// [owned](Self::is_owned_by) only if label and ownerReference agree.
     pub fn owner_key(&self) -> Option<OwnerKey> {
