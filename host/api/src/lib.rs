@@ -3,7 +3,7 @@
 mod plugin;
 mod quantity;
 
-use windlass_core::ids::Gvk;
+use windlass_core::value::ids::Gvk;
 
 pub use plugin::{
     ChildRef, ConfigMapSource, ConfiguredSource, DeletionPolicy, GrantsSpec, KindRef, LimitsSpec, OciSource, Plugin,

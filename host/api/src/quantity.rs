@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use windlass_core::quantity::Quantity;
+use windlass_core::value::quantity::Quantity;
 
 /// A whole number of bytes, written without a fraction: `64Mi`, `1G`, `4096`. The CRD's schema rejects zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
 use windlass_api::Plugin;
 use windlass_core::contract::Descriptor;
-use windlass_core::declared_parent::DeclaredParent;
+use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_engine::plugins::sanitized_crd;
 
 use super::component::{ComponentArgs, ComponentRef, LoadArgs};

@@ -17,7 +17,7 @@ use kube::Api;
 use kube::api::ListParams;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use windlass_core::names::LABEL_SHARD;
+use windlass_core::object::names::LABEL_SHARD;
 use windlass_engine::cluster::lease::NAME as LEASE;
 use windlass_engine::command::cluster::ClusterArgs;
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use windlass_core::contract::{Descriptor, Parent, Surface, UpdateStrategy};
-use windlass_core::schema::functions::{self, Needs};
+use windlass_core::plugin::schema::functions::{self, Needs};
 use windlass_engine::telemetry::one_line;
 
 use super::component::ComponentArgs;
@@ -174,8 +174,8 @@ fn descriptor(descriptor: &Descriptor) -> Value {
 mod tests {
     use expect_test::expect;
     use windlass_core::contract::{ChildRule, Metric};
-    use windlass_core::digest::Digest;
-    use windlass_core::ids::Gvk;
+    use windlass_core::value::digest::Digest;
+    use windlass_core::value::ids::Gvk;
 
     use super::*;
 

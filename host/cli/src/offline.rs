@@ -7,19 +7,19 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
+use windlass_core::contract::declared_parent::DeclaredParent;
+use windlass_core::contract::desired::{self, Desired, Grant, Grants, ResponseRejection};
+use windlass_core::contract::related::{Need, Needs, Next, ReadGrant, ReadGrants, ReadProblem, Rounds};
+use windlass_core::contract::reserved::HostNamespace;
+use windlass_core::contract::snapshot::{Served, Snapshot};
 use windlass_core::contract::{
     CallFailure, Descriptor, Event, EventType, Failure, Limits, Phase, PluginResult, Requirement, Response, Selection,
 };
-use windlass_core::declared_parent::DeclaredParent;
-use windlass_core::desired::{self, Desired, Grant, Grants, ResponseRejection};
-use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::json::Value as CoreValue;
 use windlass_core::object::Object;
-use windlass_core::parent::ParentRef;
-use windlass_core::related::{Need, Needs, Next, ReadGrant, ReadGrants, ReadProblem, Rounds};
-use windlass_core::reserved::HostNamespace;
-use windlass_core::schema::structural as schema;
-use windlass_core::snapshot::{Served, Snapshot};
+use windlass_core::object::parent::ParentRef;
+use windlass_core::plugin::schema::structural as schema;
+use windlass_core::value::ids::{Gvk, PluginName};
+use windlass_core::value::json::Value as CoreValue;
 use windlass_sandbox::Component;
 
 /// A component, and what is known of its parents without a cluster.
@@ -108,7 +108,8 @@ impl Offline {
     /// # Errors
     /// If it does not fit the schema that the component declares; the message has the paths.
     pub fn check_config(&self, config: Option<&[u8]>) -> anyhow::Result<()> {
-        windlass_core::config::check(self.descriptor().config_schema.as_deref(), config).map_err(anyhow::Error::msg)
+        windlass_core::plugin::config::check(self.descriptor().config_schema.as_deref(), config)
+            .map_err(anyhow::Error::msg)
     }
 
     /// Whether the parents have a namespace.

@@ -8,8 +8,8 @@
 use std::io::{self, Write as _};
 
 use serde_json::Value;
-use windlass_core::declared_parent::text;
-use windlass_core::line::{json, printable};
+use windlass_core::contract::declared_parent::text;
+use windlass_core::value::line::{json, printable};
 
 use super::yaml;
 

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 use kube::Api;
 use kube::api::ListParams;
-use windlass_core::ids::PluginName;
+use windlass_core::value::ids::PluginName;
 
 use super::connect::plain;
 

@@ -10,8 +10,8 @@ use futures::StreamExt as _;
 use kube::Api;
 use serde_json::Value;
 use windlass_api::{ConfiguredSource, Plugin};
-use windlass_core::ids::PluginName;
-use windlass_core::recording::{ObjectId, RecordedCall};
+use windlass_core::reconcile::recording::{ObjectId, RecordedCall};
+use windlass_core::value::ids::PluginName;
 use windlass_engine::cluster::requests::parse_timeout;
 use windlass_sandbox::Component;
 

@@ -9,8 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass_core::line::json;
-use windlass_core::recording::{FORMAT, RecordedCall};
+use windlass_core::reconcile::recording::{FORMAT, RecordedCall};
+use windlass_core::value::line::json;
 use windlass_delivery::{Encoding, MAX_COMPONENT_BYTES};
 
 use super::output::failed;

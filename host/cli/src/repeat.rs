@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use windlass_core::contract::{CallReport, Limits};
-use windlass_core::recording::{Exchange, RecordedLimits, RecordedResult, digest, export_result};
+use windlass_core::reconcile::recording::{Exchange, RecordedLimits, RecordedResult, digest, export_result};
 use windlass_engine::plugins::caps::{Capped, Caps};
 use windlass_sandbox::{Ambient, Component, run_here};
 

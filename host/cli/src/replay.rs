@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::json;
-use windlass_core::recording::{Change, Changed, ObjectId, RecordedCall};
+use windlass_core::reconcile::recording::{Change, Changed, ObjectId, RecordedCall};
 use windlass_engine::plugins::caps::{Capped, Caps};
 use windlass_engine::telemetry::one_line;
 use windlass_sandbox::Component;

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::contract::desired::{self, Desired, Grant, Grants, ResponseRejection};
+use crate::contract::reserved::HostNamespace;
+use crate::contract::snapshot::Snapshot;
 use crate::contract::{Limits, Response, UpdateStrategy};
-use crate::desired::{self, Desired, Grant, Grants, ResponseRejection};
-use crate::guard::{self, Cause, DeletionGuard, Fleet, Leavers, ParentDeletions, Stop};
-use crate::ids::Gvk;
-use crate::json::{self, Value as CoreValue};
+use crate::guard::deletions::{self, Cause, DeletionGuard, Fleet, Leavers, ParentDeletions, Stop};
 use crate::object::Object;
-use crate::observed_status::StatusShape;
-use crate::outcome::Outcome;
-use crate::parent::ParentRef;
-use crate::plan::Plan;
-use crate::reserved::HostNamespace;
-use crate::snapshot::Snapshot;
-use crate::status;
+use crate::object::observed_status::StatusShape;
+use crate::object::parent::ParentRef;
+use crate::reconcile::outcome::Outcome;
+use crate::reconcile::plan::Plan;
+use crate::reconcile::status;
+use crate::value::ids::Gvk;
+use crate::value::json::{self, Value as CoreValue};
 
 pub const PARENT_UID: &str = "uid-of-parent";
 
@@ -166,7 +166,7 @@ pub fn guard_plan(
     leavers: impl FnOnce() -> Leavers,
     plan: &mut Plan,
 ) -> Option<Stop> {
-    let verdict = guard::judge(fleet, parents, snapshot, cause, leavers, &plan.deletions())?;
+    let verdict = deletions::judge(fleet, parents, snapshot, cause, leavers, &plan.deletions())?;
     plan.obey(&verdict);
     Some(verdict.stop)
 }

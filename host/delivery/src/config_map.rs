@@ -4,11 +4,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
 use windlass_api::ConfigMapSource;
-use windlass_core::digest::Digest;
-use windlass_core::ids::is_dns_subdomain;
-use windlass_core::names::{
+use windlass_core::object::names::{
     ANNOTATION_APPLIED, ANNOTATION_MARK, ANNOTATION_RETAINED_FOR, LABEL_PARENT_UID, LABEL_PLUGIN,
 };
+use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::is_dns_subdomain;
 
 use super::{Delivered, DeliveryError, Encoding, MAX_COMPONENT_BYTES};
 use crate::in_time;

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 use windlass_api::ConfigMapSource;
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 use super::blocking;
 use super::trust::Trust;

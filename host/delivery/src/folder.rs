@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
-use windlass_core::digest::Digest;
-use windlass_core::ids::PluginName;
+use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::PluginName;
 
 use super::{Delivered, DeliveryError, MAX_COMPONENT_BYTES, MAX_SIGNATURE_BYTES};
 use crate::Changed;

@@ -10,7 +10,7 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass_api::ConfigMapSource;
-use windlass_core::ids::is_dns_subdomain;
+use windlass_core::value::ids::is_dns_subdomain;
 use windlass_fuzz::Target;
 
 use super::*;

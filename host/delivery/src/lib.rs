@@ -27,9 +27,9 @@ pub use sources::{FollowConfigMaps, Needs, Signal, Sources};
 pub use timeouts::in_time;
 pub use trust::Trust;
 
-use windlass_core::digest::Digest;
-use windlass_core::ids::PluginName;
-use windlass_core::reason::PluginReason;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::PluginName;
 
 use self::oci::{OciError, RegistryError};
 use self::trust::Distrust;

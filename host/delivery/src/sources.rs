@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use windlass_api::{ConfigMapSource, ConfiguredSource, Verify};
-use windlass_core::digest::Digest;
-use windlass_core::ids::PluginName;
+use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::PluginName;
 
 use super::facts::{Facts, Version};
 use super::folder::Folder;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io::{self, Write as _};
 
-use windlass_core::line::one_line;
+use windlass_core::value::line::one_line;
 
 /// Prints one line to standard output; the arguments are those of `println!`. Newlines in them become spaces.
 #[macro_export]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use windlass_core::recent::{Measured, RecentCalls, Reconciled};
+use windlass_core::reconcile::recent::{Measured, RecentCalls, Reconciled};
 
 /// The last calls of each parent. Clones share the state.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use windlass_core::contract::LoadFailure;
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 /// Suffix of the files.
 const SUFFIX: &str = ".attempt";

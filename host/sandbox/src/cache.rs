@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 use wasmtime::Engine;
 use wasmtime::component::Component;
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 /// Write permission for group and others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;

@@ -10,12 +10,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, UpdateDeadline};
+use windlass_core::contract::descriptor;
 use windlass_core::contract::{
     CallFailure, CallReport, Descriptor, Failure, Limits, Observed, PluginResult, Request, Requirement, Response,
     Selection, Surface,
 };
-use windlass_core::descriptor;
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 use crate::bindings::v0_1::{Instance, Pre};
 use crate::failure::{DeadlineReached, Stage, classify, explained, stack_of};

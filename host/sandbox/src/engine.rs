@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wasmtime::wasmparser::WasmFeatures;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 use crate::ticker::Ticker;
 

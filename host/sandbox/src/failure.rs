@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use wasmtime::{Error, FrameInfo, Trap, WasmBacktrace};
 use windlass_core::contract::{CallFailure, Level, Limits, Note};
-use windlass_core::line::{is_unprintable, one_line};
+use windlass_core::value::line::{is_unprintable, one_line};
 
 use crate::limiter::Limiter;
 use crate::wasi::Exit;

@@ -32,7 +32,7 @@ use std::time::{Duration, SystemTime};
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 use windlass_core::contract::{Limits, LoadFailure, Surface};
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 pub use self::cache::CacheError;
 pub use self::call::{Component, run_here};

@@ -5,7 +5,7 @@ use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker, LinkerInstance, ResourceType};
 use windlass_core::contract::Surface;
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 use crate::bindings::v0_1::{self, Pre};
 use crate::call::State;

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass_core::selector::{Labels, Selector};
+use windlass_core::object::selector::{Labels, Selector};
 
 use collector::Collector;
 
@@ -234,7 +234,7 @@ impl Filter {
             resource: target::resource(&kind.plural, &kind.group),
             namespace: target.namespace.clone(),
             name: name.or((!target.name.is_empty()).then_some(&*target.name)).map(str::to_owned),
-            labels: labels.map_err(|error: windlass_core::selector::InvalidSelector| invalid(&error))?,
+            labels: labels.map_err(|error: windlass_core::object::selector::InvalidSelector| invalid(&error))?,
         })
     }
 

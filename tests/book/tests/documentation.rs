@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use windlass_book::{Mark, SUMMARY, listed, page, pages, root};
-use windlass_core::reason::{ParentReason, PluginReason};
+use windlass_core::object::reason::{ParentReason, PluginReason};
 
 #[test]
 fn every_relative_link_and_anchor_resolves() {

@@ -288,7 +288,7 @@ fn api_server_accepts_a_function_in_a_rule_from_the_version_on_that_inspect_name
     let version: Value = serde_json::from_str(&env.kubectl(&["get", "--raw", "/version"])).expect("JSON");
     let minor: u32 = text(&version, "/minor").parse().expect("a minor version");
     let mut wrong = Vec::new();
-    for (needed, functions) in windlass_core::schema::functions::FUNCTIONS {
+    for (needed, functions) in windlass_core::plugin::schema::functions::FUNCTIONS {
         for function in functions {
             let rule = expression(function);
             let field = json!({ "type": "string", "maxLength": 10, "x-kubernetes-validations": [{ "rule": rule }] });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use windlass_api_model::{ApiServer, Change, Id};
-use windlass_core::names::{ANNOTATION_MARK, ANNOTATION_RETAINED_FOR, LABEL_PARENT_UID, LABEL_PLUGIN};
+use windlass_core::object::names::{ANNOTATION_MARK, ANNOTATION_RETAINED_FOR, LABEL_PARENT_UID, LABEL_PLUGIN};
 
 use crate::setup::{CHILDREN, HOST_NAMESPACE, OPERATORS, Operator};
 

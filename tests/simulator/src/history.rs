@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use windlass_core::lease::WhileHeld;
+use windlass_core::hosts::lease::WhileHeld;
 
 use crate::host::Flags;
 

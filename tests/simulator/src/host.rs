@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
-use windlass_core::lease::{Timing, WhileHeld};
+use windlass_core::hosts::lease::{Timing, WhileHeld};
 use windlass_engine::cluster::lease::{Election, GateLayer, NotHolder, WriteGate};
 use windlass_engine::plugins::caps::Caps;
 use windlass_engine::run::{Settings, run};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use windlass_api_model::Call;
-use windlass_core::names::{
+use windlass_core::object::names::{
     ANNOTATION_APPLIED, ANNOTATION_RETAINED_FOR, FIELD_MANAGER, LABEL_PARENT_UID, LABEL_PLUGIN,
 };
 

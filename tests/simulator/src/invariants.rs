@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Call, Change, Id};
-use windlass_core::names::LABEL_PARENT_UID;
+use windlass_core::object::names::LABEL_PARENT_UID;
 
 use crate::expected::{controller, is_forged, is_retained, label_of, text};
 use crate::network::HOST_USER;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use windlass_api_model::{ApiServer, Change};
-use windlass_core::names::ANNOTATION_ALLOW_DELETION;
+use windlass_core::object::names::ANNOTATION_ALLOW_DELETION;
 
 use crate::expected::text;
 use crate::setup::OPERATORS;

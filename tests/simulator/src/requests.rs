@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_api_model::{ApiServer, Change, Id};
-use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_APPLIED, ANNOTATION_SUSPEND};
+use windlass_core::object::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_APPLIED, ANNOTATION_SUSPEND};
 
 use crate::expected::{condition, content_problem, controller, fails, is_forged, is_ready, label_of, scripted, text};
 use crate::setup::{CHILDREN, DOLLS, MASKS, NAMESPACE, OPERATORS, RENAMED, SHARED, TOKEN};

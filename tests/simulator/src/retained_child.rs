@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use windlass_core::names::ANNOTATION_RETAIN;
+use windlass_core::object::names::ANNOTATION_RETAIN;
 
 use crate::expected::{condition, has_owner, text};
 use crate::history::{Act, Child, Kind};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 /// The lines of a history so far.
 pub struct Trace {

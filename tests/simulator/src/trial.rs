@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_api_model::{ApiServer, Id};
-use windlass_core::names::ANNOTATION_ROLLBACK;
+use windlass_core::object::names::ANNOTATION_ROLLBACK;
 
 use crate::expected::{condition, text};
 use crate::history::{ASTRAY, Act, Child, FINALIZING, Kind, Version};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use windlass_api_model::{ApiServer, Call, Id, Response};
-use windlass_core::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND, LABEL_PLUGIN};
+use windlass_core::object::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND, LABEL_PLUGIN};
 use windlass_engine::clock;
 
 use crate::expected;

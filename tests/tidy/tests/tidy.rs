@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use windlass_core::reason::{ParentReason, PluginReason};
+use windlass_core::object::reason::{ParentReason, PluginReason};
 use windlass_tidy::{Graph, Module};
 
 /// Modules of the engine that may name the Kubernetes client.
@@ -24,6 +24,10 @@ const LAYERS: [&[&str]; 8] = [
     &["heap", "output", "telemetry"],
     &["clock"],
 ];
+
+/// The rooms of the core from top to bottom, likewise.
+const ROOMS: [&[&str]; 7] =
+    [&[""], &["plugin", "hosts"], &["reconcile"], &["guard"], &["contract"], &["object"], &["value"]];
 
 /// The folders of the host's crates.
 const CRATES: [&str; 10] = [
@@ -134,21 +138,31 @@ fn graph_of(folder: &str) -> Graph {
     )
 }
 
-#[test]
-fn engine_imports_only_from_layers_below() {
+/// Holds the modules of a crate against its layers.
+fn assert_imports_only_from_below(folder: &str, layers: &[&[&str]]) {
     let layer = |module: &Module| {
         let top = module.first().map_or("", String::as_str);
-        LAYERS.iter().position(|layer| layer.contains(&top)).unwrap_or_else(|| panic!("{top} is in no layer"))
+        layers.iter().position(|layer| layer.contains(&top)).unwrap_or_else(|| panic!("{top} is in no layer"))
     };
-    for (from, to) in graph_of(ENGINE).imports() {
+    for (from, to) in graph_of(folder).imports() {
         let is_inside = from.first() == to.first();
         assert!(
             is_inside || layer(from) < layer(to),
-            "{} imports from {}, which is in its own layer or above it: {LAYERS:?}",
+            "{} imports from {}, which is in its own layer or above it: {layers:?}",
             from.join("/"),
             to.join("/")
         );
     }
+}
+
+#[test]
+fn engine_imports_only_from_layers_below() {
+    assert_imports_only_from_below(ENGINE, &LAYERS);
+}
+
+#[test]
+fn rooms_of_the_core_import_only_from_rooms_below() {
+    assert_imports_only_from_below("core/src", &ROOMS);
 }
 
 #[test]
@@ -260,7 +274,7 @@ fn unsafe_code_is_allowed_only_for_the_heap_and_in_the_sandboxs_cache_and_bindin
 
 #[test]
 fn every_name_that_the_host_writes_is_documented() {
-    let names = fs::read_to_string(host().join("core/src/names.rs")).expect("UTF-8");
+    let names = fs::read_to_string(host().join("core/src/object/names.rs")).expect("UTF-8");
     let page = fs::read_to_string(host().join("../docs/conditions.md")).expect("UTF-8");
     let constants = names.lines().filter(|line| line.trim_start().starts_with("pub const "));
     let constants: Vec<_> = constants.filter_map(|line| line.split('"').nth(1)).collect();

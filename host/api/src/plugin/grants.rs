@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_core::grant::{ChildGrant, RelatedGrant, SpecGrants};
-use windlass_core::ids::Gvk;
+use windlass_core::contract::grant::{ChildGrant, RelatedGrant, SpecGrants};
+use windlass_core::value::ids::Gvk;
 
 /// Kinds that a plugin may reconcile, own as children and read as related objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_core::grant::SpecGrants;
+use windlass_core::contract::grant::SpecGrants;
 
 pub use self::grants::{ChildRef, GrantsSpec, KindRef, RelatedRef};
 pub use self::limits::{LimitsSpec, positive};

@@ -3,9 +3,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_core::former_kinds::KnownChildKinds;
-use windlass_core::guard::RolloutRecord;
-use windlass_core::ids::Gvk;
+use windlass_core::guard::deletions::RolloutRecord;
+use windlass_core::plugin::former_kinds::KnownChildKinds;
+use windlass_core::value::ids::Gvk;
 
 use super::schemas;
 

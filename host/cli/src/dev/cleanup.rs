@@ -9,9 +9,9 @@ use kube::api::{DeleteParams, ListParams, ObjectMeta};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use windlass_api::{PLUGIN_CRD, Plugin};
-use windlass_core::declared_parent::DeclaredParent;
-use windlass_core::ids::PluginName;
-use windlass_core::names::LABEL_PLUGIN;
+use windlass_core::contract::declared_parent::DeclaredParent;
+use windlass_core::object::names::LABEL_PLUGIN;
+use windlass_core::value::ids::PluginName;
 
 use super::cluster::is_of_dev;
 use super::terminal::{Terminal, Tone};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use windlass_core::reason::ParentReason;
+use windlass_core::object::reason::ParentReason;
 use windlass_engine::telemetry::{Cause, Decision, Failure, Happening, LogLine, Write, one_line};
 
 use super::terminal::Tone;

@@ -11,9 +11,9 @@ use kube::{Api, Client};
 use serde_json::json;
 use windlass_api::{DeletionPolicy, Plugin};
 use windlass_build::{Project, Tools};
-use windlass_core::declared_parent::DeclaredParent;
-use windlass_core::ids::PluginName;
-use windlass_core::names::ANNOTATION_PUSHED_AT;
+use windlass_core::contract::declared_parent::DeclaredParent;
+use windlass_core::object::names::ANNOTATION_PUSHED_AT;
+use windlass_core::value::ids::PluginName;
 use windlass_engine::cluster::account::plugin_account;
 use windlass_sandbox::Component;
 

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
-use windlass_core::line::printable;
+use windlass_core::value::line::printable;
 use windlass_engine::command::LINGER;
 
 /// How a line is shown on a terminal.

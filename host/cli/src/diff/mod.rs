@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use futures::StreamExt as _;
-use windlass_core::ids::PluginName;
+use windlass_core::value::ids::PluginName;
 
 use self::cluster::Scope;
 use self::external::External;

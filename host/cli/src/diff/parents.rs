@@ -14,12 +14,12 @@ use serde_json::value::RawValue;
 use tokio::sync::OnceCell;
 use windlass_api::Plugin;
 use windlass_core::contract::Parent;
-use windlass_core::ids::{Gvk, ObjectKey, PluginName, Uid};
-use windlass_core::names::LABEL_PLUGIN;
+use windlass_core::contract::related::{Need, Select};
+use windlass_core::object::names::LABEL_PLUGIN;
+use windlass_core::object::parent::ParentRef;
+use windlass_core::object::selector::{Labels, Selector};
 use windlass_core::object::{Object, OwnerKey};
-use windlass_core::parent::ParentRef;
-use windlass_core::related::{Need, Select};
-use windlass_core::selector::{Labels, Selector};
+use windlass_core::value::ids::{Gvk, ObjectKey, PluginName, Uid};
 use windlass_engine::cluster::in_time;
 
 use super::super::connect::plain;
@@ -306,7 +306,7 @@ async fn read(scope: &Scope, need: &Need) -> anyhow::Result<Vec<Arc<Object>>> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use windlass_core::names::LABEL_PARENT_UID;
+    use windlass_core::object::names::LABEL_PARENT_UID;
 
     use super::*;
 

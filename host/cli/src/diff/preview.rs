@@ -10,19 +10,19 @@ use kube::core::ApiResource;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::runtime::Handle;
-use windlass_core::child::ChildId;
+use windlass_core::contract::desired::{Desired, DesiredChild};
+use windlass_core::contract::related::Need;
+use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::contract::{CallReport, Level, Note, Phase, Response};
-use windlass_core::desired::{Desired, DesiredChild};
-use windlass_core::guard::{self, Forecast};
-use windlass_core::json::{Map, Value as CoreValue};
-use windlass_core::next_step::{Circumstances, NextStep, finalizers_with, next_step};
+use windlass_core::guard::deletions::{self, Forecast};
 use windlass_core::object::Object;
-use windlass_core::outcome::{Outcome, Problem, WriteProblem};
-use windlass_core::plan::{self, Change, changes};
-use windlass_core::related::Need;
-use windlass_core::schema::structural as schema;
-use windlass_core::snapshot::Snapshot;
-use windlass_core::status;
+use windlass_core::object::child::ChildId;
+use windlass_core::plugin::schema::structural as schema;
+use windlass_core::reconcile::next_step::{Circumstances, NextStep, finalizers_with, next_step};
+use windlass_core::reconcile::outcome::{Outcome, Problem, WriteProblem};
+use windlass_core::reconcile::plan::{self, Change, changes};
+use windlass_core::reconcile::status;
+use windlass_core::value::json::{Map, Value as CoreValue};
 use windlass_engine::cluster::writer::dry_run::DryRun;
 use windlass_engine::cluster::writer::response::problem_of;
 use windlass_engine::telemetry::one_line;
@@ -146,8 +146,8 @@ impl Previewer {
             let count = snapshot.left_out.len();
             preview.notes.push(format!("{count} large children were left out of the request, and are not compared"));
         }
-        let cause = guard::cause(&snapshot, Phase::Sync, scope.shape);
-        preview.forecast = guard::forecast(scope.guard, &snapshot, cause, scope.is_new, &plan.deletions());
+        let cause = deletions::cause(&snapshot, Phase::Sync, scope.shape);
+        preview.forecast = deletions::forecast(scope.guard, &snapshot, cause, scope.is_new, &plan.deletions());
 
         let new_namespaces = new_namespaces(&plan);
         let changes = futures::stream::iter(changes(&plan, &snapshot, &desired))

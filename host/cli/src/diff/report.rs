@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use anstream::AutoStream;
-use windlass_core::guard::DeletionGuard;
-use windlass_core::line::one_line;
+use windlass_core::guard::deletions::DeletionGuard;
+use windlass_core::value::line::one_line;
 
 use super::super::output::failed;
 use super::Args;
@@ -172,8 +172,8 @@ fn title(parent: &str, pair: &Pair, is_blocked: bool) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use windlass_core::child::ChildId;
-    use windlass_core::ids::{Gvk, ObjectKey};
+    use windlass_core::object::child::ChildId;
+    use windlass_core::value::ids::{Gvk, ObjectKey};
 
     use super::*;
 

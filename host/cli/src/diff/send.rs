@@ -5,14 +5,14 @@ use std::sync::Arc;
 use kube::Client;
 use kube::core::ApiResource;
 use serde_json::Value;
-use windlass_core::claim::{Claim, claim, may_be_adopted, owner_of};
-use windlass_core::desired::DesiredChild;
-use windlass_core::json::{self, Value as CoreValue};
-use windlass_core::managed::{CreateEntry, drop_created};
+use windlass_core::contract::desired::DesiredChild;
+use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::object::Object;
-use windlass_core::outcome::{Rejection, WriteProblem, name_is_taken};
-use windlass_core::plan::Target;
-use windlass_core::snapshot::Snapshot;
+use windlass_core::object::managed::{CreateEntry, drop_created};
+use windlass_core::reconcile::claim::{Claim, claim, may_be_adopted, owner_of};
+use windlass_core::reconcile::outcome::{Rejection, WriteProblem, name_is_taken};
+use windlass_core::reconcile::plan::Target;
+use windlass_core::value::json::{self, Value as CoreValue};
 use windlass_engine::cluster::writer::dry_run::DryRun;
 use windlass_engine::cluster::writer::request::Force;
 use windlass_engine::cluster::writer::response::{already_exists, conflict_of, problem_of};
@@ -178,8 +178,8 @@ pub fn reason(problem: &WriteProblem) -> String {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::digest::Digest;
-    use windlass_core::ids::Uid;
+    use windlass_core::value::digest::Digest;
+    use windlass_core::value::ids::Uid;
 
     use super::*;
 

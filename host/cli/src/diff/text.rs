@@ -3,8 +3,8 @@
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 use similar::TextDiff;
-use windlass_core::line::printable;
-use windlass_core::names::ANNOTATION_APPLIED;
+use windlass_core::object::names::ANNOTATION_APPLIED;
+use windlass_core::value::line::printable;
 
 use super::super::secrets::mask_pair;
 use super::super::yaml;
@@ -115,8 +115,8 @@ mod tests {
 
     use expect_test::expect;
     use serde_json::json;
-    use windlass_core::child::ChildId;
-    use windlass_core::ids::{Gvk, ObjectKey};
+    use windlass_core::object::child::ChildId;
+    use windlass_core::value::ids::{Gvk, ObjectKey};
 
     use super::*;
 

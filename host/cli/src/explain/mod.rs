@@ -11,7 +11,7 @@ use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use windlass_core::recording::{Change, RecordedCall, changes};
+use windlass_core::reconcile::recording::{Change, RecordedCall, changes};
 use windlass_engine::command::cluster::ClusterArgs;
 
 use super::connect::NamespaceArgs;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use windlass_core::reason::ParentReason;
-use windlass_core::recording::{
+use windlass_core::object::reason::ParentReason;
+use windlass_core::reconcile::recording::{
     Change, Changed, Document, RecordedCall, RecordedDecision, RecordedResponse, RecordedResult,
 };
 use windlass_engine::telemetry::one_line;

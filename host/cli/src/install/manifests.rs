@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
 use windlass_api::Plugin;
-use windlass_core::declared_parent::text;
+use windlass_core::contract::declared_parent::text;
 use windlass_engine::plugins::{admission_policies, rbac};
 
 use super::super::yaml;

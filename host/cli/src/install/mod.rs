@@ -18,7 +18,7 @@ use kube::runtime::watcher::watch_object;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 use windlass_api::PLUGIN_CRD;
-use windlass_core::declared_parent::text;
+use windlass_core::contract::declared_parent::text;
 use windlass_engine::command::cluster::ClusterArgs;
 
 pub use self::existing::{Installation, check_accounts, check_name, reason_to_keep};

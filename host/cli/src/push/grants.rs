@@ -5,9 +5,9 @@ use anyhow::bail;
 use serde_json::json;
 use windlass_api::{ChildRef, GrantsSpec, Plugin, RelatedRef};
 use windlass_core::contract::Descriptor;
-use windlass_core::declared_parent::DeclaredParent;
-use windlass_core::grant::SpecGrants;
-use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::contract::declared_parent::DeclaredParent;
+use windlass_core::contract::grant::SpecGrants;
+use windlass_core::value::ids::{Gvk, PluginName};
 
 use super::super::pushed::is_pushs;
 

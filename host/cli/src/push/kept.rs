@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_api::{GrantsSpec, PluginStatus};
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 /// Annotation of a role: the rules of each component, by digest.
 const ANNOTATION: &str = "windlass.dev/rules-of-components";

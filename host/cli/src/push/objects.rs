@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use windlass_api::GrantsSpec;
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 use windlass_delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY};
 
 use super::super::pushed::PART_OF_LABEL;

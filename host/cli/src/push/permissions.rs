@@ -8,10 +8,10 @@ use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
 use kube::{Api, Client, Error};
 use windlass_api::{GrantsSpec, PluginStatus};
 use windlass_core::contract::Descriptor;
-use windlass_core::declared_parent::{DeclaredParent, Resource};
-use windlass_core::grant::{Withheld, child_scope_fits};
-use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::names::LABEL_PLUGIN;
+use windlass_core::contract::declared_parent::{DeclaredParent, Resource};
+use windlass_core::contract::grant::{Withheld, child_scope_fits};
+use windlass_core::object::names::LABEL_PLUGIN;
+use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_engine::plugins::rbac::{Kinds, StatusWriter};
 use windlass_engine::telemetry::one_line;
 

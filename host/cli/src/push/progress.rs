@@ -10,9 +10,9 @@ use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use tokio::time::sleep;
 use windlass_api::{Plugin, PluginStatus};
-use windlass_core::ids::PluginName;
-use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition};
-use windlass_core::reason::PluginReason;
+use windlass_core::object::names::{ANNOTATION_ROLLBACK, plugin_condition as condition};
+use windlass_core::object::reason::PluginReason;
+use windlass_core::value::ids::PluginName;
 
 use super::super::connect::plain;
 use super::super::host_lease::why_idle;

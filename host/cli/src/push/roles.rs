@@ -3,8 +3,8 @@
 use kube::Client;
 use serde_json::Value;
 use windlass_api::{GrantsSpec, PluginStatus};
-use windlass_core::declared_parent::{DeclaredParent, text};
-use windlass_core::ids::PluginName;
+use windlass_core::contract::declared_parent::{DeclaredParent, text};
+use windlass_core::value::ids::PluginName;
 use windlass_engine::cluster::account::plugin_account;
 use windlass_engine::plugins::rbac;
 use windlass_sandbox::Component;

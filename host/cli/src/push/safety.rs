@@ -9,10 +9,10 @@ use kube::core::TypeMeta;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use windlass_api::Plugin;
-use windlass_core::declared_parent::{CarriedCrd, text};
-use windlass_core::ids::PluginName;
-use windlass_core::names::ANNOTATION_PUSHED_AT;
-use windlass_core::schema::functions;
+use windlass_core::contract::declared_parent::{CarriedCrd, text};
+use windlass_core::object::names::ANNOTATION_PUSHED_AT;
+use windlass_core::plugin::schema::functions;
+use windlass_core::value::ids::PluginName;
 use windlass_engine::plugins::crd_narrowings;
 
 use super::super::applied::{Target, describe};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use serde_json::Value;
-use windlass_core::ids::Gvk;
 use windlass_core::object::Object;
+use windlass_core::value::ids::Gvk;
 use windlass_engine::telemetry::one_line;
 
 use super::super::manifests::{config, documents};

@@ -12,12 +12,12 @@ use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
+use windlass_core::contract::related::{Need, ReadProblem};
+use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::contract::{CallReport, Failure, Note, Phase};
-use windlass_core::json::Value as CoreValue;
 use windlass_core::object::Object;
-use windlass_core::related::{Need, ReadProblem};
-use windlass_core::schema::structural as schema;
-use windlass_core::snapshot::Snapshot;
+use windlass_core::plugin::schema::structural as schema;
+use windlass_core::value::json::Value as CoreValue;
 use windlass_sandbox::{Ambient, run_here};
 
 use self::input::{Given, Input, read_parents, title};

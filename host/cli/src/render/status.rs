@@ -1,8 +1,8 @@
 //! The plugin's part of a status as the API server would store it.
 
 use serde_json::Value;
-use windlass_core::names::parent_condition;
-use windlass_core::schema::structural as schema;
+use windlass_core::object::names::parent_condition;
+use windlass_core::plugin::schema::structural as schema;
 
 /// The plugin's part of the status, as the cluster would store it: fields that the CRD does not have are pruned, and
 /// the host's own fields are dropped. For a kind whose CRD the component does not carry, the host writes no status.

@@ -1,7 +1,7 @@
 //! What the API server accepts of a response: labels, and the status.
 
 use serde_json::Value;
-use windlass_core::schema::structural as schema;
+use windlass_core::plugin::schema::structural as schema;
 
 use super::generate::ParentKind;
 
@@ -24,7 +24,7 @@ pub fn label_problem(body: &Value) -> Option<String> {
 
 fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    !name.is_empty() && is_label_value(name) && prefix.is_none_or(windlass_core::ids::is_dns_subdomain)
+    !name.is_empty() && is_label_value(name) && prefix.is_none_or(windlass_core::value::ids::is_dns_subdomain)
 }
 
 fn is_label_value(value: &str) -> bool {

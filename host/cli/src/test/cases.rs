@@ -12,8 +12,8 @@ use serde_json::{Map, Number, Value, json};
 use windlass_core::contract::{
     CallFailure, CallReport, Failure, Note, Observed, Phase, PluginResult, Related, Request,
 };
-use windlass_core::difference::Difference;
-use windlass_core::json;
+use windlass_core::value::difference::Difference;
+use windlass_core::value::json;
 use windlass_sandbox::{Ambient, run_here};
 
 use super::property::Scenario;

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
+use windlass_core::contract::declared_parent::storage_of;
+use windlass_core::contract::desired::DesiredChild;
+use windlass_core::contract::related::{Need, Select};
+use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::contract::{Failure, Parent};
-use windlass_core::declared_parent::storage_of;
-use windlass_core::desired::DesiredChild;
-use windlass_core::json::Value as CoreValue;
 use windlass_core::object::Object;
-use windlass_core::observed_status::StatusShape;
-use windlass_core::outcome::Outcome;
-use windlass_core::related::{Need, Select};
-use windlass_core::schema::structural as schema;
-use windlass_core::snapshot::Snapshot;
-use windlass_core::status;
+use windlass_core::object::observed_status::StatusShape;
+use windlass_core::plugin::schema::structural as schema;
+use windlass_core::reconcile::outcome::Outcome;
+use windlass_core::reconcile::status;
+use windlass_core::value::json::Value as CoreValue;
 use windlass_engine::plugins::status_shape;
 use windlass_sandbox::{Ambient, run_here};
 

@@ -1,9 +1,9 @@
 //! A response that the host accepts, as the checks see it.
 
 use serde_json::Value;
+use windlass_core::contract::desired::describe;
 use windlass_core::contract::{Response, UpdateStrategy};
-use windlass_core::desired::describe;
-use windlass_core::ids::{Gvk, ObjectKey};
+use windlass_core::value::ids::{Gvk, ObjectKey};
 
 /// A response that the host accepts.
 #[derive(Debug, Clone, PartialEq)]

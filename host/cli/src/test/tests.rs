@@ -1,9 +1,9 @@
 use std::cell::Cell;
 
 use serde_json::{Value, json};
+use windlass_core::contract::related::{Need, Select};
 use windlass_core::contract::{Phase, Response, UpdateStrategy};
-use windlass_core::ids::Gvk;
-use windlass_core::related::{Need, Select};
+use windlass_core::value::ids::Gvk;
 
 use super::call::{CallResult, Input, Plugin, Stock};
 use super::generate::Examples;

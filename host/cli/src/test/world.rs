@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 use windlass_core::contract::UpdateStrategy;
-use windlass_core::difference::{Difference, differences};
-use windlass_core::digest::Digest;
-use windlass_core::json::parse;
-use windlass_core::names;
+use windlass_core::object::names;
+use windlass_core::value::difference::{Difference, differences};
+use windlass_core::value::digest::Digest;
+use windlass_core::value::json::parse;
 
 use super::reply::{Child, Reply};
 

@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
-use windlass_core::line::is_unprintable;
+use windlass_core::value::line::is_unprintable;
 
 use super::{document, documents, only};
 

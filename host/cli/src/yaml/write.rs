@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
 use serde_saphyr::DoubleQuoted;
-use windlass_core::line::is_unprintable;
+use windlass_core::value::line::is_unprintable;
 
 /// A YAML document, which ends with a newline.
 pub fn document(value: &Value) -> String {

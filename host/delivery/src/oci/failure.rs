@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 /// Why a request to a registry failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

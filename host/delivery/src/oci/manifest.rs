@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 use crate::MAX_COMPONENT_BYTES;
 

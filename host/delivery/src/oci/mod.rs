@@ -16,9 +16,9 @@ mod upload;
 
 use std::path::Path;
 
-use windlass_core::digest::Digest;
-use windlass_core::outcome::bounded;
-use windlass_core::reason::PluginReason;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::reconcile::outcome::bounded;
+use windlass_core::value::digest::Digest;
 
 use self::manifest::Manifest;
 use self::spool::Spool;

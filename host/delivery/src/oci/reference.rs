@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use reqwest::Url;
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 /// Maximum length of a repository name, in characters (the distribution specification's advice for clients).
 const MAX_NAME: usize = 255;

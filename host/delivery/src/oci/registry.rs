@@ -11,8 +11,8 @@ use http_auth::ChallengeRef;
 use parking_lot::Mutex;
 use reqwest::{Client, Request, Response, Url};
 use serde::Deserialize;
-use windlass_core::digest::Digest;
-use windlass_core::outcome::bounded;
+use windlass_core::reconcile::outcome::bounded;
+use windlass_core::value::digest::Digest;
 
 use super::clients::{CONNECT, Clients, Http, redirected};
 use super::credentials::Credentials;

@@ -6,8 +6,8 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use reqwest::Response;
 use serde::Deserialize;
-use windlass_core::outcome::bounded;
-use windlass_core::retry_after;
+use windlass_core::hosts::retry_after;
+use windlass_core::reconcile::outcome::bounded;
 
 use super::failure::RegistryError;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 use super::manifest::{MANIFEST, WASM_CONFIG, WASM_LAYER};
 use super::{Registry, RegistryError};

@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use windlass_api::{OciSource, Verify, positive};
-use windlass_core::backoff::{self, backoff_between};
-use windlass_core::digest::Digest;
-use windlass_core::ids::PluginName;
+use windlass_core::guard::backoff::{self, backoff_between};
+use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::PluginName;
 
 use super::facts::Facts;
 use super::oci::{self, Artifact, Http, Registry};

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 use super::Trust;
 

@@ -13,7 +13,7 @@ use kube::core::ApiResource;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
-use windlass_core::bounded::{LruCache, bounded};
+use windlass_core::value::bounded::{LruCache, bounded};
 
 use super::account::{Account, AskOwn};
 use super::{in_time, plain};

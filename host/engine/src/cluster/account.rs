@@ -6,9 +6,9 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Request};
 use tokio::sync::OnceCell;
-use windlass_core::ids::{PluginName, is_dns_subdomain};
+use windlass_core::contract::reserved::HostNamespace;
 use windlass_core::object::Object;
-use windlass_core::reserved::HostNamespace;
+use windlass_core::value::ids::{PluginName, is_dns_subdomain};
 
 /// Name of the host's ServiceAccount, Role and ClusterRole.
 pub const HOST: &str = "windlass";
@@ -141,7 +141,7 @@ mod tests {
     use futures::FutureExt as _;
     use parking_lot::Mutex;
     use serde_json::json;
-    use windlass_core::ids::Gvk;
+    use windlass_core::value::ids::Gvk;
 
     use super::*;
 

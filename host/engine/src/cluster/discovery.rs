@@ -7,7 +7,7 @@ use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{ApiCapabilities, pinned_kind};
 use parking_lot::Mutex;
-use windlass_core::ids::Gvk;
+use windlass_core::value::ids::Gvk;
 
 use super::in_time;
 use crate::clock;

@@ -14,11 +14,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_core::contract::EventType;
-use windlass_core::events::{Before, EventWrite, Ledger, Note, Occasion};
-use windlass_core::ids::{Gvk, ObjectKey, PluginName, Uid, is_dns_subdomain};
-use windlass_core::names::EVENT_REPORTER;
-use windlass_core::outcome::Outcome;
-use windlass_core::parent::ParentRef;
+use windlass_core::object::names::EVENT_REPORTER;
+use windlass_core::object::parent::ParentRef;
+use windlass_core::reconcile::events::{Before, EventWrite, Ledger, Note, Occasion};
+use windlass_core::reconcile::outcome::Outcome;
+use windlass_core::value::ids::{Gvk, ObjectKey, PluginName, Uid, is_dns_subdomain};
 
 use crate::clock;
 
@@ -237,7 +237,7 @@ mod tests {
 
     use http::{Method, Response};
     use kube::client::Body;
-    use windlass_core::child::ChildId;
+    use windlass_core::object::child::ChildId;
 
     use super::*;
 

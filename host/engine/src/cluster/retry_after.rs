@@ -6,7 +6,7 @@ use hyper::body::{Body, Bytes};
 use kube::core::Status;
 use kube::core::response::{StatusDetails, StatusSummary};
 use tower::BoxError;
-use windlass_core::retry_after;
+use windlass_core::hosts::retry_after;
 
 /// Writes the seconds of the header into `details.retryAfterSeconds` of a response that asks the client to retry later.
 /// The API server's flow control (API priority and fairness) gives them in the header only, before a plain text.
@@ -67,7 +67,7 @@ mod tests {
     use http::Request;
     use kube::client::ClientBuilder;
     use tower::util::AndThenLayer;
-    use windlass_core::outcome::WriteProblem;
+    use windlass_core::reconcile::outcome::WriteProblem;
 
     use super::*;
     use crate::cluster::writer::response::problem_of;
@@ -116,7 +116,7 @@ mod tests {
         let refused = WriteProblem::Rejected {
             code: 403,
             message: "no".to_owned(),
-            rejection: windlass_core::outcome::Rejection::Other,
+            rejection: windlass_core::reconcile::outcome::Rejection::Other,
         };
         assert_eq!(problem(403, Some("7"), "no").await, refused);
     }

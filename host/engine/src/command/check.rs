@@ -21,8 +21,8 @@ use kube::client::Body;
 use kube::{Api, Client, CustomResourceExt as _};
 use serde_json::Value;
 use windlass_api::{PLUGIN_CRD as CRD, Plugin};
-use windlass_core::lease::Step;
-use windlass_core::schema;
+use windlass_core::hosts::lease::Step;
+use windlass_core::plugin::schema;
 
 use super::INPUT_REJECTED;
 use crate::clock;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::ArgAction;
-use windlass_core::lease::{Timing, TimingError, WhileHeld};
-use windlass_core::shards::{SHARDS_MAX, Shard};
+use windlass_core::hosts::lease::{Timing, TimingError, WhileHeld};
+use windlass_core::hosts::shards::{SHARDS_MAX, Shard};
 
 use crate::cluster::lease::Election;
 

@@ -17,7 +17,7 @@ use kube::Client;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use windlass_core::shards::Shard;
+use windlass_core::hosts::shards::Shard;
 use windlass_sandbox::CompilerCommand;
 
 use self::check::Setup;

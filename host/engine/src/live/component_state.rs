@@ -5,17 +5,17 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use windlass_core::bucket::{Bucket, Rate};
 use windlass_core::contract::CallFailure;
-use windlass_core::digest::Digest;
-use windlass_core::guard::{
+use windlass_core::contract::snapshot::Snapshot;
+use windlass_core::guard::bucket::{Bucket, Rate};
+use windlass_core::guard::deletions::{
     self, BlockedDeletions, Cause, DeletionGuard, Deletions, Fleet, Leavers, ParentDeletions, Rollout, RolloutRecord,
     Verdict,
 };
-use windlass_core::ids::ObjectKey;
+use windlass_core::guard::quarantine::{Admission, CallOutcome, Quarantine, QuarantineChange};
 use windlass_core::object::Object;
-use windlass_core::quarantine::{Admission, CallOutcome, Quarantine, QuarantineChange};
-use windlass_core::snapshot::Snapshot;
+use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::ObjectKey;
 
 use super::Live;
 use super::contended::Contended;
@@ -202,7 +202,7 @@ impl ComponentState {
         leavers: impl FnOnce() -> Leavers,
         deletions: &Deletions<'_>,
     ) -> (Option<Verdict>, Consequences) {
-        self.with_fleet(|fleet| guard::judge(fleet, (own, guard), snapshot, cause, leavers, deletions))
+        self.with_fleet(|fleet| deletions::judge(fleet, (own, guard), snapshot, cause, leavers, deletions))
     }
 
     /// Records that a parent's reconcile ended without a plan.
@@ -336,8 +336,8 @@ impl ComponentState {
 mod tests {
     use std::sync::Arc;
 
-    use windlass_core::child::{ChildId, Delete};
-    use windlass_core::ids::{Gvk, Uid};
+    use windlass_core::object::child::{ChildId, Delete};
+    use windlass_core::value::ids::{Gvk, Uid};
 
     use super::*;
 

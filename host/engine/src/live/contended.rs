@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use parking_lot::Mutex;
-use windlass_core::child::ChildId;
-use windlass_core::ids::ObjectKey;
 use windlass_core::object::Object;
+use windlass_core::object::child::ChildId;
+use windlass_core::value::ids::ObjectKey;
 
 /// The parents of one plugin that wait for a name. Each waits for one name at a time: its next reconcile finds the next one.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Contended {
 mod tests {
     use std::sync::Arc;
 
-    use windlass_core::ids::Gvk;
+    use windlass_core::value::ids::Gvk;
 
     use super::*;
 

@@ -6,9 +6,9 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use windlass_core::ids::ObjectKey;
-use windlass_core::reason::ParentReason;
-use windlass_core::shards::FailingShare;
+use windlass_core::hosts::shards::FailingShare;
+use windlass_core::object::reason::ParentReason;
+use windlass_core::value::ids::ObjectKey;
 
 /// Shortest time between two reports.
 const PAUSE: Duration = Duration::from_secs(10);

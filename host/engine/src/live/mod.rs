@@ -21,18 +21,18 @@ use arc_swap::ArcSwap;
 use kube::core::ApiResource;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use windlass_core::budget::Budget;
+use windlass_core::contract::desired::Grants;
+use windlass_core::contract::grant::SpecGrants;
+use windlass_core::contract::related::ReadGrants;
 use windlass_core::contract::{Limits, Parent};
-use windlass_core::desired::Grants;
-use windlass_core::digest::Digest;
-use windlass_core::grant::SpecGrants;
-use windlass_core::guard::{DeletionGuard, Leavers};
-use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
-use windlass_core::mark::MarkKey;
-use windlass_core::next_step::{Circumstances, NextStep, next_step};
+use windlass_core::guard::budget::Budget;
+use windlass_core::guard::deletions::{DeletionGuard, Leavers};
 use windlass_core::object::Object;
-use windlass_core::observed_status::{StatusShape, observed};
-use windlass_core::related::ReadGrants;
+use windlass_core::object::mark::MarkKey;
+use windlass_core::object::observed_status::{StatusShape, observed};
+use windlass_core::reconcile::next_step::{Circumstances, NextStep, next_step};
+use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
 use windlass_sandbox::Component;
 
 use self::component_state::ComponentState;
@@ -52,7 +52,7 @@ pub struct Live {
     pub name: PluginName,
     /// The component.
     pub component: Arc<Component>,
-    /// Hash of everything that determines a response, except the objects (see [`windlass_core::snapshot::call_inputs`]).
+    /// Hash of everything that determines a response, except the objects (see [`windlass_core::contract::snapshot::call_inputs`]).
     pub call_inputs: Digest,
     /// The component's version, from its descriptor.
     pub version: String,
@@ -71,7 +71,7 @@ pub struct Live {
     pub children: HashMap<GroupKind, Arc<Watch>>,
     /// The kinds of children that the plugin may own, and the namespaces in which it may own them.
     pub grants: Grants,
-    /// Hash of everything by which responses are validated (see [`windlass_core::snapshot::rules`]).
+    /// Hash of everything by which responses are validated (see [`windlass_core::contract::snapshot::rules`]).
     pub rules: Digest,
     /// Whether parents get the plugin's finalizer.
     pub finalizes: bool,

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_core::ids::ObjectKey;
 use windlass_core::object::Object;
-use windlass_core::selector::Selector;
+use windlass_core::object::selector::Selector;
+use windlass_core::value::ids::ObjectKey;
 
 use crate::cluster::watch::Watch;
 

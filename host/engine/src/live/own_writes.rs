@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_core::ids::{Gvk, ObjectKey};
-use windlass_core::outcome::{LOOK_AGAIN, PATIENCE};
+use windlass_core::reconcile::outcome::{LOOK_AGAIN, PATIENCE};
+use windlass_core::value::ids::{Gvk, ObjectKey};
 
 use crate::cluster::watch::Store;
 use crate::cluster::writer::{Subject, Written};
@@ -187,9 +187,9 @@ fn kinds_behind(caches: &impl Caches, writes: &[(Written, Instant)]) -> Vec<Stri
 mod tests {
     use std::sync::Arc;
 
-    use windlass_core::child::ChildId;
-    use windlass_core::ids::Uid;
     use windlass_core::object::Object;
+    use windlass_core::object::child::ChildId;
+    use windlass_core::value::ids::Uid;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use windlass_core::ids::PluginName;
+use windlass_core::value::ids::PluginName;
 
 type Live<T> = HashMap<PluginName, Arc<T>>;
 

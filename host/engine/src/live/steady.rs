@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_core::digest::Digest;
-use windlass_core::outcome::Requeue;
+use windlass_core::reconcile::outcome::Requeue;
+use windlass_core::value::digest::Digest;
 
 /// The inputs that are known to need no write, for one parent.
 #[derive(Debug, Default)]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use windlass_core::ids::{GroupKind, ObjectKey, PluginName, Uid, is_object_name};
-use windlass_core::mark::MarkKey;
 use windlass_core::object::Object;
-use windlass_core::selector::Selector;
+use windlass_core::object::mark::MarkKey;
+use windlass_core::object::selector::Selector;
+use windlass_core::value::ids::{GroupKind, ObjectKey, PluginName, Uid, is_object_name};
 
 use crate::clock;
 use crate::cluster::watch::{Store, Watch, WatchId};
@@ -188,7 +188,7 @@ impl Unselected {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::ids::Gvk;
+    use windlass_core::value::ids::Gvk;
 
     use super::*;
 

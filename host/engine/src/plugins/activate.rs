@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use windlass_api::Plugin;
-use windlass_core::declared_parent::DeclaredParent;
-use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::object::Object;
-use windlass_core::reason::PluginReason;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_sandbox::Component;
 
 use super::findings::Findings;

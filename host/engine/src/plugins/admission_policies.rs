@@ -6,7 +6,7 @@
 //! evaluates without calling a webhook.
 
 use serde_json::{Value, json};
-use windlass_core::names::{
+use windlass_core::object::names::{
     ANNOTATION_APPLIED, ANNOTATION_MARK, ANNOTATION_RETAINED_FOR, FIELD_MANAGER, FINALIZER_MANAGER, LABEL_PARENT_UID,
     LABEL_PLUGIN,
 };

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use windlass_core::ids::Gvk;
-use windlass_core::reason::PluginReason;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::value::ids::Gvk;
 
 use super::problem::{Problem, Step};
 use crate::cluster::watch::{Health, Stalled, Watch, WatchId};
@@ -71,7 +71,7 @@ fn unsynced(watch: &WatchId, health: &Health, is_parent: bool) -> Problem {
 mod tests {
     use std::sync::Arc;
 
-    use windlass_core::outcome::Requeue;
+    use windlass_core::reconcile::outcome::Requeue;
 
     use super::*;
 

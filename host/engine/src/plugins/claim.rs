@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::object::Object;
-use windlass_core::reason::PluginReason;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::value::ids::{Gvk, PluginName};
 
 use super::problem::{Problem, Step};
 use super::shared::Plugins;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use tokio::task::JoinError;
 use windlass_api::{ConfigMapSource, ConfiguredSource, Plugin, PluginStatus};
-use windlass_core::digest::Digest;
-use windlass_core::ids::PluginName;
-use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK};
 use windlass_core::object::Object;
-use windlass_core::outcome::Requeue;
-use windlass_core::reason::PluginReason;
+use windlass_core::object::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK};
+use windlass_core::object::reason::PluginReason;
+use windlass_core::reconcile::outcome::Requeue;
+use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::PluginName;
 use windlass_delivery::{self as delivery, Delivered, DeliveryError, Resolution, Trust, Wanted, blocking};
 use windlass_sandbox::Component;
 

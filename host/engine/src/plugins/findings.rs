@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use windlass_api::Plugin;
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 use super::caps::Capped;
 use super::grants;

@@ -1,9 +1,9 @@
 //! Records the former child kinds of a Plugin: kinds that its component may no longer own, but of which children may
 //! exist. These children are left alone; the Plugin's conditions report them, and the Plugin's deletion finds them.
 
-use windlass_core::desired::Grants;
-use windlass_core::former_kinds::KnownChildKinds;
-use windlass_core::ids::Gvk;
+use windlass_core::contract::desired::Grants;
+use windlass_core::plugin::former_kinds::KnownChildKinds;
+use windlass_core::value::ids::Gvk;
 
 /// The former kinds of a Plugin.
 #[derive(Debug, Clone, Default)]

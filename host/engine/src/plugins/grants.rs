@@ -8,12 +8,12 @@ use kube::core::ApiResource;
 use kube::discovery::{ApiCapabilities, Scope};
 use windlass_api::Plugin;
 use windlass_core::contract::Descriptor;
-use windlass_core::desired::{Grant, Grants};
-use windlass_core::grant::{self, SpecGrants};
-use windlass_core::ids::Gvk;
-use windlass_core::reason::PluginReason;
-use windlass_core::related::ReadGrants;
-use windlass_core::reserved::HostNamespace;
+use windlass_core::contract::desired::{Grant, Grants};
+use windlass_core::contract::grant::{self, SpecGrants};
+use windlass_core::contract::related::ReadGrants;
+use windlass_core::contract::reserved::HostNamespace;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::value::ids::Gvk;
 
 use super::problem::{Problem, Step};
 use crate::cluster::discovery::{Discovery, is_missing};

@@ -12,7 +12,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Event;
 use kube::{Api, Client};
 use parking_lot::Mutex;
-use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::value::ids::{Gvk, PluginName};
 
 use crate::cluster::watch::{AllProgress, WatchId, WatchProgress, events};
 use crate::queue::{PluginQueue, Trigger};

@@ -6,10 +6,10 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
 use kube::discovery::Scope;
 use kube::{Api, Client};
-use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::mark::MarkKey;
-use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
+use windlass_core::object::mark::MarkKey;
+use windlass_core::object::names::LABEL_PLUGIN;
+use windlass_core::value::ids::{Gvk, PluginName};
 
 use super::mark_key::MarkKeys;
 use crate::cluster::discovery::Discovery;

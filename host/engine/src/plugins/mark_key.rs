@@ -2,8 +2,8 @@
 
 use kube::Client;
 use tokio::sync::OnceCell;
-use windlass_core::mark::MarkKey;
-use windlass_core::reason::PluginReason;
+use windlass_core::object::mark::MarkKey;
+use windlass_core::object::reason::PluginReason;
 
 use super::problem::{Problem, Step};
 use super::rbac::MARK_KEY_SECRET;

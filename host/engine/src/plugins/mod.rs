@@ -38,13 +38,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_api::Plugin;
-use windlass_core::events::Occasion;
-use windlass_core::ids::{ObjectKey, PluginName};
-use windlass_core::names::{ANNOTATION_ALLOW_DELETION, LABEL_PLUGIN};
 use windlass_core::object::Object;
-use windlass_core::outcome::{Requeue, UNAVAILABLE};
-use windlass_core::parent::ParentRef;
-use windlass_core::reason::PluginReason;
+use windlass_core::object::names::{ANNOTATION_ALLOW_DELETION, LABEL_PLUGIN};
+use windlass_core::object::parent::ParentRef;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::reconcile::events::Occasion;
+use windlass_core::reconcile::outcome::{Requeue, UNAVAILABLE};
+use windlass_core::value::ids::{ObjectKey, PluginName};
 use windlass_delivery::blocking;
 
 use self::deletion::Deletion;

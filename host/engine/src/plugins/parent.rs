@@ -6,11 +6,11 @@ use std::sync::Arc;
 use kube::discovery::Scope;
 use windlass_api::Plugin;
 use windlass_core::contract::Descriptor;
-use windlass_core::declared_parent::DeclaredParent;
-use windlass_core::grant::{Withheld, may_be_parent};
-use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::observed_status::StatusShape;
-use windlass_core::reason::PluginReason;
+use windlass_core::contract::declared_parent::DeclaredParent;
+use windlass_core::contract::grant::{Withheld, may_be_parent};
+use windlass_core::object::observed_status::StatusShape;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::value::ids::{Gvk, PluginName};
 
 use super::crd::{self, Install};
 use super::parent_kind::ParentKind;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kube::core::ApiResource;
-use windlass_core::ids::Gvk;
-use windlass_core::observed_status::StatusShape;
+use windlass_core::object::observed_status::StatusShape;
+use windlass_core::value::ids::Gvk;
 
 use crate::live::CrdOwner;
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::core::ApiResource;
-use windlass_core::desired::Grant;
-use windlass_core::ids::Gvk;
-use windlass_core::reason::PluginReason;
+use windlass_core::contract::desired::Grant;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::value::ids::Gvk;
 
 use super::grants::Granted;
 use super::problem::{Problem, Step};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use futures::future::join_all;
 use windlass_api::Plugin;
 use windlass_core::contract::Descriptor;
-use windlass_core::declared_parent::DeclaredParent;
-use windlass_core::ids::Gvk;
-use windlass_core::names::LABEL_PLUGIN;
+use windlass_core::contract::declared_parent::DeclaredParent;
+use windlass_core::object::names::LABEL_PLUGIN;
+use windlass_core::value::ids::Gvk;
 
 use super::kinds::Concern;
 use super::permissions::{self, Lacking};

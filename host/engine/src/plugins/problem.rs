@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use windlass_core::digest::Digest;
-use windlass_core::ids::Gvk;
-use windlass_core::outcome::{BACKOFF, Requeue, UNAVAILABLE, bounded};
-use windlass_core::reason::PluginReason;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::reconcile::outcome::{BACKOFF, Requeue, UNAVAILABLE, bounded};
+use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::Gvk;
 use windlass_delivery::DeliveryError;
 
 use crate::cluster::account::AccountError;

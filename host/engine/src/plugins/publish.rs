@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_api::Plugin;
-use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::object::Object;
+use windlass_core::value::ids::{Gvk, PluginName};
 
 use super::claim;
 use super::problem::Problem;

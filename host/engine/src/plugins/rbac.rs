@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 use windlass_core::contract::Descriptor;
-use windlass_core::declared_parent::Resource;
-use windlass_core::shards::SHARDS_MAX;
+use windlass_core::contract::declared_parent::Resource;
+use windlass_core::hosts::shards::SHARDS_MAX;
 
 use crate::cluster::access_review::{
     CHILD_VERBS, FINALIZER_VERB, FINALIZERS, PARENT_VERB, READ_VERBS, STATUS, STATUS_VERB,
@@ -311,8 +311,8 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 #[cfg(test)]
 mod tests {
     use windlass_core::contract::Parent;
-    use windlass_core::declared_parent::DeclaredParent;
-    use windlass_core::ids::{Gvk, PluginName};
+    use windlass_core::contract::declared_parent::DeclaredParent;
+    use windlass_core::value::ids::{Gvk, PluginName};
 
     use super::*;
 

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_core::digest::Digest;
-use windlass_core::outcome::Requeue;
+use windlass_core::reconcile::outcome::Requeue;
+use windlass_core::value::digest::Digest;
 use windlass_delivery::Wanted;
 
 use super::problem::{Problem, RESYNC};
@@ -57,7 +57,7 @@ impl Refusal {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::reason::PluginReason;
+    use windlass_core::object::reason::PluginReason;
 
     use super::*;
     use crate::plugins::problem::Step;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use windlass_api::{ConfiguredSource, Plugin};
-use windlass_core::digest::Digest;
 use windlass_core::object::Object;
-use windlass_core::reason::PluginReason;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::value::digest::Digest;
 
 use super::problem::{Problem, Step};
 

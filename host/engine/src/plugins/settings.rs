@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use windlass_api::{Plugin, positive};
 use windlass_core::contract::Descriptor;
-use windlass_core::desired::asked_wait;
-use windlass_core::guard::DeletionGuard;
+use windlass_core::contract::desired::asked_wait;
+use windlass_core::guard::deletions::DeletionGuard;
 
 use crate::live::Live;
 

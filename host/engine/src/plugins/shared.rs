@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use kube::Client;
 use parking_lot::Mutex;
-use windlass_core::ids::PluginName;
+use windlass_core::value::ids::PluginName;
 use windlass_delivery::Sources;
 use windlass_sandbox::{Component, Sandbox};
 

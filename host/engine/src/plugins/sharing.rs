@@ -12,12 +12,12 @@ use kube::Api;
 use kube::api::ListParams;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use windlass_api::{Plugin, PluginRollout};
-use windlass_core::declared_parent::DeclaredParent;
-use windlass_core::ids::{ObjectKey, PluginName};
+use windlass_core::contract::declared_parent::DeclaredParent;
+use windlass_core::hosts::shards::{FailingShare, Rollout};
 use windlass_core::object::Object;
-use windlass_core::outcome::Requeue;
-use windlass_core::reason::PluginReason;
-use windlass_core::shards::{FailingShare, Rollout};
+use windlass_core::object::reason::PluginReason;
+use windlass_core::reconcile::outcome::Requeue;
+use windlass_core::value::ids::{ObjectKey, PluginName};
 use windlass_sandbox::Component;
 
 use super::activate::without_crd_install;

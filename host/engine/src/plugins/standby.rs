@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_api::Plugin;
-use windlass_core::declared_parent::DeclaredParent;
-use windlass_core::ids::{ObjectKey, PluginName};
+use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::object::Object;
-use windlass_core::outcome::{Requeue, UNAVAILABLE};
-use windlass_core::reason::PluginReason;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::reconcile::outcome::{Requeue, UNAVAILABLE};
+use windlass_core::value::ids::{ObjectKey, PluginName};
 use windlass_sandbox::Component;
 
 use super::load;

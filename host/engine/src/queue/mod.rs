@@ -21,8 +21,8 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_core::ids::{ObjectKey, PluginName};
-use windlass_core::outcome::Requeue;
+use windlass_core::reconcile::outcome::Requeue;
+use windlass_core::value::ids::{ObjectKey, PluginName};
 
 use self::state::{End, State};
 use self::wake::{Inner, TimeKeeper};

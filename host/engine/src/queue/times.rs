@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_core::backoff::{self, backoff_between};
+use windlass_core::guard::backoff::{self, backoff_between};
 
 /// Longest backoff while the API server fails and few keys wait for it.
 const UNAVAILABLE_MAX: Duration = Duration::from_secs(15);

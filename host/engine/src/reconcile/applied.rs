@@ -1,9 +1,9 @@
 //! The results of a plan's writes.
 
-use windlass_core::child::ChildId;
-use windlass_core::desired::DesiredChild;
-use windlass_core::events::Changes;
-use windlass_core::outcome::WriteProblem;
+use windlass_core::contract::desired::DesiredChild;
+use windlass_core::object::child::ChildId;
+use windlass_core::reconcile::events::Changes;
+use windlass_core::reconcile::outcome::WriteProblem;
 
 use crate::cluster::writer::response::{problem_of, unknown};
 use crate::cluster::writer::{Subject, Written};

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use futures::{FutureExt, poll};
 use tracing::Instrument;
+use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::contract::{CallFailure, CallReport, Limits, Phase, PluginResult, Response};
-use windlass_core::digest::Digest;
-use windlass_core::outcome::Problem;
-use windlass_core::quarantine::{Admission, QuarantineChange};
-use windlass_core::snapshot::Snapshot;
+use windlass_core::guard::quarantine::{Admission, QuarantineChange};
+use windlass_core::reconcile::outcome::Problem;
+use windlass_core::value::digest::Digest;
 use windlass_delivery::has_one_thread;
 use windlass_sandbox::{Ambient, run_here};
 

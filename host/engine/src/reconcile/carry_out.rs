@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tracing::Instrument;
-use windlass_core::budget::{Budget, Cost};
-use windlass_core::child::ChildId;
+use windlass_core::contract::desired::{self, Desired, DesiredChild};
+use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::contract::{Phase, Response};
-use windlass_core::desired::{self, Desired, DesiredChild};
-use windlass_core::digest::Digest;
-use windlass_core::guard::{self, Cause, Stop};
-use windlass_core::next_step::{keeps_children, may_write_children};
+use windlass_core::guard::budget::{Budget, Cost};
+use windlass_core::guard::deletions::{self, Cause, Stop};
 use windlass_core::object::Object;
-use windlass_core::outcome::{Outcome, Problem, WriteProblem};
-use windlass_core::plan::{self, Plan, Write};
-use windlass_core::snapshot::Snapshot;
+use windlass_core::object::child::ChildId;
+use windlass_core::reconcile::next_step::{keeps_children, may_write_children};
+use windlass_core::reconcile::outcome::{Outcome, Problem, WriteProblem};
+use windlass_core::reconcile::plan::{self, Plan, Write};
+use windlass_core::value::digest::Digest;
 
 use super::applied::Applied;
 use super::ending::{Attempt, outcome_of};
@@ -134,7 +134,7 @@ impl Reconciler {
         plan: &mut Plan,
     ) -> Option<Problem> {
         let parent = &snapshot.parent;
-        let cause = || match guard::cause(snapshot, phase, live.shape) {
+        let cause = || match deletions::cause(snapshot, phase, live.shape) {
             cause if is_selected || cause == Cause::Deleted => cause,
             _ if live.selects_namespace(parent) => Cause::LeftSelector,
             _ => Cause::LeftNamespaces,
@@ -262,8 +262,8 @@ fn name_is_taken_by_predecessor(live: &Live, snapshot: &Snapshot, child: &Desire
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::child::Delete;
-    use windlass_core::ids::{Gvk, ObjectKey, Uid};
+    use windlass_core::object::child::Delete;
+    use windlass_core::value::ids::{Gvk, ObjectKey, Uid};
 
     use super::*;
 

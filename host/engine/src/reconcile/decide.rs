@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::contract::Phase;
-use windlass_core::digest::Digest;
-use windlass_core::next_step::is_in_terminating_namespace;
-use windlass_core::observed_status::observed;
-use windlass_core::outcome::{FinalizerEnd, NAMESPACE_PATIENCE, Problem, Progress, Requeue};
-use windlass_core::plan::Plan;
-use windlass_core::related::{Next, ReadProblem, Rounds};
-use windlass_core::snapshot::Snapshot;
+use windlass_core::contract::related::{Next, ReadProblem, Rounds};
+use windlass_core::contract::snapshot::Snapshot;
+use windlass_core::object::observed_status::observed;
+use windlass_core::reconcile::next_step::is_in_terminating_namespace;
+use windlass_core::reconcile::outcome::{FinalizerEnd, NAMESPACE_PATIENCE, Problem, Progress, Requeue};
+use windlass_core::reconcile::plan::Plan;
+use windlass_core::value::digest::Digest;
 
 use super::call::CallResult;
 use super::carry_out::{is_current, unread};
@@ -171,7 +171,7 @@ fn is_observed(snapshot: &Snapshot) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::ids::Gvk;
+    use windlass_core::value::ids::Gvk;
 
     use super::*;
 

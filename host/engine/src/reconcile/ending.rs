@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use windlass_core::contract::Event;
-use windlass_core::json::Map;
-use windlass_core::outcome::{FinalizerEnd, Outcome, Problem, Requeue};
-use windlass_core::reason::ParentReason;
-use windlass_core::snapshot::Snapshot;
+use windlass_core::contract::snapshot::Snapshot;
+use windlass_core::object::reason::ParentReason;
+use windlass_core::reconcile::outcome::{FinalizerEnd, Outcome, Problem, Requeue};
+use windlass_core::value::json::Map;
 
 use super::applied::Applied;
 use super::apply::FinalizerWrite;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tracing::Instrument;
 use windlass_core::contract::Event;
-use windlass_core::ids::ObjectKey;
-use windlass_core::json::Map;
-use windlass_core::names::ANNOTATION_SKIP_FINALIZE;
-use windlass_core::next_step::{NextStep, finalizer_of, finalizers_with, has_finalizer};
+use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::object::Object;
-use windlass_core::outcome::{FinalizerEnd, Problem, UNAVAILABLE, WriteProblem};
-use windlass_core::snapshot::Snapshot;
+use windlass_core::object::names::ANNOTATION_SKIP_FINALIZE;
+use windlass_core::reconcile::next_step::{NextStep, finalizer_of, finalizers_with, has_finalizer};
+use windlass_core::reconcile::outcome::{FinalizerEnd, Problem, UNAVAILABLE, WriteProblem};
+use windlass_core::value::ids::ObjectKey;
+use windlass_core::value::json::Map;
 
 use super::applied::Failed;
 use super::apply::FinalizerWrite;

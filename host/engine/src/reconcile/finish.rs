@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
-use windlass_core::events::Changes;
-use windlass_core::guard::blocked_in_status;
-use windlass_core::ids::ObjectKey;
-use windlass_core::json::Map;
-use windlass_core::outcome::{BACKOFF, FinalizerEnd, Outcome, Problem, Progress, Requeue, WriteProblem};
-use windlass_core::reason::ParentReason;
-use windlass_core::recent::{Decision, StatusResult};
-use windlass_core::snapshot::Snapshot;
+use windlass_core::contract::snapshot::Snapshot;
+use windlass_core::guard::deletions::blocked_in_status;
+use windlass_core::object::reason::ParentReason;
+use windlass_core::reconcile::events::Changes;
+use windlass_core::reconcile::outcome::{BACKOFF, FinalizerEnd, Outcome, Problem, Progress, Requeue, WriteProblem};
+use windlass_core::reconcile::recent::{Decision, StatusResult};
+use windlass_core::value::ids::ObjectKey;
+use windlass_core::value::json::Map;
 
 use super::applied::Applied;
 use super::apply::FinalizerWrite;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use windlass_core::ids::ObjectKey;
+use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::object::Object;
-use windlass_core::parent::ParentRef;
-use windlass_core::snapshot::Snapshot;
+use windlass_core::object::parent::ParentRef;
+use windlass_core::value::ids::ObjectKey;
 
 use crate::live::Live;
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use windlass_core::child::ChildId;
-use windlass_core::ids::ObjectKey;
-use windlass_core::next_step::NextStep;
-use windlass_core::outcome::{LOOK_AGAIN, Outcome, Problem, Requeue, UNAVAILABLE, WriteProblem};
-use windlass_core::reason::ParentReason;
+use windlass_core::object::child::ChildId;
+use windlass_core::object::reason::ParentReason;
+use windlass_core::reconcile::next_step::NextStep;
+use windlass_core::reconcile::outcome::{LOOK_AGAIN, Outcome, Problem, Requeue, UNAVAILABLE, WriteProblem};
+use windlass_core::value::ids::ObjectKey;
 
 use super::Reconciler;
 use super::ending::{Ending, outcome_of};

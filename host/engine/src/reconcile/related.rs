@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use kube::core::ApiResource;
-use windlass_core::budget::Cost;
-use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::outcome::{Rejection, WriteProblem};
-use windlass_core::parent::ParentRef;
-use windlass_core::related::{Denied, Need, Needs, ReadProblem, Refusal, Rounds, Select};
+use windlass_core::contract::related::{Denied, Need, Needs, ReadProblem, Refusal, Rounds, Select};
+use windlass_core::guard::budget::Cost;
+use windlass_core::object::parent::ParentRef;
+use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
+use windlass_core::value::ids::{Gvk, PluginName};
 
 use super::selection::{Bounds, Selected, select};
 use crate::clock;

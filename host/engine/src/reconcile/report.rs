@@ -7,16 +7,16 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::core::ApiResource;
 use parking_lot::Mutex;
-use windlass_core::breaker::{Breaker, PACE, StatusPass};
-use windlass_core::child::ChildId;
 use windlass_core::contract::Event;
-use windlass_core::events::{Before, Changes, Note, Occasion, note};
-use windlass_core::json::Map;
+use windlass_core::contract::snapshot::Snapshot;
+use windlass_core::guard::breaker::{Breaker, PACE, StatusPass};
 use windlass_core::object::Object;
-use windlass_core::outcome::{FinalizerEnd, Outcome, Problem, WriteProblem};
-use windlass_core::parent::ParentRef;
-use windlass_core::snapshot::Snapshot;
-use windlass_core::status;
+use windlass_core::object::child::ChildId;
+use windlass_core::object::parent::ParentRef;
+use windlass_core::reconcile::events::{Before, Changes, Note, Occasion, note};
+use windlass_core::reconcile::outcome::{FinalizerEnd, Outcome, Problem, WriteProblem};
+use windlass_core::reconcile::status;
+use windlass_core::value::json::Map;
 
 use crate::clock;
 use crate::cluster::events::Recorder;
@@ -188,7 +188,7 @@ mod tests {
     fn r12_failed_write_of_a_status_is_recorded_whatever_the_api_server_responded() {
         let gvk = kube::core::GroupVersionKind::gvk("my-operator.dev", "v1", "Echo");
         let echoes = ApiResource::from_gvk_with_plural(&gvk, "echoes");
-        let kind = windlass_core::ids::Gvk::from_api_version("my-operator.dev/v1", "Echo").into();
+        let kind = windlass_core::value::ids::Gvk::from_api_version("my-operator.dev/v1", "Echo").into();
         let text = r#"{"metadata":{"name":"web","uid":"1","resourceVersion":"5"}}"#;
         let web = Object::from_api(&kind, text).expect("an object");
         let result_of = |response| result_of(response, &echoes, &web);

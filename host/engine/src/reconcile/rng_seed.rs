@@ -1,7 +1,7 @@
 //! The seeds of the random numbers that components get, from a key that all hosts of the namespace share.
 
 use ring::hmac;
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 use crate::cluster::secret_key::LENGTH;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::ids::ObjectKey;
+use windlass_core::contract::related::{Needs, ReadProblem, Select};
+use windlass_core::contract::snapshot::Served;
 use windlass_core::object::Object;
-use windlass_core::related::{Needs, ReadProblem, Select};
-use windlass_core::selector::Selector;
-use windlass_core::snapshot::Served;
+use windlass_core::object::selector::Selector;
+use windlass_core::value::ids::ObjectKey;
 
 use crate::cluster::watch::Store;
 
@@ -122,10 +122,10 @@ mod tests {
 
     use futures::FutureExt;
     use windlass_core::contract::Phase;
-    use windlass_core::ids::Gvk;
-    use windlass_core::parent::ParentRef;
-    use windlass_core::related::Need;
-    use windlass_core::snapshot::Snapshot;
+    use windlass_core::contract::related::Need;
+    use windlass_core::contract::snapshot::Snapshot;
+    use windlass_core::object::parent::ParentRef;
+    use windlass_core::value::ids::Gvk;
 
     use super::*;
     use crate::cluster::watch::Index;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use windlass_core::difference::changed_fields;
-use windlass_core::ids::{Gvk, ObjectKey, PluginName};
-use windlass_core::names::LABEL_PLUGIN;
+use windlass_core::object::names::LABEL_PLUGIN;
 use windlass_core::object::{Object, OwnerKey};
+use windlass_core::value::difference::changed_fields;
+use windlass_core::value::ids::{Gvk, ObjectKey, PluginName};
 
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::{Change, WatchId};
@@ -251,7 +251,7 @@ fn retained_parent(text: &str) -> Option<ObjectKey> {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::lease::Timing;
+    use windlass_core::hosts::lease::Timing;
 
     use super::*;
     use crate::cluster::discovery::silent_api_server;

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use windlass_core::contract::Phase;
-use windlass_core::desired::Desired;
-use windlass_core::ids::ObjectKey;
-use windlass_core::next_step::NextStep;
+use windlass_core::contract::desired::Desired;
+use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::object::Object;
-use windlass_core::outcome::{Problem, Progress, Requeue, UNAVAILABLE};
-use windlass_core::reason::ParentReason;
-use windlass_core::snapshot::Snapshot;
+use windlass_core::object::reason::ParentReason;
+use windlass_core::reconcile::next_step::NextStep;
+use windlass_core::reconcile::outcome::{Problem, Progress, Requeue, UNAVAILABLE};
+use windlass_core::value::ids::ObjectKey;
 
 use super::carry_out::How;
 use super::ending::{Ending, NothingToDo, outcome_of};

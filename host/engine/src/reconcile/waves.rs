@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
-use windlass_core::child::ChildId;
+use windlass_core::object::child::ChildId;
 
 use super::applied::{Applied, Done, Failed};
 
@@ -38,8 +38,8 @@ mod tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
-    use windlass_core::ids::{Gvk, ObjectKey};
-    use windlass_core::outcome::{Rejection, WriteProblem};
+    use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
+    use windlass_core::value::ids::{Gvk, ObjectKey};
 
     use super::*;
     use crate::reconcile::applied::Effect;

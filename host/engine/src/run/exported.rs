@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use windlass_core::conditions::{conditions_of, type_of};
-use windlass_core::ids::PluginName;
-use windlass_core::json::Value;
-use windlass_core::names::plugin_condition;
 use windlass_core::object::Object;
-use windlass_core::observed_status::observed;
-use windlass_core::reason::PluginReason;
+use windlass_core::object::conditions::{conditions_of, type_of};
+use windlass_core::object::names::plugin_condition;
+use windlass_core::object::observed_status::observed;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::value::ids::PluginName;
+use windlass_core::value::json::Value;
 
 use crate::cluster::lease::{self, WriteGate};
 use crate::cluster::shards::Shards;

@@ -19,8 +19,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use windlass_core::ids::PluginName;
-use windlass_core::quarantine::QuarantineChange;
+use windlass_core::guard::quarantine::QuarantineChange;
+use windlass_core::value::ids::PluginName;
 use windlass_delivery::{Needs, Sources, blocking};
 use windlass_sandbox::Sandbox;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use windlass_core::ids::PluginName;
+use windlass_core::value::ids::PluginName;
 
 use super::{Tasks, work_on};
 use crate::cluster::secret_key::SecretKey;

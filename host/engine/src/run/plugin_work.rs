@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use windlass_core::ids::PluginName;
-use windlass_core::outcome::Requeue;
+use windlass_core::reconcile::outcome::Requeue;
+use windlass_core::value::ids::PluginName;
 
 use super::{PLUGIN_WORKERS, Tasks, work_on};
 use crate::cluster::watch::Watch;

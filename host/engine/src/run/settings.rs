@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use windlass_core::shards::Shard;
+use windlass_core::hosts::shards::Shard;
 use windlass_sandbox::compile::Bounds;
 use windlass_sandbox::{CompilerCommand, Options, Sandbox};
 

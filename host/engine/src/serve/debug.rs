@@ -24,10 +24,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use windlass_core::line::json as escaped;
-use windlass_core::masking::{KEY_LENGTH, Masker};
-use windlass_core::recent::Reconciled;
-use windlass_core::recording::{RecordedCall, export, export_all, learn};
+use windlass_core::object::masking::{KEY_LENGTH, Masker};
+use windlass_core::reconcile::recent::Reconciled;
+use windlass_core::reconcile::recording::{RecordedCall, export, export_all, learn};
+use windlass_core::value::line::json as escaped;
 
 use super::connections::{ConnectionEnd, serve};
 use crate::recent::Recent;
@@ -286,9 +286,9 @@ mod tests {
     use futures::StreamExt as _;
     use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
     use tokio::net::TcpStream;
-    use windlass_core::ids::{Gvk, ObjectKey, Uid};
-    use windlass_core::parent::ParentRef;
-    use windlass_core::recent::Decision;
+    use windlass_core::object::parent::ParentRef;
+    use windlass_core::reconcile::recent::Decision;
+    use windlass_core::value::ids::{Gvk, ObjectKey, Uid};
 
     use super::*;
 

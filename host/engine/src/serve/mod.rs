@@ -241,8 +241,8 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpStream;
     use tokio::runtime::Handle;
-    use windlass_core::ids::Gvk;
-    use windlass_core::progress::{FAILING_LIMIT, SILENCE_LIMIT};
+    use windlass_core::hosts::progress::{FAILING_LIMIT, SILENCE_LIMIT};
+    use windlass_core::value::ids::Gvk;
 
     use super::connections::CONNECTIONS;
     use super::*;

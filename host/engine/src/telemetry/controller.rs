@@ -8,7 +8,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
 use parking_lot::Mutex;
 use windlass_core::contract::CallReport;
-use windlass_core::outcome::Requeue;
+use windlass_core::reconcile::outcome::Requeue;
 
 use super::instruments::{Instruments, instruments};
 use super::measures::PLUGIN_LABEL;

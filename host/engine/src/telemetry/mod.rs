@@ -43,7 +43,7 @@ pub use decisions::{Cause, Decision, Failure, Happening, Listener, LogLine, Writ
 pub use instruments::{loaded, observe_watches, requested, watch_restarted};
 pub use measures::Measures;
 pub use scrape::{CONTENT_TYPE, Scrape};
-pub use windlass_core::line::one_line;
+pub use windlass_core::value::line::one_line;
 
 /// Target of the spans of reconciles.
 pub const TRACE: &str = "windlass::trace";

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use opentelemetry::trace::{SpanContext, TraceContextExt};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::fmt::MakeWriter;
-use windlass_core::line::{is_unprintable, json, one_line};
+use windlass_core::value::line::{is_unprintable, json, one_line};
 
 use super::LogFormat;
 

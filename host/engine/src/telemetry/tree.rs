@@ -14,7 +14,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
-use windlass_core::line::one_line;
+use windlass_core::value::line::one_line;
 
 use crate::clock;
 

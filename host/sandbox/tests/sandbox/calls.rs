@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::contract::{
     CallFailure, CallReport, Failure, Level, Limits, Note, Observed, Related, Request, Response,
 };
-use windlass_core::ids::Gvk;
+use windlass_core::value::ids::Gvk;
 use windlass_sandbox::{Ambient, Options, Sandbox, run_here};
 
 use crate::guest::Guest;

@@ -7,7 +7,7 @@ use std::str;
 
 use serde_json::{Value, json};
 use windlass_core::contract::{CallReport, Failure, Observed, Parent, PluginResult, Request, Response};
-use windlass_core::ids::Gvk;
+use windlass_core::value::ids::Gvk;
 use windlass_sandbox::{Ambient, Component};
 
 use crate::languages::LOADED;

@@ -13,7 +13,7 @@ use windlass_core::contract::{
     CallReport, ChildRule, Descriptor, Event, EventType, Failure, Metric, MetricType, Note, Observed, Parent, Phase,
     PluginResult, Related, Request, Requirement, Response, Selection, UpdateStrategy,
 };
-use windlass_core::ids::Gvk;
+use windlass_core::value::ids::Gvk;
 use windlass_plugin::testing::{self, HostCalls, Measurement, golden};
 use windlass_plugin::{Reconciler, raw};
 use windlass_sandbox::{Ambient, Component, run_here};

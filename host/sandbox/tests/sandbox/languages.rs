@@ -11,7 +11,7 @@ use std::time::Duration;
 use echo::Echo;
 use myapp::MyApp;
 use windlass_core::contract::{CallFailure, CallReport, Failure, Level, Limits, Note, Observed, Request};
-use windlass_core::ids::Gvk;
+use windlass_core::value::ids::Gvk;
 use windlass_sandbox::{Ambient, Component, Options, Sandbox, run_here};
 
 use crate::golden::{assert_equivalent, component};

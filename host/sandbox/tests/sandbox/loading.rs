@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 use windlass_core::contract::{CallFailure, Limits, LoadFailure};
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 use windlass_sandbox::compile::Bounds;
 use windlass_sandbox::{CacheError, CompilerCommand, Options, Sandbox, SandboxError};
 

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::Value;
+use windlass_core::contract::declared_parent::storage_of;
 use windlass_core::contract::{Descriptor, UpdateStrategy};
-use windlass_core::declared_parent::storage_of;
-use windlass_core::schema::structural as schema;
+use windlass_core::plugin::schema::structural as schema;
 use windlass_sandbox::run_here;
 
 use crate::offline::Offline;
@@ -91,7 +91,7 @@ fn config_schema(schema: &[u8]) -> Option<String> {
 mod tests {
     use serde_json::json;
     use windlass_core::contract::{ChildRule, Parent};
-    use windlass_core::ids::Gvk;
+    use windlass_core::value::ids::Gvk;
 
     use super::*;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use windlass_core::contract::Phase;
-use windlass_core::schema::structural as schema;
+use windlass_core::plugin::schema::structural as schema;
 use windlass_engine::telemetry::one_line;
 
 use self::variation::{ConfigOf, Variation};

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use windlass_core::contract::Descriptor;
-use windlass_core::schema::structural as schema;
+use windlass_core::plugin::schema::structural as schema;
 
 use crate::test::generate::{Examples, Fields, Generator, ParentKind, is_content};
 use crate::test::world::healthy_status;

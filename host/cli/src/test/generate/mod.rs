@@ -4,7 +4,7 @@ mod examples;
 mod paths;
 
 use serde_json::{Map, Number, Value, json};
-use windlass_core::schema::structural as schema;
+use windlass_core::plugin::schema::structural as schema;
 
 use self::examples::Field;
 use super::pattern;

@@ -1,7 +1,7 @@
 //! The paths of values in a parent, as JSON pointers.
 
 use serde_json::{Value, json};
-use windlass_core::schema::structural as schema;
+use windlass_core::plugin::schema::structural as schema;
 
 use super::{ParentKind, is_content};
 

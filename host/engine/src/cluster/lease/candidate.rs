@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
-use windlass_core::lease::{LeaseState, Observations, Step, Timing, WhileHeld};
+use windlass_core::hosts::lease::{LeaseState, Observations, Step, Timing, WhileHeld};
 
 use super::holder::HeldLease;
 use super::identity::Instance;

@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
-use windlass_core::lease::Timing;
+use windlass_core::hosts::lease::Timing;
 
 use super::NotHolder;
 use super::gate::GatePart;

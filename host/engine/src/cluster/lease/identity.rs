@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use windlass_core::lease::Identity;
+use windlass_core::hosts::lease::Identity;
 
 /// Lock file in the folder of compiled components. A running host holds the lock; the kernel releases it when the
 /// process ends, for whatever reason.

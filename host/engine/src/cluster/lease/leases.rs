@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
-use windlass_core::lease::{LeaseState, Timing};
-use windlass_core::names::{ANNOTATION_SHARD, LABEL_SHARD};
+use windlass_core::hosts::lease::{LeaseState, Timing};
+use windlass_core::object::names::{ANNOTATION_SHARD, LABEL_SHARD};
 
 use super::shard_of;
 use crate::clock;

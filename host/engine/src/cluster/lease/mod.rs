@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use http::Request;
 use kube::Client;
-use windlass_core::lease::{Observations, Step, Timing, WhileHeld};
-use windlass_core::shards::{SHARDS_MAX, Shard};
+use windlass_core::hosts::lease::{Observations, Step, Timing, WhileHeld};
+use windlass_core::hosts::shards::{SHARDS_MAX, Shard};
 
 use crate::clock;
 

@@ -7,8 +7,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use windlass_core::lease::Timing;
-use windlass_core::shards::{Announcement, Shard};
+use windlass_core::hosts::lease::Timing;
+use windlass_core::hosts::shards::{Announcement, Shard};
 
 use super::Shards;
 use super::observer::Observer;

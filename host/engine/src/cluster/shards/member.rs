@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use windlass_core::ids::{ObjectKey, PluginName};
-use windlass_core::shards::{Announcement, Claims, FailingShare, Membership, Shard};
+use windlass_core::hosts::shards::{Announcement, Claims, FailingShare, Membership, Shard};
+use windlass_core::value::ids::{ObjectKey, PluginName};
 
 use super::Shards;
 use super::candidate::HeldShard;

@@ -1,5 +1,5 @@
 //! The shards of the hosts of a cluster: which parents this host may reconcile, and what the hosts tell each other
-//! through the Leases of the shards. [`windlass_core::shards`] has the rules.
+//! through the Leases of the shards. [`windlass_core::hosts::shards`] has the rules.
 
 mod candidate;
 mod member;
@@ -15,10 +15,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
-use windlass_core::ids::{ObjectKey, PluginName};
-use windlass_core::lease::Timing;
+use windlass_core::hosts::lease::Timing;
+use windlass_core::hosts::shards::{Announcement, Claims, FailingShare, Rollout, Shard};
 use windlass_core::object::Object;
-use windlass_core::shards::{Announcement, Claims, FailingShare, Rollout, Shard};
+use windlass_core::value::ids::{ObjectKey, PluginName};
 
 use self::table::{Table, without_holder};
 use super::lease::{Leases, name_of_shard};

@@ -8,8 +8,8 @@ use kube::Api;
 use kube::api::ListParams;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
-use windlass_core::lease::Timing;
-use windlass_core::names::LABEL_SHARD;
+use windlass_core::hosts::lease::Timing;
+use windlass_core::object::names::LABEL_SHARD;
 
 use super::table::Table;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::ResourceExt as _;
-use windlass_core::lease::{Identity, LeaseState, Observations, Step, Timing, WhileHeld};
-use windlass_core::names::ANNOTATION_SHARD;
-use windlass_core::shards::{Announcement, Seen, Shard};
+use windlass_core::hosts::lease::{Identity, LeaseState, Observations, Step, Timing, WhileHeld};
+use windlass_core::hosts::shards::{Announcement, Seen, Shard};
+use windlass_core::object::names::ANNOTATION_SHARD;
 
 use crate::clock;
 use crate::cluster::lease::{Leases, shard_of};

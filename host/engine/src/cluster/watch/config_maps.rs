@@ -8,7 +8,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
-use windlass_core::ids::Gvk;
+use windlass_core::value::ids::Gvk;
 use windlass_delivery::{FollowConfigMaps, Signal};
 
 use super::{AllProgress, WatchProgress, events};

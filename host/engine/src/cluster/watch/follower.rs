@@ -151,7 +151,7 @@ impl Follower {
 mod tests {
     use kube::core::{ObjectList, WatchEvent};
     use parking_lot::Mutex;
-    use windlass_core::ids::{Gvk, ObjectKey};
+    use windlass_core::value::ids::{Gvk, ObjectKey};
 
     use super::super::{AllProgress, Index};
     use super::*;

@@ -17,10 +17,10 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use windlass_core::ids::{Gvk, ObjectKey};
-use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
-use windlass_core::selector::Selector;
+use windlass_core::object::names::LABEL_PLUGIN;
+use windlass_core::object::selector::Selector;
+use windlass_core::value::ids::{Gvk, ObjectKey};
 
 use self::follower::Follower;
 use self::raw::Raw;

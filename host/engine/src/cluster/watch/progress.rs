@@ -16,9 +16,9 @@ use kube::client::Body;
 use kube::runtime::watcher;
 use parking_lot::Mutex;
 use tower::service_fn;
-use windlass_core::ids::Gvk;
-use windlass_core::outcome::bounded;
-use windlass_core::progress::{Progress, Stall};
+use windlass_core::hosts::progress::{Progress, Stall};
+use windlass_core::reconcile::outcome::bounded;
+use windlass_core::value::ids::Gvk;
 
 use crate::clock;
 use crate::cluster::plain_cause;
@@ -309,7 +309,7 @@ mod tests {
             })
             .await;
         assert_eq!(runs.load(Ordering::Relaxed), 4);
-        let later = Instant::now() + windlass_core::progress::FAILING_LIMIT;
+        let later = Instant::now() + windlass_core::hosts::progress::FAILING_LIMIT;
         assert!(progress.check(later));
         let stalled = progress.stalled().expect("no list was handled since");
         assert!(stalled.to_string().contains("panicked"), "{stalled}");
@@ -322,7 +322,7 @@ mod tests {
         let long = "conversion webhook: \n".repeat(100_000);
         let status = kube::core::Status { code: 500, message: long, ..kube::core::Status::default() };
         watch.interrupted(&watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status))));
-        let later = Instant::now() + windlass_core::progress::FAILING_LIMIT;
+        let later = Instant::now() + windlass_core::hosts::progress::FAILING_LIMIT;
         assert!(watch.check(later));
         let stall = watch.stalled().expect("stalled");
         assert!(stall.is_answer && stall.to_string().len() < 10_000, "{} bytes", stall.to_string().len());
@@ -341,7 +341,7 @@ mod tests {
         let (stuck, _well) = (all.track(&pods), all.track(&secrets));
         let status = kube::core::Status { code: 503, message: "try later".to_owned(), ..kube::core::Status::default() };
         stuck.interrupted(&watcher::Error::WatchStartFailed(kube::Error::Api(Box::new(status))));
-        let later = Instant::now() + windlass_core::progress::FAILING_LIMIT;
+        let later = Instant::now() + windlass_core::hosts::progress::FAILING_LIMIT;
         assert!(!stuck.check(Instant::now()) && stuck.check(later) && !stuck.check(later));
         let stall = stuck.stalled().expect("stalled");
         assert!(stall.to_string().contains("try later") && stall.is_answer, "{stall}");

@@ -9,8 +9,8 @@ use futures::FutureExt;
 use futures::future::{Either, Inspect};
 use http::{Method, Request, Response, header};
 use tower::{BoxError, Layer, Service};
-use windlass_core::digest::Digest;
-use windlass_core::ids::PluginName;
+use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::PluginName;
 
 use super::super::account::signer;
 use super::super::lease::is_of_lease;

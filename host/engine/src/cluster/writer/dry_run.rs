@@ -5,12 +5,12 @@ use http::{HeaderValue, Request, header};
 use kube::Client;
 use kube::api::PatchParams;
 use kube::core::ApiResource;
-use windlass_core::desired::DesiredChild;
-use windlass_core::ids::Uid;
-use windlass_core::json::{Map, Value};
-use windlass_core::names::FIELD_MANAGER;
+use windlass_core::contract::desired::DesiredChild;
 use windlass_core::object::Object;
-use windlass_core::outcome::WriteProblem;
+use windlass_core::object::names::FIELD_MANAGER;
+use windlass_core::reconcile::outcome::WriteProblem;
+use windlass_core::value::ids::Uid;
+use windlass_core::value::json::{Map, Value};
 
 use super::request::{self, Force, To, unbuilt};
 use crate::cluster::in_time;
@@ -109,7 +109,7 @@ mod tests {
 
     use kube::core::GroupVersionKind;
     use windlass_core::contract::UpdateStrategy;
-    use windlass_core::ids::{Gvk, ObjectKey};
+    use windlass_core::value::ids::{Gvk, ObjectKey};
 
     use super::*;
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use http::Request;
 use kube::Client;
-use windlass_core::child::ChildId;
-use windlass_core::ids::{Gvk, Uid};
 use windlass_core::object::Object;
+use windlass_core::object::child::ChildId;
+use windlass_core::value::ids::{Gvk, Uid};
 
 use self::response::Ack;
 use super::in_time;

@@ -4,14 +4,14 @@ use http::{HeaderValue, Method, Request, header};
 use kube::Resource;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{ApiResource, DynamicObject};
-use windlass_core::child::{ChildId, Delete};
-use windlass_core::desired::DesiredChild;
-use windlass_core::ids::{ObjectKey, Uid};
-use windlass_core::json::{Map, Value};
-use windlass_core::managed::Removal;
-use windlass_core::names::{FIELD_MANAGER, FINALIZER_MANAGER};
+use windlass_core::contract::desired::DesiredChild;
 use windlass_core::object::Object;
-use windlass_core::outcome::WriteProblem;
+use windlass_core::object::child::{ChildId, Delete};
+use windlass_core::object::managed::Removal;
+use windlass_core::object::names::{FIELD_MANAGER, FINALIZER_MANAGER};
+use windlass_core::reconcile::outcome::WriteProblem;
+use windlass_core::value::ids::{ObjectKey, Uid};
+use windlass_core::value::json::{Map, Value};
 
 use super::super::account::Account;
 
@@ -74,7 +74,7 @@ pub fn get(to: To<'_>, child: &ChildId, part: Part) -> Built {
     request.map(|request| signed(to.account, request)).map_err(unbuilt)
 }
 
-/// Merge patch that makes an existing object a child ([`claim::marks`](windlass_core::claim::marks)).
+/// Merge patch that makes an existing object a child ([`claim::marks`](windlass_core::reconcile::claim::marks)).
 pub fn mark(to: To<'_>, child: &DesiredChild, marks: &Map) -> Built {
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     let mut request =

@@ -6,9 +6,9 @@ use std::time::Duration;
 use kube::core::response::{StatusDetails, reason};
 use kube::core::{ApiResource, Status};
 use serde::Deserialize;
-use windlass_core::child::Delete;
-use windlass_core::ids::{Gvk, Uid};
-use windlass_core::outcome::{Rejection, WriteProblem};
+use windlass_core::object::child::Delete;
+use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
+use windlass_core::value::ids::{Gvk, Uid};
 
 use super::{Subject, Written};
 
@@ -78,7 +78,7 @@ pub fn conflict_of(error: &kube::Error) -> Option<FieldOwners> {
     })
 }
 
-/// How the API server names [`FIELD_MANAGER`](windlass_core::names::FIELD_MANAGER).
+/// How the API server names [`FIELD_MANAGER`](windlass_core::object::names::FIELD_MANAGER).
 const OURS: &str = "conflict with \"windlass\" ";
 
 /// Whether a conflict is with an Update manager. The API server names an Apply manager alone, as in `conflict with

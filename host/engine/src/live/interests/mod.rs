@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::RwLock;
-use windlass_core::ids::{Gvk, ObjectKey, PluginName};
+use windlass_core::contract::related::{Need, Needs, Select, size_of};
 use windlass_core::object::Object;
-use windlass_core::related::{Need, Needs, Select, size_of};
-use windlass_core::selector::Selector;
+use windlass_core::object::selector::Selector;
+use windlass_core::value::ids::{Gvk, ObjectKey, PluginName};
 
 use super::ParentKey;
 use crate::cluster::watch::{Change, Watch};

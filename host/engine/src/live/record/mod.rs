@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
-use windlass_core::guard::{BlockReason, ParentDeletions};
-use windlass_core::ids::{ObjectKey, Uid};
+use windlass_core::guard::deletions::{BlockReason, ParentDeletions};
 use windlass_core::object::Object;
-use windlass_core::reason::ParentReason;
+use windlass_core::object::reason::ParentReason;
+use windlass_core::value::ids::{ObjectKey, Uid};
 
 use super::failures::{Failures, Sums};
 use super::kept_values::KeptValues;

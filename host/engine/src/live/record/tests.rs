@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use windlass_core::digest::Digest;
+use windlass_core::value::digest::Digest;
 
 use super::*;
 use crate::cluster::writer::Written;

@@ -1,7 +1,7 @@
 //! Fuzz tests with arbitrary CRDs, and mutations of the corpus: only the plugin's own kind is installed, and gets
 //! permissions.
 
-use windlass_core::ids::{is_dns_label, is_dns_subdomain};
+use windlass_core::value::ids::{is_dns_label, is_dns_subdomain};
 use windlass_fuzz::Target;
 
 use super::*;

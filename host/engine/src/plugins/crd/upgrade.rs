@@ -6,11 +6,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::core::Version;
 use serde_json::{Value, json};
 use windlass_api::PluginSpec;
-use windlass_core::declared_parent::{CarriedCrd, text};
-use windlass_core::digest::Digest;
-use windlass_core::ids::PluginName;
-use windlass_core::names::{ANNOTATION_APPLIED, LABEL_PLUGIN};
-use windlass_core::schema::{self, Narrowing};
+use windlass_core::contract::declared_parent::{CarriedCrd, text};
+use windlass_core::object::names::{ANNOTATION_APPLIED, LABEL_PLUGIN};
+use windlass_core::plugin::schema::{self, Narrowing};
+use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::PluginName;
 
 use super::installable;
 

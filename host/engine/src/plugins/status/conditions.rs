@@ -1,13 +1,13 @@
 //! The conditions of a Plugin: one for each step, and those of the Plugin as a whole.
 
-use windlass_core::budget::Cost;
-use windlass_core::conditions::condition;
-use windlass_core::ids::Gvk;
-use windlass_core::json::Map;
-use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition_type};
-use windlass_core::outcome::bounded;
-use windlass_core::readiness::{Found, Obstacle, Readiness, readiness};
-use windlass_core::reason::PluginReason;
+use windlass_core::guard::budget::Cost;
+use windlass_core::object::conditions::condition;
+use windlass_core::object::names::{ANNOTATION_ROLLBACK, plugin_condition as condition_type};
+use windlass_core::object::reason::PluginReason;
+use windlass_core::plugin::readiness::{Found, Obstacle, Readiness, readiness};
+use windlass_core::reconcile::outcome::bounded;
+use windlass_core::value::ids::Gvk;
+use windlass_core::value::json::Map;
 
 use super::super::findings::Findings;
 use super::super::former_kinds::FormerKinds;
@@ -244,7 +244,7 @@ fn unwritten_status(kind: &Gvk, owns_kind: bool) -> String {
 #[cfg(test)]
 mod tests {
     use windlass_core::contract::Limits;
-    use windlass_core::json::Value;
+    use windlass_core::value::json::Value;
 
     use super::super::super::findings::Withheld;
     use super::super::tests::without_component;

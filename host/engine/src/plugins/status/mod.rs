@@ -5,17 +5,17 @@ mod conditions;
 use http::Request;
 use kube::Client;
 use kube::core::ApiResource;
-use windlass_core::conditions::stamp;
-use windlass_core::events::Note;
-use windlass_core::guard::RolloutRecord;
-use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::json::{Map, Value};
-use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK};
+use windlass_core::guard::deletions::RolloutRecord;
+use windlass_core::hosts::shards::FailingShare;
 use windlass_core::object::Object;
-use windlass_core::observed_status::observed;
-use windlass_core::plugin_events;
-use windlass_core::reason::PluginReason;
-use windlass_core::shards::FailingShare;
+use windlass_core::object::conditions::stamp;
+use windlass_core::object::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK};
+use windlass_core::object::observed_status::observed;
+use windlass_core::object::reason::PluginReason;
+use windlass_core::plugin::events;
+use windlass_core::reconcile::events::Note;
+use windlass_core::value::ids::{Gvk, PluginName};
+use windlass_core::value::json::{Map, Value};
 
 use self::conditions::conditions;
 use super::claim;
@@ -54,7 +54,7 @@ pub(super) async fn write(
     if next == before && !is_behind {
         return Ok((Vec::new(), None));
     }
-    let notes = plugin_events::notes(&before, &next);
+    let notes = events::notes(&before, &next);
     // A delayed request must not let other hosts reconcile parents that the leader has taken back.
     let version = is_shared(&next).then_some(object.resource_version);
     if version.is_some() {
@@ -340,13 +340,13 @@ fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Val
 mod tests {
     use std::sync::LazyLock;
 
-    use windlass_core::json;
+    use windlass_core::value::json;
 
     use super::*;
 
     fn failure(message: &str, second: i64) -> LastFailure {
         LastFailure {
-            reason: windlass_core::reason::ParentReason::Conflict,
+            reason: windlass_core::object::reason::ParentReason::Conflict,
             object: "n/a".to_owned(),
             message: message.to_owned(),
             time: jiff::Timestamp::from_second(second).expect("a time"),

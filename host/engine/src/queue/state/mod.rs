@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
-use windlass_core::backoff::backoff;
-use windlass_core::outcome::Requeue;
+use windlass_core::guard::backoff::backoff;
+use windlass_core::reconcile::outcome::Requeue;
 
 use self::entry::{Entry, Phase, Timers, set_due};
 use self::group::{Group, Lane, take};

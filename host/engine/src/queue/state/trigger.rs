@@ -1,6 +1,6 @@
 //! Why a key runs, and what follows from that.
 
-use windlass_core::outcome::Requeue;
+use windlass_core::reconcile::outcome::Requeue;
 
 /// Why a key runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

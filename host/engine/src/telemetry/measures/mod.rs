@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use opentelemetry_sdk::metrics::Temporality;
 use parking_lot::Mutex;
 use windlass_core::contract::Metric;
-use windlass_core::ids::{ObjectKey, PluginName};
+use windlass_core::value::ids::{ObjectKey, PluginName};
 
 use self::push::{Push, Reader};
 use self::room::Room;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::Histogram;
 use parking_lot::Mutex;
+use windlass_core::contract::descriptor::PLUGIN_METRIC_LABEL;
 use windlass_core::contract::{Metric, MetricType};
-use windlass_core::descriptor::PLUGIN_METRIC_LABEL;
-use windlass_core::ids::{ObjectKey, PluginName};
+use windlass_core::value::ids::{ObjectKey, PluginName};
 
 use super::PLUGIN_LABEL;
 use super::room::Room;

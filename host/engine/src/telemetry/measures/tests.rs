@@ -1,7 +1,7 @@
 use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use windlass_core::contract::MetricType;
-use windlass_core::descriptor::PLUGIN_METRIC_LABEL;
+use windlass_core::contract::descriptor::PLUGIN_METRIC_LABEL;
 
 use super::super::exported::Last;
 use super::table::{LABELS, OWNERS, SERIES};

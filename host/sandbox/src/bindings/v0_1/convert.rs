@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use windlass_core::contract as core;
-use windlass_core::ids::Gvk;
+use windlass_core::value::ids::Gvk;
 
 use super::generated::windlass::plugin::{host, types as wit};
 

@@ -8,14 +8,14 @@ use std::time::Instant;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
-use windlass_core::ids::{ObjectKey, Uid};
-use windlass_core::intern::Interner;
-use windlass_core::managed::ManagedFields;
-use windlass_core::names::ANNOTATION_RETAINED_FOR;
+use windlass_core::object::managed::ManagedFields;
+use windlass_core::object::names::ANNOTATION_RETAINED_FOR;
+use windlass_core::object::parent::ParentRef;
+use windlass_core::object::selector::KeptLabels;
 use windlass_core::object::{Object, OwnerKey};
-use windlass_core::packed::Packer;
-use windlass_core::parent::ParentRef;
-use windlass_core::selector::KeptLabels;
+use windlass_core::value::ids::{ObjectKey, Uid};
+use windlass_core::value::intern::Interner;
+use windlass_core::value::packed::Packer;
 
 use crate::clock;
 

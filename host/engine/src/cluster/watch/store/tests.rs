@@ -1,4 +1,4 @@
-use windlass_core::ids::Gvk;
+use windlass_core::value::ids::Gvk;
 
 use super::*;
 

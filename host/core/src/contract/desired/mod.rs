@@ -1,0 +1,350 @@
+//! Validates a plugin's response into children and status. Planning the writes from the result cannot fail.
+//!
+//! Scope, ownership and marks come from the host. A response that tries to set them, or that names anything the plugin
+//! was not granted, is rejected as a whole: a doubtful response writes nothing.
+
+mod grants;
+mod rejection;
+mod secret;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashSet;
+
+use self::secret::store_string_data;
+use crate::contract::reserved::{BOOTSTRAP_SECRET, SYSTEM_NAMESPACES, TOKEN_SECRET};
+use crate::contract::{Limits, Response, UpdateStrategy};
+use crate::object::name_rule::NameRule;
+use crate::object::names;
+use crate::object::order::install_rank;
+use crate::object::parent::ParentRef;
+use crate::value::digest::Digest;
+use crate::value::ids::{Gvk, ObjectKey, Uid};
+use crate::value::json::{self, Map, Value};
+
+pub use grants::{Grant, Grants};
+pub use rejection::ResponseRejection;
+
+/// Prefix of the annotation with the applied hash; it identifies the version of the hash.
+pub const APPLIED_VERSION: &str = "1:";
+
+/// Maximum number of conditions that a plugin may set: each is compared with all others, at the host's expense.
+const CONDITIONS_MAX: usize = 100;
+
+/// Types of Secrets whose readers can log in to the API server.
+const TOKENS: [&str; 2] = [TOKEN_SECRET, BOOTSTRAP_SECRET];
+
+/// The metadata that the API server alone sets. It is ignored in a returned child.
+const SET_BY_API_SERVER: [&str; 8] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Memory limit for a response's parsed values, as a multiple of the response's size limit. Ordinary objects need three
+/// times the size of their text, which fits; a response of tiny values needs fifty times, and is rejected.
+const VALUE_MEMORY_FACTOR: usize = 8;
+
+/// A validated response.
+#[derive(Debug, Clone, Default)]
+pub struct Desired {
+    /// The children, in install order.
+    pub children: Vec<Arc<DesiredChild>>,
+    /// The plugin's part of the status, if the response has one.
+    pub status: Option<Map>,
+    /// When the plugin asks to be called again.
+    pub requeue: Option<Duration>,
+    /// Whether the plugin has finished its cleanup, so that the finalizer can be removed.
+    pub finalized: bool,
+}
+
+/// A child as it will be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DesiredChild {
+    /// The child's kind.
+    pub kind: Arc<Gvk>,
+    /// The child's namespace and name.
+    pub key: ObjectKey,
+    /// The complete object, with ownerReference, labels and the annotation with the applied hash.
+    pub body: Map,
+    /// The applied hash: the value of the annotation `windlass.dev/applied`. Equal hashes mean equal desired states.
+    pub applied: String,
+    /// The applied hash that Windlass 0.1 gives to a Secret with `stringData`: the same desired state, written in another way.
+    pub applied_as_string_data: Option<String>,
+    /// How an existing child is updated.
+    pub update: UpdateStrategy,
+    /// UID of the parent that controls the child; `None` if the child is retained.
+    pub owner: Option<Uid>,
+    /// Whether the apply forces ownership of fields that other managers own.
+    pub force_ownership: bool,
+}
+
+impl DesiredChild {
+    /// Whether Kubernetes deletes the child some time after it has finished.
+    pub fn expires(&self) -> bool {
+        let ttl = || self.body.get("spec").and_then(|spec| spec.at(&["ttlSecondsAfterFinished"]));
+        self.kind.is("batch/v1", "Job") && ttl().is_some_and(|ttl| !matches!(ttl, Value::Null))
+    }
+}
+
+/// Validates a final response and completes its children. [`crate::contract::related`] handles its requirements.
+///
+/// # Errors
+/// The first violation in the response; then the whole response is rejected.
+pub fn validate(
+    response: &Response,
+    parent: &ParentRef,
+    grants: &Grants,
+    limits: &Limits,
+) -> Result<Desired, ResponseRejection> {
+    too_many("children", response.children.len(), limits.children)?;
+    too_many("events", response.events.len(), limits.events)?;
+    let mut room = usize::try_from(limits.response_bytes).unwrap_or(usize::MAX).saturating_mul(VALUE_MEMORY_FACTOR);
+    let mut seen = HashSet::new();
+    let mut children = Vec::with_capacity(response.children.len());
+    for (index, bytes) in response.children.iter().enumerate() {
+        let what = || format!("child {index}");
+        let value = json::parse_within(bytes, limits.json_depth, &mut room)
+            .map_err(|error| ResponseRejection::Malformed { what: what(), error })?;
+        let child = validate_child(index, value, parent, grants)?;
+        if !seen.insert((child.kind.group_kind(), child.key.clone())) {
+            return Err(ResponseRejection::Duplicate { child: describe(&child.kind, &child.key) });
+        }
+        children.push(Arc::new(child));
+    }
+    children.sort_by_key(|child| install_rank(&child.kind));
+    let status = match &response.status {
+        None => None,
+        Some(bytes) => Some(validate_status(bytes, limits, &mut room)?),
+    };
+    Ok(Desired { children, status, requeue: response.requeue.map(asked_wait), finalized: response.finalized })
+}
+
+/// Clamps a wait that a plugin asked for, in milliseconds, to at least one second, so that the plugin cannot keep the
+/// host busy with one parent, and at most one year.
+pub fn asked_wait(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds).clamp(Duration::from_secs(1), Duration::from_hours(24 * 365))
+}
+
+fn too_many(what: &'static str, count: usize, limit: usize) -> Result<(), ResponseRejection> {
+    if count > limit { Err(ResponseRejection::TooMany { what, count, limit }) } else { Ok(()) }
+}
+
+fn validate_status(bytes: &[u8], limits: &Limits, room: &mut usize) -> Result<Map, ResponseRejection> {
+    let malformed = |error| ResponseRejection::Malformed { what: "the status".to_owned(), error };
+    match json::parse_within(bytes, limits.json_depth, room).map_err(malformed)? {
+        Value::Object(map) => {
+            let conditions = map.get("conditions").and_then(Value::as_array).unwrap_or_default();
+            too_many("conditions", conditions.len(), CONDITIONS_MAX)?;
+            Ok(map)
+        }
+        other => Err(ResponseRejection::StatusNotAnObject { found: other.type_name() }),
+    }
+}
+
+/// How messages name a child.
+pub fn describe(kind: &Gvk, key: &ObjectKey) -> String {
+    format!("{} {key}", kind.kind)
+}
+
+fn validate_child(
+    index: usize,
+    value: Value,
+    parent: &ParentRef,
+    grants: &Grants,
+) -> Result<DesiredChild, ResponseRejection> {
+    let not_an_object = |problem: &str| ResponseRejection::NotAnObject { index, problem: problem.to_owned() };
+    let Value::Object(mut body) = value else {
+        return Err(not_an_object(&format!("{} instead of an object", value.type_name())));
+    };
+    let meta = body.remove("metadata");
+    let text = |field: &str| body.get(field).and_then(Value::as_str);
+    let api_version = text("apiVersion").ok_or_else(|| not_an_object("apiVersion is missing or not a string"))?;
+    if api_version.starts_with('/') {
+        // The kind would resolve to the core group, but the object would be sent with another `apiVersion`.
+        return Err(not_an_object(&format!("apiVersion {api_version:?} has no group before its slash")));
+    }
+    let kind = text("kind").ok_or_else(|| not_an_object("kind is missing or not a string"))?;
+    let Some(Value::Object(mut meta)) = meta else {
+        return Err(not_an_object("metadata is missing or not an object"));
+    };
+    let name = meta.get("name").and_then(Value::as_str).unwrap_or_default();
+    if name.is_empty() && meta.get("generateName").is_some() {
+        let problem = "metadata.generateName asks for another name at every reconcile; give the child a metadata.name";
+        return Err(not_an_object(problem));
+    }
+    let grant = grants.of(api_version, kind).ok_or_else(|| grants.rejection(name, api_version, kind))?;
+    let rule = NameRule::of(&grant.kind);
+    if !rule.accepts(name) {
+        return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name: that of a {kind} is {rule}")));
+    }
+    let namespace = named_namespace(&meta).map_err(not_an_object)?;
+    let key = ObjectKey { namespace: placed(grant, parent, name, namespace)?, name: name.into() };
+    let child = describe(&grant.kind, &key);
+    if let Some(namespace) = key.namespace.as_deref().filter(|namespace| grants.host_namespace.is(namespace)) {
+        let problem =
+            format!("is in namespace {namespace}, which is the host's own: no plugin may have children there");
+        return Err(ResponseRejection::Scope { child, problem });
+    }
+    let is_secret = grant.kind.is("v1", "Secret");
+    let secret_type = TOKENS.into_iter().find(|secret_type| text("type") == Some(secret_type));
+    if let Some(secret_type) = secret_type.filter(|_| is_secret && !grant.tokens) {
+        return Err(ResponseRejection::TokenNotGranted { child, secret_type });
+    }
+    let options = strip_options(&mut meta, &child)?;
+    complete_metadata(&mut meta, (&grant.kind, &key), parent, options.retain);
+    // A child's status belongs to its own controller; typed builders write an empty one.
+    body.remove("status");
+    body.insert("metadata", meta);
+    let applied_as_string_data = (is_secret && body.get("stringData").is_some()).then(|| hash_of(&body));
+    if is_secret {
+        store_string_data(&mut body, &child)?;
+    }
+    let applied = set_applied_hash(&mut body);
+    Ok(DesiredChild {
+        kind: grant.kind.clone(),
+        key,
+        body,
+        applied,
+        applied_as_string_data,
+        update: grant.update.clone(),
+        owner: (!options.retain).then(|| parent.uid.clone()),
+        force_ownership: options.force_ownership,
+    })
+}
+
+/// The namespace that the metadata of a child names, if any.
+fn named_namespace(meta: &Map) -> Result<Option<&str>, &'static str> {
+    match meta.get("namespace") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(namespace)) if namespace.is_empty() => Ok(None),
+        Some(Value::String(namespace)) => Ok(Some(namespace.as_str())),
+        Some(_) => Err("metadata.namespace is not a string"),
+    }
+}
+
+/// Returns the namespace of a child, or why it is not allowed.
+fn placed(
+    grant: &Grant,
+    parent: &ParentRef,
+    name: &str,
+    namespace: Option<&str>,
+) -> Result<Option<Arc<str>>, ResponseRejection> {
+    let scope = |problem: String| ResponseRejection::Scope { child: format!("{} {name}", grant.kind.kind), problem };
+    match (grant.namespaced, &parent.key.namespace, namespace) {
+        (true, Some(own), None) => Ok(Some(own.clone())),
+        (true, Some(own), Some(wanted)) if **own == *wanted => Ok(Some(own.clone())),
+        (true, Some(own), Some(wanted)) => {
+            Err(scope(format!("is in namespace {wanted}; it must be in {own}, the namespace of its parent")))
+        }
+        (true, None, Some(wanted)) => match &grant.namespaces {
+            Some(named) if named.iter().any(|name| **name == *wanted) => Ok(Some(wanted.into())),
+            Some(_) => Err(scope(format!(
+                "is in namespace {wanted}, which the Plugin's spec.grants.children does not grant for this kind"
+            ))),
+            None if SYSTEM_NAMESPACES.contains(&wanted) => Err(scope(format!(
+                "is in namespace {wanted}, which belongs to the control plane; name it in the namespaces of this kind in the \
+                 Plugin's spec.grants.children if the plugin may have children there"
+            ))),
+            None => Ok(Some(wanted.into())),
+        },
+        (true, None, None) => {
+            Err(scope("sets no metadata.namespace; a child of a cluster-scoped parent must set one".to_owned()))
+        }
+        (false, Some(_), _) => {
+            Err(scope("is cluster-scoped and cannot be the child of a namespaced parent".to_owned()))
+        }
+        (false, None, None) => Ok(None),
+        (false, None, Some(_)) => {
+            Err(scope(format!("sets metadata.namespace, but {} is cluster-scoped", grant.kind.kind)))
+        }
+    }
+}
+
+#[derive(Default, Clone, Copy)]
+struct Options {
+    retain: bool,
+    force_ownership: bool,
+}
+
+/// Removes the host's options from the metadata. Rejects fields that a plugin must not set.
+fn strip_options(meta: &mut Map, child: &str) -> Result<Options, ResponseRejection> {
+    let not_allowed = |field: String| ResponseRejection::FieldNotAllowed { child: child.to_owned(), field };
+    let wrong_type =
+        |field: String, expected| ResponseRejection::WrongType { child: child.to_owned(), field, expected };
+    // Typed builders write null and empty lists for unset fields. What the API server sets is in each object that was read.
+    let is_unset = |value: &Value| matches!(value, Value::Null) || value.as_array().is_some_and(<[Value]>::is_empty);
+    meta.retain(|field, value| !is_unset(value) && !SET_BY_API_SERVER.contains(&field));
+    if let Some((field, _)) =
+        meta.iter().find(|(key, _)| !matches!(*key, "name" | "namespace" | "labels" | "annotations"))
+    {
+        return Err(not_allowed(format!("metadata.{field}")));
+    }
+    let mut options = Options::default();
+    for field in ["labels", "annotations"] {
+        let Some(value) = meta.get(field) else { continue };
+        let entries = value.as_object().ok_or_else(|| wrong_type(format!("metadata.{field}"), "map of strings"))?;
+        if let Some((key, _)) = entries.iter().find(|(_, value)| value.as_str().is_none()) {
+            return Err(wrong_type(format!("metadata.{field}[{key}]"), "string"));
+        }
+        for (key, value) in entries.iter().filter(|(key, _)| key.starts_with(names::ANNOTATION_PREFIX)) {
+            let on = value.as_str() == Some("true");
+            match (field, key) {
+                ("annotations", names::ANNOTATION_RETAIN) => options.retain = on,
+                ("annotations", names::ANNOTATION_TAKE_OVER) => options.force_ownership = on,
+                _ => return Err(not_allowed(format!("metadata.{field}[{key}]"))),
+            }
+        }
+    }
+    if let Some(annotations) = meta.object_mut("annotations") {
+        annotations.retain(|key, _| !key.starts_with(names::ANNOTATION_PREFIX));
+    }
+    Ok(options)
+}
+
+fn complete_metadata(meta: &mut Map, (kind, key): (&Gvk, &ObjectKey), parent: &ParentRef, retain: bool) {
+    match &key.namespace {
+        Some(namespace) => meta.insert("namespace", Value::from(&**namespace)),
+        None => meta.remove("namespace"),
+    };
+    if let Some(labels) = meta.object_mut("labels") {
+        for (label, value) in parent.child_labels() {
+            labels.insert(label, value);
+        }
+    }
+    let mark = parent.mark(&kind.group_kind(), key, retain).map(|mark| (names::ANNOTATION_MARK, mark));
+    let retained_for = retain.then(|| (names::ANNOTATION_RETAINED_FOR, parent.retained_for()));
+    if let Some(annotations) = meta.object_mut("annotations") {
+        for (annotation, value) in mark.into_iter().chain(retained_for) {
+            annotations.insert(annotation, value);
+        }
+    }
+    if !retain {
+        meta.insert("ownerReferences", vec![Value::Object(parent.owner_reference())]);
+    }
+}
+
+/// The applied hash of a child without the annotation.
+fn hash_of(body: &Map) -> String {
+    let mut text = String::with_capacity(1024);
+    body.write(&mut text);
+    format!("{APPLIED_VERSION}{}", Digest::of(text.as_bytes()).hex())
+}
+
+/// Hashes the child, writes the hash into its annotation and returns it (rule R7).
+fn set_applied_hash(body: &mut Map) -> String {
+    let applied = hash_of(body);
+    if let Some(annotations) = body.object_mut("metadata").and_then(|meta| meta.object_mut("annotations")) {
+        annotations.insert(names::ANNOTATION_APPLIED, applied.as_str());
+    }
+    applied
+}
+
+#[cfg(test)]
+mod tests;

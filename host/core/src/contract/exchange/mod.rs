@@ -1,0 +1,386 @@
+//! The types that plugin and host exchange, independent of the contract version: `windlass-sandbox` converts between
+//! these and the WIT bindings of each version. `wit/plugin.wit` documents every item.
+
+mod failure;
+
+use std::sync::Arc;
+
+use crate::object::Object;
+use crate::value::digest::Digest;
+use crate::value::ids::Gvk;
+
+pub use failure::{CallFailure, LoadFailure};
+
+/// One JSON document in UTF-8, as it is transferred.
+pub type Json = Vec<u8>;
+
+/// A plugin's description of itself, read each time its component is loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Descriptor {
+    /// DNS label; the default name of the plugin's Plugin resource.
+    pub name: String,
+    /// Semantic version of the component.
+    pub version: String,
+    /// One sentence for users.
+    pub description: String,
+    /// The kind that the plugin reconciles.
+    pub parent: Parent,
+    /// The kinds of children that the plugin may return.
+    pub children: Vec<ChildRule>,
+    /// Kinds that the plugin's requirements may name.
+    pub related: Vec<Gvk>,
+    /// Whether parents get a finalizer and `finalize` calls.
+    pub finalizes: bool,
+    /// Interval between resyncs in milliseconds, before jitter; `None` means the host's default.
+    pub resync: Option<u64>,
+    /// JSON Schema of the Plugin's `spec.config`; `None` if the plugin takes no configuration.
+    pub config_schema: Option<Json>,
+    /// Instruments that `host.measure` may name.
+    pub metrics: Vec<Metric>,
+}
+
+/// The kind that a plugin reconciles.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Parent {
+    /// The kind of this CRD (`apiextensions.k8s.io/v1`, JSON), which the component carries.
+    Custom(Json),
+    /// A kind that exists already.
+    Existing {
+        /// The kind.
+        kind: Gvk,
+        /// Label selector of the parents, in kubectl's syntax; `None` selects all objects of the kind.
+        selector: Option<String>,
+    },
+}
+
+/// A kind of children that a plugin may return.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildRule {
+    /// The kind.
+    pub kind: Gvk,
+    /// How existing children are updated.
+    pub update: UpdateStrategy,
+}
+
+/// How existing children are updated to the desired state (rule R11).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UpdateStrategy {
+    /// Server-side apply in place.
+    Apply,
+    /// If the desired state changed, delete the child, wait until it is gone, and create it.
+    Recreate,
+    /// Leave existing children as they are.
+    OnDelete,
+    /// Update one child at a time, in the order of the response.
+    Rolling {
+        /// Recreate children instead of applying in place.
+        recreate: bool,
+        /// Conditions that must have status True on a changed child before the next child changes. Shared by all
+        /// children of the kind.
+        conditions: Arc<[String]>,
+    },
+}
+
+/// An instrument that a plugin declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metric {
+    /// Name, without the plugin's prefix.
+    pub name: String,
+    /// Unit (UCUM, as OpenTelemetry uses it).
+    pub unit: String,
+    /// One sentence for users.
+    pub description: String,
+    /// Kind of instrument.
+    pub metric_type: MetricType,
+    /// Label names.
+    pub labels: Vec<String>,
+}
+
+/// Kind of instrument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricType {
+    /// A monotonic sum.
+    Counter,
+    /// The last value.
+    Gauge,
+    /// A distribution.
+    Histogram,
+}
+
+/// The purpose of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Return what should exist.
+    Sync,
+    /// The parent is being deleted: return what should still exist, and whether the cleanup is finished.
+    Finalize,
+}
+
+/// An object as a plugin receives it. The bytes are shared with the caches; the only copy is the one into the guest's
+/// memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    /// The kind, as in the object's `apiVersion` and `kind`.
+    pub kind: Gvk,
+    /// Namespace; `None` for a cluster-scoped object.
+    pub namespace: Option<Arc<str>>,
+    /// Name.
+    pub name: Arc<str>,
+    /// The API server's JSON without managedFields, always with apiVersion and kind.
+    pub object: Arc<[u8]>,
+}
+
+impl From<&Object> for Observed {
+    fn from(object: &Object) -> Self {
+        Self {
+            kind: Gvk::clone(&object.kind),
+            namespace: object.key.namespace.clone(),
+            name: object.key.name.clone(),
+            object: object.json.bytes(),
+        }
+    }
+}
+
+/// Everything that a response may depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The purpose of the call.
+    pub phase: Phase,
+    /// The parent, in the form of [`Observed::object`].
+    pub parent: Arc<[u8]>,
+    /// Children that the parent owns, ordered bytewise by apiVersion, kind, namespace, name.
+    pub children: Vec<Observed>,
+    /// The related objects, in the order in which the last final response, or the previous round of this reconcile,
+    /// required them.
+    pub related: Vec<Related>,
+    /// The Plugin's `spec.config`; `None` if it is not set.
+    pub config: Option<Arc<[u8]>>,
+    /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
+    pub namespace_terminating: bool,
+}
+
+/// Objects served for one [`Requirement`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Related {
+    /// The requirement's ID.
+    pub id: String,
+    /// The objects found.
+    pub objects: Vec<Observed>,
+}
+
+/// A request to read objects that the plugin does not own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requirement {
+    /// ID that the plugin chose, unique within a response.
+    pub id: String,
+    /// The kind.
+    pub kind: Gvk,
+    /// The namespace; `None` means the parent's namespace, or no namespace if the kind is cluster-scoped.
+    pub namespace: Option<String>,
+    /// The selected objects.
+    pub select: Selection,
+}
+
+/// The objects that a [`Requirement`] selects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// The object with this name.
+    Name(String),
+    /// The objects that match this label selector, in kubectl's syntax.
+    Labels(String),
+}
+
+/// A plugin's response, before validation.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Response {
+    /// All children that should exist.
+    pub children: Vec<Json>,
+    /// The plugin's part of `.status`; `None` leaves that part unchanged.
+    pub status: Option<Json>,
+    /// Milliseconds until the next reconcile; `None` means the resync interval.
+    pub requeue: Option<u64>,
+    /// Events to record on the parent.
+    pub events: Vec<Event>,
+    /// All related objects that this response depends on.
+    pub requirements: Vec<Requirement>,
+    /// Whether the cleanup is finished, so that the host removes the finalizer; used only in [`Phase::Finalize`].
+    pub finalized: bool,
+}
+
+/// An event to record on the parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Normal or Warning.
+    pub event_type: EventType,
+    /// Reason: one word in CamelCase.
+    pub reason: String,
+    /// A sentence for users.
+    pub message: String,
+}
+
+/// The type of an event, as in `events.k8s.io/v1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventType {
+    /// Reports information.
+    Normal,
+    /// Reports a problem.
+    Warning,
+}
+
+/// A failure that the plugin itself reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// The parent's spec is invalid: the host retries when the parent changes.
+    Invalid(String),
+    /// The plugin cannot reconcile now: the host retries after a time.
+    Retry {
+        /// The cause.
+        message: String,
+        /// Time until the retry, in milliseconds.
+        after: u64,
+    },
+    /// The plugin failed: the host retries with backoff.
+    Failed(String),
+}
+
+/// A plugin's response, or the failure that it reports.
+pub type PluginResult = Result<Response, Failure>;
+
+/// The cost of one call, and what the guest emitted in addition to its response; for the trace.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CallReport {
+    /// Time inside the guest and its host calls, in microseconds.
+    pub guest_time_us: u64,
+    /// Peak size of the guest's linear memories, in bytes.
+    pub memory_peak: u64,
+    /// Size of the request, in bytes.
+    pub request_bytes: u64,
+    /// Size of the response, in bytes.
+    pub response_bytes: u64,
+    /// Whether the guest read the wall clock, so that the response depends on more than the request.
+    pub impure: bool,
+    /// The notes that the guest emitted, in order.
+    pub notes: Vec<Note>,
+    /// Number of notes dropped because of a limit.
+    pub notes_dropped: u64,
+}
+
+/// A log line, attribute, event or measurement that a guest emitted through `host` or its standard streams.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// A log line.
+    Log {
+        /// Severity.
+        level: Level,
+        /// Text.
+        message: String,
+        /// Structured fields.
+        fields: Vec<(String, String)>,
+    },
+    /// An attribute for the span of the call.
+    SpanAttribute {
+        /// Name.
+        key: String,
+        /// Value.
+        value: String,
+    },
+    /// An event on the span of the call.
+    SpanEvent {
+        /// Name.
+        name: String,
+        /// Attributes.
+        attributes: Vec<(String, String)>,
+    },
+    /// A measurement of a declared metric.
+    Measure {
+        /// The declared name.
+        metric: String,
+        /// The value.
+        value: f64,
+        /// Label names and values.
+        labels: Vec<(String, String)>,
+    },
+}
+
+/// Severity of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Most detailed.
+    Trace,
+    /// For plugin authors.
+    Debug,
+    /// For cluster admins.
+    Info,
+    /// Unusual, but the call goes on.
+    Warn,
+    /// An error.
+    Error,
+}
+
+/// Largest value of [`Limits::json_depth`]. A child is nested less deeply than the deepest object that the host can read from the API
+/// server ([`OBJECT_DEPTH`](crate::value::json::OBJECT_DEPTH)).
+pub const JSON_DEPTH_MAX: u8 = 200;
+
+/// Limits of one call. The defaults are those of the contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Maximum linear memory, in bytes, summed over all memories of the component.
+    pub memory: u64,
+    /// Maximum number of table elements, summed over all tables of the component; each takes 8 bytes in the host.
+    pub table_elements: usize,
+    /// Maximum number of core instances of the component.
+    pub instances: usize,
+    /// Maximum wall-clock time of a whole call, including host calls.
+    pub deadline: std::time::Duration,
+    /// Maximum size of a request, in bytes.
+    pub request_bytes: u64,
+    /// Maximum size of a response, in bytes.
+    pub response_bytes: u64,
+    /// Maximum number of children in a response.
+    pub children: usize,
+    /// Maximum size of the log lines, span attributes and span events kept of one call, in bytes.
+    pub log_bytes: usize,
+    /// Maximum number of events in a response.
+    pub events: usize,
+    /// Maximum number of requirements in a response.
+    pub requirements: usize,
+    /// Maximum nesting depth of a JSON document, up to [`JSON_DEPTH_MAX`].
+    pub json_depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const MIB: u64 = 1024 * 1024;
+        Self {
+            memory: 64 * MIB,
+            table_elements: 1024 * 1024,
+            // Each library of a Python component is an instance; the runtime alone has 14.
+            instances: 512,
+            deadline: std::time::Duration::from_secs(1),
+            request_bytes: 4 * MIB,
+            response_bytes: 4 * MIB,
+            children: 1000,
+            log_bytes: 64 * 1024,
+            events: 16,
+            requirements: 64,
+            json_depth: 128,
+        }
+    }
+}
+
+/// The interface of a component, known before it runs; for conditions, `windlass inspect` and the linker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Surface {
+    /// Digest of the component's bytes.
+    pub digest: Digest,
+    /// Version of `windlass:plugin` in the component's exports, for example `0.1.0`; empty if there is none.
+    pub contract: Arc<str>,
+    /// Imports, for example `windlass:plugin/host@0.1.0`.
+    pub imports: Vec<String>,
+    /// Exports, for example `windlass:plugin/reconciler@0.1.0`.
+    pub exports: Vec<String>,
+    /// Unsupported imports; calling one traps.
+    pub unsupported_imports: Vec<String>,
+    /// Size of the component, in bytes.
+    pub size: u64,
+}

@@ -1,0 +1,290 @@
+//! Resolves a plugin's requirements into the objects to read, and decides when its response is final.
+//!
+//! The component's descriptor, the Plugin and discovery define which kinds and namespaces may be read, never a response. Beyond these
+//! checks, the Plugin's ServiceAccount must have the permission before anything is read.
+
+mod problem;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+pub use self::problem::{Denied, ReadProblem, Refusal};
+use crate::contract::reserved::HostNamespace;
+use crate::contract::{Requirement, Selection};
+use crate::object::Object;
+use crate::object::selector::{SELECTOR_MAX, Selector};
+use crate::value::ids::{Gvk, ObjectKey, is_dns_label, is_object_name};
+
+/// Maximum number of calls in one reconcile while the plugin's requirements still change.
+pub const MAX_ROUNDS: usize = 5;
+
+/// Maximum length of a requirement's ID, in characters.
+const ID_MAX: usize = 63;
+
+/// Memory that the host needs for a requirement besides its texts, at most, in bytes: the requirement, and its entries in the indexes.
+const BESIDE_TEXTS: usize = 512;
+
+/// Maximum memory for the requirements of one parent, in bytes (see [`size_of`]). It suffices for the default number of requirements,
+/// whatever they select, and for twice as many of usual names and selectors.
+pub const PARENT_BYTES_MAX: usize = 192 * 1024;
+
+/// The related objects that a plugin may read, resolved against the kinds that the cluster serves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadGrants {
+    kinds: HashMap<Gvk, ReadGrant>,
+    host_namespace: HostNamespace,
+}
+
+/// How a related kind may be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadGrant {
+    /// The kind; shared by all requirements of the kind.
+    pub kind: Arc<Gvk>,
+    /// Whether the kind is namespaced, according to discovery.
+    pub namespaced: bool,
+    /// Namespaces in addition to the parent's own. `None`: a namespaced parent may read its own namespace only; a
+    /// cluster-scoped parent, which has none, may name any namespace.
+    pub namespaces: Option<Box<[Arc<str>]>>,
+}
+
+/// One resolved requirement: a kind, a namespace and a selection of objects.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Need {
+    /// The ID that the plugin chose, unique within a response.
+    pub id: Arc<str>,
+    /// The kind.
+    pub kind: Arc<Gvk>,
+    /// The namespace; `None` exactly if the kind is cluster-scoped.
+    pub namespace: Option<Arc<str>>,
+    /// The selected objects.
+    pub select: Select,
+}
+
+/// All requirements of a response, in the plugin's order.
+pub type Needs = Arc<[Need]>;
+
+/// The objects that a [`Need`] selects.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Select {
+    /// The object with this name.
+    Name(Arc<str>),
+    /// The objects that match this label selector.
+    Labels(Selector),
+}
+
+impl ReadGrants {
+    /// Creates the grants from the granted kinds and the host's namespace, where nothing may be read.
+    pub fn new(host_namespace: HostNamespace, grants: impl IntoIterator<Item = ReadGrant>) -> Self {
+        Self { kinds: grants.into_iter().map(|grant| (Gvk::clone(&grant.kind), grant)).collect(), host_namespace }
+    }
+
+    /// The grants, sorted by kind.
+    pub fn iter(&self) -> impl Iterator<Item = &ReadGrant> {
+        let mut grants: Vec<_> = self.kinds.values().collect();
+        grants.sort_by(|one, other| one.kind.cmp(&other.kind));
+        grants.into_iter()
+    }
+
+    /// Returns true if this kind may be read at all.
+    pub fn holds(&self, kind: &Gvk) -> bool {
+        self.kinds.contains_key(kind)
+    }
+
+    /// Returns true if nothing may be read.
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// Returns true if the grants still permit this requirement of the parent with that key: grants can change while
+    /// resolved requirements are kept.
+    pub fn permit(&self, need: &Need, parent: &ObjectKey) -> bool {
+        self.kinds.get(&need.kind).is_some_and(|grant| {
+            let namespace = need.namespace.as_deref();
+            self.place(grant, &need.id, parent, namespace).is_ok_and(|placed| placed == need.namespace)
+        })
+    }
+
+    /// Checks the requirements of a response for the parent with that key, and resolves them.
+    ///
+    /// # Errors
+    /// The first requirement that is not allowed; the caller then rejects the whole response.
+    pub fn resolve(
+        &self,
+        requirements: &[Requirement],
+        parent: &ObjectKey,
+        limit: usize,
+    ) -> Result<Vec<Need>, Refusal> {
+        if requirements.len() > limit {
+            return Err(Refusal::TooMany { count: requirements.len(), limit });
+        }
+        let mut ids = HashSet::with_capacity(requirements.len());
+        let resolved = requirements.iter().enumerate().map(|(index, requirement)| {
+            let Requirement { id, kind, namespace, select } = requirement;
+            if id.is_empty() || id.chars().count() > ID_MAX {
+                return Err(Refusal::Id { index, id: id.chars().take(ID_MAX).collect() });
+            }
+            if !ids.insert(id) {
+                return Err(Refusal::Duplicate { id: id.clone() });
+            }
+            let grant =
+                self.kinds.get(kind).ok_or_else(|| Refusal::KindNotGranted { id: id.clone(), kind: kind.clone() })?;
+            Ok(Need {
+                id: id.as_str().into(),
+                kind: grant.kind.clone(),
+                namespace: self.place(grant, id, parent, namespace.as_deref().filter(|name| !name.is_empty()))?,
+                select: Select::of(select).map_err(|problem| grant.malformed(id, problem))?,
+            })
+        });
+        let needs: Vec<_> = resolved.collect::<Result<_, _>>()?;
+        match size_of(&needs) {
+            size if size > PARENT_BYTES_MAX => Err(Refusal::TooLarge { size }),
+            _ => Ok(needs),
+        }
+    }
+
+    /// Returns the namespace to read in, or why reading there is not allowed.
+    fn place(
+        &self,
+        grant: &ReadGrant,
+        id: &str,
+        parent: &ObjectKey,
+        wanted: Option<&str>,
+    ) -> Result<Option<Arc<str>>, Refusal> {
+        let namespace = grant.place(id, parent, wanted)?;
+        match namespace.as_deref().filter(|namespace| self.host_namespace.is(namespace)) {
+            Some(namespace) => Err(Refusal::HostNamespace {
+                id: id.to_owned(),
+                kind: Gvk::clone(&grant.kind),
+                namespace: namespace.to_owned(),
+            }),
+            None => Ok(namespace),
+        }
+    }
+}
+
+impl ReadGrant {
+    fn malformed(&self, id: &str, problem: String) -> Refusal {
+        Refusal::Malformed { id: id.to_owned(), kind: Gvk::clone(&self.kind), problem }
+    }
+
+    /// Returns the namespace to read in, or why reading there is not allowed.
+    fn place(&self, id: &str, parent: &ObjectKey, wanted: Option<&str>) -> Result<Option<Arc<str>>, Refusal> {
+        match (self.namespaced, &parent.namespace, wanted) {
+            (false, _, None) => Ok(None),
+            (false, _, Some(namespace)) => {
+                Err(self.malformed(id, format!("names namespace {namespace:?}, but the kind is cluster-scoped")))
+            }
+            (true, Some(own), None) => Ok(Some(own.clone())),
+            (true, None, None) => {
+                Err(self.malformed(id, "names no namespace, and its parent is cluster-scoped, so it must".to_owned()))
+            }
+            (true, _, Some(namespace)) if !is_dns_label(namespace) => {
+                Err(self.malformed(id, format!("names namespace {namespace:?}, which is no valid name (RFC 1123)")))
+            }
+            (true, Some(own), Some(namespace)) if **own == *namespace => Ok(Some(own.clone())),
+            (true, own, Some(namespace)) => match &self.namespaces {
+                None if own.is_none() => Ok(Some(namespace.into())),
+                granted => {
+                    let granted = granted.iter().flatten().find(|granted| ***granted == *namespace);
+                    granted.cloned().map(Some).ok_or_else(|| Refusal::NamespaceNotGranted {
+                        id: id.to_owned(),
+                        kind: Gvk::clone(&self.kind),
+                        namespace: namespace.to_owned(),
+                    })
+                }
+            },
+        }
+    }
+}
+
+impl Select {
+    fn of(selection: &Selection) -> Result<Self, String> {
+        match selection {
+            Selection::Name(name) if is_object_name(name) => Ok(Self::Name(name.as_str().into())),
+            Selection::Name(name) => Err(format!("names {name:?}, which is not a valid object name")),
+            // The selector is kept while the parent exists, and matched with every changed object of the kind.
+            Selection::Labels(text) if text.len() > SELECTOR_MAX => {
+                Err(format!("selects by labels with {} bytes, more than the limit of {SELECTOR_MAX}", text.len()))
+            }
+            Selection::Labels(text) => text.parse().map(Self::Labels).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+impl Need {
+    /// Returns true if the requirement selects this object.
+    pub fn selects(&self, object: &Object) -> bool {
+        object.key.namespace == self.namespace
+            && *object.kind == *self.kind
+            && match &self.select {
+                Select::Name(name) => *name == object.key.name,
+                Select::Labels(selector) => object.with_labels(|labels| selector.matches(labels)),
+            }
+    }
+}
+
+/// Memory that the host needs to keep these requirements, at most, in bytes.
+pub fn size_of(needs: &[Need]) -> usize {
+    let texts = |need: &Need| {
+        let select = match &need.select {
+            Select::Name(name) => name.len(),
+            // An index contains the required term.
+            Select::Labels(selector) => selector.size() + selector.required_term().map_or(0, str::len),
+        };
+        need.id.len() + need.namespace.as_ref().map_or(0, |namespace| namespace.len()) + select
+    };
+    needs.iter().map(|need| BESIDE_TEXTS + texts(need)).sum()
+}
+
+/// The calls of one reconcile: the requirements whose objects the next call is served, and the number of calls so far.
+#[derive(Debug)]
+pub struct Rounds {
+    served: Needs,
+    answered: usize,
+}
+
+/// The step that follows a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// The response requires exactly the objects that the call was served, so it is final.
+    Final,
+    /// The plugin must be called again with the objects that it requires now.
+    Again,
+    /// The maximum number of calls is reached, and the requirements still change.
+    Unsettled,
+}
+
+impl Rounds {
+    /// Starts with the requirements of the last final response.
+    pub fn starting_with(needs: Needs) -> Self {
+        Self { served: needs, answered: 0 }
+    }
+
+    /// The requirements whose objects the next call is served; after [`Next::Final`], the requirements of the final
+    /// response.
+    pub fn served(&self) -> &Needs {
+        &self.served
+    }
+
+    /// Compares the requirements of a response with those that its call was served, and decides the next step. Their
+    /// order does not matter, so that a plugin may keep them in a hash map.
+    pub fn answered(&mut self, required: Vec<Need>) -> Next {
+        self.answered += 1;
+        if is_same(&self.served, &required) {
+            return Next::Final;
+        }
+        if self.answered >= MAX_ROUNDS {
+            return Next::Unsettled;
+        }
+        self.served = required.into();
+        Next::Again
+    }
+}
+
+/// Compares requirements regardless of their order; IDs are unique in both.
+fn is_same(served: &[Need], required: &[Need]) -> bool {
+    served == required || served.len() == required.len() && served.iter().all(|need| required.contains(need))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! Why requirements are rejected, and why required objects cannot be read.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{ID_MAX, MAX_ROUNDS, PARENT_BYTES_MAX};
+use crate::object::reason::ParentReason;
+use crate::value::ids::Gvk;
+
+/// Why requirements are rejected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The response has too many requirements.
+    #[error("the response has {count} requirements, more than the limit of {limit}")]
+    TooMany {
+        /// The number of requirements.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The requirements are too large together.
+    #[error(
+        "the requirements in the response take {size} bytes of memory, more than the limit of {PARENT_BYTES_MAX} for one parent; \
+         require fewer objects, or use shorter label selectors"
+    )]
+    TooLarge {
+        /// Their memory in the host, in bytes.
+        size: usize,
+    },
+    /// An ID is empty or too long.
+    #[error("the id {id:?} of requirement {index} is not 1 to {ID_MAX} characters long")]
+    Id {
+        /// Index in the response, from 0.
+        index: usize,
+        /// The ID.
+        id: String,
+    },
+    /// An ID occurs twice.
+    #[error("the requirement {id:?} is twice in the response")]
+    Duplicate {
+        /// The ID.
+        id: String,
+    },
+    /// A namespace, name or selector is invalid.
+    #[error("the requirement {id:?} of {kind} {problem}")]
+    Malformed {
+        /// The requirement's ID.
+        id: String,
+        /// The required kind.
+        kind: Gvk,
+        /// Description of the problem.
+        problem: String,
+    },
+    /// The kind is not granted.
+    #[error(
+        "the requirement {id:?} is of kind {kind}, which this plugin may not read: its descriptor must name it under \
+         `related`, and the Plugin must name it under spec.grants.related if it is cluster-scoped"
+    )]
+    KindNotGranted {
+        /// The requirement's ID.
+        id: String,
+        /// The kind.
+        kind: Gvk,
+    },
+    /// The namespace is the host's own.
+    #[error(
+        "the requirement {id:?} is of {kind} in namespace {namespace}, which is the host's own: no plugin may read there"
+    )]
+    HostNamespace {
+        /// The requirement's ID.
+        id: String,
+        /// The kind.
+        kind: Gvk,
+        /// The namespace.
+        namespace: String,
+    },
+    /// The namespace is not granted.
+    #[error(
+        "the requirement {id:?} is of {kind} in namespace {namespace}, which is not the parent's and which the Plugin's \
+         spec.grants.related does not name for this kind"
+    )]
+    NamespaceNotGranted {
+        /// The requirement's ID.
+        id: String,
+        /// The kind.
+        kind: Gvk,
+        /// The namespace.
+        namespace: String,
+    },
+}
+
+/// A permission that the Plugin's ServiceAccount lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denied {
+    /// The reviewed user, such as `system:serviceaccount:windlass-system:windlass-plugin-echo`.
+    pub user: String,
+    /// `get` or `list`.
+    pub verb: &'static str,
+    /// The kind.
+    pub kind: Gvk,
+    /// The namespace; `None` for a cluster-scoped object.
+    pub namespace: Option<Arc<str>>,
+    /// The object's name, for `get`; `None` for `list`.
+    pub name: Option<Arc<str>>,
+    /// The API server's explanation; may be empty.
+    pub why: String,
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { user, verb, kind, namespace, name, why } = self;
+        write!(f, "{user} may not {verb} {kind}")?;
+        if let Some(name) = name {
+            write!(f, " {name}")?;
+        }
+        match namespace {
+            Some(namespace) => write!(f, " in namespace {namespace}")?,
+            None => f.write_str(" in the cluster")?,
+        }
+        if why.is_empty() { Ok(()) } else { write!(f, " ({why})") }
+    }
+}
+
+/// Why required objects cannot be read. Such a failure is never reported to the plugin as an empty result, because the
+/// plugin would decide on data that was not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadProblem {
+    /// The requirements are invalid or not granted.
+    #[error("The plugin's requirements were rejected, and nothing was written: {0}")]
+    Refused(#[from] Refusal),
+    /// The Plugin's ServiceAccount lacks a permission.
+    #[error("{0}, which the plugin requires; grant it with a Role and a RoleBinding")]
+    Denied(Box<Denied>),
+    /// The host cannot watch the kind.
+    #[error(
+        "the host may not watch {kind}, which the plugin requires: {message}. Grant it with an aggregated ClusterRole, as \
+         `windlass push --create-rbac` writes it"
+    )]
+    NotWatched {
+        /// The kind.
+        kind: Gvk,
+        /// HTTP status code.
+        code: u16,
+        /// The API server's message.
+        message: String,
+    },
+    /// The kind's cache is not filled yet.
+    #[error("the cache of {kind}, which the plugin requires, is not filled after {} s", .waited.as_secs())]
+    NotFilled {
+        /// The kind.
+        kind: Gvk,
+        /// Time since the watch was started.
+        waited: Duration,
+    },
+    /// The kind's watch makes no progress, so its cache may be outdated.
+    #[error("the host's watch of {kind}, which the plugin requires, has stalled: {message}")]
+    Stalled {
+        /// The kind.
+        kind: Gvk,
+        /// Since when the watch has stalled, and why.
+        message: String,
+    },
+    /// The requirements of all parents of the plugin together are too large.
+    #[error(
+        "the requirements of the plugin's parents take more than {limit} bytes of memory, so the objects that this parent requires are \
+         not read; require fewer objects or use shorter label selectors, or raise --requirements-memory of the host (docs/limits.md)"
+    )]
+    Full {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The selected objects are larger than a request may be.
+    #[error(
+        "the objects that the plugin requires are larger than {limit} bytes, the limit of a request; require fewer or smaller objects, \
+         or raise spec.limits.requestBytes"
+    )]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// The comparison of label selectors with objects took too long.
+    #[error(
+        "comparing the plugin's label selectors with the objects in their namespaces took longer than {} ms, half the deadline of a call; \
+         require fewer label selectors, or raise spec.limits.deadline",
+        .deadline.as_millis()
+    )]
+    Slow {
+        /// Half the deadline of a call.
+        deadline: Duration,
+    },
+    /// The plugin's rate limit for access reviews is used up.
+    #[error(
+        "the plugin asked to read more different objects than its rate of access reviews allows (docs/limits.md); the \
+         parent is reconciled again as soon as reviews are allowed"
+    )]
+    Limited {
+        /// Time until the next review is allowed.
+        wait: Duration,
+    },
+    /// The API server could not be asked to review a permission.
+    #[error("whether {user} may read {kind} could not be reviewed: {message}")]
+    NotReviewed {
+        /// The user whose permission was to be reviewed.
+        user: String,
+        /// The kind.
+        kind: Gvk,
+        /// Description of the failure.
+        message: String,
+    },
+    /// The requirements changed in every round.
+    #[error(
+        "the plugin's requirements still changed after {MAX_ROUNDS} calls, and nothing was written; a response must name \
+         all objects that it depends on, and the same ones when the plugin is called again with them"
+    )]
+    Unsettled,
+}
+
+impl ReadProblem {
+    /// The reason for the conditions.
+    pub fn reason(&self) -> ParentReason {
+        match self {
+            Self::Refused(
+                Refusal::KindNotGranted { .. } | Refusal::NamespaceNotGranted { .. } | Refusal::HostNamespace { .. },
+            )
+            | Self::Denied(_)
+            | Self::NotWatched { code: 401 | 403, .. } => ParentReason::ReadForbidden,
+            Self::Refused(
+                Refusal::TooMany { .. }
+                | Refusal::TooLarge { .. }
+                | Refusal::Id { .. }
+                | Refusal::Duplicate { .. }
+                | Refusal::Malformed { .. },
+            ) => ParentReason::ResponseRejected,
+            Self::Full { .. } | Self::TooLarge { .. } => ParentReason::LimitExceeded,
+            Self::Slow { .. } => ParentReason::DeadlineExceeded,
+            Self::NotWatched { .. } | Self::NotFilled { .. } | Self::Stalled { .. } | Self::NotReviewed { .. } => {
+                ParentReason::ApiError
+            }
+            Self::Limited { .. } => ParentReason::RateLimited,
+            Self::Unsettled => ParentReason::RequirementsUnsettled,
+        }
+    }
+}

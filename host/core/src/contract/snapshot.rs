@@ -1,0 +1,475 @@
+//! The input of a call: a parent, its children and related objects from the caches, in canonical order.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::contract::desired::Grants;
+use crate::contract::{Limits, Observed, Phase, Related, Request, Response};
+use crate::object::Object;
+use crate::object::observed_status::StatusShape;
+use crate::object::parent::ParentRef;
+use crate::value::digest::Digest;
+use crate::value::ids::Gvk;
+
+/// A parent and its children and related objects, as the caches held them at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// How children refer to the parent.
+    pub parent_ref: ParentRef,
+    /// The parent.
+    pub parent: Arc<Object>,
+    /// The parent's owned and retained children, ordered bytewise by apiVersion, kind, namespace and name.
+    pub children: Vec<Arc<Object>>,
+    /// Children that are omitted from the request, because it would be too large with them ([`Snapshot::fit`]), in the
+    /// order of `children`. The host does not write them.
+    pub left_out: Vec<Arc<Object>>,
+    /// The related objects that the last final response, or the previous round of this reconcile, required, in the
+    /// order of its requirements.
+    pub related: Vec<Served>,
+    /// The Plugin's `spec.config`; `None` if it is not set.
+    pub config: Option<Arc<[u8]>>,
+    /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
+    pub namespace_terminating: bool,
+}
+
+/// The objects found for one requirement.
+#[derive(Debug, Clone)]
+pub struct Served {
+    id: Arc<str>,
+    objects: Vec<Arc<Object>>,
+}
+
+impl Served {
+    /// Creates the result for the requirement `id` from objects of one kind, and orders them bytewise by namespace and
+    /// name.
+    pub fn new(id: Arc<str>, mut objects: Vec<Arc<Object>>) -> Self {
+        objects.sort_by(|a, b| a.key.cmp(&b.key));
+        Self { id, objects }
+    }
+
+    fn related(&self) -> Related {
+        Related {
+            id: self.id.to_string(),
+            objects: self.objects.iter().map(|object| Observed::from(&**object)).collect(),
+        }
+    }
+}
+
+impl Snapshot {
+    /// Creates a snapshot from objects that an index found, dropping objects that are not children of this parent, or
+    /// that belong to another plugin. `inherits` returns whether the named plugin's children belong to this plugin by
+    /// now. Related objects are not set yet.
+    pub fn new(
+        parent_ref: ParentRef,
+        parent: Arc<Object>,
+        candidates: impl IntoIterator<Item = Arc<Object>>,
+        config: Option<Arc<[u8]>>,
+        inherits: impl Fn(&str) -> bool,
+    ) -> Self {
+        let mut children: Vec<_> =
+            candidates.into_iter().filter(|child| child.is_child_of(&parent_ref, &inherits)).collect();
+        children.sort_by(|a, b| canonical(a, b));
+        Self {
+            parent_ref,
+            parent,
+            children,
+            left_out: Vec::new(),
+            related: Vec::new(),
+            config,
+            namespace_terminating: false,
+        }
+    }
+
+    /// Omits the largest children until the request has at most `limit` bytes, or no children are left. A user who
+    /// makes a child large must not prevent the plugin from reconciling the other children.
+    pub fn fit(&mut self, limit: u64) {
+        if !self.left_out.is_empty() {
+            self.children.append(&mut self.left_out);
+            self.children.sort_by(|a, b| canonical(a, b));
+        }
+        let mut size = self.size();
+        if size <= limit {
+            return;
+        }
+        let size_of = |child: &Object| child.json.unpacked_size() as u64;
+        let mut largest: Vec<_> = self.children.iter().map(|child| (size_of(child), child.uid.clone())).collect();
+        // A stable sort: among children of equal size, the first one in canonical order comes first.
+        largest.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+        let mut left_out = HashSet::new();
+        for (of_child, uid) in largest {
+            if size <= limit {
+                break;
+            }
+            size -= of_child;
+            left_out.insert(uid);
+        }
+        (self.left_out, self.children) =
+            std::mem::take(&mut self.children).into_iter().partition(|child| left_out.contains(&child.uid));
+    }
+
+    /// Size of the request's objects and config in bytes, without the names beside them. Unpacks nothing.
+    pub fn size(&self) -> u64 {
+        let related = self.related.iter().flat_map(|served| &served.objects);
+        let objects = std::iter::once(&self.parent).chain(&self.children).chain(related);
+        let config = self.config.as_ref().map_or(0, |config| config.len());
+        objects.map(|object| object.json.unpacked_size() as u64).sum::<u64>() + config as u64
+    }
+
+    /// All objects: the parent, its children, also those that are left out, and the related objects.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        let related = self.related.iter().flat_map(|served| &served.objects);
+        std::iter::once(&self.parent).chain(&self.children).chain(&self.left_out).chain(related)
+    }
+
+    /// The request for a call.
+    pub fn request(&self, phase: Phase) -> Request {
+        Request {
+            phase,
+            parent: self.parent.json.bytes(),
+            children: self.children.iter().map(|child| Observed::from(&**child)).collect(),
+            related: self.related.iter().map(Served::related).collect(),
+            config: self.config.clone(),
+            namespace_terminating: self.namespace_terminating,
+        }
+    }
+
+    /// The identity of a call: equal hashes mean equal inputs. Hashes the result of [`call_inputs`], the phase, the
+    /// content hashes of all objects in their order, and whether the namespace is being deleted.
+    pub fn hash(&self, call_inputs: &Digest, phase: Phase) -> Digest {
+        let mut hash = self.hash_objects(call_inputs, phase);
+        for served in &self.related {
+            // Parts have their length as prefix, and no digest has the length of this tag, so related objects cannot be
+            // confused with children. The count delimits each list.
+            hash.add(b"related");
+            hash.add(served.id.as_bytes());
+            hash.add(&served.objects.len().to_le_bytes());
+            for object in &served.objects {
+                hash.add(object.content.as_bytes());
+            }
+        }
+        if self.namespace_terminating {
+            hash.add(b"namespace-terminating");
+        }
+        hash.digest()
+    }
+
+    /// The identity of a response's consequences: equal hashes mean equal plans and equal statuses. Hashes `rules` (the
+    /// result of [`rules`]), the phase, the content hashes of the parent and its children, and the response without its
+    /// events and requirements, which affect neither plan nor status.
+    pub fn hash_response(&self, rules: &Digest, phase: Phase, response: &Response) -> Digest {
+        let mut hash = self.hash_objects(rules, phase);
+        // No digest has the length of this tag.
+        hash.add(b"response");
+        for child in &response.children {
+            hash.add(child);
+        }
+        hash.add(b"end");
+        hash.add(response.status.as_deref().unwrap_or_default());
+        hash.add(&[
+            u8::from(response.status.is_some()),
+            u8::from(response.requeue.is_some()),
+            u8::from(response.finalized),
+        ]);
+        hash.add(&response.requeue.unwrap_or_default().to_le_bytes());
+        hash.digest()
+    }
+
+    fn hash_objects(&self, decides: &Digest, phase: Phase) -> Parts {
+        let mut hash = Parts::default();
+        hash.add(decides.as_bytes());
+        hash.add(match phase {
+            Phase::Sync => b"sync",
+            Phase::Finalize => b"finalize",
+        });
+        hash.add(self.parent.content.as_bytes());
+        for child in &self.children {
+            hash.add(child.content.as_bytes());
+        }
+        if !self.left_out.is_empty() {
+            // No digest has the length of this tag.
+            hash.add(b"left out");
+            for child in &self.left_out {
+                hash.add(child.content.as_bytes());
+            }
+        }
+        hash
+    }
+}
+
+/// Hash of everything by which responses are validated; equal for all parents of a live component.
+///
+/// The Plugin's status has a hash over it, which a later release compares, so it depends on no name in this code.
+pub fn rules(grants: &Grants, limits: &Limits, shape: StatusShape) -> Digest {
+    let mut hash = Parts::default();
+    grants.for_each_part(|part| hash.add(part.as_bytes()));
+    let Limits {
+        memory,
+        table_elements,
+        instances,
+        deadline,
+        request_bytes,
+        response_bytes,
+        children,
+        log_bytes,
+        events,
+        requirements,
+        json_depth,
+    } = limits;
+    let sizes = [*memory, *request_bytes, *response_bytes].map(|size| size.to_string());
+    let counts = [table_elements, instances, children, log_bytes, events, requirements, json_depth];
+    let StatusShape { subresource, observed_generation, conditions } = shape;
+    let flags = [subresource, observed_generation, conditions].map(|flag| flag.to_string());
+    let counts = counts.into_iter().map(ToString::to_string);
+    for part in sizes.into_iter().chain(counts).chain([deadline.as_nanos().to_string()]).chain(flags) {
+        hash.add(part.as_bytes());
+    }
+    hash.digest()
+}
+
+/// Hash of everything besides the objects that determines a response; equal for all parents of a live component:
+/// contract version, the component's digest, config and granted kinds.
+pub fn call_inputs(contract: &str, component: &Digest, config: Option<&[u8]>, grants: &[&Gvk]) -> Digest {
+    let mut hash = Parts::default();
+    hash.add(contract.as_bytes());
+    hash.add(component.as_bytes());
+    hash.add(config.unwrap_or_default());
+    for kind in grants {
+        hash.add(kind.api_version().as_bytes());
+        hash.add(kind.kind.as_bytes());
+    }
+    hash.digest()
+}
+
+/// A hash over length-prefixed parts, so that different lists of parts never hash alike.
+#[derive(Default)]
+pub(crate) struct Parts(Sha256);
+
+impl Parts {
+    pub(crate) fn add(&mut self, part: &[u8]) {
+        self.0.update(part.len().to_le_bytes());
+        self.0.update(part);
+    }
+
+    pub(crate) fn digest(self) -> Digest {
+        Digest::from_bytes(self.0.finalize().into())
+    }
+}
+
+fn canonical(a: &Object, b: &Object) -> std::cmp::Ordering {
+    let by_kind = if Arc::ptr_eq(&a.kind, &b.kind) {
+        std::cmp::Ordering::Equal
+    } else {
+        a.kind.api_version().cmp(&b.kind.api_version()).then_with(|| a.kind.kind.cmp(&b.kind.kind))
+    };
+    by_kind.then_with(|| a.key.cmp(&b.key))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::contract::UpdateStrategy;
+    use crate::contract::desired::Grant;
+    use crate::contract::grant::Withheld;
+    use crate::contract::reserved::HostNamespace;
+    use crate::fixtures::{PARENT_UID, object, snapshot};
+    use crate::value::packed::Packer;
+
+    fn secret(name: &str, value: &str) -> Arc<Object> {
+        object(&json!({"apiVersion": "v1", "kind": "Secret", "data": {"key": value}, "metadata": {
+            "name": name, "namespace": "default", "uid": name, "resourceVersion": "1"}}))
+    }
+
+    #[test]
+    fn s02_the_largest_children_are_left_out_until_the_request_fits() {
+        let map = |name: &str, bytes: usize| {
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {
+                    "name": name, "namespace": "default", "uid": name, "resourceVersion": "7",
+                    "ownerReferences": [{"apiVersion": "my-operator.dev/v1", "kind": "Echo", "name": "hello",
+                        "uid": PARENT_UID, "controller": true}],
+                    "labels": {"windlass.dev/plugin": "echo", "windlass.dev/parent-uid": PARENT_UID},
+                },
+                "data": {"value": "x".repeat(bytes)},
+            })
+        };
+        let names = |children: &[Arc<Object>]| -> Vec<String> {
+            children.iter().map(|child| child.key.name.to_string()).collect()
+        };
+        let all = snapshot(&[map("a", 10), map("b", 5000), map("c", 9000), map("d", 5000)]);
+        let fitted = |limit: u64| {
+            let mut snapshot = all.clone();
+            snapshot.fit(limit);
+            snapshot
+        };
+        let whole = fitted(all.size());
+        assert_eq!((names(&whole.children), whole.left_out.len()), (names(&all.children), 0));
+        assert_eq!(names(&fitted(all.size() - 1).left_out), ["c"]);
+        let two = fitted(all.size() - 9500);
+        assert_eq!(
+            (names(&two.children), names(&two.left_out)),
+            (vec!["a".into(), "d".into()], vec!["b".into(), "c".into()])
+        );
+        assert!(two.size() <= all.size() - 9500);
+        assert!(fitted(0).children.is_empty(), "the parent alone is too large");
+        let mut again = fitted(0);
+        again.fit(all.size());
+        assert_eq!((names(&again.children), again.left_out.len()), (names(&all.children), 0));
+        let component = Digest::of(b"component");
+        let without = snapshot(&[map("a", 10), map("d", 5000)]);
+        assert_ne!(
+            two.hash(&component, Phase::Sync),
+            without.hash(&component, Phase::Sync),
+            "a left-out child is part of the hash"
+        );
+    }
+
+    fn with(related: Vec<Served>) -> Snapshot {
+        Snapshot { related, ..snapshot(&[]) }
+    }
+
+    fn hash(related: Vec<Served>) -> Digest {
+        with(related).hash(&Digest::of(b"component"), Phase::Sync)
+    }
+
+    #[test]
+    fn request_size_is_known_before_objects_are_unpacked() {
+        let mut packer = Packer::default();
+        let mut secret_of = |index: usize| {
+            let secret = secret(&format!("s-{index}"), &"value".repeat(100));
+            Arc::new(Object { json: packer.pack(secret.json.clone()), ..Object::clone(&secret) })
+        };
+        let objects: Vec<_> = (0..50).map(&mut secret_of).collect();
+        let snapshot = with(vec![Served::new("a".into(), objects.clone()), Served::new("b".into(), objects)]);
+        let request = snapshot.request(Phase::Sync);
+        let related = request.related.iter().flat_map(|related| &related.objects);
+        let passed = related.map(|observed| observed.object.len()).sum::<usize>() + request.parent.len();
+        assert_eq!(snapshot.size(), passed as u64);
+        assert!(passed > 2 * 50 * 500);
+    }
+
+    #[test]
+    fn related_objects_are_passed_in_the_order_of_requirements_and_of_their_names() {
+        let request = with(vec![
+            Served::new("z".into(), vec![secret("b", "1"), secret("a", "2")]),
+            Served::new("a".into(), Vec::new()),
+        ])
+        .request(Phase::Sync);
+        let shown: Vec<_> = request
+            .related
+            .iter()
+            .map(|related| {
+                (related.id.as_str(), related.objects.iter().map(|object| &*object.name).collect::<Vec<_>>())
+            })
+            .collect();
+        assert_eq!(shown, [("z", vec!["a", "b"]), ("a", vec![])]);
+    }
+
+    #[test]
+    fn call_hash_depends_on_component_config_grants_and_phase() {
+        let [pod, job] = ["Pod", "Job"].map(|kind| Gvk::from_api_version("v1", kind));
+        let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
+        let components = [
+            call_inputs("0.1.0", &one, None, &[&pod]),
+            call_inputs("0.2.0", &one, None, &[&pod]),
+            call_inputs("0.1.0", &two, None, &[&pod]),
+            call_inputs("0.1.0", &one, Some(b"{}"), &[&pod]),
+            call_inputs("0.1.0", &one, None, &[&pod, &job]),
+        ];
+        let calls = components
+            .iter()
+            .flat_map(|component| [Phase::Sync, Phase::Finalize].map(|phase| with(vec![]).hash(component, phase)));
+        assert_eq!(calls.collect::<HashSet<_>>().len(), 2 * components.len());
+    }
+
+    #[test]
+    fn r14_plugin_is_called_again_once_the_parents_namespace_is_known_to_terminate() {
+        let known = Snapshot { namespace_terminating: true, ..snapshot(&[]) };
+        let hash = |snapshot: &Snapshot| snapshot.hash(&Digest::of(b"component"), Phase::Finalize);
+        assert_ne!(hash(&known), hash(&snapshot(&[])));
+        assert!(known.request(Phase::Finalize).namespace_terminating);
+    }
+
+    #[test]
+    fn rules_hash_is_the_same_in_every_release() {
+        let kind = Arc::new(Gvk::from_api_version("v1", "Secret"));
+        let conditions = Arc::new(["Ready".to_owned()]);
+        let grant =
+            |update, namespaces| Grant { kind: kind.clone(), namespaced: true, update, namespaces, tokens: false };
+        let rolling = UpdateStrategy::Rolling { recreate: true, conditions };
+        let of = |grant: Grant| {
+            let grants = Grants::new(HostNamespace::new("windlass-system"), [grant]);
+            let withheld = vec![(Gvk::from_api_version("v1", "Node"), Withheld::OutOfScope)];
+            let shape = StatusShape { subresource: true, observed_generation: true, conditions: false };
+            rules(&grants.with_withheld(withheld), &Limits::default(), shape).short()
+        };
+        expect_test::expect!["2bc2d8e1e0a0"].assert_eq(&of(grant(rolling, Some(Box::new(["a".into()])))));
+        expect_test::expect!["8efc8f57bafd"].assert_eq(&of(grant(UpdateStrategy::Apply, None)));
+        expect_test::expect!["395249b8d7dd"].assert_eq(&of(grant(UpdateStrategy::Apply, Some(Box::new([])))));
+    }
+
+    #[test]
+    fn response_hash_depends_on_response_snapshot_phase_and_rules() {
+        let rules = |children| {
+            rules(
+                &Grants::default(),
+                &Limits { children, ..Limits::default() },
+                StatusShape { subresource: true, observed_generation: true, conditions: true },
+            )
+        };
+        let response = |children: &[&str], status: Option<&str>, requeue| Response {
+            children: children.iter().map(|child| child.as_bytes().to_vec()).collect(),
+            status: status.map(|status| status.as_bytes().to_vec()),
+            requeue,
+            ..Response::default()
+        };
+        let plain = snapshot(&[]);
+        let with_child = Snapshot { children: vec![secret("a", "1")], ..plain.clone() };
+        let hashes = [
+            plain.hash_response(&rules(1), Phase::Sync, &response(&[], None, None)),
+            plain.hash_response(&rules(2), Phase::Sync, &response(&[], None, None)),
+            plain.hash_response(&rules(1), Phase::Finalize, &response(&[], None, None)),
+            with_child.hash_response(&rules(1), Phase::Sync, &response(&[], None, None)),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&["a"], None, None)),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&["a", ""], None, None)),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&["a", "end"], None, None)),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&[], Some(""), None)),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&[], Some("{}"), None)),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&[], None, Some(0))),
+            plain.hash_response(&rules(1), Phase::Sync, &Response { finalized: true, ..Response::default() }),
+        ];
+        assert_eq!(hashes.iter().collect::<HashSet<_>>().len(), hashes.len());
+        let repeated = plain.hash_response(&rules(1), Phase::Sync, &response(&["a"], None, None));
+        assert_eq!(repeated, hashes[4]);
+    }
+
+    #[test]
+    fn related_objects_change_the_call_hash_when_their_content_or_ids_differ() {
+        let [a, b] = ["a", "b"].map(|name| secret(name, "1"));
+        let served =
+            |id: &str, objects: &[&Arc<Object>]| Served::new(id.into(), objects.iter().map(|o| (*o).clone()).collect());
+        let hashes = [
+            hash(vec![]),
+            hash(vec![served("x", &[])]),
+            hash(vec![served("y", &[])]),
+            hash(vec![served("x", &[]), served("y", &[])]),
+            hash(vec![served("x", &[&a])]),
+            hash(vec![served("x", &[&a, &b])]),
+            hash(vec![served("x", &[&a]), served("y", &[&b])]),
+            hash(vec![served("x", &[]), served("y", &[&a, &b])]),
+            hash(vec![served("x", &[&secret("a", "2")])]),
+        ];
+        for (at, one) in hashes.iter().enumerate() {
+            assert!(hashes.iter().skip(at + 1).all(|other| other != one), "{at}");
+        }
+        assert_eq!(
+            hash(vec![served("x", &[&b, &a])]),
+            hash(vec![served("x", &[&a, &b])]),
+            "the order in the cache does not matter"
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! Names one of a parent's children, and the state of it that may be deleted.
+
+use std::sync::Arc;
+
+use crate::object::Object;
+use crate::value::ids::{Gvk, ObjectKey, Uid};
+
+/// The kind, namespace and name of a child.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ChildId {
+    /// The child's kind.
+    pub kind: Arc<Gvk>,
+    /// The child's namespace and name.
+    pub key: ObjectKey,
+}
+
+impl ChildId {
+    /// The identity of an existing object.
+    pub fn of(object: &Object) -> Self {
+        Self { kind: object.kind.clone(), key: object.key.clone() }
+    }
+}
+
+impl std::fmt::Display for ChildId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.kind.kind, self.key)
+    }
+}
+
+/// A delete with the object's UID and version as preconditions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delete {
+    /// The child's kind, namespace and name.
+    pub child: ChildId,
+    /// The object's UID, so that another object of the same name is never deleted.
+    pub uid: Uid,
+    /// The resource version on which the plan is based, so that no object is deleted that is no child any more.
+    pub resource_version: u64,
+}
+
+impl Delete {
+    /// Deletes an existing object.
+    pub fn of(live: &Object) -> Self {
+        Self { child: ChildId::of(live), uid: live.uid.clone(), resource_version: live.resource_version }
+    }
+}

@@ -1,0 +1,120 @@
+//! Computes what remains of an object once the host's create entry is gone: server-side apply then removes the fields
+//! that the entry alone owned.
+
+use super::{Few, Item, ItemMatcher, Node};
+use crate::object::names::FIELD_MANAGER;
+use crate::value::json::{Map, Value};
+
+/// Removes from an object the fields and items that no manager owns except for the Update entry of the host's POST.
+/// `object` is the result of an apply that left the entry in `managedFields`, as a dry run does: a host removes or
+/// converts the entry before its apply ([`CreateEntry::MustGo`](super::CreateEntry::MustGo)). Returns whether anything
+/// was removed.
+pub fn drop_created(object: &mut Map) -> bool {
+    let mut created = None;
+    let mut others = Vec::new();
+    let managed = object.get("metadata").and_then(|meta| meta.at(&["managedFields"])?.as_array());
+    for entry in managed.unwrap_or_default() {
+        let text = |field: &str| entry.at(&[field]).and_then(Value::as_str).unwrap_or_default();
+        let Some(fields) = entry.at(&["fieldsV1"]).and_then(Value::as_object) else { continue };
+        let is_created = (text("manager"), text("operation"), text("subresource")) == (FIELD_MANAGER, "Update", "");
+        if is_created {
+            created = Some(Node::of(fields));
+        } else {
+            others.push(Node::of(fields));
+        }
+    }
+    created.is_some_and(|created| drop_fields(&created, object, &others.iter().collect()))
+}
+
+fn drop_fields(node: &Node, map: &mut Map, others: &Few<'_>) -> bool {
+    let mut is_changed = false;
+    for (field, below) in &node.fields {
+        let others: Few<'_> = others.iter().filter_map(|other| other.field(field)).collect();
+        if others.is_empty() && (below.itself || !below.has_below()) {
+            is_changed |= map.remove(field).is_some();
+        } else if let Some(value) = map.get_mut(field) {
+            is_changed |= drop_within(below, value, &others);
+        }
+    }
+    is_changed
+}
+
+fn drop_within(node: &Node, value: &mut Value, others: &Few<'_>) -> bool {
+    match value {
+        Value::Object(map) => drop_fields(node, map, others),
+        Value::Array(items) => {
+            let mut is_changed = false;
+            // The entries of a stored object have the controller's UID, and no placeholder for it.
+            let names = ItemMatcher { controller: "" };
+            for (name, below) in &node.items {
+                let others: Few<'_> = others.iter().filter_map(|other| other.item(name)).collect();
+                let Some(at) = items.iter().position(|item| names.matches(name, item)) else { continue };
+                if others.is_empty() {
+                    items.remove(at);
+                    is_changed = true;
+                } else if let Some(item) = items.get_mut(at) {
+                    is_changed |= drop_within(below, item, &others);
+                }
+            }
+            is_changed
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+impl Node {
+    /// The node of a list item of this name.
+    fn item(&self, wanted: &Item) -> Option<&Self> {
+        let is_it = |name: &Item| match (name, wanted) {
+            (Item::Keys(name), Item::Keys(wanted)) | (Item::Value(name), Item::Value(wanted)) => name == wanted,
+            _ => false,
+        };
+        self.items.iter().find(|(name, _)| is_it(name)).map(|(_, node)| node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::map;
+    use super::*;
+
+    /// An object that the host created with the labels `a` and `b`, two containers and a set, and applied without
+    /// some of them; `c` belongs to another manager.
+    fn applied() -> Map {
+        let created = r#"{"f:metadata":{"f:labels":{".":{},"f:a":{},"f:b":{}},"f:annotations":{".":{},"f:x":{}}},
+            "f:spec":{"f:image":{},"f:policy":{"f:type":{}},"f:set":{"v:\"p\"":{},"v:\"q\"":{}},
+            "f:containers":{"k:{\"name\":\"one\"}":{".":{},"f:name":{},"f:tty":{}},"k:{\"name\":\"two\"}":{".":{},"f:name":{}}}}}"#;
+        let applied = r#"{"f:metadata":{"f:labels":{"f:a":{}}},"f:spec":{"f:image":{},"f:set":{"v:\"p\"":{}},
+            "f:containers":{"k:{\"name\":\"one\"}":{".":{},"f:name":{}}}}}"#;
+        map(&format!(
+            r#"{{"metadata":{{"labels":{{"a":"1","b":"2","c":"3"}},"annotations":{{"x":"y"}},"managedFields":[
+            {{"manager":"windlass","operation":"Update","fieldsV1":{created}}},
+            {{"manager":"windlass","operation":"Apply","fieldsV1":{applied}}},
+            {{"manager":"kubectl","operation":"Update","fieldsV1":{{"f:metadata":{{"f:labels":{{"f:c":{{}}}}}}}}}}]}},
+            "spec":{{"image":"i","policy":{{"type":"Rolling","surge":1}},"set":["p","q"],
+            "containers":[{{"name":"one","tty":true,"port":80}},{{"name":"two"}}]}}}}"#
+        ))
+    }
+
+    #[test]
+    fn only_fields_that_the_create_entry_alone_owns_are_dropped() {
+        let mut object = applied();
+        assert!(drop_created(&mut object));
+        if let Some(meta) = object.object_mut("metadata") {
+            meta.remove("managedFields");
+        }
+        let expected = r#"{"metadata":{"labels":{"a":"1","c":"3"}},"spec":{"image":"i","policy":{"surge":1},"set":["p"],
+            "containers":[{"name":"one","port":80}]}}"#;
+        assert_eq!(object, map(expected));
+    }
+
+    #[test]
+    fn object_without_a_create_entry_keeps_all_fields() {
+        let text = r#"{"metadata":{"managedFields":[{"manager":"windlass","operation":"Apply","fieldsV1":
+            {"f:data":{"f:a":{}}}},{"manager":"kubectl","operation":"Update","fieldsV1":{"f:data":{"f:b":{}}}}]},
+            "data":{"a":"1","b":"2"}}"#;
+        let mut object = map(text);
+        assert!(!drop_created(&mut object));
+        assert_eq!(object, map(text));
+    }
+}

@@ -1,0 +1,492 @@
+//! Field ownership (server-side apply, KEP-555): determines whether the host still owns all fields of a desired child.
+//!
+//! When another manager changes or removes a field, the field disappears from the host's `managedFields` entry. So the
+//! object alone shows whether that happened: if the host's entries cover every field of the desired child, no other
+//! manager changed one of them. This works after a restart as well and compares no values, so it is independent of how
+//! the API server or a webhook rewrote them (rule R7).
+//!
+//! The host creates a child by POST, which leaves an `Update` entry; it updates a child by server-side apply, which
+//! adds an `Apply` entry.
+
+mod dropped;
+mod finder;
+mod values;
+
+use std::borrow::Cow;
+use std::hash::Hash;
+use std::sync::OnceLock;
+
+use compact_str::CompactString;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use smallvec::SmallVec;
+
+pub use self::dropped::drop_created;
+use self::finder::Finder;
+use crate::object::names::FIELD_MANAGER;
+use crate::value::ids::Uid;
+use crate::value::json::{self, Map, Value};
+use crate::value::packed::Json;
+
+/// The host's own entries in an object's `metadata.managedFields`.
+///
+/// Children of one kind have equal entries except for the UID of their controller. A placeholder replaces that UID, so
+/// one copy serves all children ([`Interner`](crate::value::intern::Interner)).
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
+pub struct ManagedFields {
+    /// The host's Apply entry.
+    apply: Option<Fields>,
+    /// The Update entry that the host's POST left, and its index in the list.
+    update: Option<(Fields, usize)>,
+    /// The host's Apply entry for the status subresource.
+    status: Option<Fields>,
+    /// The entries of other managers, except those for the status alone.
+    others: Box<[Fields]>,
+}
+
+/// What to do about the `Update` entry that the host's POST left (the create entry), before or with an apply. Fields
+/// that this entry owns would stay in the object when the plugin drops them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreateEntry {
+    /// All fields that the entry owns are desired, and no other manager owns any field. A forced apply moves the
+    /// changed fields to the Apply entry, and the remaining ones are harmless beside it.
+    Harmless,
+    /// The entry must be gone before the apply.
+    MustGo {
+        /// The entry's index in the list.
+        index: usize,
+        /// How the entry is removed.
+        removal: Removal,
+    },
+}
+
+/// How the host's `Update` entry is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// The entry is converted to an Apply entry.
+    Convert,
+    /// The entry is deleted, since the host's Apply entry owns the same fields.
+    Remove,
+}
+
+/// Placeholder for the UID of the object's controller.
+const CONTROLLER: &str = "$controller";
+
+/// One `fieldsV1`, parsed on first use.
+#[derive(Debug)]
+struct Fields {
+    text: Box<str>,
+    tree: OnceLock<Option<Node>>,
+}
+
+impl Fields {
+    fn tree(&self) -> Option<&Node> {
+        let parse = || json::parse(self.text.as_bytes(), json::OBJECT_DEPTH).ok()?.as_object().map(Node::of);
+        self.tree.get_or_init(parse).as_ref()
+    }
+}
+
+/// A node of a `fieldsV1`, with the names of its children parsed.
+#[derive(Debug, Default)]
+struct Node {
+    /// Whether the node owns the field itself (`.`).
+    itself: bool,
+    /// Fields (`f:`), sorted by name.
+    fields: Vec<(CompactString, Node)>,
+    /// List items.
+    items: Vec<(Item, Node)>,
+}
+
+/// How an item of a list is identified.
+#[derive(Debug)]
+enum Item {
+    /// By its key fields (`k:`).
+    Keys(Value),
+    /// By its value (`v:`).
+    Value(Value),
+    /// By its index (`i:`), or in an unknown way.
+    Other,
+}
+
+impl Node {
+    fn of(map: &Map) -> Self {
+        let mut node = Self::default();
+        for (name, below) in map.iter() {
+            let Some(below) = below.as_object() else {
+                // The API server writes no such node; count it as an owned item.
+                node.items.push((Item::Other, Self::default()));
+                continue;
+            };
+            let below = || Self::of(below);
+            let read = |text: &str| json::parse(text.as_bytes(), 8).ok();
+            match name.split_once(':') {
+                None if name == "." => node.itself = true,
+                // Sorted, because the map is sorted and all names have the same prefix.
+                Some(("f", field)) => node.fields.push((field.into(), below())),
+                Some(("k", keys)) => node.items.push((read(keys).map_or(Item::Other, Item::Keys), below())),
+                Some(("v", value)) => node.items.push((read(value).map_or(Item::Other, Item::Value), below())),
+                _ => node.items.push((Item::Other, below())),
+            }
+        }
+        node
+    }
+
+    fn field(&self, name: &str) -> Option<&Self> {
+        let at = self.fields.binary_search_by(|(probe, _)| probe.as_str().cmp(name)).ok()?;
+        self.fields.get(at).map(|(_, node)| node)
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.itself && !self.has_below()
+    }
+
+    fn has_below(&self) -> bool {
+        !(self.fields.is_empty() && self.items.is_empty())
+    }
+}
+
+impl PartialEq for Fields {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Fields {}
+
+impl Hash for Fields {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry<'a> {
+    #[serde(borrow, default)]
+    manager: Cow<'a, str>,
+    #[serde(borrow, default)]
+    operation: Cow<'a, str>,
+    #[serde(borrow, default)]
+    subresource: Cow<'a, str>,
+    #[serde(borrow, default)]
+    fields_v1: Option<&'a RawValue>,
+}
+
+impl ManagedFields {
+    /// Reads the relevant parts of a `managedFields` list of an object with this controller. An unreadable list counts
+    /// as one without the host's entries: the next reconcile applies once more, which is always safe.
+    pub fn read(list: &str, controller: Option<&str>) -> Self {
+        let entries: Vec<Entry<'_>> = serde_json::from_str(list).unwrap_or_default();
+        // The UID of the ownerReference, as it occurs within a field's name.
+        let named = |uid: &str| format!(r#"\"uid\":\"{uid}\""#);
+        let mut ours = Self::default();
+        let mut others = Vec::new();
+        for (at, entry) in entries.iter().enumerate() {
+            let text = entry.fields_v1.map_or("{}", RawValue::get);
+            let text = match controller {
+                Some(uid) if !uid.is_empty() => text.replace(&named(uid), &named(CONTROLLER)),
+                _ => text.to_owned(),
+            };
+            let fields = Fields { text: text.into(), tree: OnceLock::new() };
+            match (entry.manager == FIELD_MANAGER, &*entry.operation, &*entry.subresource) {
+                (true, "Apply", "") => ours.apply = Some(fields),
+                (true, "Update", "") => ours.update = Some((fields, at)),
+                (true, "Apply", "status") => ours.status = Some(fields),
+                // An entry for the status that also owns metadata (Pods accept labels and annotations through their
+                // status) begins with `f:metadata`, because the API server sorts the names.
+                (false, _, "status") if fields.text.starts_with(r#"{"f:status":"#) => {}
+                (false, _, _) => others.push(fields),
+                _ => {}
+            }
+        }
+        ours.others = others.into();
+        ours
+    }
+
+    /// Returns what to do about the Update entry of the host's POST before an apply of the desired object, whose
+    /// controller is `controller`; `None` if there is no such entry.
+    pub fn create_entry(&self, desired: &Map, controller: Option<&Uid>) -> Option<CreateEntry> {
+        let (fields, index) = self.update.as_ref()?;
+        let controller = controller.map(ToString::to_string).unwrap_or_default();
+        let names = ItemMatcher { controller: &controller };
+        let is_harmless =
+            self.others.is_empty() && fields.tree().is_some_and(|tree| !owns_field_outside(tree, desired, &names));
+        if is_harmless {
+            return Some(CreateEntry::Harmless);
+        }
+        let removal = if self.apply.is_none() { Removal::Convert } else { Removal::Remove };
+        Some(CreateEntry::MustGo { index: *index, removal })
+    }
+
+    /// The keys in a Secret's data that earlier versions of the host wrote as `stringData`, and that are not desired. The host's Apply entry
+    /// owns `stringData`, which does not exist in the object, so no manager owns the data that came from it, and no apply removes it.
+    pub fn leftover_string_data(&self, desired: &Map, live: &Json) -> Vec<String> {
+        let wrote = self.apply.as_ref().and_then(Fields::tree).is_some_and(|tree| tree.field("stringData").is_some());
+        if !wrote {
+            return Vec::new();
+        }
+        let data = |object: &Map| object.get("data").and_then(Value::as_object).cloned().unwrap_or_default();
+        let live = json::parse(&live.bytes(), json::OBJECT_DEPTH)
+            .ok()
+            .and_then(|live| live.as_object().map(data))
+            .unwrap_or_default();
+        let desired = data(desired);
+        let others: Few<'_> = self.others.iter().filter_map(|other| other.tree()?.field("data")).collect();
+        let is_left = |key: &&str| {
+            desired.get(key).is_none() && !others.iter().any(|data| data.is_empty() || data.field(key).is_some())
+        };
+        live.iter().map(|(key, _)| key).filter(is_left).map(str::to_owned).collect()
+    }
+
+    /// Returns true if the host owns a status field that `status` lacks; then the status must be written to remove the
+    /// field.
+    pub fn owns_status_field_outside(&self, status: &Map) -> bool {
+        let node = self.status.as_ref().and_then(Fields::tree).and_then(|tree| tree.field("status"));
+        // Statuses do not contain the controller's UID.
+        node.is_some_and(|node| owns_field_outside(node, status, &ItemMatcher { controller: CONTROLLER }))
+    }
+
+    /// Returns true if the host's entries cover every field of a desired object, whose controller is `controller`.
+    /// Ignores apiVersion, kind, name and namespace, which no manager owns. `live` is the object's JSON; it is parsed
+    /// only if the entries are ambiguous.
+    pub fn cover(&self, desired: &Map, live: &Json, controller: Option<&Uid>) -> bool {
+        let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, _)| fields)];
+        let nodes = Nodes {
+            ours: entries.into_iter().flatten().filter_map(Fields::tree).collect(),
+            others: self.others.iter().filter_map(Fields::tree).collect(),
+        };
+        let controller = controller.map(ToString::to_string).unwrap_or_default();
+        let coverage = Coverage(ItemMatcher { controller: &controller });
+        if coverage.covers_object(&nodes, desired, None) {
+            return true;
+        }
+        json::parse(&live.bytes(), json::OBJECT_DEPTH)
+            .is_ok_and(|live| coverage.covers_object(&nodes, desired, live.as_object()))
+    }
+}
+
+/// Returns true if a node owns a field that the map lacks.
+fn owns_field_outside(node: &Node, map: &Map, names: &ItemMatcher<'_>) -> bool {
+    node.fields.iter().any(|(field, node)| map.get(field).is_none_or(|found| owns_outside(node, found, names)))
+}
+
+/// Returns true if a node owns a field or item that the value lacks.
+fn owns_outside(node: &Node, value: &Value, names: &ItemMatcher<'_>) -> bool {
+    let (fields, items) = (value.as_object(), value.as_array().unwrap_or_default());
+    let more_fields = match fields {
+        Some(fields) => owns_field_outside(node, fields, names),
+        None => !node.fields.is_empty(),
+    };
+    if more_fields || node.items.is_empty() {
+        return more_fields;
+    }
+    let finder = Finder::of(items, [node]);
+    node.items.iter().any(|(name, node)| finder.first(name, names).is_none_or(|found| owns_outside(node, found, names)))
+}
+
+/// The nodes of all managers' trees for one place in the object.
+#[derive(Default)]
+struct Nodes<'a> {
+    ours: Few<'a>,
+    others: Few<'a>,
+}
+
+/// Nodes of different managers; rarely more than four.
+type Few<'a> = SmallVec<[&'a Node; 4]>;
+
+impl<'a> Nodes<'a> {
+    /// The nodes of a field in each tree.
+    fn below(&self, key: &str) -> Self {
+        let below = |nodes: &Few<'a>| nodes.iter().filter_map(|node| node.field(key)).collect();
+        Self { ours: below(&self.ours), others: below(&self.others) }
+    }
+
+    /// Returns true if an empty node of the host owns the whole value: a scalar, or an atomic list or map.
+    ///
+    /// An empty node is ambiguous: the host owns the whole value, or it owned entries below it and other managers took
+    /// all of them. In the second case another manager owns something below it, or the live object lacks an entry.
+    fn own_whole(&self, value: &Value, live: Option<&Value>) -> bool {
+        let taken = || self.others.iter().any(|node| node.has_below());
+        self.ours.iter().any(|node| node.is_empty())
+            && match value {
+                Value::Object(map) if !map.is_empty() => {
+                    let live = live.and_then(Value::as_object);
+                    let is_there = |(key, value)| live.is_some_and(|live| live.get(key).is_some()) || is_zero(value);
+                    !taken() && map.iter().all(is_there)
+                }
+                Value::Array(items) if !items.is_empty() => {
+                    let live = live.and_then(Value::as_array).unwrap_or_default();
+                    !taken() && live.len() >= items.len()
+                }
+                _ => true,
+            }
+    }
+
+    /// Returns true if another manager owns a scalar, or an atomic list or map, here. A map with several managers does
+    /// not count: its other entries belong to them, and the host's apply does not remove those.
+    fn others_own_whole(&self) -> bool {
+        self.others.iter().any(|node| node.is_empty())
+    }
+}
+
+/// The context for comparing items with their names in `fieldsV1`.
+#[derive(Clone, Copy)]
+struct ItemMatcher<'a> {
+    /// The UID that replaces [`CONTROLLER`].
+    controller: &'a str,
+}
+
+impl ItemMatcher<'_> {
+    /// Returns true if the name identifies this item.
+    fn matches(&self, name: &Item, item: &Value) -> bool {
+        match name {
+            Item::Keys(keys) => self.has_keys(item, keys),
+            Item::Value(value) => self.same(value, item),
+            Item::Other => false,
+        }
+    }
+
+    /// Returns true if an item has these key fields; a key that the item omits was defaulted by the API server (for
+    /// example a port's protocol).
+    fn has_keys(&self, item: &Value, keys: &Value) -> bool {
+        let (Some(item), Some(keys)) = (item.as_object(), keys.as_object()) else { return false };
+        let mut any = false;
+        let all = keys.iter().all(|(key, value)| match item.get(key) {
+            Some(found) => {
+                any = true;
+                self.same(value, found)
+            }
+            None => true,
+        });
+        all && any
+    }
+
+    /// Returns true if the value equals the named one.
+    fn same(&self, named: &Value, value: &Value) -> bool {
+        match (named, value) {
+            (Value::String(named), Value::String(text)) if named.contains(CONTROLLER) => {
+                named.replace(CONTROLLER, self.controller) == *text
+            }
+            (Value::Object(named), Value::Object(value)) => {
+                named.len() == value.len()
+                    && named
+                        .iter()
+                        .zip(value.iter())
+                        .all(|(named, value)| named.0 == value.0 && self.same(named.1, value.1))
+            }
+            (Value::Array(named), Value::Array(value)) => {
+                named.len() == value.len() && named.iter().zip(value).all(|(named, value)| self.same(named, value))
+            }
+            _ => named == value,
+        }
+    }
+}
+
+/// Compares field ownership with a desired object.
+struct Coverage<'c>(ItemMatcher<'c>);
+
+impl Coverage<'_> {
+    fn covers_object(&self, nodes: &Nodes<'_>, desired: &Map, live: Option<&Map>) -> bool {
+        desired.iter().filter(|(key, _)| !matches!(*key, "apiVersion" | "kind")).all(|(key, value)| {
+            match (key, value) {
+                ("metadata", Value::Object(meta)) => {
+                    let inside = nodes.below("metadata");
+                    let live = live.and_then(|live| live.get("metadata")).and_then(Value::as_object);
+                    meta.iter()
+                        .filter(|(key, _)| !matches!(*key, "name" | "namespace"))
+                        .all(|(key, value)| self.covers_field(&inside, key, value, live))
+                }
+                _ => self.covers_field(nodes, key, value, live),
+            }
+        })
+    }
+
+    /// `live` is the live object that contains the field; `None` in the first pass, without the live object.
+    fn covers_field(&self, nodes: &Nodes<'_>, key: &str, value: &Value, live: Option<&Map>) -> bool {
+        let below = live.and_then(|live| live.get(key));
+        // The API types omit zero values, so a create with `false` stores no field and owns none. If the live object
+        // still lacks the field, the desired zero value is in force.
+        self.covers_value(&nodes.below(key), value, below) || (live.is_some() && below.is_none() && is_zero(value))
+    }
+
+    fn covers_value(&self, nodes: &Nodes<'_>, value: &Value, live: Option<&Value>) -> bool {
+        if nodes.own_whole(value, live) {
+            return true;
+        }
+        // The desired value is empty. The API server rarely stores an empty value, so the host's create did not make it
+        // the owner of this field; another manager owns it, and may have filled it since. Only the live value shows
+        // whether the field is still empty.
+        if is_zero(value) && !value.is_scalar() && nodes.others_own_whole() {
+            return live.is_some_and(|live| is_as_empty(Some(value), live));
+        }
+        match value {
+            // The API server drops nulls and empty collections, so there may be nothing to own.
+            Value::Null => true,
+            Value::Object(map) => {
+                let live = live.and_then(Value::as_object);
+                map.iter().all(|(key, value)| self.covers_field(nodes, key, value, live))
+            }
+            Value::Array(items) => {
+                let live = live.and_then(Value::as_array).unwrap_or_default();
+                self.covers_items(nodes, items, live)
+            }
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+    }
+
+    /// Returns true if the items of a keyed list (`k:`) or of a set (`v:`) are covered.
+    fn covers_items(&self, nodes: &Nodes<'_>, items: &[Value], live: &[Value]) -> bool {
+        let all = || nodes.ours.iter().chain(&nodes.others).copied();
+        let (wanted, found) = (Finder::of(items, all()), Finder::of(live, all()));
+        let mut below: SmallVec<[_; 4]> = items.iter().map(|_| (Nodes::default(), None)).collect();
+        for (node, is_ours) in
+            nodes.ours.iter().map(|node| (node, true)).chain(nodes.others.iter().map(|node| (node, false)))
+        {
+            for (name, node) in &node.items {
+                for at in wanted.all(name, &self.0) {
+                    let Some((below, live_item)) = below.get_mut(at) else { continue };
+                    if is_ours {
+                        below.ours.push(node);
+                    } else {
+                        below.others.push(node);
+                    }
+                    if matches!(name, Item::Keys(_)) {
+                        *live_item = found.first(name, &self.0);
+                    }
+                }
+            }
+        }
+        items
+            .iter()
+            .zip(below)
+            .all(|(item, (below, live_item))| !below.ours.is_empty() && self.covers_value(&below, item, live_item))
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.is_zero(),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.iter().all(|(_, value)| is_zero(value)),
+    }
+}
+
+/// Returns true if a live value adds nothing to an empty desired one. A scalar must be the same zero value, since
+/// `false` can differ from an unset field.
+fn is_as_empty(desired: Option<&Value>, live: &Value) -> bool {
+    match live {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => {
+            let desired = desired.and_then(Value::as_object);
+            map.iter().all(|(key, live)| is_as_empty(desired.and_then(|desired| desired.get(key)), live))
+        }
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => desired == Some(live),
+    }
+}
+
+#[cfg(test)]
+mod tests;

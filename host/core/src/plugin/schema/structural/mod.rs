@@ -1,0 +1,116 @@
+//! Applies the structural schema of a CRD to an object as the API server does: defaults, validation, pruning. CEL rules
+//! are not evaluated; [`has_rules`] returns whether there are any. Also checks a Plugin's `spec.config` against the schema
+//! that its component declares.
+
+mod pattern;
+mod problems;
+
+use serde_json::{Map, Value};
+
+use crate::contract::declared_parent::storage_of;
+
+pub use self::pattern::compiled;
+pub use self::problems::{problems, problems_at, problems_of_config};
+
+/// The schema of a CRD's storage version, if it has one.
+pub fn of_definition(definition: &Value) -> Option<&Value> {
+    storage_of(definition)?.pointer("/schema/openAPIV3Schema")
+}
+
+/// Fills in the defaults of missing fields.
+pub fn fill_in(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, property) in object(schema, "properties").into_iter().flatten() {
+                if let Some(default) = property.get("default") {
+                    let is_missing = match fields.get(name) {
+                        None => true,
+                        // In a field that is not nullable, null counts as missing.
+                        Some(Value::Null) => !is_true(property, "nullable"),
+                        Some(_) => false,
+                    };
+                    if is_missing {
+                        fields.insert(name.clone(), default.clone());
+                    }
+                }
+            }
+            for (name, field) in fields {
+                if let Some(schema) = property(schema, name) {
+                    fill_in(schema, field);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                for item in items {
+                    fill_in(schema, item);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Removes the fields that the schema does not have.
+pub fn prune(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| knows(schema, name));
+            for (name, field) in fields {
+                if let Some(schema) = property(schema, name) {
+                    prune(schema, field);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                for item in items {
+                    prune(schema, item);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Whether the schema contains CEL rules.
+pub fn has_rules(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| name == "x-kubernetes-validations" || has_rules(value))
+        }
+        Value::Array(items) => items.iter().any(has_rules),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// The schema of a field, if it has one.
+pub fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+    let named = schema.get("properties").and_then(|properties| properties.get(name));
+    named.or_else(|| schema.get("additionalProperties").filter(|additional| additional.is_object()))
+}
+
+/// Whether the API server keeps a field.
+fn knows(schema: &Value, name: &str) -> bool {
+    let embedded =
+        is_true(schema, "x-kubernetes-embedded-resource") && ["apiVersion", "kind", "metadata"].contains(&name);
+    property(schema, name).is_some()
+        || embedded
+        || is_true(schema, "x-kubernetes-preserve-unknown-fields")
+        || is_true(schema, "additionalProperties")
+}
+
+fn object<'a>(schema: &'a Value, field: &str) -> Option<&'a Map<String, Value>> {
+    schema.get(field).and_then(Value::as_object)
+}
+
+fn is_true(value: &Value, field: &str) -> bool {
+    value.get(field) == Some(&Value::Bool(true))
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+//! What an object, or a Plugin's config, has that its schema does not allow.
+
+use serde_json::{Map, Value};
+
+use super::pattern::{
+    COMPILED, PATTERN_LENGTH_MAX, PATTERN_MAX, PATTERN_OF_CONFIG_MAX, PATTERNS_KEPT, compiled_within,
+};
+use super::{is_true, join, knows, object, property};
+use crate::value::bounded::bounded;
+
+/// Largest number of problems that are listed; further ones are counted.
+pub(super) const SHOWN: usize = 20;
+/// Largest number of known fields that a problem lists.
+const KNOWN_SHOWN: usize = 20;
+/// Largest amount of work for one value: about the number of comparisons. A component may declare a schema of which each
+/// item of a list costs much.
+const STEPS_MAX: usize = 4_000_000;
+/// The part of [`STEPS_MAX`] that the compilation of a pattern needs.
+const STEPS_OF_PATTERN: usize = 10_000;
+
+/// The problems of a whole object, each with the path of its field. Metadata and status are not validated.
+pub fn problems(schema: &Value, object: &Value) -> Vec<String> {
+    let mut found = Problems::default();
+    let mut object = object.clone();
+    if let Some(object) = object.as_object_mut() {
+        object.retain(|name, _| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()));
+    }
+    found.check(schema, &object, "");
+    found.into_lines()
+}
+
+/// The problems of a Plugin's `spec.config` in the schema that its component declares. Of keywords that a CRD cannot have,
+/// only the names of fields count; an object whose schema names no field may have any. In doubt, there is no problem: the
+/// plugin checks its config too.
+pub fn problems_of_config(schema: &Value, config: &Value) -> Vec<String> {
+    let mut found = Problems { rules: Rules::Config, ..Problems::default() };
+    // The patterns have their own limit, and none of them stays in memory.
+    let of_crds = COMPILED.replace(bounded(PATTERNS_KEPT));
+    found.check(schema, config, "spec.config");
+    COMPILED.set(of_crds);
+    found.into_lines()
+}
+
+/// The problems of a part of an object.
+pub fn problems_at(schema: &Value, value: &Value, path: &str) -> Vec<String> {
+    let mut found = Problems::default();
+    found.check(schema, value, path);
+    found.into_lines()
+}
+
+/// What a schema describes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Rules {
+    /// Objects of a CRD.
+    #[default]
+    Object,
+    /// The config of a plugin, by a schema that no API server has seen: it may be any JSON Schema.
+    Config,
+}
+
+#[derive(Default)]
+struct Problems {
+    lines: Vec<String>,
+    more: usize,
+    rules: Rules,
+    /// Whether unknown fields are accepted, because the schema only constrains.
+    is_open: bool,
+    steps: usize,
+}
+
+impl Problems {
+    fn add(&mut self, path: &str, problem: &str) {
+        if self.lines.len() < SHOWN {
+            let path = if path.is_empty() { "the object" } else { path };
+            self.lines.push(format!("{path}: {problem}"));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Adds a problem of a field, whose path is built only if it is shown.
+    fn add_of_field(&mut self, path: &str, name: &str, problem: &str) {
+        let path = if self.lines.len() < SHOWN { join(path, name) } else { String::new() };
+        self.add(&path, problem);
+    }
+
+    fn into_lines(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.lines.push(format!("and {} more problems", self.more));
+        }
+        if self.steps > STEPS_MAX {
+            self.lines.push("the value is too large for its schema: checking it would take too long".to_owned());
+        }
+        self.lines
+    }
+
+    /// Counts work; returns false if the value is too costly to be checked.
+    fn afford(&mut self, steps: usize) -> bool {
+        self.steps = self.steps.saturating_add(steps);
+        self.steps <= STEPS_MAX
+    }
+
+    fn check(&mut self, schema: &Value, value: &Value, path: &str) {
+        if !self.afford(1) {
+            return;
+        }
+        if value.is_null() && is_true(schema, "nullable") {
+            return;
+        }
+        if let Some(problem) = wrong_type(schema, value) {
+            return self.add(path, &problem);
+        }
+        let allowed = schema.get("enum").and_then(Value::as_array);
+        if let Some(allowed) = allowed.filter(|all| self.afford(all.len()) && !all.contains(value)) {
+            let allowed: Vec<_> = allowed.iter().take(KNOWN_SHOWN).map(ToString::to_string).collect();
+            self.add(path, &format!("unsupported value {value}; supported are {}", allowed.join(", ")));
+        }
+        match value {
+            Value::Object(fields) => self.check_object(schema, fields, path),
+            Value::Array(items) => self.check_array(schema, items, path),
+            Value::String(text) => self.check_text(schema, text, path),
+            Value::Number(number) => self.check_number(schema, number, path),
+            Value::Null | Value::Bool(_) => {}
+        }
+        self.check_logic(schema, value, path);
+    }
+
+    fn check_object(&mut self, schema: &Value, fields: &Map<String, Value>, path: &str) {
+        let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        if !self.afford(required.len().saturating_add(fields.len())) {
+            return;
+        }
+        for name in required.iter().filter_map(Value::as_str) {
+            let has_default = || property(schema, name).is_some_and(|one| one.get("default").is_some());
+            if !fields.contains_key(name) && !has_default() {
+                self.add_of_field(path, name, "required, and missing");
+            }
+        }
+        self.check_bound(schema, ("minProperties", "maxProperties"), fields.len(), "fields", path);
+        for (name, field) in fields {
+            let path = join(path, name);
+            let is_config = self.rules == Rules::Config;
+            let is_own = object(schema, "properties").is_some_and(|own| own.contains_key(name));
+            match property(schema, name) {
+                // It is none of the additional fields, and the schema of the pattern is not looked at.
+                _ if is_config && !is_own && self.has_pattern_for(schema, name) => {}
+                Some(of_field) => {
+                    // Another part of a config's schema may name more fields of this one.
+                    let is_open = self.is_open || is_config && self.is_named_elsewhere(schema, name);
+                    let before = std::mem::replace(&mut self.is_open, is_open);
+                    self.check(of_field, field, &path);
+                    self.is_open = before;
+                }
+                None if self.is_open || knows(schema, name) => {}
+                None if !is_config => {
+                    self.add(&path, "unknown field; the API server drops it, or refuses it under strict validation");
+                }
+                None if is_closed(schema)
+                    || schema.get("properties").is_some() && !self.is_named_elsewhere(schema, name) =>
+                {
+                    let known = object(schema, "properties").into_iter().flatten().map(|(name, _)| name.as_str());
+                    let known: Vec<_> = known.take(KNOWN_SHOWN).collect();
+                    self.add(&path, &format!("unknown field; known are {}", known.join(", ")));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Whether a config's schema may name a field of its object outside of its `properties`. References are not followed, so
+    /// that they may name any.
+    fn is_named_elsewhere(&mut self, schema: &Value, name: &str) -> bool {
+        // A config that is too costly is refused anyway.
+        !self.afford(1)
+            || ["$ref", "$dynamicRef", "$recursiveRef"].iter().any(|keyword| schema.get(keyword).is_some())
+            || schema.get("unevaluatedProperties").is_some_and(|fields| *fields != Value::Bool(false))
+            || self.has_pattern_for(schema, name)
+            || parts(schema).any(|part| knows(part, name) || self.is_named_elsewhere(part, name))
+    }
+
+    /// Whether `patternProperties` may name a field.
+    fn has_pattern_for(&mut self, schema: &Value, name: &str) -> bool {
+        let mut patterns = object(schema, "patternProperties").into_iter().flatten();
+        patterns.any(|(pattern, _)| self.matches(pattern, name).unwrap_or(true))
+    }
+
+    fn check_array(&mut self, schema: &Value, items: &[Value], path: &str) {
+        self.check_bound(schema, ("minItems", "maxItems"), items.len(), "items", path);
+        let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
+        let keys: Vec<_> = keys.filter_map(Value::as_str).collect();
+        if !self.afford(items.len().saturating_add(keys.len())) {
+            return;
+        }
+        let list_type = schema.get("x-kubernetes-list-type").and_then(Value::as_str);
+        for (at, item) in items.iter().enumerate() {
+            let path = format!("{path}[{at}]");
+            let same = |other: &Value| match list_type {
+                Some("set") => other == item,
+                Some("map") => keys.iter().all(|key| other.get(key) == item.get(key)),
+                _ => false,
+            };
+            let cost = at.saturating_mul(keys.len().max(1));
+            if matches!(list_type, Some("set" | "map")) && self.afford(cost) && items.iter().take(at).any(same) {
+                self.add(&path, "there is one like it before");
+            }
+            if let Some(schema) = schema.get("items") {
+                self.check(schema, item, &path);
+            }
+        }
+    }
+
+    fn check_text(&mut self, schema: &Value, text: &str, path: &str) {
+        self.check_bound(schema, ("minLength", "maxLength"), text.chars().count(), "characters", path);
+        if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
+            match self.matches(pattern, text) {
+                Some(true) => {}
+                // A pattern in the syntax of another language is checked by the plugin alone.
+                None if self.rules == Rules::Config => {}
+                Some(false) => self.add(path, &format!("{text:?} does not match the pattern {pattern}")),
+                None => self.add(path, &format!("the CRD's pattern {pattern} cannot be read")),
+            }
+        }
+        let is_wrong = match schema.get("format").and_then(Value::as_str) {
+            Some("date-time") => text.parse::<jiff::Timestamp>().is_err(),
+            Some("date") => text.parse::<jiff::civil::Date>().is_err(),
+            // The types of addresses alone: this crate does no I/O.
+            Some("ipv4") => text.parse::<core::net::Ipv4Addr>().is_err(),
+            Some("ipv6") => text.parse::<core::net::Ipv6Addr>().is_err(),
+            // Other formats are checked by the API server only.
+            _ => false,
+        };
+        if is_wrong {
+            let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+            self.add(path, &format!("{text:?} has not the format {format}"));
+        }
+    }
+
+    /// Whether a text matches a pattern; `None` if the pattern cannot be compiled. A text that is too costly to match is
+    /// refused for that reason, and counts as matching.
+    fn matches(&mut self, pattern: &str, text: &str) -> Option<bool> {
+        let is_new = pattern.len() <= PATTERN_LENGTH_MAX && COMPILED.with_borrow(|all| !all.contains(pattern));
+        let cost = if is_new { STEPS_OF_PATTERN } else { 1 };
+        if !self.afford(cost.saturating_add(text.len())) {
+            return Some(true);
+        }
+        let size = if self.rules == Rules::Config { PATTERN_OF_CONFIG_MAX } else { PATTERN_MAX };
+        compiled_within(pattern, size).map(|regex| regex.is_match(text))
+    }
+
+    fn check_number(&mut self, schema: &Value, number: &serde_json::Number, path: &str) {
+        let Some(found) = number.as_f64() else { return };
+        let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
+        if let Some(least) = bound("minimum") {
+            let excludes = is_true(schema, "exclusiveMinimum");
+            if found < least || (excludes && found <= least) {
+                self.add(
+                    path,
+                    &format!("{number} is less than the {}minimum {least}", if excludes { "exclusive " } else { "" }),
+                );
+            }
+        }
+        if let Some(most) = bound("maximum") {
+            let excludes = is_true(schema, "exclusiveMaximum");
+            if found > most || (excludes && found >= most) {
+                self.add(
+                    path,
+                    &format!("{number} is more than the {}maximum {most}", if excludes { "exclusive " } else { "" }),
+                );
+            }
+        }
+        if let Some(step) = bound("multipleOf").filter(|step| *step > 0.0) {
+            let times = found / step;
+            if (times - times.round()).abs() > 1e-9 {
+                self.add(path, &format!("{number} is no multiple of {step}"));
+            }
+        }
+        let is_outside = match schema.get("format").and_then(Value::as_str) {
+            Some("int32") => number.as_i64().is_none_or(|number| i32::try_from(number).is_err()),
+            Some("int64") => number.as_i64().is_none(),
+            _ => false,
+        };
+        if is_outside {
+            self.add(path, &format!("{number} is outside of its format"));
+        }
+    }
+
+    fn check_bound(&mut self, schema: &Value, (min, max): (&str, &str), found: usize, what: &str, path: &str) {
+        let bound = |name: &str| schema.get(name).and_then(Value::as_u64).and_then(|bound| usize::try_from(bound).ok());
+        if let Some(least) = bound(min).filter(|least| found < *least) {
+            self.add(path, &format!("{found} {what}, and at least {least} are required"));
+        }
+        if let Some(most) = bound(max).filter(|most| found > *most) {
+            self.add(path, &format!("{found} {what}, and at most {most} are allowed"));
+        }
+    }
+
+    /// Checks `allOf`, `anyOf`, `oneOf` and `not`: in a structural schema they only constrain, and define no fields. So a
+    /// schema inside them accepts fields that it does not name: they belong to the outer schema.
+    fn check_logic(&mut self, schema: &Value, value: &Value, path: &str) {
+        let all = |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten();
+        for part in all("allOf") {
+            let is_open = std::mem::replace(&mut self.is_open, true);
+            self.check(part, value, path);
+            self.is_open = is_open;
+        }
+        let is_any = |found: &mut Self| all("anyOf").any(|part| found.fits(part, value, path));
+        if all("anyOf").next().is_some() && !is_any(self) {
+            self.add(path, "it fits none of anyOf");
+        }
+        let count = all("oneOf").filter(|part| self.fits(part, value, path)).count();
+        // A part of a config's schema may have keywords that are ignored, and then only seems to fit.
+        let is_exact = self.rules == Rules::Object;
+        if all("oneOf").next().is_some() && (count == 0 || is_exact && count > 1) {
+            self.add(path, &format!("it fits {count} of oneOf, and must fit one"));
+        }
+        if is_exact && schema.get("not").is_some_and(|part| self.fits(part, value, path)) {
+            self.add(path, "it fits what `not` forbids");
+        }
+    }
+
+    /// Whether the value has no problem in a schema that only constrains.
+    fn fits(&mut self, schema: &Value, value: &Value, path: &str) -> bool {
+        let mut found = Self { is_open: true, rules: self.rules, steps: self.steps, ..Self::default() };
+        found.check(schema, value, path);
+        self.steps = found.steps;
+        found.lines.is_empty() && self.steps <= STEPS_MAX
+    }
+}
+
+fn wrong_type(schema: &Value, value: &Value) -> Option<String> {
+    if is_true(schema, "x-kubernetes-int-or-string") {
+        let fits = value.is_string() || is_integer(value);
+        return (!fits).then(|| format!("must be an integer or a string, and is {}", type_of(value)));
+    }
+    let wanted = schema.get("type").and_then(Value::as_str)?;
+    let fits = match wanted {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => is_integer(value),
+        "number" => value.is_number(),
+        _ => true,
+    };
+    (!fits).then(|| format!("must be of type {wanted}, and is {}", type_of(value)))
+}
+
+fn is_integer(value: &Value) -> bool {
+    value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+fn type_of(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => format!("the boolean {value}"),
+        Value::Number(_) => format!("the number {value}"),
+        Value::String(_) => "a string".to_owned(),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+/// The parts of a config's schema that may name fields of the same object.
+fn parts(schema: &Value) -> impl Iterator<Item = &Value> {
+    let lists = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(move |keyword| schema.get(keyword)?.as_array());
+    let maps = ["dependentSchemas", "dependencies"].into_iter().filter_map(move |keyword| object(schema, keyword));
+    let single = ["if", "then", "else"].into_iter().filter_map(move |keyword| schema.get(keyword));
+    lists.flatten().chain(maps.flat_map(Map::values)).chain(single)
+}
+
+fn is_closed(schema: &Value) -> bool {
+    schema.get("additionalProperties") == Some(&Value::Bool(false))
+}

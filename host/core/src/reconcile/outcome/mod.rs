@@ -1,0 +1,319 @@
+//! Maps every way a reconcile can end to a condition reason, a message and the time of the next reconcile.
+
+mod problem;
+mod requeue;
+mod write_problem;
+
+use std::time::Duration;
+
+pub use self::problem::{FinalizerEnd, Problem, SuspendedBy};
+pub use self::requeue::{BACKOFF, LOOK_AGAIN, PATIENCE, Requeue, UNAVAILABLE};
+use self::write_problem::of_writes;
+pub use self::write_problem::{Rejection, WriteProblem, name_is_taken};
+use crate::contract::desired::asked_wait;
+use crate::contract::related::ReadProblem;
+use crate::contract::{CallFailure, Failure};
+use crate::guard::deletions::{BlockReason, BlockedDeletions};
+use crate::object::child::ChildId;
+use crate::object::reason::ParentReason;
+use crate::value::line::one_line;
+
+/// How far a parent has come towards its desired state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The desired state is applied.
+    Applied,
+    /// The desired state is not applied yet; the host tries again (kstatus `Reconciling`).
+    Reconciling,
+    /// The host does not try again before the parent or the plugin changes (kstatus `Stalled`).
+    Stalled,
+    /// The host has nothing more to do, because a user suspended, deselected or deleted the parent; neither reconciling nor stalled.
+    Suspended,
+}
+
+/// The outcome of a reconcile, as conditions report it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// How far the parent has come.
+    pub progress: Progress,
+    /// The reason of `Ready`.
+    pub reason: ParentReason,
+    /// The reason of `Stalled` or `Reconciling`, if present. It differs from `reason` only while deletions are blocked,
+    /// at the parent or at its Plugin: then `cause` is the reason of the block, which a later process reads back.
+    pub cause: ParentReason,
+    /// The message of the conditions.
+    pub message: String,
+    /// When to reconcile next.
+    pub requeue: Requeue,
+    /// Why deletions of children stay blocked, if `reason` is another one: a later process reads it back.
+    pub blocked: Option<BlockReason>,
+}
+
+impl Outcome {
+    /// The outcome of a reconcile that applied the whole desired state.
+    pub fn applied(children: usize, requeue: Option<Duration>) -> Self {
+        let noun = if children == 1 { "child" } else { "children" };
+        Self {
+            progress: Progress::Applied,
+            reason: ParentReason::Succeeded,
+            cause: ParentReason::Succeeded,
+            message: format!("{children} {noun} applied"),
+            requeue: Requeue::Settled(requeue),
+            blocked: None,
+        }
+    }
+}
+
+/// Time until a finalizing plugin is called again, if it does not ask for a time.
+const FINALIZE_AGAIN: Duration = Duration::from_secs(10);
+
+/// How long a plugin may keep desiring children in a namespace that is being deleted. After that the host removes the
+/// parent's finalizer: the API server creates no object in such a namespace, and the finalizer would block the
+/// namespace's deletion forever.
+pub const NAMESPACE_PATIENCE: Duration = Duration::from_secs(30);
+
+const WAY_OUT: &str = "To delete the object without it, annotate the object with windlass.dev/skip-finalize=true";
+
+impl Outcome {
+    /// Adds to the message that the API server also rejected the plugin's status, with this message of the API server.
+    pub fn add_rejected_status(&mut self, message: &str) {
+        let more = format!(
+            "{}. The API server also rejected the plugin's status: {}",
+            self.message,
+            one_line(&shortened(message))
+        );
+        self.message = bounded(more);
+    }
+
+    /// Converts the outcome into that of a parent that is being deleted. The message names the annotation that skips
+    /// the finalizer, so that a broken plugin cannot block a deletion. A plugin that rejects the cleanup is retried
+    /// with backoff, because no change of the parent would trigger the next call.
+    #[must_use]
+    pub fn while_finalizing(mut self) -> Self {
+        // The message of this reason already names the annotation.
+        if self.reason != ParentReason::Finalizing {
+            self.message = format!("Cleaning up before the deletion: {}. {WAY_OUT}", self.message);
+        }
+        if matches!(self.requeue, Requeue::WhenChanged | Requeue::Settled(None)) && self.progress == Progress::Stalled {
+            self.requeue = BACKOFF;
+            self.progress = Progress::Reconciling;
+        }
+        self
+    }
+}
+
+impl From<&Problem> for Outcome {
+    #[expect(clippy::too_many_lines, reason = "a table: one row for each problem")]
+    fn from(problem: &Problem) -> Self {
+        let (reason, message, requeue) = match problem {
+            Problem::Call(failure) => (call_reason(failure), format!("The plugin's call failed: {failure}"), BACKOFF),
+            Problem::Plugin(Failure::Invalid(message)) => (ParentReason::InvalidSpec, message.clone(), Requeue::WhenChanged),
+            Problem::Plugin(Failure::Retry { message, after }) => {
+                (ParentReason::Waiting, message.clone(), Requeue::After(asked_wait(*after)))
+            }
+            Problem::Plugin(Failure::Failed(message)) => (ParentReason::PluginFailed, message.clone(), BACKOFF),
+            Problem::Refused(refusal) => {
+                let reason = if refusal.is_malformed() { ParentReason::MalformedResponse } else { ParentReason::ResponseRejected };
+                (reason, format!("The plugin's response was rejected, and nothing was written: {refusal}"), BACKOFF)
+            }
+            Problem::Reads(problem) => {
+                let requeue = match problem {
+                    ReadProblem::Limited { wait } => Requeue::Backoff(*wait),
+                    problem if problem.reason() == ParentReason::ApiError => UNAVAILABLE,
+                    ReadProblem::Refused(_)
+                    | ReadProblem::Full { .. }
+                    | ReadProblem::TooLarge { .. }
+                    | ReadProblem::Slow { .. }
+                    | ReadProblem::Denied(_)
+                    | ReadProblem::NotWatched { .. }
+                    | ReadProblem::NotFilled { .. }
+                    | ReadProblem::Stalled { .. }
+                    | ReadProblem::NotReviewed { .. }
+                    | ReadProblem::Unsettled => BACKOFF,
+                };
+                (problem.reason(), problem.to_string(), requeue)
+            }
+            Problem::WritesLimited(wait) => (
+                ParentReason::RateLimited,
+                "No child was written, because the plugin exceeds its rate of writes (docs/limits.md), for this object or for \
+                 others. The host tries again as soon as the rate allows"
+                    .to_owned(),
+                Requeue::Backoff(*wait),
+            ),
+            Problem::Writes(writes) => of_writes(writes),
+            Problem::CacheBehind(kinds) => (
+                ParentReason::CacheBehind,
+                format!(
+                    "No child is written, because the host's watch of {} has not shown the host's own last writes for \
+                     more than {} s. The host goes on as soon as the watch shows them. If this stays so, look for errors \
+                     of the API server and in the host's log, and restart the host",
+                    kinds.join(", "),
+                    PATIENCE.as_secs()
+                ),
+                Requeue::Pause(LOOK_AGAIN),
+            ),
+            Problem::StatusRejected(message) => (
+                ParentReason::StatusRejected,
+                format!("All children were applied, but the API server refused the plugin's status: {}", shortened(message)),
+                BACKOFF,
+            ),
+            Problem::LeftOut { children, limit, again } => of_left_out(children, *limit, *again),
+            Problem::Terminating(children) => (
+                ParentReason::ChildrenTerminating,
+                format!("Waiting for the deletion of {}", list(children.iter())),
+                // The end of the deletion triggers a reconcile; the requeue covers deletions that never end.
+                Requeue::After(Duration::from_mins(1)),
+            ),
+            Problem::Rolling(children) => (
+                ParentReason::RollingUpdate,
+                format!("{} wait until the children before them are ready", list(children.iter())),
+                Requeue::After(Duration::from_mins(1)),
+            ),
+            // Allowing the deletions changes the parent or its Plugin, which triggers a reconcile.
+            Problem::DeletionsBlocked(blocked) => (ParentReason::DeletionBlocked, blocked.to_string(), Requeue::Settled(None)),
+            Problem::DeletionsBlockedAtPlugin(plugin) => {
+                (ParentReason::DeletionBlocked, BlockedDeletions::message_for_parents(plugin), Requeue::Settled(None))
+            }
+            // The rollout queues this parent once it has decided.
+            Problem::PutOff => (
+                ParentReason::DeletionBlocked,
+                "Deletions wait until all parents were reconciled with the new component".to_owned(),
+                Requeue::Pause(Duration::from_mins(1)),
+            ),
+            Problem::Thrashing(objects) => of_thrashing(objects),
+            Problem::Quarantined(wait) => (
+                ParentReason::Quarantined,
+                "The plugin is called only seldom, because its calls failed too often in a row: for this object, for several \
+                 objects of its namespace, or in several namespaces. The events of those objects have the last failure"
+                    .to_owned(),
+                Requeue::Pause(*wait),
+            ),
+            Problem::Suspended(by) => (ParentReason::Suspended, suspended(*by), Requeue::WhenChanged),
+            Problem::HostNamespace(namespace) => (
+                ParentReason::HostNamespace,
+                format!(
+                    "Windlass runs in namespace {namespace}, and no plugin reconciles objects there. Create the object in \
+                     another namespace"
+                ),
+                Requeue::WhenChanged,
+            ),
+            Problem::Released(plugin) => (
+                ParentReason::NotSelected,
+                format!(
+                    "Plugin {plugin} no longer selects this object, by its labels or its namespace; its children were deleted"
+                ),
+                Requeue::WhenChanged,
+            ),
+            Problem::FinalizerRemoved { end, others } => {
+                (ParentReason::FinalizerRemoved, of_finalizer_removed(end, others), Requeue::WhenChanged)
+            }
+            Problem::Finalizing(asked) => (
+                ParentReason::Finalizing,
+                format!("The plugin has not finished cleaning up. {WAY_OUT}"),
+                Requeue::After(asked.unwrap_or(FINALIZE_AGAIN)),
+            ),
+        };
+        Self {
+            progress: problem.progress(),
+            reason,
+            cause: problem.cause(reason),
+            message: bounded(one_line(&bounded(message)).into_owned()),
+            requeue,
+            blocked: None,
+        }
+    }
+}
+
+fn of_finalizer_removed(end: &FinalizerEnd, others: &[String]) -> String {
+    let why = match end {
+        FinalizerEnd::CleanedUp => "The plugin has cleaned up",
+        FinalizerEnd::Skipped => "The plugin did not clean up, as a user asked",
+        FinalizerEnd::NamespaceTerminating(_) => "The plugin did not clean up, because the namespace is being deleted",
+    };
+    format!("{why}. Its finalizer is removed; the object is kept by {}", list(others.iter()))
+}
+
+fn of_left_out(children: &[(ChildId, u64)], limit: u64, again: Option<Duration>) -> (ParentReason, String, Requeue) {
+    let named = list(children.iter().map(|(child, size)| format!("{child} ({size} bytes)")));
+    let (were, them) = if children.len() == 1 { ("was", "it") } else { ("were", "them") };
+    let message = format!(
+        "{named} {were} left out of the request, because the request would be larger than {limit} bytes with {them}. Windlass \
+         neither changes nor deletes {them}. Make the children smaller, or raise spec.limits.requestBytes in the Plugin"
+    );
+    // A smaller child triggers an event, and a new limit activates the component again. Each resync reconciles the other
+    // children.
+    (ParentReason::LimitExceeded, message, Requeue::Settled(again))
+}
+
+fn call_reason(failure: &CallFailure) -> ParentReason {
+    match failure {
+        CallFailure::Deadline { .. } => ParentReason::DeadlineExceeded,
+        CallFailure::Memory { .. } => ParentReason::MemoryLimit,
+        CallFailure::StackOverflow
+        | CallFailure::Trap { .. }
+        | CallFailure::UnsupportedImport { .. }
+        | CallFailure::Exit { .. } => ParentReason::Trapped,
+        CallFailure::TableElements { .. }
+        | CallFailure::Instances { .. }
+        | CallFailure::RequestTooLarge { .. }
+        | CallFailure::ResponseTooLarge { .. } => ParentReason::LimitExceeded,
+        CallFailure::Malformed { .. } => ParentReason::MalformedResponse,
+        CallFailure::Host { .. } => ParentReason::HostError,
+    }
+}
+
+fn of_thrashing(objects: &[(ChildId, Duration)]) -> (ParentReason, String, Requeue) {
+    let wait = objects.iter().map(|(_, wait)| *wait).min().unwrap_or(Duration::from_mins(1));
+    let names: Vec<ChildId> = objects.iter().map(|(object, _)| object.clone()).collect();
+    let message = format!(
+        "{} was written too often and is written once a minute now. Each write is undone (by another controller, an admission webhook \
+         or a time to live, such as a Job's ttlSecondsAfterFinished), or the plugin's responses alternate",
+        list(names.iter())
+    );
+    (ParentReason::Thrashing, message, Requeue::After(wait))
+}
+
+fn suspended(by: SuspendedBy) -> String {
+    match by {
+        SuspendedBy::Parent => {
+            format!("No child is written while the annotation {} is \"true\"", crate::object::names::ANNOTATION_SUSPEND)
+        }
+        SuspendedBy::Plugin => "No child is written while spec.suspend of the Plugin is true".to_owned(),
+    }
+}
+
+fn list(children: impl ExactSizeIterator<Item = impl ToString>) -> String {
+    const SHOWN: usize = 5;
+    let more = children.len().saturating_sub(SHOWN);
+    let mut names: Vec<String> = children.take(SHOWN).map(|child| child.to_string()).collect();
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    names.join(", ")
+}
+
+/// Shortens a message of the API server in its middle: the object and the field are named at its beginning, the cause at its end, and a dump
+/// of the value may stand between them. The ellipsis touches both parts, as [`masking`](crate::object::masking) expects of a cut.
+pub(crate) fn shortened(message: &str) -> std::borrow::Cow<'_, str> {
+    const HEAD: usize = 300;
+    const TAIL: usize = 200;
+    if message.len() <= HEAD + TAIL {
+        return message.into();
+    }
+    let head = message.get(..message.floor_char_boundary(HEAD)).unwrap_or_default();
+    let tail = message.get(message.ceil_char_boundary(message.len() - TAIL)..).unwrap_or_default();
+    format!("{head}…{tail}").into()
+}
+
+/// Truncates a message to 1024 bytes and an ellipsis. A condition's message may have 32 768 characters (API
+/// conventions), but a guest's message may be longer, and users cannot read a status of that size.
+pub fn bounded(message: String) -> String {
+    const MAX: usize = 1024;
+    if message.len() <= MAX {
+        return message;
+    }
+    format!("{}…", message.get(..message.floor_char_boundary(MAX)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

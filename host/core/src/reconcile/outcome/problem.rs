@@ -1,0 +1,151 @@
+//! Why a reconcile did not bring its parent to the desired state.
+
+use std::time::Duration;
+
+use super::{Progress, WriteProblem};
+use crate::contract::desired::ResponseRejection;
+use crate::contract::related::ReadProblem;
+use crate::contract::reserved::HostNamespace;
+use crate::contract::{CallFailure, Failure};
+use crate::guard::deletions::BlockedDeletions;
+use crate::object::child::ChildId;
+use crate::object::reason::ParentReason;
+use crate::value::ids::PluginName;
+
+/// Why the finalizer of a parent is removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FinalizerEnd {
+    /// The plugin has finished its cleanup.
+    CleanedUp,
+    /// A user asked to skip the plugin's cleanup.
+    Skipped,
+    /// The plugin desires children in the namespace of this parent, where objects can no longer be created.
+    NamespaceTerminating(String),
+}
+
+/// Why a reconcile did not bring its parent to the desired state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// The call of the plugin failed, so there is no response.
+    Call(CallFailure),
+    /// The plugin's response reports a failure.
+    Plugin(Failure),
+    /// The host rejected the plugin's response.
+    Refused(ResponseRejection),
+    /// Related objects that the plugin requires cannot be read.
+    Reads(ReadProblem),
+    /// Failed writes, each with its child.
+    Writes(Vec<(ChildId, WriteProblem)>),
+    /// The watches of these kinds have not shown the host's own last writes for longer than [`PATIENCE`](super::PATIENCE), so nothing is
+    /// planned (rule R3).
+    CacheBehind(Vec<String>),
+    /// Desired children whose live objects are still being deleted.
+    Terminating(Vec<ChildId>),
+    /// Children whose update waits until other children are ready (update strategy `rolling`).
+    Rolling(Vec<ChildId>),
+    /// Blocked deletions of this parent's children: no user asked for them (rule R9).
+    DeletionsBlocked(BlockedDeletions),
+    /// Deletions that are blocked at the named Plugin, because they concern many of its parents.
+    DeletionsBlockedAtPlugin(PluginName),
+    /// Deletions that wait until the plugin's new version was called for all parents (rule R9).
+    PutOff,
+    /// Objects that were written too often, each with the time until its next write is allowed (rule R18).
+    Thrashing(Vec<(ChildId, Duration)>),
+    /// The plugin's rate limit for writes of children is used up; the next write is allowed after this time.
+    WritesLimited(Duration),
+    /// Too many calls of the plugin failed in a row; the next probe is due after this time (rule R19).
+    Quarantined(Duration),
+    /// Writes are suspended by the parent's annotation or by its Plugin (rule R16).
+    Suspended(SuspendedBy),
+    /// The parent lives in the host's own namespace, where plugins reconcile nothing.
+    HostNamespace(HostNamespace),
+    /// The named Plugin no longer selects the parent, and the parent's children are deleted.
+    Released(PluginName),
+    /// The plugin was called to finalize and has not finished (rule R14). The time is the requeue time that the plugin
+    /// asked for, if any.
+    Finalizing(Option<Duration>),
+    /// The plugin's finalizer is being removed from a parent that other finalizers keep.
+    FinalizerRemoved {
+        /// Why it is removed.
+        end: FinalizerEnd,
+        /// The other finalizers.
+        others: Vec<String>,
+    },
+    /// The API server rejected the plugin's part of the status. Holds the API server's message.
+    StatusRejected(String),
+    /// Children that were omitted from the request, with their sizes in bytes, because the request would exceed its
+    /// size limit.
+    LeftOut {
+        /// The omitted children.
+        children: Vec<(ChildId, u64)>,
+        /// The size limit of a request, in bytes.
+        limit: u64,
+        /// The requeue time that the plugin asked for, if any.
+        again: Option<Duration>,
+    },
+}
+
+impl Problem {
+    /// The reason of `Stalled` or `Reconciling`; `reason` is that of `Ready`.
+    pub(super) fn cause(&self, reason: ParentReason) -> ParentReason {
+        match self {
+            Self::DeletionsBlocked(blocked) => blocked.because.reason(),
+            Self::DeletionsBlockedAtPlugin(_) => ParentReason::BlockedAtPlugin,
+            Self::Call(_)
+            | Self::Plugin(_)
+            | Self::Refused(_)
+            | Self::Reads(_)
+            | Self::WritesLimited(_)
+            | Self::Writes(_)
+            | Self::CacheBehind(_)
+            | Self::StatusRejected(_)
+            | Self::LeftOut { .. }
+            | Self::Terminating(_)
+            | Self::Rolling(_)
+            | Self::PutOff
+            | Self::Thrashing(_)
+            | Self::Quarantined(_)
+            | Self::Suspended(_)
+            | Self::HostNamespace(_)
+            | Self::Released(_)
+            | Self::Finalizing(_)
+            | Self::FinalizerRemoved { .. } => reason,
+        }
+    }
+
+    /// How far a parent with this problem has come.
+    pub(super) fn progress(&self) -> Progress {
+        match self {
+            Self::Suspended(_) | Self::Released(_) | Self::FinalizerRemoved { .. } => Progress::Suspended,
+            // These states last until a user acts.
+            Self::Plugin(Failure::Invalid(_))
+            | Self::HostNamespace(_)
+            | Self::DeletionsBlocked(_)
+            | Self::DeletionsBlockedAtPlugin(_)
+            | Self::LeftOut { .. } => Progress::Stalled,
+            Self::Call(_)
+            | Self::Plugin(Failure::Retry { .. } | Failure::Failed(_))
+            | Self::Refused(_)
+            | Self::Reads(_)
+            | Self::Writes(_)
+            | Self::CacheBehind(_)
+            | Self::Terminating(_)
+            | Self::Rolling(_)
+            | Self::PutOff
+            | Self::Thrashing(_)
+            | Self::WritesLimited(_)
+            | Self::Quarantined(_)
+            | Self::Finalizing(_)
+            | Self::StatusRejected(_) => Progress::Reconciling,
+        }
+    }
+}
+
+/// The object that suspends a parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SuspendedBy {
+    /// The parent's own annotation.
+    Parent,
+    /// The parent's Plugin.
+    Plugin,
+}

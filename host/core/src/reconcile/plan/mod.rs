@@ -1,0 +1,368 @@
+//! Computes the plan: the ordered writes that lead from the snapshot to the desired state. The plan is empty if nothing
+//! differs.
+
+mod changes;
+mod rolling;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+
+pub use self::changes::{Change, changes};
+use self::rolling::Rolling;
+use crate::contract::UpdateStrategy;
+use crate::contract::desired::{APPLIED_VERSION, Desired, DesiredChild};
+use crate::contract::snapshot::Snapshot;
+use crate::guard::breaker::Breaker;
+use crate::guard::deletions::{Deletions, Stop, Verdict};
+use crate::object::Object;
+use crate::object::child::{ChildId, Delete};
+use crate::object::managed::CreateEntry;
+use crate::object::names;
+use crate::object::order::install_rank;
+use crate::value::digest::Digest;
+use crate::value::ids::{GroupKind, Gvk, ObjectKey, Uid};
+use crate::value::json::{self, Map, Value};
+
+/// The writes for one parent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Creates, applies and replacing deletes, in install order; independent of each other within a rank.
+    pub writes: Vec<Write>,
+    /// Deletes of children that are no longer desired, in reverse install order; carried out after all writes succeeded
+    /// (rule R8).
+    pub prunes: Vec<Delete>,
+    /// Desired children that are still being deleted; they are recreated once they are gone.
+    pub terminating: Vec<ChildId>,
+    /// Existing children whose change waits until another child of their kind is ready (rule R11).
+    pub rolling: Vec<ChildId>,
+}
+
+/// One write towards the desired state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write {
+    /// POST; the API server decides whether the name is free.
+    Create(Arc<DesiredChild>),
+    /// Server-side apply to exactly this object.
+    Apply {
+        /// The desired child.
+        child: Arc<DesiredChild>,
+        /// The object to change.
+        target: Target,
+    },
+    /// Delete; the child is recreated once it is gone (update strategy `recreate`).
+    Replace(Delete),
+}
+
+/// The live object that an apply changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The object's UID, so that another object of the same name is never written.
+    pub uid: Uid,
+    /// The resource version on which the plan is based.
+    pub resource_version: u64,
+    /// What to do about the `managedFields` entry that the host's own POST left; `None` if there is no such entry.
+    pub create_entry: Option<CreateEntry>,
+    /// Keys of a Secret's data that an earlier version of the host wrote, and that an apply would not remove.
+    pub leftover_data: Vec<String>,
+    /// Whether the desired state was applied before, so that the apply reverts what another manager changed or removed.
+    pub restores: bool,
+    /// Hash of the live values, if the values alone are the reason for the change: according to `managedFields`, no
+    /// manager changed the object.
+    pub differing: Option<Digest>,
+}
+
+impl Write {
+    /// Returns the child that is written.
+    pub fn child(&self) -> ChildId {
+        match self {
+            Self::Create(child) | Self::Apply { child, .. } => {
+                ChildId { kind: child.kind.clone(), key: child.key.clone() }
+            }
+            Self::Replace(delete) => delete.child.clone(),
+        }
+    }
+}
+
+impl Plan {
+    /// Returns true if a desired child must wait for a deletion; nothing is pruned before that (rule R8).
+    pub fn waits(&self) -> bool {
+        !self.terminating.is_empty() || self.writes.iter().any(|write| matches!(write, Write::Replace(_)))
+    }
+
+    /// Removes the deletes that are not due; later plans contain them again.
+    ///
+    /// No delete is due while a desired child waits for a deletion. During a rolling update, only deletes of the
+    /// rolling kinds are due, that is, a scale-down: children that have not changed yet may depend on all other
+    /// children that they used.
+    pub fn put_off_prunes(&mut self) {
+        let Self { prunes, rolling, .. } = self;
+        prunes.retain(|delete| rolling.is_empty() || rolling.iter().any(|waiting| waiting.kind == delete.child.kind));
+        if self.waits() {
+            self.prunes.clear();
+        }
+    }
+
+    /// Removes and returns the due deletes, in waves to be carried out one after another (rule R10).
+    pub fn take_due_prunes(&mut self) -> Vec<Vec<Delete>> {
+        self.put_off_prunes();
+        let waves = self.prunes.chunk_by(|a, b| install_rank(&a.child.kind) == install_rank(&b.child.kind));
+        let waves = waves.map(<[Delete]>::to_vec).collect();
+        self.prunes.clear();
+        waves
+    }
+
+    /// Returns true if the plan writes and deletes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.prunes.is_empty()
+    }
+
+    /// Removes the writes of children that were omitted from the request ([`Snapshot::left_out`]): the plugin decided
+    /// without them.
+    pub fn keep_left_out(&mut self, snapshot: &Snapshot) {
+        if snapshot.left_out.is_empty() {
+            return;
+        }
+        self.writes.retain(|write| {
+            let ChildId { kind, key } = write.child();
+            let is_it = |child: &Arc<Object>| child.key == key && child.kind.group_kind() == kind.group_kind();
+            !snapshot.left_out.iter().any(is_it)
+        });
+    }
+
+    /// Removes all deletes, because the children outlive their parent.
+    pub fn keep_children(&mut self) {
+        self.prunes.clear();
+        self.writes.retain(|write| !matches!(write, Write::Replace(_)));
+    }
+
+    /// Removes the writes of children that their parent controls, because the parent is about to be deleted; writes of
+    /// retained children stay.
+    pub fn keep_retained_writes(&mut self) {
+        self.writes.retain(|write| match write {
+            Write::Create(child) | Write::Apply { child, .. } => child.owner.is_none(),
+            Write::Replace(_) => false,
+        });
+    }
+
+    /// Removes creates whose names belong to objects that are being deleted: the API server would reject them.
+    pub fn put_off_creates(&mut self, is_leaving: impl Fn(&DesiredChild) -> bool) {
+        let Self { writes, terminating, .. } = self;
+        writes.retain(|write| match write {
+            Write::Create(child) if is_leaving(child) => {
+                terminating.push(ChildId { kind: child.kind.clone(), key: child.key.clone() });
+                false
+            }
+            _ => true,
+        });
+    }
+
+    /// The deletions that the guard must allow.
+    pub fn deletions(&self) -> Deletions<'_> {
+        let recreated = self.writes.iter().filter_map(|write| match write {
+            Write::Replace(delete) => Some(delete.clone()),
+            Write::Create(_) | Write::Apply { .. } => None,
+        });
+        Deletions { pruned: &self.prunes, recreated: recreated.collect() }
+    }
+
+    /// Removes what the guard does not allow. Creates and updates stay, unless the leader must decide: with new children, the deletions
+    /// would be a smaller share when it counts them.
+    pub fn obey(&mut self, verdict: &Verdict) {
+        self.prunes.clear();
+        if verdict.stop == Stop::ForLeader {
+            self.writes.clear();
+        }
+        if verdict.keeps_recreated {
+            self.writes.retain(|write| !matches!(write, Write::Replace(_)));
+        }
+    }
+
+    /// Counts the writes and deletes in the breaker, and removes those that must wait. Returns the removed ones with their waits. While a
+    /// write waits, nothing is pruned (rule R8). Only operations that are carried out may be counted, so deletes that are not due are
+    /// removed as well.
+    pub fn admit(&mut self, breaker: &mut Breaker, parent: &Object, now: Instant) -> Vec<(ChildId, Duration)> {
+        breaker.expire(now);
+        self.put_off_prunes();
+        let mut waiting = Vec::new();
+        let mut passes = |child: ChildId| match breaker.admit(parent, &child.kind, &child.key, now) {
+            Ok(()) => true,
+            Err(wait) => {
+                waiting.push((child, wait));
+                false
+            }
+        };
+        let writes = self.writes.len();
+        self.writes.retain(|write| passes(write.child()));
+        if self.writes.len() < writes {
+            self.prunes.clear();
+        }
+        self.prunes.retain(|delete| passes(delete.child.clone()));
+        waiting
+    }
+
+    /// Returns the number of creates, updates and deletes.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        let count = |test: fn(&Write) -> bool| self.writes.iter().filter(|write| test(write)).count();
+        let replaced = count(|write| matches!(write, Write::Replace(_)));
+        (
+            count(|write| matches!(write, Write::Create(_))),
+            count(|write| matches!(write, Write::Apply { .. })),
+            self.prunes.len() + replaced,
+        )
+    }
+}
+
+/// Plans the writes that lead from the snapshot to the desired state.
+pub fn plan(snapshot: &Snapshot, desired: &Desired) -> Plan {
+    plan_comparing(snapshot, desired, |_, _| None)
+}
+
+/// Like [`plan`], but calls `differing` for each child that is unchanged according to its managed fields. `differing`
+/// returns the hash of the live values if they must be changed nevertheless (see [`differing`]).
+pub fn plan_comparing(
+    snapshot: &Snapshot,
+    desired: &Desired,
+    differing: impl Fn(&Object, &DesiredChild) -> Option<Digest>,
+) -> Plan {
+    let mut existing: HashMap<(GroupKind, &ObjectKey), &Arc<Object>> =
+        snapshot.children.iter().map(|child| ((child.kind.group_kind(), &child.key), child)).collect();
+    let mut plan = Plan::default();
+    let mut rolling = Rolling::default();
+    for child in &desired.children {
+        match existing.remove(&(child.kind.group_kind(), &child.key)) {
+            None => {
+                rolling.in_progress(child);
+                plan.writes.push(Write::Create(child.clone()));
+            }
+            Some(live) if live.deleting => {
+                rolling.in_progress(child);
+                plan.terminating.push(ChildId::of(live));
+            }
+            Some(live) if is_settled(live, child) => match differing(live, child) {
+                None => rolling.settled(live, child),
+                Some(values) => {
+                    rolling.in_progress(child);
+                    plan.writes.extend(put_back(live, child, Some(values)));
+                }
+            },
+            Some(live) if is_drift(live, child) => {
+                rolling.in_progress(child);
+                plan.writes.extend(put_back(live, child, None));
+            }
+            Some(live) if rolling.change(live, child, plan.writes.len()) => {}
+            Some(live) => plan.writes.extend(update(live, child)),
+        }
+    }
+    rolling.plan_into(&mut plan);
+    plan.prunes = existing
+        .into_values()
+        .filter(|live| !live.deleting && live.is_owned_by(&snapshot.parent.uid))
+        .map(|live| Delete::of(live))
+        .collect();
+    plan.prunes.sort_by(|a, b| install_order(b).cmp(&install_order(a)));
+    plan
+}
+
+fn install_order(delete: &Delete) -> (u8, &ObjectKey, &Gvk) {
+    (install_rank(&delete.child.kind), &delete.child.key, &delete.child.kind)
+}
+
+/// Returns true if the desired state is the state that was applied last, and no other manager has changed the host's
+/// fields since (rule R7).
+fn is_settled(live: &Object, child: &DesiredChild) -> bool {
+    let applied = live.marks.get(names::ANNOTATION_APPLIED);
+    let as_applied = match applied {
+        Some(mark) if mark.starts_with(APPLIED_VERSION) => mark == child.applied,
+        // The mark is of a version of Windlass with another hash; upgrading to this version must write nothing.
+        Some(_) => holds(live, &child.body),
+        None => false,
+    };
+    as_applied && live.managed.cover(&child.body, &live.json, live.controller.as_ref())
+}
+
+/// Returns true if a live object has every field of a body, except for the annotation with the applied hash.
+fn holds(live: &Object, body: &Map) -> bool {
+    let Ok(live) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else { return false };
+    live.holds(&Value::Object(without_applied_hash(body)))
+}
+
+fn without_applied_hash(body: &Map) -> Map {
+    let mut body = body.clone();
+    if let Some(annotations) = body.object_mut("metadata").and_then(|meta| meta.object_mut("annotations")) {
+        annotations.remove(names::ANNOTATION_APPLIED);
+    }
+    body
+}
+
+/// Returns a hash of the live values if they differ from the desired values, regardless of what the managed fields
+/// record. The status is excluded, because it belongs to the child's own controller.
+pub fn differing(live: &Object, child: &DesiredChild) -> Option<Digest> {
+    let Ok(Value::Object(mut values)) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else { return None };
+    // The hash of another version of Windlass is no reason to write.
+    let is_of_this_version = live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str());
+    let body =
+        if is_of_this_version { Cow::Borrowed(&child.body) } else { Cow::Owned(without_applied_hash(&child.body)) };
+    if !live.managed.differs(&body, &values, live.controller.as_ref()) {
+        return None;
+    }
+    values.remove("status");
+    if let Some(meta) = values.object_mut("metadata") {
+        meta.remove("resourceVersion");
+        meta.remove("generation");
+    }
+    Some(Digest::of(Value::Object(values).to_string().as_bytes()))
+}
+
+fn apply(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) -> Write {
+    let create_entry = live.managed.create_entry(&child.body, live.controller.as_ref());
+    let target = Target {
+        uid: live.uid.clone(),
+        resource_version: live.resource_version,
+        create_entry,
+        leftover_data: live.managed.leftover_string_data(&child.body, &live.json),
+        restores: live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str()),
+        differing,
+    };
+    Write::Apply { child: child.clone(), target }
+}
+
+/// Plans the recreation of a child. A retained child, which has no controller, is applied in place instead.
+fn replace(live: &Object, child: &Arc<DesiredChild>) -> Write {
+    if live.controller.is_some() { Write::Replace(Delete::of(live)) } else { apply(live, child, None) }
+}
+
+/// Returns true if the desired state is the state that was applied last, so that the difference is another manager's
+/// edit. A child without the mark of the last apply counts as edited too: another writer removed the mark, or the child
+/// was adopted and not applied yet. Neither is a reason to delete it; nor is the other hash of an earlier version of Windlass.
+fn is_drift(live: &Object, child: &DesiredChild) -> bool {
+    let is_same = |applied| applied == child.applied || Some(applied) == child.applied_as_string_data.as_deref();
+    live.marks.get(names::ANNOTATION_APPLIED).is_none_or(is_same)
+}
+
+/// Plans the reversal of an edit: an apply in place, also for the strategies that recreate children, since the child
+/// need not restart. With the strategy `on-delete`, edits stay.
+fn put_back(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) -> Option<Write> {
+    match child.update {
+        UpdateStrategy::OnDelete => None,
+        UpdateStrategy::Apply | UpdateStrategy::Recreate | UpdateStrategy::Rolling { .. } => {
+            Some(apply(live, child, differing))
+        }
+    }
+}
+
+/// Plans the write for a child whose desired state changed; [`Rolling`] plans the kinds with a rolling update.
+fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
+    match child.update {
+        UpdateStrategy::OnDelete | UpdateStrategy::Rolling { .. } => None,
+        UpdateStrategy::Recreate => Some(replace(live, child)),
+        UpdateStrategy::Apply => Some(apply(live, child, None)),
+    }
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

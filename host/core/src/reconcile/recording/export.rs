@@ -1,0 +1,332 @@
+//! From a call that the host keeps to a recorded call, without values of Secrets.
+
+use serde_json::value::RawValue;
+
+use super::{
+    Document, Exchange, FailedWrite, ObjectId, RecordedCall, RecordedDecision, RecordedEvent, RecordedLimits,
+    RecordedPhase, RecordedRelated, RecordedRequest, RecordedRequirement, RecordedResponse, RecordedResult,
+    RecordedWrite,
+};
+use crate::contract::snapshot::Snapshot;
+use crate::contract::{
+    CallFailure, EventType, Failure, Limits, Observed, Phase, PluginResult, Request, Requirement, Response, Selection,
+};
+use crate::object::child::ChildId;
+use crate::object::masking::{Masker, TooManyValues, hidden};
+use crate::reconcile::outcome::{Outcome, Problem, Progress, Requeue};
+use crate::reconcile::recent::{Call, Decision, Reconciled, StatusResult};
+use crate::value::digest::Digest;
+use crate::value::json::{self, Value};
+
+/// Instead of a message about a call whose Secrets are unknown.
+const NOT_SHOWN: &str = "not shown, because the call was too large to be kept: see the parent's conditions";
+
+/// Converts reconciles in this order, and masks all values of the Secrets in any of them: the value of a later Secret may occur in an
+/// earlier call.
+///
+/// # Errors
+/// If there are too many values.
+pub fn export_all<'a>(
+    all: impl Iterator<Item = &'a Reconciled> + Clone,
+    masker: &mut Masker,
+) -> Result<Vec<RecordedCall>, TooManyValues> {
+    all.clone().try_for_each(|one| learn(one, masker))?;
+    all.map(|one| export(one, masker)).collect()
+}
+
+/// Shows a masker the values of the Secrets in a reconcile.
+///
+/// # Errors
+/// If there are too many values.
+pub fn learn(reconciled: &Reconciled, masker: &mut Masker) -> Result<(), TooManyValues> {
+    let Some(call) = &reconciled.call else { return Ok(()) };
+    let (request, result) = (call.snapshot.request(call.phase), call.result.restore());
+    learn_values(&call.snapshot, (&RequestValues::of(&request), &ResultValues::of(&result)), masker)
+}
+
+/// Converts a reconcile, and masks all values of the Secrets in it, and of those that the masker has seen before.
+///
+/// # Errors
+/// If there are too many values.
+pub fn export(reconciled: &Reconciled, masker: &mut Masker) -> Result<RecordedCall, TooManyValues> {
+    masker.allow(reconciled.parent.plugin.as_str());
+    let parent = id(&ChildId { kind: reconciled.parent.kind.clone(), key: reconciled.parent.key.clone() });
+    // First, because messages may quote values of the call's Secrets.
+    let call = reconciled.call.as_ref().map(|call| exchange(call, masker)).transpose()?;
+    Ok(RecordedCall {
+        number: reconciled.number,
+        at: reconciled.at,
+        plugin: reconciled.parent.plugin.to_string(),
+        parent,
+        trigger: reconciled.trigger.to_owned(),
+        trace_id: reconciled.trace.clone(),
+        duration_us: u64::try_from(reconciled.duration.as_micros()).unwrap_or(u64::MAX),
+        repeated: reconciled.repeated,
+        call,
+        is_call_omitted: reconciled.is_call_omitted,
+        decision: decision(&reconciled.decision, |message| {
+            let is_hidden = reconciled.is_call_omitted && !message.is_empty();
+            if is_hidden { NOT_SHOWN.to_owned() } else { masker.mask_message(message) }
+        }),
+    })
+}
+
+fn exchange(call: &Call, masker: &mut Masker) -> Result<Exchange, TooManyValues> {
+    let (request, result) = (call.snapshot.request(call.phase), call.result.restore());
+    let (documents, result) = (RequestValues::of(&request), ResultValues::of(&result));
+    learn_values(&call.snapshot, (&documents, &result), masker)?;
+    Ok(Exchange {
+        component: call.component.to_string(),
+        contract: call.contract.to_string(),
+        now: call.now,
+        seed: Digest::from_bytes(masker.seed(&call.hash)).hex(),
+        limits: limits(&call.limits),
+        request: documents.masked(&request, masker),
+        result: result.masked(masker),
+        result_digest: None,
+        host_result: None,
+        guest_time_us: call.guest_time_us,
+        memory_peak: call.memory_peak,
+        is_impure: call.is_impure,
+    })
+}
+
+fn learn_values(
+    snapshot: &Snapshot,
+    (request, result): (&RequestValues, &ResultValues<'_>),
+    masker: &mut Masker,
+) -> Result<(), TooManyValues> {
+    // Kinds, namespaces and names are public, and a plugin could not be called with others.
+    for object in snapshot.objects() {
+        let namespace = object.key.namespace.as_deref().unwrap_or_default();
+        for word in [&*object.kind.api_version(), &*object.kind.kind, namespace, &*object.key.name] {
+            masker.allow(word);
+        }
+    }
+    request.all().chain(result.documents()).try_for_each(|document| masker.learn(document))?;
+    // They are not in the request, but messages may quote them.
+    snapshot.left_out.iter().try_for_each(|child| masker.learn(&parsed(&child.json.bytes())))
+}
+
+/// The parsed documents of a request.
+struct RequestValues {
+    parent: Value,
+    children: Vec<Value>,
+    related: Vec<Vec<Value>>,
+    config: Option<Value>,
+}
+
+impl RequestValues {
+    fn of(request: &Request) -> Self {
+        let objects = |objects: &[Observed]| objects.iter().map(|one| parsed(&one.object)).collect();
+        Self {
+            parent: parsed(&request.parent),
+            children: objects(&request.children),
+            related: request.related.iter().map(|related| objects(&related.objects)).collect(),
+            config: request.config.as_deref().map(parsed),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Value> {
+        let related = self.related.iter().flatten();
+        std::iter::once(&self.parent).chain(&self.children).chain(related).chain(&self.config)
+    }
+
+    fn masked(self, request: &Request, masker: &mut Masker) -> RecordedRequest {
+        let mut objects = |values: Vec<Value>| values.into_iter().map(|value| document(&masker.mask(value))).collect();
+        let children = objects(self.children);
+        let ids = request.related.iter().map(|related| &related.id);
+        let related: Vec<(&String, Vec<Document>)> = ids.zip(self.related.into_iter().map(&mut objects)).collect();
+        RecordedRequest {
+            phase: match request.phase {
+                Phase::Sync => RecordedPhase::Sync,
+                Phase::Finalize => RecordedPhase::Finalize,
+            },
+            children,
+            related: related
+                .into_iter()
+                .map(|(id, objects)| RecordedRelated { id: masker.mask_text(id), objects })
+                .collect(),
+            parent: document(&masker.mask(self.parent)),
+            config: self.config.map(|config| document(&masker.mask(config))),
+            namespace_terminating: request.namespace_terminating,
+        }
+    }
+}
+
+/// The parsed documents of a result, and the rest of it.
+struct ResultValues<'a> {
+    children: Vec<Value>,
+    status: Option<Value>,
+    result: &'a Result<PluginResult, CallFailure>,
+}
+
+impl<'a> ResultValues<'a> {
+    fn of(result: &'a Result<PluginResult, CallFailure>) -> Self {
+        let (children, status) = match result {
+            Ok(Ok(response)) => {
+                (response.children.iter().map(|child| parsed(child)).collect(), response.status.as_deref().map(parsed))
+            }
+            Ok(Err(_)) | Err(_) => (Vec::new(), None),
+        };
+        Self { children, status, result }
+    }
+
+    fn documents(&self) -> impl Iterator<Item = &Value> {
+        self.children.iter().chain(&self.status)
+    }
+
+    fn masked(self, masker: &mut Masker) -> RecordedResult {
+        if let Err(failure) = self.result {
+            return RecordedResult::Aborted(masker.mask_message(&failure.to_string()));
+        }
+        let children: Vec<_> = self.children.into_iter().map(|child| document(&masker.mask(child))).collect();
+        let status = self.status.map(|status| document(&masker.mask(status)));
+        recorded(self.result, children, status, |text| masker.mask_text(text))
+    }
+}
+
+/// Converts a result as it is, for one that was made from a masked request.
+pub fn export_result(result: &Result<PluginResult, CallFailure>) -> RecordedResult {
+    let ResultValues { children, status, result } = ResultValues::of(result);
+    let children = children.iter().map(document).collect();
+    recorded(result, children, status.as_ref().map(document), str::to_owned)
+}
+
+fn recorded(
+    result: &Result<PluginResult, CallFailure>,
+    children: Vec<Document>,
+    status: Option<Document>,
+    mut text: impl FnMut(&str) -> String,
+) -> RecordedResult {
+    match result {
+        Ok(Ok(Response { requeue, events, requirements, finalized, .. })) => {
+            RecordedResult::Response(RecordedResponse {
+                children,
+                status,
+                requeue_ms: *requeue,
+                events: events
+                    .iter()
+                    .map(|event| RecordedEvent {
+                        event_type: match event.event_type {
+                            EventType::Normal => "Normal".to_owned(),
+                            EventType::Warning => "Warning".to_owned(),
+                        },
+                        reason: text(&event.reason),
+                        message: text(&event.message),
+                    })
+                    .collect(),
+                requirements: requirements.iter().map(|one| requirement(one, &mut text)).collect(),
+                finalized: *finalized,
+            })
+        }
+        Ok(Err(Failure::Invalid(message))) => RecordedResult::Invalid(text(message)),
+        Ok(Err(Failure::Retry { message, after })) => {
+            RecordedResult::Retry { message: text(message), after_ms: *after }
+        }
+        Ok(Err(Failure::Failed(message))) => RecordedResult::Failed(text(message)),
+        Err(failure) => RecordedResult::Aborted(text(&failure.to_string())),
+    }
+}
+
+fn requirement(one: &Requirement, text: &mut impl FnMut(&str) -> String) -> RecordedRequirement {
+    let (name, labels) = match &one.select {
+        Selection::Name(name) => (Some(text(name)), None),
+        Selection::Labels(labels) => (None, Some(text(labels))),
+    };
+    RecordedRequirement {
+        id: text(&one.id),
+        api_version: text(&one.kind.api_version()),
+        kind: text(&one.kind.kind),
+        namespace: one.namespace.as_deref().map(text),
+        name,
+        labels,
+    }
+}
+
+fn decision(decision: &Decision, mut masked: impl FnMut(&str) -> String) -> RecordedDecision {
+    let written = decision.changes.kinds().into_iter().flat_map(|(_, verb, children)| {
+        children.iter().map(move |child| RecordedWrite { verb: verb.to_owned(), object: id(child) })
+    });
+    let written = written.collect();
+    let failed = decision.failed.iter().map(|(child, problem)| {
+        let outcome = Outcome::from(&Problem::Writes(vec![(child.clone(), problem.clone())]));
+        FailedWrite { object: id(child), message: masked(&outcome.message) }
+    });
+    RecordedDecision {
+        written,
+        failed: failed.collect(),
+        outcome: decision.outcome.to_owned(),
+        progress: decision.progress.map(|progress| progress_of(progress).to_owned()),
+        message: masked(&decision.message),
+        status: match decision.status {
+            StatusResult::Unchanged => "unchanged".to_owned(),
+            StatusResult::Written => "written".to_owned(),
+            StatusResult::Failed => "failed".to_owned(),
+        },
+        next: decision.next.map(next),
+    }
+}
+
+fn progress_of(progress: Progress) -> &'static str {
+    match progress {
+        Progress::Applied => "applied",
+        Progress::Reconciling => "reconciling",
+        Progress::Stalled => "stalled",
+        Progress::Suspended => "suspended",
+    }
+}
+
+fn next(requeue: Requeue) -> String {
+    match requeue {
+        Requeue::Settled(None) => "at the next resync".to_owned(),
+        Requeue::Settled(Some(wait)) | Requeue::Pause(wait) | Requeue::After(wait) if wait.is_zero() => {
+            "at once".to_owned()
+        }
+        Requeue::Settled(Some(wait)) | Requeue::Pause(wait) | Requeue::After(wait) => {
+            format!("after {} ms", wait.as_millis())
+        }
+        Requeue::Backoff(_) => "after the backoff of this parent".to_owned(),
+        Requeue::Unavailable(_) => "after a few seconds".to_owned(),
+        Requeue::WhenChanged => "when the parent changes".to_owned(),
+        Requeue::Gone => "never".to_owned(),
+    }
+}
+
+fn id(object: &ChildId) -> ObjectId {
+    ObjectId {
+        api_version: object.kind.api_version(),
+        kind: object.kind.kind.to_string(),
+        namespace: object.key.namespace.as_deref().map(str::to_owned),
+        name: object.key.name.to_string(),
+    }
+}
+
+fn limits(limits: &Limits) -> RecordedLimits {
+    RecordedLimits {
+        memory: limits.memory,
+        table_elements: limits.table_elements,
+        instances: limits.instances,
+        deadline_ms: u64::try_from(limits.deadline.as_millis()).unwrap_or(u64::MAX),
+        request_bytes: limits.request_bytes,
+        response_bytes: limits.response_bytes,
+        children: limits.children,
+        log_bytes: limits.log_bytes,
+        events: limits.events,
+        requirements: limits.requirements,
+        json_depth: limits.json_depth,
+    }
+}
+
+/// Parses a document; one that is malformed becomes a text.
+fn parsed(bytes: &[u8]) -> Value {
+    json::parse(bytes, json::OBJECT_DEPTH).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(bytes);
+        if text.contains("Secret") { Value::from(hidden(bytes.len())) } else { Value::from(&*text) }
+    })
+}
+
+fn document(value: &Value) -> Document {
+    // The writer of values writes valid JSON.
+    RawValue::from_string(value.to_string()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

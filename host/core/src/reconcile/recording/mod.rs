@@ -1,0 +1,292 @@
+//! Calls as JSON, for files and for `windlass explain`: the types, and the conversions from and to the host's own.
+//!
+//! A recorded call contains no value of a Secret ([`crate::object::masking`]) and not the seed of its random numbers, from which passwords
+//! may be made: it has another seed. So the response in a recording is the one that the component gives to the recorded request, and
+//! not the one that the host got.
+
+mod changes;
+mod export;
+mod import;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+pub use changes::{Change, Changed, changes};
+pub use export::{export, export_all, export_result, learn};
+pub use import::{NotARequest, digest};
+
+/// Version of the format of recorded calls.
+pub const FORMAT: u32 = 2;
+
+/// A JSON document as it was transferred.
+pub type Document = Box<RawValue>;
+
+/// One reconcile of a parent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedCall {
+    /// Number in the order of the host that made the call.
+    pub number: u64,
+    /// When the reconcile began.
+    pub at: Timestamp,
+    /// Name of the Plugin.
+    pub plugin: String,
+    /// The parent.
+    pub parent: ObjectId,
+    /// Why the reconcile began: `resync`, `sweep`, `event` or `changed`.
+    pub trigger: String,
+    /// The trace of the reconcile, if it was exported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+    /// How long the reconcile took, in microseconds.
+    pub duration_us: u64,
+    /// Number of equal reconciles directly before this one.
+    #[serde(default)]
+    pub repeated: u32,
+    /// The call; absent if the plugin was not called, or if the call was too large to be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Exchange>,
+    /// Whether the plugin was called, and the call was too large to be kept.
+    #[serde(default)]
+    pub is_call_omitted: bool,
+    /// What the host did.
+    pub decision: RecordedDecision,
+}
+
+/// Kind, namespace and name of an object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectId {
+    /// API group and version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace; absent for a cluster-scoped object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name.
+    pub name: String,
+}
+
+impl std::fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} {namespace}/{}", self.kind, self.name),
+            None => write!(f, "{} {}", self.kind, self.name),
+        }
+    }
+}
+
+/// A call of a plugin: everything that a response depends on, and the response.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Exchange {
+    /// Digest of the component.
+    pub component: String,
+    /// Version of the contract that the component implements.
+    pub contract: String,
+    /// The wall clock's time at the start of the call.
+    pub now: Timestamp,
+    /// Seed of the random numbers: 64 hexadecimal digits.
+    pub seed: String,
+    /// Limits of the call.
+    pub limits: RecordedLimits,
+    /// The request.
+    pub request: RecordedRequest,
+    /// The result. In the host's output: what the host got, masked. In a recording: what the component gave to this request.
+    pub result: RecordedResult,
+    /// Hash of the result's bytes; only in a recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_digest: Option<String>,
+    /// What the host got, masked; only in a recording, and only if it differs from `result`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_result: Option<RecordedResult>,
+    /// Time inside the guest and its host calls, in microseconds.
+    pub guest_time_us: u64,
+    /// Peak size of the guest's linear memories, in bytes.
+    pub memory_peak: u64,
+    /// Whether the guest read the wall clock.
+    pub is_impure: bool,
+}
+
+/// Limits of a call, as in [`crate::contract::Limits`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields of Limits")]
+pub struct RecordedLimits {
+    pub memory: u64,
+    pub table_elements: usize,
+    pub instances: usize,
+    pub deadline_ms: u64,
+    pub request_bytes: u64,
+    pub response_bytes: u64,
+    pub children: usize,
+    pub log_bytes: usize,
+    pub events: usize,
+    pub requirements: usize,
+    pub json_depth: usize,
+}
+
+/// The request of a call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedRequest {
+    /// `sync` or `finalize`.
+    pub phase: RecordedPhase,
+    /// The parent.
+    pub parent: Document,
+    /// The children.
+    #[serde(default)]
+    pub children: Vec<Document>,
+    /// The related objects, by requirement.
+    #[serde(default)]
+    pub related: Vec<RecordedRelated>,
+    /// The Plugin's `spec.config`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<Document>,
+    /// Whether the parent is finalized in a namespace that is being deleted.
+    #[serde(default)]
+    pub namespace_terminating: bool,
+}
+
+/// The purpose of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the values of Phase")]
+pub enum RecordedPhase {
+    Sync,
+    Finalize,
+}
+
+/// The objects for one requirement.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RecordedRelated {
+    /// ID of the requirement.
+    pub id: String,
+    /// The objects.
+    pub objects: Vec<Document>,
+}
+
+/// The result of a call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RecordedResult {
+    /// The plugin returned a response.
+    Response(RecordedResponse),
+    /// The plugin reported that the spec is invalid.
+    Invalid(String),
+    /// The plugin asked to be called again.
+    #[serde(rename_all = "camelCase")]
+    Retry {
+        /// The cause.
+        message: String,
+        /// Time until the next call, in milliseconds.
+        after_ms: u64,
+    },
+    /// The plugin reported that it failed.
+    Failed(String),
+    /// The call has no response: the host's message says why.
+    Aborted(String),
+}
+
+/// A response.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedResponse {
+    /// The desired children. A child that is not JSON is a string.
+    pub children: Vec<Document>,
+    /// The plugin's part of the status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Document>,
+    /// Milliseconds until the next reconcile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requeue_ms: Option<u64>,
+    /// Events on the parent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<RecordedEvent>,
+    /// The related objects that the response depends on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<RecordedRequirement>,
+    /// Whether clean-up is complete.
+    #[serde(default)]
+    pub finalized: bool,
+}
+
+/// An event of a response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedEvent {
+    /// `Normal` or `Warning`.
+    #[serde(rename = "type")]
+    pub event_type: String,
+    /// Reason.
+    pub reason: String,
+    /// Message.
+    pub message: String,
+}
+
+/// A requirement of a response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedRequirement {
+    /// ID that the plugin chose.
+    pub id: String,
+    /// API group and version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name of the object; absent if `labels` is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Label selector of the objects; absent if `name` is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<String>,
+}
+
+/// What the host did.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedDecision {
+    /// The reason of the parent's condition, or a word for a reconcile that changes no condition.
+    pub outcome: String,
+    /// `applied`, `reconciling`, `stalled` or `suspended`; absent if the conditions stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+    /// What happened and what to do.
+    pub message: String,
+    /// The changes of children.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub written: Vec<RecordedWrite>,
+    /// The writes that failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedWrite>,
+    /// `written`, `unchanged` or `failed`.
+    pub status: String,
+    /// When the parent is reconciled again, if nothing changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A change of a child.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedWrite {
+    /// What the host did with the child: `created`, `updated`, …
+    pub verb: String,
+    /// The child.
+    pub object: ObjectId,
+}
+
+/// A write that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedWrite {
+    /// The child.
+    pub object: ObjectId,
+    /// Why, and what to do.
+    pub message: String,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+//! Values without a meaning in Kubernetes: JSON, names, hashes, quantities, and how they are kept small.
+//!
+//! Nothing here knows an object, a plugin or a host. It imports from no other room.
+
+pub mod bounded;
+pub mod difference;
+pub mod digest;
+pub mod ids;
+pub mod intern;
+pub mod json;
+pub mod line;
+pub mod memory;
+pub mod packed;
+pub mod quantity;
