@@ -94,7 +94,7 @@ impl Offline {
     }
 
     /// The parent kind.
-    pub fn kind(&self) -> &Gvk {
+    pub fn kind(&self) -> &Arc<Gvk> {
         &self.kind
     }
 

@@ -10,8 +10,7 @@ use windlass_core::object::reason::{ParentReason, PluginReason};
 use windlass_tidy::{Graph, Module};
 
 /// Modules of the engine that may name the Kubernetes client.
-const MAY_NAME_CLIENT: [&str; 6] =
-    ["command", "run", "cluster", "plugins", "reconcile/apply.rs", "reconcile/report.rs"];
+const MAY_NAME_CLIENT: [&str; 5] = ["command", "run", "cluster", "plugins", "reconcile/world.rs"];
 
 /// The modules of the engine from top to bottom: one may import only from layers below its own.
 const LAYERS: [&[&str]; 8] = [

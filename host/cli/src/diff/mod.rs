@@ -6,8 +6,8 @@ mod external;
 mod parents;
 mod preview;
 mod report;
-mod send;
 mod text;
+mod world;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use kube::core::ApiResource;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -18,20 +17,21 @@ use windlass_core::guard::deletions::{self, Forecast};
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::plugin::schema::structural as schema;
+use windlass_core::reconcile::applied::{Done, Effect, id};
+use windlass_core::reconcile::apply;
 use windlass_core::reconcile::next_step::{Circumstances, NextStep, finalizers_with, next_step};
-use windlass_core::reconcile::outcome::{Outcome, Problem, WriteProblem};
-use windlass_core::reconcile::plan::{self, Change, changes};
+use windlass_core::reconcile::outcome::{Outcome, Problem, Rejection, WriteProblem, name_is_taken};
+use windlass_core::reconcile::plan::{self, Change, Plan, Target, Write, changes};
 use windlass_core::reconcile::status;
+use windlass_core::reconcile::world::{Request, World};
 use windlass_core::value::json::{Map, Value as CoreValue};
-use windlass_engine::cluster::writer::dry_run::DryRun;
-use windlass_engine::cluster::writer::response::problem_of;
 use windlass_engine::telemetry::one_line;
 use windlass_sandbox::{Ambient, run_here};
 
 use super::Args;
 use super::cluster::Scope;
 use super::parents::{Children, Related};
-use super::send::{self, parsed, reason};
+use super::world::{Dry, parsed};
 
 /// Number of dry runs for one parent at once.
 const PARALLEL_DRY_RUNS: usize = 4;
@@ -220,9 +220,7 @@ impl Previewer {
         new_namespaces: &HashSet<String>,
     ) -> Result<Previewed, (ChildId, WriteProblem)> {
         let id = match &change {
-            Change::Create(child) | Change::Apply { child, .. } | Change::Recreate { child, .. } => {
-                ChildId { kind: child.kind.clone(), key: child.key.clone() }
-            }
+            Change::Create(child) | Change::Apply { child, .. } | Change::Recreate { child, .. } => id(child),
             Change::Delete(live) | Change::WhenDeleted(live) => ChildId::of(live),
         };
         let pair = |verb, before, after| -> Result<Previewed, WriteProblem> {
@@ -239,29 +237,34 @@ impl Previewer {
                     pair(Verb::Create, None, Some(body_of(child)?))
                 }
                 Change::Create(child) => {
-                    let to = (&self.scope.client, self.resource(&id)?);
-                    let changed = send::create(to, (snapshot, &self.children), child, self.scope.adopts).await?;
-                    match changed.adopted {
-                        Some(found) => pair(Verb::Adopt, Some(value_of(&found)?), Some(changed.after)),
-                        None => pair(Verb::Create, None, Some(changed.after)),
-                    }
+                    let world = self.world(None);
+                    written(&world, snapshot, Write::Create(child.clone())).await?;
+                    let Some(found) = world.marked() else {
+                        return pair(Verb::Create, None, Some(world.into_after()?));
+                    };
+                    // The host marks it as a child first, and applies the desired state once its cache shows that.
+                    let (child, target) = (child.clone(), Target::as_found(&found));
+                    let world = self.world(Some(&found));
+                    written(&world, snapshot, Write::Apply { child, target }).await?;
+                    pair(Verb::Adopt, Some(value_of(&found)?), Some(world.into_after()?))
                 }
                 Change::Apply { child, target, live } => {
-                    let to = (&self.scope.client, self.resource(&id)?);
-                    match send::apply(to, child, target, live).await {
-                        Ok(after) => pair(Verb::Update, Some(value_of(live)?), Some(after)),
-                        Err(problem) => match send::note_on_kept_values(target, &problem) {
-                            Some(note) => Ok(Previewed { pair: None, note: Some(about(&note)) }),
-                            None => Err(problem),
-                        },
+                    let world = self.world(Some(live));
+                    let (child, target) = (child.clone(), target.clone());
+                    let Done { kept, .. } = written(&world, snapshot, Write::Apply { child, target }).await?;
+                    match kept.and_then(|kept| kept.refused) {
+                        Some(message) => {
+                            Ok(Previewed { pair: None, note: Some(about(&note_on_kept_values(&message))) })
+                        }
+                        None => pair(Verb::Update, Some(value_of(live)?), Some(world.into_after()?)),
                     }
                 }
                 Change::Recreate { child, live } => {
                     let before = Some(value_of(live)?);
-                    match send::recreate((&self.scope.client, self.resource(&id)?), child).await {
+                    match self.recreated(child).await {
                         Ok(after) => pair(Verb::Recreate, before, Some(after)),
                         Err(problem) => {
-                            let note = send::note_beside_live(&problem).ok_or(problem)?;
+                            let note = note_beside_live(&problem).ok_or(problem)?;
                             let shown = pair(Verb::Recreate, before, Some(body_of(child)?))?;
                             Ok(Previewed { note: Some(about(&note)), ..shown })
                         }
@@ -277,10 +280,27 @@ impl Previewer {
         previewed.await.map_err(|problem| (id.clone(), problem))
     }
 
-    fn resource(&self, id: &ChildId) -> Result<&ApiResource, WriteProblem> {
-        let missing =
-            || WriteProblem::Unavailable { message: format!("{} is not granted", id.kind), retry_after: None };
-        self.scope.resource_of(&id.kind).ok_or_else(missing)
+    fn world<'a>(&'a self, live: Option<&'a Object>) -> Dry<'a> {
+        Dry::new((&self.scope, &self.children), live)
+    }
+
+    /// An object after this write, as the API server would store it.
+    async fn sent(&self, live: &Object, request: Request<'_>) -> Result<Value, WriteProblem> {
+        let world = self.world(Some(live));
+        world.send(request).await.map_err(|refused| refused.problem())?;
+        world.into_after()
+    }
+
+    /// A child that takes the place of a live one, as the API server would store it.
+    async fn recreated(&self, child: &DesiredChild) -> Result<Value, WriteProblem> {
+        let mut created: Value = self.world(None).create_unnamed(child).await?;
+        if let Some(meta) = created.get_mut("metadata").and_then(Value::as_object_mut) {
+            meta.remove("generateName");
+            meta.insert("name".to_owned(), (&*child.key.name).into());
+            // The new object has another UID, which is not known.
+            meta.remove("uid");
+        }
+        Ok(created)
     }
 
     /// Adds the parent, if its finalizer changes or its status is shown.
@@ -300,12 +320,10 @@ impl Previewer {
             let mut after = before.clone();
             if let Some(wanted) = finalizer {
                 let finalizers = finalizers_with(live, &self.scope.plugin, wanted);
-                let sent = DryRun::finalizers(&self.scope.parents, live, &finalizers)?.send(&self.scope.client).await;
-                after = parsed(&sent.map_err(|error| problem_of(&error))?)?;
+                after = self.sent(live, Request::Finalizers { parent: live, finalizers: &finalizers }).await?;
             }
             if let Some(status) = status {
-                let sent = DryRun::status(&self.scope.parents, live, status)?.send(&self.scope.client).await;
-                let written = parsed(&sent.map_err(|error| problem_of(&error))?)?;
+                let written = self.sent(live, Request::Status { parent: live, status }).await?;
                 if let (Some(after), Some(status)) = (after.as_object_mut(), written.get("status")) {
                     after.insert("status".to_owned(), status.clone());
                 }
@@ -338,9 +356,9 @@ struct Previewed {
 }
 
 /// The namespaces that the plan creates.
-fn new_namespaces(plan: &plan::Plan) -> HashSet<String> {
+fn new_namespaces(plan: &Plan) -> HashSet<String> {
     let created = plan.writes.iter().filter_map(|write| match write {
-        plan::Write::Create(child) if child.kind.is("v1", "Namespace") => Some(child.key.name.to_string()),
+        Write::Create(child) if child.kind.is("v1", "Namespace") => Some(child.key.name.to_string()),
         _ => None,
     });
     created.collect()
@@ -362,4 +380,67 @@ fn value_of(object: &Object) -> Result<Value, WriteProblem> {
 
 fn body_of(child: &DesiredChild) -> Result<Value, WriteProblem> {
     parsed(&CoreValue::Object(child.body.clone()).to_string())
+}
+
+/// Sends one write of a plan as dry runs, as the host's writes follow each other.
+async fn written(world: &Dry<'_>, snapshot: &Snapshot, write: Write) -> Result<Done, WriteProblem> {
+    let done = apply::write(world, snapshot, write).await.map_err(|(_, failed)| failed.problem)?;
+    match done.effect {
+        // The host leaves an object that its parent's deletion orphaned.
+        Effect::Nothing if done.kept.is_none() => Err(WriteProblem::Taken { owner: None }),
+        _ => Ok(done),
+    }
+}
+
+/// The note about the successor of a live child, if the API server rejects it while the live child exists: both together
+/// may exceed a quota or need the same port. The host deletes the live child first.
+fn note_beside_live(problem: &WriteProblem) -> Option<String> {
+    let WriteProblem::Rejected { message, rejection: Rejection::Other, .. } = problem else { return None };
+    Some(format!(
+        "it is shown as the plugin returned it, because the API server rejects it beside the live object ({}); the host \
+         deletes the live object first",
+        one_line(message)
+    ))
+}
+
+/// The note about live values that differ from the desired ones, if the API server rejects the change: the host then
+/// leaves the values as they are.
+fn note_on_kept_values(message: &str) -> String {
+    let message = one_line(message);
+    format!(
+        "its live values differ from the desired ones and stay, because the API server rejects the change: {message}"
+    )
+}
+
+/// Why a child cannot be previewed, for the user of the command.
+fn reason(problem: &WriteProblem) -> String {
+    match problem {
+        WriteProblem::Taken { owner } => name_is_taken(owner.as_deref()),
+        WriteProblem::FieldConflict { conflicts } => format!(
+            "other field managers own fields that the plugin sets: {}; remove the fields from one of the two",
+            conflicts.join(", ")
+        ),
+        WriteProblem::CacheBehind | WriteProblem::Outdated => {
+            "it changed while this command ran; run the command again".to_owned()
+        }
+        WriteProblem::NamespaceTerminating => "its namespace is being deleted".to_owned(),
+        WriteProblem::Rejected { message, .. } | WriteProblem::Unavailable { message, .. } => message.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejected(code: u16, rejection: Rejection) -> WriteProblem {
+        WriteProblem::Rejected { code, message: "exceeded quota: pods".to_owned(), rejection }
+    }
+
+    #[test]
+    fn successor_that_the_api_server_rejects_beside_the_live_child_is_a_note() {
+        let note = note_beside_live(&rejected(403, Rejection::Other)).expect("a note");
+        assert!(note.contains("exceeded quota: pods"), "{note}");
+        assert_eq!(note_beside_live(&rejected(403, Rejection::Permission)), None, "the user lacks a permission");
+        assert_eq!(note_beside_live(&WriteProblem::Outdated), None);
+    }
 }

@@ -1,8 +1,10 @@
 //! One reconcile of a parent, step by step: what to do next, the plan of writes, whose an object is, how it ended, and what is reported
 //! of it.
 //!
-//! The steps are functions of what they are given. They neither call a plugin nor send a request.
+//! The steps are functions of what they are given, and of a [`world`]: every read of the API server and every write goes through it.
 
+pub mod applied;
+pub mod apply;
 pub mod claim;
 pub mod events;
 pub mod next_step;
@@ -10,4 +12,8 @@ pub mod outcome;
 pub mod plan;
 pub mod recent;
 pub mod recording;
+pub mod response;
 pub mod status;
+mod waves;
+pub mod world;
+pub mod written;

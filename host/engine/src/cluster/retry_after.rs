@@ -70,7 +70,7 @@ mod tests {
     use windlass_core::reconcile::outcome::WriteProblem;
 
     use super::*;
-    use crate::cluster::writer::response::problem_of;
+    use crate::cluster::writer::response::refused;
 
     /// The problem of a write that gets this response.
     async fn problem(code: u16, header: Option<&'static str>, body: &'static str) -> WriteProblem {
@@ -83,7 +83,7 @@ mod tests {
         });
         let client = ClientBuilder::new(api_server, "default").with_layer(&AndThenLayer::new(into_status)).build();
         let request = Request::post("/api/v1/namespaces/default/pods").body(Vec::new()).expect("a request");
-        problem_of(&client.request_text(request).await.expect_err("refused"))
+        refused(&client.request_text(request).await.expect_err("refused")).problem()
     }
 
     fn unavailable(message: &str, seconds: Option<u64>) -> WriteProblem {

@@ -7,10 +7,10 @@
 use std::time::{Duration, Instant};
 
 use windlass_core::reconcile::outcome::{LOOK_AGAIN, PATIENCE};
+use windlass_core::reconcile::written::{Subject, Written};
 use windlass_core::value::ids::{Gvk, ObjectKey};
 
 use crate::cluster::watch::Store;
-use crate::cluster::writer::{Subject, Written};
 
 /// A parent that waits for its own writes is reconciled every few seconds. One that was not for this long is gone.
 pub(super) const FORGOTTEN: Duration = Duration::from_mins(10);

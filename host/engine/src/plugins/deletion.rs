@@ -15,15 +15,14 @@ use windlass_core::object::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER};
 use windlass_core::object::order::install_rank;
 use windlass_core::object::reason::PluginReason;
 use windlass_core::reconcile::next_step::{finalizer_of, finalizers_with};
+use windlass_core::reconcile::response::Refused;
 use windlass_core::value::ids::Gvk;
 
 use super::leftovers::Leftovers;
 use super::problem::{Problem, Step};
 use crate::cluster::account::{Account, AccountError};
-use crate::cluster::plain;
 use crate::cluster::writer::audit::about;
 use crate::cluster::writer::request::{self, Built, To};
-use crate::cluster::writer::response::is_gone;
 use crate::cluster::writer::send;
 
 /// Number of concurrent writes.
@@ -56,8 +55,8 @@ pub(super) async fn set_awaited(
     match send(client, request.map_err(|problem| unwritten(&problem.to_string()))?).await {
         Ok(_) => Ok(()),
         // The Plugin is gone already.
-        Err(error) if !wanted && is_gone(&error, resource, &object.key.name, Some(&object.uid)) => Ok(()),
-        Err(error) => Err(unwritten(&plain(&error))),
+        Err(refused) if !wanted && is_gone(&refused, resource, object) => Ok(()),
+        Err(refused) => Err(unwritten(&refused.to_string())),
     }
 }
 
@@ -134,10 +133,15 @@ impl Deletion<'_> {
         let request = request.map_err(|problem| failed(&format!("{what}: {problem}")))?;
         match send(self.leftovers.client, about(request, self.leftovers.name, None, &what)).await {
             Ok(_) => Ok(()),
-            Err(error) if is_gone(&error, resource, &object.key.name, Some(&object.uid)) => Ok(()),
-            Err(error) => Err(failed(&format!("{verb} {what}: {}", plain(&error)))),
+            Err(refused) if is_gone(&refused, resource, object) => Ok(()),
+            Err(refused) => Err(failed(&format!("{verb} {what}: {refused}"))),
         }
     }
+}
+
+/// Whether the object of a write is gone.
+fn is_gone(refused: &Refused, resource: &ApiResource, object: &Object) -> bool {
+    refused.is_gone((&resource.kind, &resource.plural), &object.key.name, Some(&object.uid))
 }
 
 /// Runs all writes even if some fail; returns the first failure.

@@ -12,12 +12,13 @@ use windlass_core::guard::budget::{Budget, Cost};
 use windlass_core::guard::deletions::{self, Cause, Stop};
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
+use windlass_core::reconcile::applied::{Applied, Kept};
+use windlass_core::reconcile::apply::apply;
 use windlass_core::reconcile::next_step::{keeps_children, may_write_children};
 use windlass_core::reconcile::outcome::{Outcome, Problem, WriteProblem};
 use windlass_core::reconcile::plan::{self, Plan, Write};
 use windlass_core::value::digest::Digest;
 
-use super::applied::Applied;
 use super::ending::{Attempt, outcome_of};
 use super::{Reconciler, id_of_parent, spans};
 use crate::clock;
@@ -89,8 +90,10 @@ impl Reconciler {
         let applied = if plan.is_empty() {
             Applied::default()
         } else {
-            self.applier.apply(live, snapshot, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
+            let world = self.worlds.of(live);
+            apply(&world, snapshot, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
         };
+        keep_values(live, &applied);
         for (child, _) in applied.problems.iter().filter(|(_, problem)| problem.is_refusal()) {
             self.breaker.lock().take_back(&snapshot.parent, child);
         }
@@ -174,6 +177,16 @@ impl Reconciler {
         }
         if consequences.plugin {
             self.plugins.add(&(), &live.name, Trigger::Changed);
+        }
+    }
+}
+
+/// Remembers the live values that an apply could not change, so that it is not repeated.
+fn keep_values(live: &Live, applied: &Applied) {
+    for (child, Kept { uid, applied, values, refused }) in &applied.kept {
+        live.records.kept_values.keep(uid, applied, *values);
+        if let Some(message) = refused {
+            tracing::warn!(plugin = %live.name, object = %child, message, "live values differ from what is desired, and cannot be changed");
         }
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use windlass_core::contract::Event;
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::object::reason::ParentReason;
+use windlass_core::reconcile::applied::Applied;
+use windlass_core::reconcile::apply::FinalizerWrite;
 use windlass_core::reconcile::outcome::{FinalizerEnd, Outcome, Problem, Requeue};
 use windlass_core::value::json::Map;
 
-use super::applied::Applied;
-use super::apply::FinalizerWrite;
 use crate::live::steady::Inputs;
 
 /// How one reconcile ended.

@@ -7,13 +7,13 @@ use windlass_core::contract::Event;
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::object::Object;
 use windlass_core::object::names::ANNOTATION_SKIP_FINALIZE;
+use windlass_core::reconcile::applied::Failed;
+use windlass_core::reconcile::apply::{FinalizerWrite, set_finalizer};
 use windlass_core::reconcile::next_step::{NextStep, finalizer_of, finalizers_with, has_finalizer};
 use windlass_core::reconcile::outcome::{FinalizerEnd, Problem, UNAVAILABLE, WriteProblem};
 use windlass_core::value::ids::ObjectKey;
 use windlass_core::value::json::Map;
 
-use super::applied::Failed;
-use super::apply::FinalizerWrite;
 use super::ending::{Ending, FinalizerChanged, outcome_of};
 use super::observe::around;
 use super::{Reconciler, id_of_parent};
@@ -140,9 +140,10 @@ impl Reconciler {
     /// Writes the finalizers. If a parent that is being deleted has changed since the plugin has cleaned up, its finalizer is removed from
     /// the newer version: another call would clean up again.
     async fn write_finalizer(&self, live: &Live, parent: &Arc<Object>, wanted: bool) -> Result<FinalizerWrite, Failed> {
+        let world = self.worlds.of(live);
         let mut parent = parent.clone();
         for _ in 1..ATTEMPTS {
-            let failed = match self.applier.set_finalizer(live, &parent, wanted).await {
+            let failed = match set_finalizer(&world, &live.name, &parent, wanted).await {
                 Err(failed) if failed.problem == WriteProblem::Outdated && !wanted && parent.deleting => failed,
                 result => return result,
             };
@@ -151,7 +152,7 @@ impl Reconciler {
                 _ => return Err(failed),
             }
         }
-        self.applier.set_finalizer(live, &parent, wanted).await
+        set_finalizer(&world, &live.name, &parent, wanted).await
     }
 }
 

@@ -7,14 +7,14 @@ use tracing::{Instrument, Span};
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::guard::deletions::blocked_in_status;
 use windlass_core::object::reason::ParentReason;
+use windlass_core::reconcile::applied::Applied;
+use windlass_core::reconcile::apply::FinalizerWrite;
 use windlass_core::reconcile::events::Changes;
 use windlass_core::reconcile::outcome::{BACKOFF, FinalizerEnd, Outcome, Problem, Progress, Requeue, WriteProblem};
 use windlass_core::reconcile::recent::{Decision, StatusResult};
 use windlass_core::value::ids::ObjectKey;
 use windlass_core::value::json::Map;
 
-use super::applied::Applied;
-use super::apply::FinalizerWrite;
 use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest, outcome_of};
 use super::journal::Journal;
 use super::report::{Happened, Reported};
@@ -202,9 +202,10 @@ impl Reconciler {
         part: Option<&Map>,
         outcome: &mut Outcome,
     ) -> Reported {
+        let world = self.worlds.of(live);
         let span = tracing::debug_span!(target: TRACE, "report", windlass.status_written = Empty);
         let mut reported =
-            self.reporter.report(live, snapshot, part, outcome, &self.breaker).instrument(span.clone()).await;
+            self.reporter.report(world, snapshot, part, outcome, &self.breaker).instrument(span.clone()).await;
         if let (Some(_), Some(WriteProblem::Rejected { message, .. })) = (part, &reported.failed)
             && !reported.is_gone()
         {
@@ -215,7 +216,7 @@ impl Reconciler {
                 outcome.add_rejected_status(message);
             }
             reported =
-                self.reporter.report(live, snapshot, None, outcome, &self.breaker).instrument(span.clone()).await;
+                self.reporter.report(world, snapshot, None, outcome, &self.breaker).instrument(span.clone()).await;
         }
         span.record("windlass.status_written", reported.failed.is_none() && reported.written.is_some());
         reported

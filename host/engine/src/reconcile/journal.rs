@@ -10,12 +10,12 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::contract::{CallFailure, CallReport, Phase, PluginResult};
 use windlass_core::object::parent::ParentRef;
+use windlass_core::reconcile::applied::Applied;
 use windlass_core::reconcile::outcome::Requeue;
 use windlass_core::reconcile::recent::{Call, Decision, KeptResult, Reconciled};
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::ObjectKey;
 
-use super::applied::Applied;
 use crate::clock;
 use crate::live::Live;
 use crate::queue::Trigger;

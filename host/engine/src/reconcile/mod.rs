@@ -1,10 +1,8 @@
 //! One reconcile of one parent, as a list of steps: wait for own writes → observe → call → validate → plan → guard → apply → finish.
 //!
 //! Each step uses the results of the steps before it, and may end the reconcile: it returns an [`Ending`], and `finish` reports and
-//! remembers it. Only `apply` and `report` have a client, and neither decides anything.
+//! remembers it. Only `world` has a client, and it decides nothing.
 
-mod applied;
-pub mod apply;
 pub mod call;
 mod carry_out;
 mod decide;
@@ -21,7 +19,7 @@ mod selection;
 mod spans;
 pub mod triggers;
 mod unshown;
-mod waves;
+pub mod world;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,13 +38,13 @@ use windlass_core::reconcile::next_step::{Circumstances, NextStep, next_step};
 use windlass_core::reconcile::outcome::{FinalizerEnd, Problem, Requeue, SuspendedBy, UNAVAILABLE};
 use windlass_core::value::ids::{ObjectKey, PluginName};
 
-use self::apply::Applier;
 use self::call::Caller;
 use self::ending::{Attempt, Ending, NothingToDo};
 use self::journal::Journal;
 use self::observe::observe;
 use self::related::Related;
 use self::report::Reporter;
+use self::world::Worlds;
 use crate::clock;
 use crate::cluster::shards::Shards;
 use crate::live::registry::Registry;
@@ -68,7 +66,7 @@ pub struct Reconciler {
     /// The queues of parents and of Plugins: a reconcile queues other parents, or its Plugin, if its result affects them.
     parents: Queue<PluginName, ParentKey>,
     plugins: PluginQueue,
-    applier: Applier,
+    worlds: Worlds,
     reporter: Reporter,
     shards: Shards,
     recent: Recent,
@@ -132,11 +130,11 @@ impl Reconciler {
         (plugins, shards): (PluginQueue, Shards),
         (related, recent): (Related, Recent),
         caller: Caller,
-        applier: Applier,
+        worlds: Worlds,
         reporter: Reporter,
     ) -> Self {
         let breaker = Mutex::default();
-        Self { registry, breaker, related, caller, parents, plugins, applier, reporter, shards, recent }
+        Self { registry, breaker, related, caller, parents, plugins, worlds, reporter, shards, recent }
     }
 
     /// Runs the steps of one reconcile before `finish`.

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use windlass_core::object::child::ChildId;
 use windlass_core::object::reason::ParentReason;
+use windlass_core::reconcile::apply::look_up;
 use windlass_core::reconcile::next_step::NextStep;
 use windlass_core::reconcile::outcome::{LOOK_AGAIN, Outcome, Problem, Requeue, UNAVAILABLE, WriteProblem};
+use windlass_core::reconcile::written::Subject;
 use windlass_core::value::ids::ObjectKey;
 
 use super::Reconciler;
 use super::ending::{Ending, outcome_of};
 use super::observe::around;
 use crate::clock;
-use crate::cluster::writer::Subject;
 use crate::live::Live;
 use crate::live::own_writes::Wait;
 
@@ -23,7 +24,7 @@ impl Reconciler {
         let mut wait = awaited(live, key);
         if let Wait::ForLookups(subjects) = wait {
             for subject in subjects {
-                match self.applier.look_up(live, key, &subject).await {
+                match look_up(&self.worlds.of(live), key, &subject).await {
                     Ok(fact) => live.records.with(key, |record| {
                         record.own_writes().looked_up(&subject, fact, clock::now());
                     }),

@@ -4,32 +4,28 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::Client;
-use kube::core::ApiResource;
 use parking_lot::Mutex;
 use windlass_core::contract::Event;
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::guard::breaker::{Breaker, PACE, StatusPass};
-use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::object::parent::ParentRef;
+use windlass_core::reconcile::apply::status_written;
 use windlass_core::reconcile::events::{Before, Changes, Note, Occasion, note};
 use windlass_core::reconcile::outcome::{FinalizerEnd, Outcome, Problem, WriteProblem};
 use windlass_core::reconcile::status;
+use windlass_core::reconcile::world::{Request, World};
+use windlass_core::reconcile::written::Written;
 use windlass_core::value::json::Map;
 
+use super::world::Cluster;
 use crate::clock;
 use crate::cluster::events::Recorder;
-use crate::cluster::writer::audit::about;
-use crate::cluster::writer::request::{self, To};
-use crate::cluster::writer::response::{Ack, conflict_of, is_gone, problem_of, unknown};
-use crate::cluster::writer::{Subject, Written, send};
 use crate::live::Live;
 
 /// Writes the statuses of parents, and their events.
 #[derive(Clone)]
 pub struct Reporter {
-    client: Client,
     recorder: Recorder,
 }
 
@@ -64,9 +60,9 @@ pub struct Happened<'a> {
 }
 
 impl Reporter {
-    /// Writes statuses with this client, and hands events to the recorder.
-    pub fn new(client: Client, recorder: Recorder) -> Self {
-        Self { client, recorder }
+    /// Hands events to the recorder.
+    pub fn new(recorder: Recorder) -> Self {
+        Self { recorder }
     }
 
     /// Emits events on the parent: the host's about changes, and those of the response. Never waits.
@@ -110,14 +106,14 @@ impl Reporter {
     /// Writes the parent's status if the outcome changes it, and the breaker admits the write.
     pub async fn report(
         &self,
-        live: &Live,
+        world: Cluster<'_>,
         snapshot: &Snapshot,
         part: Option<&Map>,
         outcome: &Outcome,
         breaker: &Mutex<Breaker>,
     ) -> Reported {
         let parent = &snapshot.parent;
-        let at = |outcome: &Outcome, now| status::next(parent, part, outcome, live.shape, now);
+        let at = |outcome: &Outcome, now| status::next(parent, part, outcome, world.live.shape, now);
         let next = |outcome: &Outcome| at(outcome, clock::date());
         let Some(changed) = next(outcome) else { return Reported::default() };
         let thrashing = || {
@@ -140,15 +136,8 @@ impl Reporter {
         };
         let reported = Reported { written: None, failed: None, again, instead };
         let Some(status) = status else { return reported };
-        let to = To { resource: &live.parents.resource, account: live.status_account() };
-        // A parent that was deleted and created again must not have the status of the first one.
-        let request = match request::status(to, parent, Some(parent.resource_version), status) {
-            Ok(request) => request,
-            Err(problem) => return Reported { failed: Some(problem), ..reported },
-        };
-        let object = format!("{}/status", snapshot.parent_ref);
-        let response = send(&self.client, about(request, &live.name, Some(live.digest()), &object)).await;
-        let (written, failed) = result_of(response, &live.parents.resource, parent);
+        let response = world.send(Request::Status { parent, status }).await;
+        let (written, failed) = status_written(&world, parent, response);
         Reported { written, failed, ..reported }
     }
 }
@@ -157,58 +146,5 @@ impl Reported {
     /// Whether the parent is gone, so that there is no status to write.
     pub fn is_gone(&self) -> bool {
         matches!(self.written, Some(Written::Past { .. }))
-    }
-}
-
-/// The write that the cache must show before the parent's next plan, and why the status was not written. Every failure
-/// is retried.
-fn result_of(
-    response: Result<Ack, kube::Error>,
-    resource: &ApiResource,
-    parent: &Object,
-) -> (Option<Written>, Option<WriteProblem>) {
-    match response {
-        Ok(ack) => (Some(ack.parent()), None),
-        Err(error) if is_gone(&error, resource, &parent.key.name, Some(&parent.uid)) => {
-            (Some(Written::gone(parent)), Some(problem_of(&error)))
-        }
-        Err(error) => {
-            // Only an apply without force can meet a conflict.
-            let conflict = conflict_of(&error).map(|of| WriteProblem::FieldConflict { conflicts: of.causes });
-            (unknown(&error, Subject::Parent), Some(conflict.unwrap_or_else(|| problem_of(&error))))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn r12_failed_write_of_a_status_is_recorded_whatever_the_api_server_responded() {
-        let gvk = kube::core::GroupVersionKind::gvk("my-operator.dev", "v1", "Echo");
-        let echoes = ApiResource::from_gvk_with_plural(&gvk, "echoes");
-        let kind = windlass_core::value::ids::Gvk::from_api_version("my-operator.dev/v1", "Echo").into();
-        let text = r#"{"metadata":{"name":"web","uid":"1","resourceVersion":"5"}}"#;
-        let web = Object::from_api(&kind, text).expect("an object");
-        let result_of = |response| result_of(response, &echoes, &web);
-        for code in [400, 403, 404, 409, 422, 429, 500, 503, 504] {
-            let status = kube::core::Status { code, ..kube::core::Status::default() };
-            let (written, failed) = result_of(Err(kube::Error::Api(Box::new(status))));
-            assert!(failed.is_some(), "{code}");
-            assert_eq!(written, (code >= 500).then_some(Written::Unknown(Subject::Parent)), "{code}");
-        }
-        let (written, failed) = result_of(Err(kube::Error::Service("the connection was cut".into())));
-        assert_eq!(written, Some(Written::Unknown(Subject::Parent)), "the API server may have carried out the write");
-        assert!(failed.is_some());
-        let gone = r#"{"code":404,"reason":"NotFound","message":"no","details":{"name":"web","kind":"echoes"}}"#;
-        let gone = kube::Error::Api(Box::new(serde_json::from_str(gone).expect("a status")));
-        assert_eq!(
-            result_of(Err(gone)).0,
-            Some(Written::gone(&web)),
-            "no plan before the cache shows that the parent is gone"
-        );
-        let ack = serde_json::from_str(r#"{"metadata":{"resourceVersion":"7"}}"#).expect("metadata");
-        assert_eq!(result_of(Ok(ack)), (Some(Written::Parent { resource_version: 7 }), None));
     }
 }

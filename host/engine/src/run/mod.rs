@@ -45,12 +45,12 @@ use crate::plugins::{Dependencies, Kinds, Plugins};
 use crate::queue::{Busy, Key, PluginQueue, Queue, Run, Trigger};
 use crate::recent::Recent;
 use crate::reconcile::Reconciler;
-use crate::reconcile::apply::Applier;
 use crate::reconcile::call::{Caller, QuarantineListener};
 use crate::reconcile::related::Related;
 use crate::reconcile::report::Reporter;
 use crate::reconcile::rng_seed::RngSeeds;
 use crate::reconcile::triggers::Triggers;
+use crate::reconcile::world::Worlds;
 use crate::serve::{Liveness, Readiness, listen, listen_debug, serve_debug, serve_health, serve_metrics};
 use crate::telemetry::{self, Scrape};
 
@@ -292,9 +292,9 @@ fn reconciler(
     Box::new(move |seeds| {
         let quarantine = quarantine_listener(parents.clone(), plugins.clone());
         let related = Related::new(registry.clone(), watches, interests, ask);
-        let (caller, applier) = (Caller::new(seeds, quarantine), Applier::new(client.clone()));
-        let reporter = Reporter::new(client, recorder);
-        Reconciler::new(registry, parents, (plugins, shards), (related, recent), caller, applier, reporter)
+        let (caller, worlds) = (Caller::new(seeds, quarantine), Worlds::new(client.clone()));
+        let reporter = Reporter::new(recorder);
+        Reconciler::new(registry, parents, (plugins, shards), (related, recent), caller, worlds, reporter)
     })
 }
 

@@ -74,6 +74,20 @@ pub struct Target {
     pub differing: Option<Digest>,
 }
 
+impl Target {
+    /// An object as it was found, of whose managed fields nothing has to go before the apply.
+    pub fn as_found(live: &Object) -> Self {
+        Self {
+            uid: live.uid.clone(),
+            resource_version: live.resource_version,
+            create_entry: None,
+            leftover_data: Vec::new(),
+            restores: false,
+            differing: None,
+        }
+    }
+}
+
 impl Write {
     /// Returns the child that is written.
     pub fn child(&self) -> ChildId {

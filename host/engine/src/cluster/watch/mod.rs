@@ -25,7 +25,7 @@ use windlass_core::value::ids::{Gvk, ObjectKey};
 use self::follower::Follower;
 use self::raw::Raw;
 use super::in_time;
-use super::writer::response::is_gone;
+use super::writer::response::refused;
 use crate::clock;
 pub use config_maps::follow_config_maps;
 pub use progress::{AllProgress, Stalled, WatchProgress};
@@ -234,8 +234,10 @@ impl Watch {
         };
         let raw = match in_time(api.get(&key.name)).await {
             Ok(raw) => raw,
-            Err(error) if is_gone(&error, &self.resource, &key.name, None) => return Ok(None),
-            Err(error) => return Err(error),
+            Err(error) => {
+                let names = (&*self.resource.kind, &*self.resource.plural);
+                return if refused(&error).is_gone(names, &key.name, None) { Ok(None) } else { Err(error) };
+            }
         };
         // An object that cannot be parsed still exists.
         let unreadable = || kube::Error::SerdeError(serde::de::Error::custom("the object cannot be read"));

@@ -9,10 +9,13 @@ use windlass_core::contract::desired::DesiredChild;
 use windlass_core::object::Object;
 use windlass_core::object::names::FIELD_MANAGER;
 use windlass_core::reconcile::outcome::WriteProblem;
+use windlass_core::reconcile::response::Refused;
+use windlass_core::reconcile::world::Force;
 use windlass_core::value::ids::Uid;
 use windlass_core::value::json::{Map, Value};
 
-use super::request::{self, Force, To, unbuilt};
+use super::request::{self, To, unbuilt};
+use super::response::refused;
 use crate::cluster::in_time;
 
 /// A write that the client's own user sends as a dry run. Its body is that of the host's write.
@@ -22,7 +25,7 @@ use crate::cluster::in_time;
 pub struct DryRun(Request<Vec<u8>>);
 
 /// A dry run, or why it could not be built.
-type Built = Result<DryRun, WriteProblem>;
+pub type Built = Result<DryRun, WriteProblem>;
 
 impl DryRun {
     /// The creation of a child.
@@ -98,8 +101,8 @@ impl DryRun {
     ///
     /// # Errors
     /// If the API server rejects the write, or does not respond.
-    pub async fn send(self, client: &Client) -> Result<String, kube::Error> {
-        in_time(client.request_text(self.0)).await
+    pub async fn send(self, client: &Client) -> Result<String, Refused> {
+        in_time(client.request_text(self.0)).await.map_err(|error| refused(&error))
     }
 }
 

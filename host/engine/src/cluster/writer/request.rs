@@ -10,6 +10,7 @@ use windlass_core::object::child::{ChildId, Delete};
 use windlass_core::object::managed::Removal;
 use windlass_core::object::names::{FIELD_MANAGER, FINALIZER_MANAGER};
 use windlass_core::reconcile::outcome::WriteProblem;
+use windlass_core::reconcile::world::{Force, Part};
 use windlass_core::value::ids::{ObjectKey, Uid};
 use windlass_core::value::json::{Map, Value};
 
@@ -55,15 +56,6 @@ pub fn create(to: To<'_>, child: &DesiredChild) -> Built {
     Ok(as_plugin(to, request))
 }
 
-/// The part of an object that a request reads.
-#[derive(Debug, Clone, Copy)]
-pub enum Part {
-    /// Its metadata.
-    Metadata,
-    /// All of it.
-    Whole,
-}
-
 /// GET of the object that has a child's name.
 pub fn get(to: To<'_>, child: &ChildId, part: Part) -> Built {
     let (kind, name, params) = (to.kind(&child.key), &child.key.name, GetParams::default());
@@ -81,15 +73,6 @@ pub fn mark(to: To<'_>, child: &DesiredChild, marks: &Map) -> Built {
         to.kind(&child.key).patch(&child.key.name, &params, &Patch::Merge(serde_json::Value::Null)).map_err(unbuilt)?;
     *request.body_mut() = text(marks).into_bytes();
     Ok(as_plugin(to, request))
-}
-
-/// Whether an apply forces ownership of fields.
-#[derive(Debug, Clone, Copy)]
-pub enum Force {
-    /// The API server rejects an apply that conflicts with another manager.
-    No,
-    /// The apply forces ownership of the fields.
-    Yes,
 }
 
 /// Server-side apply to the object with this uid, and of this version if one is given.

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
+use windlass_core::reconcile::written::Written;
 use windlass_core::value::digest::Digest;
 
 use super::*;
-use crate::cluster::writer::Written;
 use crate::live::own_writes::FORGOTTEN;
 use crate::live::steady::Inputs;
 

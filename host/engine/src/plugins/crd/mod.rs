@@ -26,7 +26,7 @@ pub use self::upgrade::{Install, narrowings};
 use self::upgrade::{is_outdated, upgraded};
 use super::parent_kind::ParentKind;
 use super::problem::{Problem, Step, invalid_descriptor};
-use crate::cluster::writer::response::problem_of;
+use crate::cluster::writer::response::refused;
 use crate::cluster::{in_time, plain, plain_cause};
 use crate::live::CrdOwner;
 
@@ -129,7 +129,7 @@ async fn apply(
     let params = PatchParams { force, ..PatchParams::apply(FIELD_MANAGER) };
     match in_time(api.patch_metadata(name, &params, &Patch::Apply(definition))).await {
         Ok(_) => Ok(()),
-        Err(error) => Err(match problem_of(&error) {
+        Err(error) => Err(match refused(&error).problem() {
             WriteProblem::Rejected { code: 400 | 409 | 422 | 500, message, .. } => {
                 rejected(name, &format!("the API server refuses it: {message}"))
             }

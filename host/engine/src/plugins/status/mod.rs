@@ -14,6 +14,7 @@ use windlass_core::object::observed_status::observed;
 use windlass_core::object::reason::PluginReason;
 use windlass_core::plugin::events;
 use windlass_core::reconcile::events::Note;
+use windlass_core::reconcile::response::{Ack, Refused};
 use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_core::value::json::{Map, Value};
 
@@ -24,10 +25,8 @@ use super::former_kinds::FormerKinds;
 use super::problem::{Problem, Step};
 use super::resource::parse;
 use crate::clock;
-use crate::cluster::plain;
 use crate::cluster::writer::audit::about;
 use crate::cluster::writer::request::{self, To};
-use crate::cluster::writer::response::Ack;
 use crate::cluster::writer::send;
 use crate::live::Live;
 use crate::live::component_state::{Decisions, Share};
@@ -68,11 +67,11 @@ pub(super) async fn write(
 
 /// The version after a write of the status. A failed write is retried, also after a conflict, because no other event may
 /// ever queue the Plugin.
-fn written(response: Result<Ack, kube::Error>) -> anyhow::Result<u64> {
+fn written(response: Result<Ack, Refused>) -> anyhow::Result<u64> {
     match response {
         Ok(ack) => Ok(ack.resource_version()),
         // The Plugin is gone; its deletion event follows.
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(0),
+        Err(Refused::ByServer(status)) if status.code == 404 => Ok(0),
         Err(error) => Err(error.into()),
     }
 }
@@ -117,7 +116,7 @@ async fn send_rollout(
 ) -> Result<Ack, Problem> {
     let request = request::status(To { resource, account: None }, object, None, next);
     let request = request.map_err(|problem| unwritten(consequence, &problem.to_string()))?;
-    send(client, of_plugin(request, object)).await.map_err(|error| unwritten(consequence, &plain(&error)))
+    send(client, of_plugin(request, object)).await.map_err(|refused| unwritten(consequence, &refused.to_string()))
 }
 
 fn unwritten(consequence: &str, why: &str) -> Problem {
@@ -340,6 +339,7 @@ fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Val
 mod tests {
     use std::sync::LazyLock;
 
+    use windlass_core::reconcile::response;
     use windlass_core::value::json;
 
     use super::*;
@@ -356,8 +356,8 @@ mod tests {
     #[test]
     fn e10_failed_write_of_a_status_is_retried_also_after_a_conflict() {
         let response = |code: u16| {
-            let status = kube::core::Status { code, ..kube::core::Status::default() };
-            written(Err(kube::Error::Api(Box::new(status))))
+            let status = response::Status { code, ..response::Status::default() };
+            written(Err(Refused::ByServer(Box::new(status))))
         };
         for code in [400, 403, 409, 422, 429, 500, 503, 504] {
             assert!(response(code).is_err(), "{code}");

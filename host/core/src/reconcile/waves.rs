@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
-use windlass_core::object::child::ChildId;
 
 use super::applied::{Applied, Done, Failed};
+use crate::object::child::ChildId;
 
 /// Largest number of concurrent writes for one parent: enough to hide the round trip, few enough that a parent with a
 /// thousand children leaves room for others.
@@ -38,11 +38,10 @@ mod tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
-    use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
-    use windlass_core::value::ids::{Gvk, ObjectKey};
-
+    use super::super::applied::Effect;
+    use super::super::outcome::{Rejection, WriteProblem};
     use super::*;
-    use crate::reconcile::applied::Effect;
+    use crate::value::ids::{Gvk, ObjectKey};
 
     /// Sends a wave of a hundred writes whose third fails so, and counts how many are begun.
     async fn begun(problem: WriteProblem) -> (usize, Applied) {
@@ -54,7 +53,8 @@ mod tests {
                 tokio::task::yield_now().await;
                 let key = ObjectKey::new(Some("n"), &format!("a{at}"));
                 let child = ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key };
-                let done = Done { effect: Effect::Created, child: child.clone(), expires: false, written: None };
+                let done =
+                    Done { effect: Effect::Created, child: child.clone(), expires: false, written: None, kept: None };
                 if at == 3 { Err((child, problem.into())) } else { Ok(done) }
             }
         };

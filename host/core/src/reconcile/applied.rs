@@ -1,12 +1,13 @@
 //! The results of a plan's writes.
 
-use windlass_core::contract::desired::DesiredChild;
-use windlass_core::object::child::ChildId;
-use windlass_core::reconcile::events::Changes;
-use windlass_core::reconcile::outcome::WriteProblem;
-
-use crate::cluster::writer::response::{problem_of, unknown};
-use crate::cluster::writer::{Subject, Written};
+use super::events::Changes;
+use super::outcome::WriteProblem;
+use super::response::Refused;
+use super::written::{Subject, Written};
+use crate::contract::desired::DesiredChild;
+use crate::object::child::ChildId;
+use crate::value::digest::Digest;
+use crate::value::ids::Uid;
 
 /// The results of a plan's writes. The status reports nothing else.
 #[derive(Debug, Default)]
@@ -20,12 +21,29 @@ pub struct Applied {
     /// Whether an object was marked as a child. It may be on its way out, and its content is not the desired one yet: that is for the next
     /// reconcile, which sees it.
     pub marked: bool,
+    /// The live values that an apply could not change, each with its child.
+    pub kept: Vec<(ChildId, Kept)>,
+}
+
+/// Live values of a child that an apply could not change, because the API server or a webhook sets them. They are left as they are.
+#[derive(Debug)]
+pub struct Kept {
+    /// The child's uid.
+    pub uid: Uid,
+    /// Hash of the desired state that was applied.
+    pub applied: String,
+    /// Hash of the live values.
+    pub values: Digest,
+    /// Why the API server refused the apply; none if it changed nothing.
+    pub refused: Option<String>,
 }
 
 /// The effect of a write on its child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effect {
+pub enum Effect {
+    /// Created.
     Created,
+    /// Updated.
     Updated,
     /// The desired values were restored after another manager changed them.
     Restored,
@@ -37,18 +55,24 @@ pub(super) enum Effect {
     Adopted,
     /// Deleted, to be recreated.
     Replaced,
+    /// Deleted.
     Deleted,
     /// No effect: the child was gone already, or is left as it is.
     Nothing,
 }
 
 /// A write that succeeded.
-pub(super) struct Done {
+pub struct Done {
+    /// The effect on the child.
     pub effect: Effect,
+    /// The child.
     pub child: ChildId,
     /// Whether Kubernetes deletes the child once it has finished.
     pub expires: bool,
+    /// The write that the caches must show before the parent's next plan.
     pub written: Option<Written>,
+    /// The live values that the write could not change.
+    pub kept: Option<Kept>,
 }
 
 /// A write that did not succeed.
@@ -61,9 +85,9 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// From an error of the API server, or from a request that got no response.
-    pub(super) fn of(error: &kube::Error, subject: Subject) -> Self {
-        Self { problem: problem_of(error), awaited: unknown(error, subject).map(Box::new) }
+    /// From a response, or from a request that got none.
+    pub(super) fn of(refused: &Refused, subject: Subject) -> Self {
+        Self { problem: refused.problem(), awaited: refused.unknown(subject).map(Box::new) }
     }
 }
 
@@ -75,11 +99,12 @@ impl From<WriteProblem> for Failed {
 }
 
 /// The result of the write of one child.
-pub(super) type WriteResult = Result<(Effect, Option<Written>), Failed>;
+pub type WriteResult = Result<(Effect, Option<Written>), Failed>;
 
 impl Applied {
     pub(super) fn add(&mut self, done: Done) {
-        let Done { effect, child, expires, written } = done;
+        let Done { effect, child, expires, written, kept } = done;
+        self.kept.extend(kept.map(|kept| (child.clone(), kept)));
         self.written.extend(written);
         self.marked |= matches!(effect, Effect::Marked | Effect::Adopted);
         let changes = &mut self.changes;
@@ -105,14 +130,14 @@ impl Applied {
 }
 
 /// Names a desired child.
-pub(super) fn id(child: &DesiredChild) -> ChildId {
+pub fn id(child: &DesiredChild) -> ChildId {
     ChildId { kind: child.kind.clone(), key: child.key.clone() }
 }
 
 /// The result of a write, with its child.
 pub(super) fn named(child: ChildId, expires: bool, outcome: WriteResult) -> Result<Done, (ChildId, Failed)> {
     match outcome {
-        Ok((effect, written)) => Ok(Done { effect, child, expires, written }),
+        Ok((effect, written)) => Ok(Done { effect, child, expires, written, kept: None }),
         Err(failed) => Err((child, failed)),
     }
 }

@@ -1,0 +1,196 @@
+//! The cluster, as the world of a preview: what the host would write is sent as dry runs, and what a dry run cannot build on is kept here.
+
+use std::sync::Arc;
+
+use kube::core::ApiResource;
+use parking_lot::Mutex;
+use serde_json::Value;
+use windlass_core::contract::desired::DesiredChild;
+use windlass_core::object::Object;
+use windlass_core::object::child::ChildId;
+use windlass_core::object::managed::drop_created;
+use windlass_core::reconcile::applied::id;
+use windlass_core::reconcile::claim::Claim;
+use windlass_core::reconcile::outcome::WriteProblem;
+use windlass_core::reconcile::response::{Ack, Refused};
+use windlass_core::reconcile::world::{Later, Read, Request, World};
+use windlass_core::value::ids::ObjectKey;
+use windlass_core::value::json::{self, Value as CoreValue};
+use windlass_engine::cluster::writer::dry_run::{Built, DryRun};
+
+use super::cluster::Scope;
+use super::parents::{Children, object};
+
+/// The world of one object's preview.
+pub struct Dry<'a> {
+    scope: &'a Scope,
+    children: &'a Children,
+    /// The object as it is; none if it does not exist yet.
+    live: Option<&'a Object>,
+    kept: Mutex<Kept>,
+}
+
+/// What the requests so far came to.
+#[derive(Default)]
+struct Kept {
+    /// The object as the API server would store it.
+    after: Option<Value>,
+    /// The object that would become the child.
+    marked: Option<Arc<Object>>,
+    /// Whether the entry of the host's POST would be gone from managedFields, and with it the fields that it alone owned.
+    is_without_created: bool,
+    /// The keys that would be gone from a Secret's data.
+    dropped: Vec<String>,
+}
+
+impl<'a> Dry<'a> {
+    /// The world of an object that exists (`live`), or of a new one.
+    pub fn new((scope, children): (&'a Scope, &'a Children), live: Option<&'a Object>) -> Self {
+        Self { scope, children, live, kept: Mutex::default() }
+    }
+
+    /// The object as the API server would store it.
+    ///
+    /// # Errors
+    /// If nothing was sent that changes it.
+    pub fn into_after(self) -> Result<Value, WriteProblem> {
+        self.kept.into_inner().after.ok_or_else(|| unavailable("nothing would change it".to_owned()))
+    }
+
+    /// The object that has the child's name and would become the child.
+    pub fn marked(&self) -> Option<Arc<Object>> {
+        self.kept.lock().marked.clone()
+    }
+
+    fn resource(&self, of: &ChildId) -> Result<&'a ApiResource, WriteProblem> {
+        self.scope.resource_of(&of.kind).ok_or_else(|| unavailable(format!("{} is not granted", of.kind)))
+    }
+
+    /// A child whose name is taken until the present child is deleted, as the API server would store it.
+    ///
+    /// # Errors
+    /// If the API server rejects it.
+    pub async fn create_unnamed(&self, child: &DesiredChild) -> Result<Value, WriteProblem> {
+        let built = self.resource(&id(child)).and_then(|resource| DryRun::create_unnamed(resource, child));
+        let sent = self.dry_run(built).await.map_err(|refused| refused.problem())?;
+        parsed(&sent.1)
+    }
+
+    async fn dry_run(&self, built: Built) -> Result<(Ack, String), Refused> {
+        let text = built.map_err(Refused::Unsent)?.send(&self.scope.client).await?;
+        let ack = parsed::<Ack>(&text).map_err(Refused::Unsent)?;
+        Ok((ack, text))
+    }
+
+    /// Applies what is kept to an object that an apply returned. A dry run cannot build on another, so what the host removes before the
+    /// apply is removed here; the API server then sets defaults.
+    async fn with_kept(&self, of: &ChildId, applied: String) -> Result<String, Refused> {
+        let Some(live) = self.live else { return Ok(applied) };
+        let Ok(CoreValue::Object(mut after)) = json::parse(applied.as_bytes(), json::OBJECT_DEPTH) else {
+            return Ok(applied);
+        };
+        let is_changed = {
+            let kept = self.kept.lock();
+            let mut is_changed = kept.is_without_created && drop_created(&mut after);
+            for key in &kept.dropped {
+                is_changed |= after.object_mut("data").is_some_and(|data| data.remove(key).is_some());
+            }
+            is_changed
+        };
+        if !is_changed {
+            return Ok(applied);
+        }
+        let replaced = self.resource(of).and_then(|resource| DryRun::replace(resource, live, &after));
+        self.dry_run(replaced).await.map(|(_, text)| text)
+    }
+
+    async fn sent(&self, request: Request<'_>) -> Result<Ack, Refused> {
+        let of = request.object();
+        let resource = || self.resource(&of);
+        let (ack, text) = match request {
+            Request::Create(child) => self.dry_run(resource().and_then(|to| DryRun::create(to, child))).await?,
+            Request::Apply { child, uid, force, resource_version: _ } => {
+                let built = resource().and_then(|to| DryRun::apply(to, child, uid, force));
+                let (ack, text) = self.dry_run(built).await?;
+                (ack, self.with_kept(&of, text).await?)
+            }
+            Request::Finalizers { parent, finalizers } => {
+                self.dry_run(DryRun::finalizers(&self.scope.parents, parent, finalizers)).await?
+            }
+            Request::Status { parent, status } => {
+                self.dry_run(DryRun::status(&self.scope.parents, parent, status)).await?
+            }
+            Request::Mark { found, .. } => {
+                self.kept.lock().marked = Some(Arc::new(found.clone()));
+                return Ok(Ack::default());
+            }
+            Request::Migrate { .. } => {
+                self.kept.lock().is_without_created = true;
+                return Ok(Ack::default());
+            }
+            Request::RemoveData { keys, .. } => {
+                self.kept.lock().dropped = keys.to_vec();
+                return Ok(Ack::default());
+            }
+            Request::Delete(_) => return Ok(Ack::default()),
+        };
+        self.kept.lock().after = Some(parsed(&text).map_err(Refused::Unsent)?);
+        Ok(ack)
+    }
+
+    async fn found(&self, what: Read<'_>) -> Result<Option<Object>, Refused> {
+        let (kind, key, resource) = match what {
+            Read::Parent(key) => (self.scope.offline.kind(), key, &self.scope.parents),
+            Read::Child(child, _) => (&child.kind, &child.key, self.resource(child).map_err(Refused::Unsent)?),
+        };
+        let found = object(&self.scope.client, (kind, resource), key).await;
+        let found = found.map_err(|error| Refused::Unsent(unavailable(format!("{error:#}"))))?;
+        Ok(found.map(Arc::unwrap_or_clone))
+    }
+}
+
+impl World for Dry<'_> {
+    fn adopts(&self) -> bool {
+        self.scope.adopts
+    }
+
+    fn inherits(&self, plugin: &str) -> bool {
+        self.children.gone.contains(plugin)
+    }
+
+    fn parent(&self, _key: &ObjectKey) -> Option<Arc<Object>> {
+        // A preview waits for no write.
+        None
+    }
+
+    fn holder(&self, _child: &ChildId) -> Option<Arc<Object>> {
+        None
+    }
+
+    fn plural(&self, of: &ChildId) -> &str {
+        self.scope.resource_of(&of.kind).map_or("", |resource| &resource.plural)
+    }
+
+    fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
+        Box::pin(self.found(what))
+    }
+
+    fn send<'a>(&'a self, request: Request<'a>) -> Later<'a, Result<Ack, Refused>> {
+        Box::pin(self.sent(request))
+    }
+
+    fn note(&self, _claim: &Claim) {}
+}
+
+/// A value from the API server's response.
+///
+/// # Errors
+/// If the response is not JSON.
+pub fn parsed<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, WriteProblem> {
+    serde_json::from_str(text)
+        .map_err(|error| unavailable(format!("the API server's response is not valid JSON: {error}")))
+}
+
+fn unavailable(message: String) -> WriteProblem {
+    WriteProblem::Unavailable { message, retry_after: None }
+}

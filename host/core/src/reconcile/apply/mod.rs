@@ -1,0 +1,346 @@
+//! Carries out a plan: sends its writes in order, and decides after each response what is sent next.
+
+use std::sync::Arc;
+
+use crate::contract::desired::DesiredChild;
+use crate::contract::snapshot::Snapshot;
+use crate::object::Object;
+use crate::object::child::{ChildId, Delete};
+use crate::object::managed::CreateEntry;
+use crate::object::order::install_rank;
+use crate::reconcile::applied::{Applied, Done, Effect, Failed, Kept, WriteResult, id, named};
+use crate::reconcile::claim::{Claim, claim, marks, may_be_adopted, owner_of};
+use crate::reconcile::next_step::finalizers_with;
+use crate::reconcile::outcome::WriteProblem;
+use crate::reconcile::plan::{Plan, Target, Write};
+use crate::reconcile::response::{Ack, Refused};
+use crate::reconcile::waves::send_wave;
+use crate::reconcile::world::{Force, Part, Read, Request, World};
+use crate::reconcile::written::{Subject, Written};
+use crate::value::ids::{ObjectKey, PluginName, Uid};
+
+/// Sends the writes of a plan in install order, those of one rank in parallel; then, if all succeeded and no object was only marked as a
+/// child, its deletes.
+pub async fn apply(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -> Applied {
+    let mut applied = Applied::default();
+    let prunes = plan.take_due_prunes();
+    let mut writes = plan.writes.into_iter().peekable();
+    while let Some(first) = writes.next() {
+        let rank = rank_of(&first);
+        let mut wave = vec![first];
+        while let Some(next) = writes.next_if(|next| rank_of(next) == rank) {
+            wave.push(next);
+        }
+        send_wave(&mut applied, wave.into_iter().map(|next| write(world, snapshot, next))).await;
+        if !applied.problems.is_empty() {
+            // Later children depend on the ones that failed.
+            return applied;
+        }
+    }
+    if applied.marked {
+        // Nothing is pruned before all desired children are there (rule R8).
+        return applied;
+    }
+    for wave in prunes {
+        let deletes = wave.into_iter().map(|next| delete(world, snapshot, next, Effect::Deleted));
+        send_wave(&mut applied, deletes).await;
+        if !applied.problems.is_empty() {
+            // The children that are still there depend on the later ones.
+            return applied;
+        }
+    }
+    applied
+}
+
+/// Sends one write of a plan, and what it needs before and after it.
+///
+/// # Errors
+/// If the API server rejects it or does not respond, or if the object is not the child's.
+pub async fn write(world: &dyn World, snapshot: &Snapshot, write: Write) -> Result<Done, (ChildId, Failed)> {
+    match write {
+        Write::Create(child) => named(id(&child), child.expires(), create(world, snapshot, &child).await),
+        Write::Apply { child, target } => {
+            let (outcome, kept) = after_comparing(&child, &target, change(world, snapshot, &child, &target).await);
+            let done = named(id(&child), child.expires(), outcome)?;
+            Ok(Done { kept, ..done })
+        }
+        Write::Replace(next) => delete(world, snapshot, next, Effect::Replaced).await,
+    }
+}
+
+/// Creates a child.
+///
+/// # Errors
+/// If the API server rejects it or does not respond, or if the child's name is taken by an object that is not to become the child.
+async fn create(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild) -> WriteResult {
+    match world.send(Request::Create(child)).await {
+        Ok(ack) => Ok((Effect::Created, Some(ack.child(&child.kind)))),
+        Err(refused) if refused.already_exists() => reclaim(world, snapshot, child).await,
+        Err(refused) => Err(Failed::of(&refused, Subject::Child(id(child)))),
+    }
+}
+
+/// Handles a create that found the child's name taken by an object that the cache did not show. The host does not
+/// write the object's content: at most it adds the labels and ownerReference of a child, and the next reconcile
+/// sees the object.
+async fn reclaim(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild) -> WriteResult {
+    // Whether a Secret may be adopted depends on its type.
+    let part = if world.adopts() && child.kind.is("v1", "Secret") { Part::Whole } else { Part::Metadata };
+    let Some(found) = read(world, &id(child), part).await? else { return Err(WriteProblem::Outdated.into()) };
+    let seen = || Written::Child { kind: child.kind.clone(), resource_version: found.resource_version };
+    let adopts = world.adopts() && may_be_adopted(&found, child);
+    let claim = claim(&found, snapshot, adopts, |plugin| world.inherits(plugin));
+    world.note(&claim);
+    match claim {
+        Claim::Unseen => Err(Failed { problem: WriteProblem::CacheBehind, awaited: Some(Box::new(seen())) }),
+        Claim::Restore => mark(world, snapshot, child, &found, Effect::Marked).await,
+        // The cache may be behind: the garbage collector would delete a child that is adopted for a parent that is
+        // gone.
+        Claim::Adopt if !lives(world, snapshot).await? => Err(WriteProblem::Outdated.into()),
+        Claim::Adopt => mark(world, snapshot, child, &found, Effect::Adopted).await,
+        Claim::Orphaned => Ok((Effect::Nothing, None)),
+        // The parent may have been deleted with --cascade=orphan, which the cache of parents does not show yet.
+        Claim::Foreign
+            if found.controller.is_none()
+                && found.labelled.as_ref() == Some(&snapshot.parent.uid)
+                && !lives(world, snapshot).await? =>
+        {
+            Err(WriteProblem::Outdated.into())
+        }
+        Claim::Foreign => Err(WriteProblem::Taken { owner: owner_of(&found) }.into()),
+    }
+}
+
+/// Whether the parent exists and is not being deleted, as the API server has it now.
+async fn lives(world: &dyn World, snapshot: &Snapshot) -> Result<bool, WriteProblem> {
+    let parent = world.read(Read::Parent(&snapshot.parent.key)).await.map_err(|refused| refused.problem())?;
+    Ok(parent.is_some_and(|parent| parent.uid == snapshot.parent.uid && !parent.deleting))
+}
+
+async fn mark(
+    world: &dyn World,
+    snapshot: &Snapshot,
+    child: &DesiredChild,
+    found: &Object,
+    effect: Effect,
+) -> WriteResult {
+    let marks = marks(found, child, &snapshot.parent_ref, effect == Effect::Adopted);
+    match world.send(Request::Mark { child, found, marks: &marks }).await {
+        Ok(ack) => Ok((effect, Some(ack.child(&child.kind)))),
+        Err(refused) => Err(Failed::of(&refused, Subject::Child(id(child)))),
+    }
+}
+
+/// Applies a child to a live object. Ownership of fields is taken from managers that edited the child in place, and from others if the
+/// plugin asks for it.
+///
+/// # Errors
+/// If the API server rejects it or does not respond, or if the apply conflicts with other managers.
+async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, target: &Target) -> WriteResult {
+    let failed = |refused: &Refused| Failed::of(refused, Subject::Child(id(child)));
+    let mut version = prepare(world, child, target).await?;
+    let apply = async |resource_version, force, effect| {
+        let sent = world.send(Request::Apply { child, uid: &target.uid, resource_version, force }).await;
+        sent.map(|ack| (effect, Some(ack.child(&child.kind))))
+    };
+    // Another manager may have removed a field, which is no conflict.
+    let expected = if target.restores { Effect::Restored } else { Effect::Updated };
+    let force = match target.create_entry {
+        // The fields in the way are the host's own.
+        Some(CreateEntry::Harmless) => Force::Yes,
+        Some(CreateEntry::MustGo { .. }) | None => Force::No,
+    };
+    let mut first = apply(version, force, expected).await;
+    if first.as_ref().is_err_and(Refused::is_outdated) {
+        // Another manager may have taken a field: without force, the response says which.
+        version = current_version(world, snapshot, &id(child), &target.uid).await?;
+        first = apply(version, Force::No, expected).await;
+    }
+    let refused = match first {
+        Ok(done) => return Ok(done),
+        Err(refused) => refused,
+    };
+    let effect = match refused.conflict() {
+        Some(conflict) if conflict.only_ours => expected,
+        // Another manager changed fields of the child in place: restore them.
+        Some(conflict) if conflict.only_drift => Effect::Restored,
+        Some(_) if child.force_ownership => Effect::TakenOver,
+        Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }.into()),
+        None => return Err(failed(&refused)),
+    };
+    apply(version, Force::Yes, effect).await.map_err(|refused| failed(&refused))
+}
+
+/// Removes what an apply would leave of the host's POST and of earlier hosts. Returns the child's version after that.
+async fn prepare(world: &dyn World, child: &DesiredChild, target: &Target) -> Result<u64, Failed> {
+    let failed = |refused: &Refused| Failed::of(refused, Subject::Child(id(child)));
+    let mut resource_version = target.resource_version;
+    if let Some(CreateEntry::MustGo { index, removal }) = target.create_entry {
+        let sent = world.send(Request::Migrate { child, resource_version, index, removal }).await;
+        resource_version = sent.map(|ack| ack.resource_version()).map_err(|refused| {
+            // Another write moved the host's entry in managedFields.
+            if refused.does_not_fit() { WriteProblem::Outdated.into() } else { failed(&refused) }
+        })?;
+    }
+    if !target.leftover_data.is_empty() {
+        let keys = &*target.leftover_data;
+        let sent = world.send(Request::RemoveData { child, uid: &target.uid, resource_version, keys }).await;
+        resource_version = sent.map_err(|refused| failed(&refused))?.resource_version();
+    }
+    Ok(resource_version)
+}
+
+/// The version that a child has by now, after a write met another version than the plan is based on: its status may have changed. The
+/// write is not repeated if the object is no child any more, because a user or the garbage collector released it
+/// (`--cascade=orphan`).
+async fn current_version(
+    world: &dyn World,
+    snapshot: &Snapshot,
+    child: &ChildId,
+    uid: &Uid,
+) -> Result<u64, WriteProblem> {
+    let found = read(world, child, Part::Metadata).await?;
+    let inherits = |plugin: &str| world.inherits(plugin);
+    let is_child = |found: &Object| found.uid == *uid && found.is_child_of(&snapshot.parent_ref, inherits);
+    found.filter(is_child).map(|found| found.resource_version).ok_or(WriteProblem::Outdated)
+}
+
+async fn read(world: &dyn World, child: &ChildId, part: Part) -> Result<Option<Object>, WriteProblem> {
+    world.read(Read::Child(child, part)).await.map_err(|refused| refused.problem())
+}
+
+/// The result of an apply that was sent because live values differ from the desired ones. If it changed nothing, or
+/// is invalid, the next apply would have the same result, so the values are left. A 403 is different: permissions,
+/// quotas and admission policies change without a change of the child.
+fn after_comparing(child: &DesiredChild, target: &Target, outcome: WriteResult) -> (WriteResult, Option<Kept>) {
+    let Some(values) = target.differing else { return (outcome, None) };
+    let kept = |refused| Some(Kept { uid: target.uid.clone(), applied: child.applied.clone(), values, refused });
+    match outcome {
+        Ok((_, Some(Written::Child { resource_version, .. }))) if resource_version == target.resource_version => {
+            (Ok((Effect::Nothing, None)), kept(None))
+        }
+        Ok((_, written)) => (Ok((Effect::Restored, written)), None),
+        Err(Failed { problem: WriteProblem::Rejected { code: 400 | 422 | 500, message, .. }, .. }) => {
+            (Ok((Effect::Nothing, None)), kept(Some(message)))
+        }
+        outcome => (outcome, None),
+    }
+}
+
+async fn delete(
+    world: &dyn World,
+    snapshot: &Snapshot,
+    delete: Delete,
+    effect: Effect,
+) -> Result<Done, (ChildId, Failed)> {
+    let outcome = send_delete(world, snapshot, delete.clone(), effect).await;
+    named(delete.child, false, outcome)
+}
+
+async fn send_delete(world: &dyn World, snapshot: &Snapshot, mut delete: Delete, effect: Effect) -> WriteResult {
+    let mut response = world.send(Request::Delete(&delete)).await;
+    if response.as_ref().is_err_and(Refused::is_outdated) {
+        delete.resource_version = current_version(world, snapshot, &delete.child, &delete.uid).await?;
+        response = world.send(Request::Delete(&delete)).await;
+    }
+    match response {
+        Ok(ack) => Ok((effect, Some(ack.deleted(delete)))),
+        Err(refused) if is_gone(world, &refused, &delete.child, &delete.uid) => {
+            Ok((Effect::Nothing, Some(Written::Gone { child: delete.child, uid: delete.uid })))
+        }
+        Err(refused) => Err(Failed::of(&refused, Subject::Child(delete.child))),
+    }
+}
+
+fn is_gone(world: &dyn World, refused: &Refused, object: &ChildId, uid: &Uid) -> bool {
+    refused.is_gone((&object.kind.kind, world.plural(object)), &object.key.name, Some(uid))
+}
+
+/// The result of setting or removing a finalizer: what the cache must show before the parent's next plan.
+#[derive(Debug)]
+pub enum FinalizerWrite {
+    /// The finalizer was set or removed.
+    Done(Written),
+    /// The parent is gone.
+    Gone(Written),
+}
+
+/// Sets (`wanted`) or removes the plugin's finalizer of a parent.
+///
+/// # Errors
+/// If the API server rejects the write, or does not respond; [`WriteProblem::Outdated`] if the parent has changed.
+pub async fn set_finalizer(
+    world: &dyn World,
+    plugin: &PluginName,
+    parent: &Object,
+    wanted: bool,
+) -> Result<FinalizerWrite, Failed> {
+    let finalizers = finalizers_with(parent, plugin, wanted);
+    match world.send(Request::Finalizers { parent, finalizers: &finalizers }).await {
+        Ok(ack) if wanted => Ok(FinalizerWrite::Done(ack.parent())),
+        // If it was the last finalizer of a parent that is being deleted, the response has the version from before the write.
+        Ok(_) => Ok(FinalizerWrite::Done(Written::past(parent))),
+        Err(refused) if is_gone(world, &refused, &ChildId::of(parent), &parent.uid) => {
+            Ok(FinalizerWrite::Gone(Written::gone(parent)))
+        }
+        Err(refused) => {
+            let failed = Failed::of(&refused, Subject::Parent);
+            let is_outdated = failed.problem == WriteProblem::Outdated;
+            let awaited = is_outdated.then(|| Box::new(Written::past(parent))).or(failed.awaited);
+            Err(Failed { problem: failed.problem, awaited })
+        }
+    }
+}
+
+/// What follows from the response to a write of a parent's status: the write that the cache must show, and why it failed.
+pub fn status_written(
+    world: &dyn World,
+    parent: &Object,
+    response: Result<Ack, Refused>,
+) -> (Option<Written>, Option<WriteProblem>) {
+    match response {
+        Ok(ack) => (Some(ack.parent()), None),
+        Err(refused) if is_gone(world, &refused, &ChildId::of(parent), &parent.uid) => {
+            (Some(Written::gone(parent)), Some(refused.problem()))
+        }
+        Err(refused) => {
+            // Only an apply without force can meet a conflict.
+            let conflict = refused.conflict().map(|of| WriteProblem::FieldConflict { conflicts: of.causes });
+            (refused.unknown(Subject::Parent), Some(conflict.unwrap_or_else(|| refused.problem())))
+        }
+    }
+}
+
+/// Reads an object after a write that may have been executed, or whose result the cache does not show. Returns the state that the
+/// cache must show now; none if the parent need not wait for it.
+///
+/// # Errors
+/// If the read fails.
+pub async fn look_up(world: &dyn World, parent: &ObjectKey, of: &Subject) -> Result<Option<Written>, WriteProblem> {
+    match of {
+        Subject::Parent => {
+            let found = world.read(Read::Parent(parent)).await.map_err(|refused| refused.problem())?;
+            Ok(match found {
+                Some(found) => Some(Written::Parent { resource_version: found.resource_version }),
+                None => world.parent(parent).map(|cached| Written::gone(&cached)),
+            })
+        }
+        Subject::Child(child) => Ok(match read(world, child, Part::Metadata).await? {
+            // An object without the label is in no cache.
+            Some(found) if found.plugin().is_none() => None,
+            Some(found) => Some(Written::Child { kind: child.kind.clone(), resource_version: found.resource_version }),
+            None => world.holder(child).map(|cached| Written::Gone { child: child.clone(), uid: cached.uid.clone() }),
+        }),
+    }
+}
+
+fn rank_of(write: &Write) -> u8 {
+    let kind: &Arc<_> = match write {
+        Write::Create(child) | Write::Apply { child, .. } => &child.kind,
+        Write::Replace(delete) => &delete.child.kind,
+    };
+    install_rank(kind)
+}
+
+#[cfg(test)]
+mod tests;

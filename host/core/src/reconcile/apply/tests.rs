@@ -1,0 +1,210 @@
+//! Writes whose responses are scripted.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::{created, object, parent, pod, snapshot, validate};
+use crate::reconcile::plan::plan;
+use crate::reconcile::response::Status;
+use crate::reconcile::world::Later;
+use crate::value::ids::Gvk;
+
+/// A world whose API server gives these responses, one after the other.
+#[derive(Default)]
+struct Script {
+    responses: Mutex<VecDeque<Result<Ack, Refused>>>,
+    found: Option<Object>,
+    sent: Mutex<Vec<String>>,
+}
+
+impl World for Script {
+    fn adopts(&self) -> bool {
+        false
+    }
+
+    fn inherits(&self, _plugin: &str) -> bool {
+        false
+    }
+
+    fn parent(&self, _key: &ObjectKey) -> Option<Arc<Object>> {
+        None
+    }
+
+    fn holder(&self, _child: &ChildId) -> Option<Arc<Object>> {
+        None
+    }
+
+    fn plural(&self, of: &ChildId) -> &str {
+        if &*of.kind.kind == "Echo" { "echoes" } else { "pods" }
+    }
+
+    fn read<'a>(&'a self, _what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
+        self.sent.lock().push("read".to_owned());
+        Box::pin(async { Ok(self.found.clone()) })
+    }
+
+    fn send<'a>(&'a self, request: Request<'a>) -> Later<'a, Result<Ack, Refused>> {
+        self.sent.lock().push(match request {
+            Request::Create(_) => "create".to_owned(),
+            Request::Apply { resource_version, force, .. } => format!("apply to {resource_version}, force {force:?}"),
+            Request::Mark { .. } => "mark".to_owned(),
+            Request::Migrate { .. } => "migrate".to_owned(),
+            Request::RemoveData { .. } => "remove data".to_owned(),
+            Request::Delete(delete) => format!("delete {}", delete.resource_version),
+            Request::Finalizers { finalizers, .. } => format!("finalizers {finalizers:?}"),
+            Request::Status { .. } => "status".to_owned(),
+        });
+        let response = self.responses.lock().pop_front().expect("a response");
+        Box::pin(async { response })
+    }
+
+    fn note(&self, _claim: &Claim) {}
+}
+
+impl Script {
+    fn new(responses: impl IntoIterator<Item = Result<Ack, Refused>>) -> Self {
+        Self { responses: Mutex::new(responses.into_iter().collect()), ..Self::default() }
+    }
+}
+
+/// A response that acknowledges a write, after which the object has this version.
+fn acked(version: u64) -> Ack {
+    let metadata = json!({"metadata": {"resourceVersion": version.to_string()}});
+    serde_json::from_value(metadata).expect("metadata")
+}
+
+fn refused(status: serde_json::Value) -> Result<Ack, Refused> {
+    Err(Refused::ByServer(Box::new(serde_json::from_value::<Status>(status).expect("a status"))))
+}
+
+/// The refusal of an apply that would change a field of this manager.
+fn conflict(with: &str) -> Result<Ack, Refused> {
+    let cause =
+        json!({"reason": "FieldManagerConflict", "message": format!("conflict with {with}"), "field": ".spec.x"});
+    refused(json!({"code": 409, "reason": "Conflict", "message": "conflict", "details": {"causes": [cause]}}))
+}
+
+fn outdated() -> Result<Ack, Refused> {
+    refused(json!({"code": 409, "reason": "Conflict", "message": "the object has been modified"}))
+}
+
+/// Carries out the change of one child's image, with these responses.
+async fn changed(take_over: bool, found: Option<u64>, responses: Vec<Result<Ack, Refused>>) -> (Vec<String>, Applied) {
+    let before = validate(&[pod("a")]).expect("valid");
+    let live = created(&before.children[0]);
+    let mut other = pod("a");
+    other["spec"]["containers"][0]["image"] = "nginx:2".into();
+    if take_over {
+        other["metadata"]["annotations"] = json!({"windlass.dev/take-over": "true"});
+    }
+    let snapshot = snapshot(std::slice::from_ref(&live));
+    let plan = plan(&snapshot, &validate(&[other]).expect("valid"));
+    assert_eq!(plan.counts(), (0, 1, 0));
+    let mut script = Script::new(responses);
+    script.found = found.map(|version| {
+        let mut live = live.clone();
+        live["metadata"]["resourceVersion"] = version.to_string().into();
+        Object::clone(&object(&live))
+    });
+    let applied = apply(&script, &snapshot, plan).await;
+    assert!(script.responses.lock().is_empty(), "every response was asked for");
+    (script.sent.into_inner(), applied)
+}
+
+#[tokio::test]
+async fn r06_edit_in_place_is_reverted_by_force_and_the_field_of_an_applier_is_not_taken() {
+    let edited = vec![outdated(), conflict(r#""kubectl-edit" using v1"#), Ok(acked(10))];
+    let (sent, applied) = changed(false, Some(9), edited).await;
+    assert_eq!(
+        sent,
+        ["apply to 7, force Yes", "read", "apply to 9, force No", "apply to 9, force Yes"],
+        "the version may have changed because a manager took a field"
+    );
+    assert_eq!(applied.changes.restored.len(), 1);
+    assert_eq!(applied.written, [Written::Child { kind: pods(), resource_version: 10 }]);
+    let (sent, applied) = changed(false, Some(9), vec![outdated(), conflict(r#""helm""#)]).await;
+    assert_eq!(sent.len(), 3, "the apply is not forced");
+    let [(_, WriteProblem::FieldConflict { conflicts })] = &*applied.problems else { panic!("{applied:?}") };
+    assert_eq!(conflicts, &[r#".spec.x (conflict with "helm")"#]);
+}
+
+#[tokio::test]
+async fn r06_plugin_takes_the_field_of_another_applier_if_it_asks_for_it() {
+    let (sent, applied) = changed(true, Some(9), vec![outdated(), conflict(r#""helm""#), Ok(acked(10))]).await;
+    assert_eq!(sent.last().map(String::as_str), Some("apply to 9, force Yes"));
+    assert_eq!(applied.changes.taken_over.len(), 1);
+}
+
+#[tokio::test]
+async fn r15_write_is_not_repeated_for_an_object_that_is_no_child_any_more() {
+    let (sent, applied) = changed(false, None, vec![outdated()]).await;
+    assert_eq!(sent, ["apply to 7, force Yes", "read"]);
+    assert!(matches!(&*applied.problems, [(_, WriteProblem::Outdated)]), "{applied:?}");
+    let live = created(&validate(&[pod("a")]).expect("valid").children[0]);
+    let snapshot = snapshot(std::slice::from_ref(&live));
+    let plan = || plan(&snapshot, &validate(&[]).expect("valid"));
+    let script = Script::new([outdated()]);
+    let applied = apply(&script, &snapshot, plan()).await;
+    assert!(matches!(&*applied.problems, [(_, WriteProblem::Outdated)]), "a released child is not deleted");
+    let mut later = live.clone();
+    later["metadata"]["resourceVersion"] = "9".into();
+    let script = Script { found: Some(Object::clone(&object(&later))), ..Script::new([outdated(), Ok(acked(10))]) };
+    let applied = apply(&script, &snapshot, plan()).await;
+    assert_eq!(script.sent.into_inner(), ["delete 7", "read", "delete 9"]);
+    assert_eq!(applied.changes.deleted.len(), 1, "its status had changed");
+}
+
+#[tokio::test]
+async fn r03_every_write_of_a_finalizer_is_awaited_and_a_removal_beyond_the_version_in_its_response() {
+    let web = parent();
+    let written = async |response, wanted| {
+        let plugin = "echo".parse().expect("a name");
+        match set_finalizer(&Script::new([response]), &plugin, &web, wanted).await {
+            Ok(FinalizerWrite::Done(written) | FinalizerWrite::Gone(written)) => Some(written),
+            Err(failed) => failed.awaited.map(|awaited| *awaited),
+        }
+    };
+    assert_eq!(written(Ok(acked(6)), true).await, Some(Written::Parent { resource_version: 6 }));
+    // The API server deletes the object, and responds with the version that it had.
+    assert_eq!(written(Ok(acked(5)), false).await, Some(Written::past(&web)));
+    let gone =
+        json!({"code": 404, "reason": "NotFound", "message": "no", "details": {"name": "hello", "kind": "echoes"}});
+    assert_eq!(written(refused(gone), false).await, Some(Written::gone(&web)));
+    assert_eq!(
+        written(outdated(), false).await,
+        Some(Written::past(&web)),
+        "the cache shows a version that exists no more"
+    );
+    let lost = refused(json!({"code": 500, "message": "timeout"}));
+    assert_eq!(written(lost, false).await, Some(Written::Unknown(Subject::Parent)));
+    assert_eq!(written(refused(json!({"code": 403, "message": "no"})), false).await, None, "nothing was written");
+}
+
+#[test]
+fn r12_failed_write_of_a_status_is_recorded_whatever_the_api_server_responded() {
+    let (world, web) = (Script::default(), parent());
+    let result_of = |response| status_written(&world, &web, response);
+    for code in [400, 403, 404, 409, 422, 429, 500, 503, 504] {
+        let (written, failed) = result_of(refused(json!({ "code": code })));
+        assert!(failed.is_some(), "{code}");
+        assert_eq!(written, (code >= 500).then_some(Written::Unknown(Subject::Parent)), "{code}");
+    }
+    let (written, failed) = result_of(Err(Refused::NoResponse("the connection was cut".to_owned())));
+    assert_eq!(written, Some(Written::Unknown(Subject::Parent)), "the API server may have carried out the write");
+    assert!(failed.is_some());
+    let gone =
+        json!({"code": 404, "reason": "NotFound", "message": "no", "details": {"name": "hello", "kind": "echoes"}});
+    assert_eq!(
+        result_of(refused(gone)).0,
+        Some(Written::gone(&web)),
+        "no plan before the cache shows that the parent is gone"
+    );
+    assert_eq!(result_of(Ok(acked(7))), (Some(Written::Parent { resource_version: 7 }), None));
+}
+
+fn pods() -> Arc<Gvk> {
+    Arc::new(Gvk::from_api_version("v1", "Pod"))
+}

@@ -1,0 +1,144 @@
+//! What a reconcile reads from and writes to. The host's own is the cluster; `windlass diff` has one of dry runs.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::applied::id;
+use super::claim::Claim;
+use super::response::{Ack, Refused};
+use crate::contract::desired::DesiredChild;
+use crate::object::Object;
+use crate::object::child::{ChildId, Delete};
+use crate::object::managed::Removal;
+use crate::value::ids::{ObjectKey, Uid};
+use crate::value::json::Map;
+
+/// What a world returns later. The box is cheap beside a request.
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The world of one parent's reconcile. Every read of the API server and every write goes through it, and it decides nothing.
+pub trait World: Send + Sync {
+    /// Whether the plugin adopts existing objects that have its children's names (`spec.adopt`).
+    fn adopts(&self) -> bool;
+    /// Whether the children of another plugin belong to this one by now, because that plugin is gone.
+    fn inherits(&self, plugin: &str) -> bool;
+    /// The parent of this key, as the caches show it.
+    fn parent(&self, key: &ObjectKey) -> Option<Arc<Object>>;
+    /// The object that has a child's name, if the caches show it as a child.
+    fn holder(&self, child: &ChildId) -> Option<Arc<Object>>;
+    /// The resource of an object's kind, by which a response names it; empty if the kind is not known any more.
+    fn plural(&self, of: &ChildId) -> &str;
+    /// Reads an object; none if it does not exist.
+    fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>>;
+    /// Sends a write once.
+    fn send<'a>(&'a self, request: Request<'a>) -> Later<'a, Result<Ack, Refused>>;
+    /// Is told what was found, for developers.
+    fn note(&self, claim: &Claim);
+}
+
+/// A read.
+#[derive(Debug, Clone, Copy)]
+pub enum Read<'a> {
+    /// The parent of this key.
+    Parent(&'a ObjectKey),
+    /// The object that has a child's name, or a part of it.
+    Child(&'a ChildId, Part),
+}
+
+/// The part of an object that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Its metadata.
+    Metadata,
+    /// All of it.
+    Whole,
+}
+
+/// A write.
+#[derive(Debug)]
+pub enum Request<'a> {
+    /// The creation of a child.
+    Create(&'a DesiredChild),
+    /// The server-side apply of a child to the object with this uid, if it still has this version.
+    Apply {
+        /// The child.
+        child: &'a DesiredChild,
+        /// The object's uid.
+        uid: &'a Uid,
+        /// The object's version.
+        resource_version: u64,
+        /// Whether ownership of fields is taken from other managers.
+        force: Force,
+    },
+    /// The merge patch that makes an existing object a child ([`claim::marks`](super::claim::marks)).
+    Mark {
+        /// The child.
+        child: &'a DesiredChild,
+        /// The object before the patch.
+        found: &'a Object,
+        /// The patch.
+        marks: &'a Map,
+    },
+    /// The conversion or removal of the entry that the host's POST left at this place of managedFields.
+    Migrate {
+        /// The child.
+        child: &'a DesiredChild,
+        /// The object's version.
+        resource_version: u64,
+        /// The place of the entry.
+        index: usize,
+        /// What becomes of the entry.
+        removal: Removal,
+    },
+    /// The removal of keys from a Secret's data.
+    RemoveData {
+        /// The child.
+        child: &'a DesiredChild,
+        /// The object's uid.
+        uid: &'a Uid,
+        /// The object's version.
+        resource_version: u64,
+        /// The keys.
+        keys: &'a [String],
+    },
+    /// A deletion.
+    Delete(&'a Delete),
+    /// The change of a parent's finalizers.
+    Finalizers {
+        /// The parent.
+        parent: &'a Object,
+        /// All finalizers that it has after the write.
+        finalizers: &'a [String],
+    },
+    /// The server-side apply of a parent's whole status, if the parent still has this version.
+    Status {
+        /// The parent.
+        parent: &'a Object,
+        /// The status.
+        status: Map,
+    },
+}
+
+impl Request<'_> {
+    /// The object that is written.
+    pub fn object(&self) -> ChildId {
+        match self {
+            Self::Create(child)
+            | Self::Apply { child, .. }
+            | Self::Mark { child, .. }
+            | Self::Migrate { child, .. }
+            | Self::RemoveData { child, .. } => id(child),
+            Self::Delete(delete) => delete.child.clone(),
+            Self::Finalizers { parent, .. } | Self::Status { parent, .. } => ChildId::of(parent),
+        }
+    }
+}
+
+/// Whether an apply forces ownership of fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Force {
+    /// The API server rejects an apply that conflicts with another manager.
+    No,
+    /// The apply forces ownership of the fields.
+    Yes,
+}

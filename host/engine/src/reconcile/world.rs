@@ -1,0 +1,168 @@
+//! The cluster, as the world of a parent's reconcile: its caches, and requests to the API server as the Plugin's ServiceAccount.
+
+use std::sync::Arc;
+
+use kube::Client;
+use kube::core::ApiResource;
+use tracing::Instrument;
+use windlass_core::object::Object;
+use windlass_core::object::child::ChildId;
+use windlass_core::reconcile::claim::Claim;
+use windlass_core::reconcile::outcome::WriteProblem;
+use windlass_core::reconcile::response::{Ack, Refused};
+use windlass_core::reconcile::world::{Later, Part, Read, Request, World};
+use windlass_core::value::ids::{Gvk, ObjectKey};
+
+use crate::cluster::in_time;
+use crate::cluster::writer::audit::about;
+use crate::cluster::writer::request::{self, Built, To};
+use crate::cluster::writer::response::refused;
+use crate::cluster::writer::send;
+use crate::live::Live;
+use crate::telemetry::TRACE;
+
+/// Makes the worlds of reconciles.
+#[derive(Clone)]
+pub struct Worlds(Client);
+
+impl Worlds {
+    /// Worlds whose requests this client sends.
+    pub fn new(client: Client) -> Self {
+        Self(client)
+    }
+
+    /// The cluster, as this plugin sees and changes it.
+    pub fn of<'a>(&'a self, live: &'a Live) -> Cluster<'a> {
+        Cluster { live, client: &self.0 }
+    }
+}
+
+/// The cluster that a plugin's parents are in.
+#[derive(Clone, Copy)]
+pub struct Cluster<'a> {
+    pub(super) live: &'a Live,
+    client: &'a Client,
+}
+
+impl<'a> Cluster<'a> {
+    /// The resource of a child kind, and the account that writes the children.
+    fn to(&self, kind: &Gvk) -> Result<To<'a>, WriteProblem> {
+        let unwatched = || WriteProblem::Unavailable { message: format!("{kind} is not watched"), retry_after: None };
+        let watch = self.live.child_watch(kind).ok_or_else(unwatched)?;
+        Ok(To { resource: &watch.resource, account: Some(&self.live.account) })
+    }
+
+    /// The resource of a kind that may be the parents'. A kind may be that of parents and of children.
+    fn resource(&self, of: &ChildId) -> Option<&'a ApiResource> {
+        let parents = &self.live.parents;
+        let is_parents = *of.kind == *parents.id.kind;
+        let of_children = || self.live.child_watch(&of.kind).map(|watch| &watch.resource);
+        is_parents.then_some(&parents.resource).or_else(of_children)
+    }
+
+    fn built(&self, request: Request<'_>) -> Built {
+        match request {
+            Request::Create(child) => request::create(self.to(&child.kind)?, child),
+            Request::Apply { child, uid, resource_version, force } => {
+                request::apply(self.to(&child.kind)?, child, uid, Some(resource_version), force)
+            }
+            Request::Mark { child, marks, found: _ } => request::mark(self.to(&child.kind)?, child, marks),
+            Request::Migrate { child, resource_version, index, removal } => {
+                request::migrate(self.to(&child.kind)?, child, resource_version, index, removal)
+            }
+            Request::RemoveData { child, uid, resource_version, keys } => {
+                request::remove_data(self.to(&child.kind)?, child, (uid, resource_version), keys)
+            }
+            Request::Delete(delete) => request::delete(self.to(&delete.child.kind)?, delete),
+            Request::Finalizers { parent, finalizers } => {
+                request::finalizers(&self.live.parents.resource, parent, finalizers)
+            }
+            Request::Status { parent, status } => {
+                let to = To { resource: &self.live.parents.resource, account: self.live.status_account() };
+                // A parent that was deleted and created again must not have the status of the first one.
+                request::status(to, parent, Some(parent.resource_version), status)
+            }
+        }
+    }
+
+    async fn read_child(&self, child: &ChildId, part: Part) -> Result<Option<Object>, Refused> {
+        let to = self.to(&child.kind).map_err(Refused::Unsent)?;
+        let request = request::get(to, child, part).map_err(Refused::Unsent)?;
+        match in_time(self.client.request_text(request)).await {
+            Ok(text) => Object::from_api(&child.kind, &text).map(Some).map_err(|error| {
+                let message = format!("it cannot be read: {error}");
+                Refused::Unsent(WriteProblem::Unavailable { message, retry_after: None })
+            }),
+            Err(error) => {
+                let refused = refused(&error);
+                let is_gone = refused.is_gone((&to.resource.kind, &to.resource.plural), &child.key.name, None);
+                if is_gone { Ok(None) } else { Err(refused) }
+            }
+        }
+    }
+}
+
+impl World for Cluster<'_> {
+    fn adopts(&self) -> bool {
+        self.live.adopts
+    }
+
+    fn inherits(&self, plugin: &str) -> bool {
+        self.live.inherits(plugin)
+    }
+
+    fn parent(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.live.parents.store.get(key)
+    }
+
+    fn holder(&self, child: &ChildId) -> Option<Arc<Object>> {
+        self.live.child_watch(&child.kind).and_then(|watch| watch.store.get(&child.key))
+    }
+
+    fn plural(&self, of: &ChildId) -> &str {
+        self.resource(of).map_or("", |resource| &resource.plural)
+    }
+
+    fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
+        match what {
+            Read::Parent(key) => {
+                Box::pin(async move { self.live.parents.read(key).await.map_err(|error| refused(&error)) })
+            }
+            Read::Child(child, part) => Box::pin(self.read_child(child, part)),
+        }
+    }
+
+    fn send<'a>(&'a self, request: Request<'a>) -> Later<'a, Result<Ack, Refused>> {
+        let object = request.object();
+        let verb = match &request {
+            Request::Create(_) => Some("create"),
+            Request::Apply { .. } => Some("apply"),
+            Request::Mark { .. }
+            | Request::Migrate { .. }
+            | Request::RemoveData { .. }
+            | Request::Finalizers { .. } => Some("patch"),
+            Request::Delete(_) => Some("delete"),
+            // The report has a span of its own.
+            Request::Status { .. } => None,
+        };
+        let span = verb.map_or_else(tracing::Span::none, |verb| {
+            tracing::debug_span!(
+                target: TRACE,
+                "write",
+                otel.name = verb,
+                windlass.verb = verb,
+                k8s.object.kind = &*object.kind.kind,
+                k8s.object.name = &*object.key.name,
+                http.response.status_code = tracing::field::Empty,
+            )
+        });
+        let what = if verb.is_some() { object.to_string() } else { format!("{object}/status") };
+        let built = self.built(request).map(|built| about(built, &self.live.name, Some(self.live.digest()), &what));
+        let client = self.client;
+        Box::pin(async move { send(client, built.map_err(Refused::Unsent)?).await }.instrument(span))
+    }
+
+    fn note(&self, claim: &Claim) {
+        tracing::trace!(?claim);
+    }
+}
