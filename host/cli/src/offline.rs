@@ -3,13 +3,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::future::ready;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::contract::desired::{self, Desired, Grant, Grants, ResponseRejection};
-use windlass_core::contract::related::{Need, Needs, Next, ReadGrant, ReadGrants, ReadProblem, Rounds};
+use windlass_core::contract::related::{Need, Needs, ReadGrant, ReadGrants, ReadProblem, Refusal, Rounds};
 use windlass_core::contract::reserved::HostNamespace;
 use windlass_core::contract::snapshot::{Served, Snapshot};
 use windlass_core::contract::{
@@ -18,9 +19,10 @@ use windlass_core::contract::{
 use windlass_core::object::Object;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::plugin::schema::structural as schema;
-use windlass_core::value::ids::{Gvk, PluginName};
+use windlass_core::reconcile::rounds::{Ask, respond};
+use windlass_core::value::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::value::json::Value as CoreValue;
-use windlass_sandbox::Component;
+use windlass_sandbox::{Component, run_here};
 
 /// A component, and what is known of its parents without a cluster.
 pub struct Offline {
@@ -45,6 +47,12 @@ pub enum NoResponse {
     Reads(ReadProblem),
     /// The required objects could not be read.
     Unread(String),
+}
+
+impl From<ReadProblem> for NoResponse {
+    fn from(problem: ReadProblem) -> Self {
+        Self::Reads(problem)
+    }
 }
 
 impl std::fmt::Display for NoResponse {
@@ -152,26 +160,14 @@ impl Offline {
         phase: Phase,
         known: &[Arc<Object>],
         find: impl Fn(&Need) -> Result<Vec<Arc<Object>>, String>,
-        mut call: impl FnMut(&Snapshot, Phase) -> Result<PluginResult, CallFailure>,
+        call: impl FnMut(&Snapshot, Phase) -> Result<PluginResult, CallFailure>,
     ) -> Result<(Response, Snapshot), NoResponse> {
-        let mut rounds = Rounds::starting_with(Needs::default());
-        loop {
-            let served = rounds.served().iter().map(|need| Ok(Served::new(need.id.clone(), find(need)?)));
-            snapshot.related = served.collect::<Result<_, String>>().map_err(NoResponse::Unread)?;
-            snapshot.fit(self.limits.request_bytes);
-            let response = call(&snapshot, phase).map_err(NoResponse::Call)?.map_err(NoResponse::Plugin)?;
-            let parent = &snapshot.parent.key;
-            let guessed = || Cow::Owned(self.read_grants(known, &response.requirements));
-            let granted = self.granted.as_ref().map_or_else(guessed, |(_, reads)| Cow::Borrowed(reads));
-            let needs = granted
-                .resolve(&response.requirements, parent, self.limits.requirements)
-                .map_err(|refusal| NoResponse::Reads(refusal.into()))?;
-            match rounds.answered(needs) {
-                Next::Final => return Ok((response, snapshot)),
-                Next::Again => {}
-                Next::Unsettled => return Err(NoResponse::Reads(ReadProblem::Unsettled)),
-            }
-        }
+        snapshot.fit(self.limits.request_bytes);
+        let parent = snapshot.parent.key.clone();
+        let mut asking = Asking { offline: self, parent, phase, known, find, call };
+        let rounds = Rounds::starting_with(Needs::default());
+        let (response, _) = run_here(respond(&mut asking, &mut snapshot, rounds, self.limits.request_bytes))?;
+        Ok((response, snapshot))
     }
 
     /// Validates a final response as the host does.
@@ -223,6 +219,40 @@ impl Offline {
         });
         // The host's namespace is unknown here.
         Grants::new(HostNamespace::default(), grants)
+    }
+}
+
+/// The calls for one parent without a host.
+struct Asking<'a, F, C> {
+    offline: &'a Offline,
+    parent: ObjectKey,
+    phase: Phase,
+    known: &'a [Arc<Object>],
+    find: F,
+    call: C,
+}
+
+impl<F, C> Ask for Asking<'_, F, C>
+where
+    F: Fn(&Need) -> Result<Vec<Arc<Object>>, String>,
+    C: FnMut(&Snapshot, Phase) -> Result<PluginResult, CallFailure>,
+{
+    type Problem = NoResponse;
+
+    fn call(&mut self, snapshot: &Snapshot) -> impl Future<Output = Result<Response, NoResponse>> + Send {
+        let called = (self.call)(snapshot, self.phase).map_err(NoResponse::Call);
+        ready(called.and_then(|result| result.map_err(NoResponse::Plugin)))
+    }
+
+    fn resolve(&self, required: &[Requirement]) -> Result<Vec<Need>, Refusal> {
+        let guessed = || Cow::Owned(self.offline.read_grants(self.known, required));
+        let granted = self.offline.granted.as_ref().map_or_else(guessed, |(_, reads)| Cow::Borrowed(reads));
+        granted.resolve(required, &self.parent, self.offline.limits.requirements)
+    }
+
+    fn serve(&mut self, needs: &Needs) -> impl Future<Output = Result<Vec<Served>, NoResponse>> + Send {
+        let served = needs.iter().map(|need| Ok(Served::new(need.id.clone(), (self.find)(need)?)));
+        ready(served.collect::<Result<_, String>>().map_err(NoResponse::Unread))
     }
 }
 

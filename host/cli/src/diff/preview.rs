@@ -17,8 +17,9 @@ use windlass_core::guard::deletions::{self, Forecast};
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::plugin::schema::structural as schema;
-use windlass_core::reconcile::applied::{Done, Effect, id};
+use windlass_core::reconcile::applied::{Done, Effect};
 use windlass_core::reconcile::apply;
+use windlass_core::reconcile::carry_out::planned;
 use windlass_core::reconcile::next_step::{Circumstances, NextStep, finalizers_with, next_step};
 use windlass_core::reconcile::outcome::{Outcome, Problem, Rejection, WriteProblem, name_is_taken};
 use windlass_core::reconcile::plan::{self, Change, Plan, Target, Write, changes};
@@ -140,13 +141,12 @@ impl Previewer {
             Snapshot::new(parent_ref.clone(), parent, candidates, scope.config.clone(), |plugin| gone.contains(plugin));
         let (response, snapshot) = self.call(preview, snapshot).await?;
         let desired = scope.offline.validate(&response, &parent_ref).context("the response is rejected")?;
-        let mut plan = plan::plan_comparing(&snapshot, &desired, plan::differing);
-        plan.keep_left_out(&snapshot);
+        let plan = planned(&self.world(None), &snapshot, &desired, plan::differing);
         if !snapshot.left_out.is_empty() {
             let count = snapshot.left_out.len();
             preview.notes.push(format!("{count} large children were left out of the request, and are not compared"));
         }
-        let cause = deletions::cause(&snapshot, Phase::Sync, scope.shape);
+        let cause = deletions::cause(&snapshot, Phase::Sync, scope.shape, None);
         preview.forecast = deletions::forecast(scope.guard, &snapshot, cause, scope.is_new, &plan.deletions());
 
         let new_namespaces = new_namespaces(&plan);
@@ -220,7 +220,7 @@ impl Previewer {
         new_namespaces: &HashSet<String>,
     ) -> Result<Previewed, (ChildId, WriteProblem)> {
         let id = match &change {
-            Change::Create(child) | Change::Apply { child, .. } | Change::Recreate { child, .. } => id(child),
+            Change::Create(child) | Change::Apply { child, .. } | Change::Recreate { child, .. } => child.id(),
             Change::Delete(live) | Change::WhenDeleted(live) => ChildId::of(live),
         };
         let pair = |verb, before, after| -> Result<Previewed, WriteProblem> {
@@ -384,7 +384,7 @@ fn body_of(child: &DesiredChild) -> Result<Value, WriteProblem> {
 
 /// Sends one write of a plan as dry runs, as the host's writes follow each other.
 async fn written(world: &Dry<'_>, snapshot: &Snapshot, write: Write) -> Result<Done, WriteProblem> {
-    let done = apply::write(world, snapshot, write).await.map_err(|(_, failed)| failed.problem)?;
+    let done = apply::write(world, snapshot, &[], write).await.map_err(|(_, failed)| failed.problem)?;
     match done.effect {
         // The host leaves an object that its parent's deletion orphaned.
         Effect::Nothing if done.kept.is_none() => Err(WriteProblem::Taken { owner: None }),

@@ -9,7 +9,6 @@ use windlass_core::contract::desired::DesiredChild;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::object::managed::drop_created;
-use windlass_core::reconcile::applied::id;
 use windlass_core::reconcile::claim::Claim;
 use windlass_core::reconcile::outcome::WriteProblem;
 use windlass_core::reconcile::response::{Ack, Refused};
@@ -71,7 +70,7 @@ impl<'a> Dry<'a> {
     /// # Errors
     /// If the API server rejects it.
     pub async fn create_unnamed(&self, child: &DesiredChild) -> Result<Value, WriteProblem> {
-        let built = self.resource(&id(child)).and_then(|resource| DryRun::create_unnamed(resource, child));
+        let built = self.resource(&child.id()).and_then(|resource| DryRun::create_unnamed(resource, child));
         let sent = self.dry_run(built).await.map_err(|refused| refused.problem())?;
         parsed(&sent.1)
     }

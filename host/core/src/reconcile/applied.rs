@@ -4,7 +4,6 @@ use super::events::Changes;
 use super::outcome::WriteProblem;
 use super::response::Refused;
 use super::written::{Subject, Written};
-use crate::contract::desired::DesiredChild;
 use crate::object::child::ChildId;
 use crate::value::digest::Digest;
 use crate::value::ids::Uid;
@@ -127,11 +126,6 @@ impl Applied {
         self.written.extend(failed.awaited.map(|awaited| *awaited));
         self.problems.push((child, failed.problem));
     }
-}
-
-/// Names a desired child.
-pub fn id(child: &DesiredChild) -> ChildId {
-    ChildId { kind: child.kind.clone(), key: child.key.clone() }
 }
 
 /// The result of a write, with its child.

@@ -5,15 +5,19 @@
 
 pub mod applied;
 pub mod apply;
+pub mod carry_out;
 pub mod claim;
 pub mod events;
 pub mod next_step;
 pub mod outcome;
 pub mod plan;
 pub mod recent;
+pub mod record;
 pub mod recording;
 pub mod response;
+pub mod rounds;
 pub mod status;
+pub mod terms;
 mod waves;
 pub mod world;
 pub mod written;

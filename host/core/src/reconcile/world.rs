@@ -127,7 +127,7 @@ impl Request<'_> {
             | Self::Apply { child, .. }
             | Self::Mark { child, .. }
             | Self::Migrate { child, .. }
-            | Self::RemoveData { child, .. } => id(child),
+            | Self::RemoveData { child, .. } => child.id(),
             Self::Delete(delete) => delete.child.clone(),
             Self::Finalizers { parent, .. } | Self::Status { parent, .. } => ChildId::of(parent),
         }

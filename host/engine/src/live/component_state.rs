@@ -128,34 +128,39 @@ impl ComponentState {
     pub fn begin(live: &Live, before: Option<&RolloutRecord>, was_blocked: Option<&str>) -> Self {
         // Retained children have no controller and are never deleted. Children of parents that are gone are deleted by
         // the garbage collector; if they counted, the other deletions would be a smaller share.
-        let mut uids = live.parents.store.pick(|parent| Some(parent.uid.clone()));
-        let (left, of_left): (Vec<_>, Vec<_>) = live.unselected.all().into_iter().unzip();
+        let mut uids = live.caches.parents.store.pick(|parent| Some(parent.uid.clone()));
+        let (left, of_left): (Vec<_>, Vec<_>) = live.shared.unselected.all().into_iter().unzip();
         uids.extend(of_left);
         // Parents of a custom kind have no other plugin, so this one re-adopts all their children.
-        let owns_kind = live.owns_kind();
-        let is_ours =
-            |child: &Object| (owns_kind || child.plugin() == Some(live.name.as_str())) && live.has_mark(child);
+        let owns_kind = live.terms.owns_kind;
+        let is_ours = |child: &Object| {
+            (owns_kind || child.plugin() == Some(live.terms.name.as_str())) && live.terms.has_mark(child)
+        };
         // Counted by parent, because each of a hundred plugins may have few of the objects of a kind.
-        let owned = live.children.values().map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
-        let shown = live.parents.store.keys();
+        let owned = live.caches.children.values().map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
+        let shown = live.caches.parents.store.keys();
         let unreconciled = Unreconciled::new(shown.iter().cloned());
         let all = shown.into_iter().chain(left);
-        let rollout = Rollout::begin(live.guard, live.decides_by(), all, owned, was_blocked);
+        let rollout = Rollout::begin(live.terms.guard, live.decides_by(), all, owned, was_blocked);
         Self { unreconciled, ..Self::of(rollout.after(before, clock::date())) }
     }
 
     /// The state on the leader that takes back the parents which the members shared: no deletion of many parents was
     /// undecided. Every parent is reconciled once before they are shared again.
     pub fn settled(live: &Live, rollout: &RolloutRecord) -> Self {
-        let settled = Rollout::begin(live.guard, live.decides_by(), [], 0, None).after(Some(rollout), clock::date());
-        let left = live.unselected.all().into_iter().map(|(parent, _)| parent);
-        Self { unreconciled: Unreconciled::new(live.parents.store.keys().into_iter().chain(left)), ..Self::of(settled) }
+        let settled =
+            Rollout::begin(live.terms.guard, live.decides_by(), [], 0, None).after(Some(rollout), clock::date());
+        let left = live.shared.unselected.all().into_iter().map(|(parent, _)| parent);
+        Self {
+            unreconciled: Unreconciled::new(live.caches.parents.store.keys().into_iter().chain(left)),
+            ..Self::of(settled)
+        }
     }
 
     /// The state on a host that has a share of the parents only. The leader has recorded this rollout.
     pub fn of_share(live: &Live, rollout: RolloutRecord) -> Self {
         let share = Share { hash: rollout.hash.clone(), is_open: AtomicBool::new(false) };
-        let fleet = Fleet::of_share(live.guard, live.decides_by(), rollout);
+        let fleet = Fleet::of_share(live.terms.guard, live.decides_by(), rollout);
         Self { fleet: Mutex::new(fleet), share: Some(share), ..Self::none() }
     }
 

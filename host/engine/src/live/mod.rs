@@ -10,34 +10,28 @@ pub mod namespace_filter;
 pub mod own_writes;
 pub mod record;
 pub mod registry;
-pub mod steady;
 pub mod unselected;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use kube::core::ApiResource;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use windlass_core::contract::desired::Grants;
-use windlass_core::contract::grant::SpecGrants;
 use windlass_core::contract::related::ReadGrants;
-use windlass_core::contract::{Limits, Parent};
 use windlass_core::guard::budget::Budget;
-use windlass_core::guard::deletions::{DeletionGuard, Leavers};
+use windlass_core::guard::deletions::Leavers;
 use windlass_core::object::Object;
-use windlass_core::object::mark::MarkKey;
-use windlass_core::object::observed_status::{StatusShape, observed};
-use windlass_core::reconcile::next_step::{Circumstances, NextStep, next_step};
+use windlass_core::object::observed_status::observed;
+use windlass_core::reconcile::terms::Terms;
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
 use windlass_sandbox::Component;
 
 use self::component_state::ComponentState;
 use self::namespace_filter::NamespaceFilter;
-use self::own_writes::Caches;
+use self::own_writes::Stores;
 use self::record::Records;
 use self::unselected::Unselected;
 use crate::clock;
@@ -48,66 +42,53 @@ use crate::telemetry::{Controller, Measures};
 /// One Plugin's live component and settings. A reconcile uses the same `Live` from its first step to its last.
 #[derive(Clone)]
 pub struct Live {
-    /// The Plugin's name.
-    pub name: PluginName,
+    /// On which terms its parents are reconciled.
+    pub terms: Terms,
+    /// What the cluster shows of its parents and children.
+    pub caches: Caches,
+    /// What its parents share.
+    pub shared: Shared,
     /// The component.
     pub component: Arc<Component>,
-    /// Hash of everything that determines a response, except the objects (see [`windlass_core::contract::snapshot::call_inputs`]).
-    pub call_inputs: Digest,
-    /// The component's version, from its descriptor.
-    pub version: String,
-    /// The watch of the parent kind.
-    pub parents: Arc<Watch>,
-    /// Who installed the CRD of the parent kind.
-    pub crd_owner: CrdOwner,
-    /// Which of the host's status fields the schema of the parent kind has. It has no field if the status is not
-    /// written.
-    pub shape: StatusShape,
-    /// The account that writes the status of parents.
-    pub status_writer: StatusWriter,
-    /// Former parents: objects that the watch of the parents no longer shows, and that still have children.
-    pub unselected: Arc<Unselected>,
-    /// The watches of the child kinds.
-    pub children: HashMap<GroupKind, Arc<Watch>>,
-    /// The kinds of children that the plugin may own, and the namespaces in which it may own them.
-    pub grants: Grants,
-    /// Hash of everything by which responses are validated (see [`windlass_core::contract::snapshot::rules`]).
-    pub rules: Digest,
-    /// Whether parents get the plugin's finalizer.
-    pub finalizes: bool,
-    /// Whether the plugin adopts existing objects that have its children's names (`spec.adopt`).
-    pub adopts: bool,
-    /// Whether `spec.suspend` stops the reconciles of parents.
-    pub suspended: bool,
     /// The Plugin's ServiceAccount: children are written as it, and related objects are shown only if it may read them.
     pub account: Account,
+    /// Who installed the CRD of the parent kind.
+    pub crd_owner: CrdOwner,
+    /// The account that writes the status of parents.
+    pub status_writer: StatusWriter,
+    /// Largest number of parents that are reconciled at once.
+    pub concurrency: usize,
+}
+
+/// The watches of one Plugin.
+#[derive(Clone)]
+pub struct Caches {
+    /// The watch of the parent kind.
+    pub parents: Arc<Watch>,
+    /// The watches of the child kinds.
+    pub children: HashMap<GroupKind, Arc<Watch>>,
     /// The namespaces whose objects are parents; none for all namespaces.
     pub namespaces: Option<NamespaceFilter>,
     /// All Plugins of the cluster.
     pub peers: Peers,
-    /// The related objects that the plugin may require.
-    pub reads: Reads,
-    /// `spec.config` as JSON; none if it is not set.
-    pub config: Option<Arc<[u8]>>,
-    /// Limits of each call.
-    pub limits: Limits,
-    /// Time between resyncs, before jitter.
-    pub resync: Duration,
-    /// Largest number of parents that are reconciled at once.
-    pub concurrency: usize,
+    /// The API resources of the related kinds that the plugin may require.
+    pub resources: HashMap<Gvk, Arc<ApiResource>>,
+}
+
+/// What the parents of one Plugin share, and its components one after the other.
+#[derive(Clone)]
+pub struct Shared {
+    /// State of the component, which stays while only the Plugin's settings change.
+    pub state: Arc<ComponentState>,
     /// The records of the parents. All components of the Plugin share them.
     pub records: Arc<Records>,
+    /// Former parents: objects that the watch of the parents no longer shows, and that still have children.
+    pub unselected: Arc<Unselected>,
+    /// The rate of requests that the plugin may cause. All components of the Plugin share it.
+    pub budget: Arc<Mutex<Budget>>,
     /// Permits for calls of this plugin: [`calls_of_one`]. All components of the Plugin share them, because calls of an
     /// earlier component may still run.
     pub call_slots: Arc<Semaphore>,
-    /// The rate of requests that the plugin may cause. All components of the Plugin share it.
-    pub budget: Arc<Mutex<Budget>>,
-    /// Thresholds above which deletions are blocked until a user allows them (rule R9).
-    pub guard: DeletionGuard,
-    /// State of the component, which stays while only the Plugin's settings change.
-    pub state: Arc<ComponentState>,
-    /// The key of the marks on children; none if the parents are namespaced.
-    pub mark_key: Option<MarkKey>,
     /// The component's metrics.
     pub measures: Arc<Measures>,
     /// The host's measurements of the plugin.
@@ -166,15 +147,83 @@ impl Live {
         self.component.surface().digest
     }
 
+    /// Whether an object is a parent, or a former parent that still has children.
+    pub fn knows(&self, parent: &ObjectKey) -> bool {
+        self.caches.parents.store.get(parent).is_some() || self.shared.unselected.holds(parent)
+    }
+
+    /// Whether an object has children of this plugin that are not being deleted.
+    pub fn has_children(&self, parent: &Uid) -> bool {
+        self.caches.children.values().any(|watch| self.count_children(watch, parent) > 0)
+    }
+
+    /// Number of an object's children of one kind that belong to this plugin and are not being deleted.
+    fn count_children(&self, watch: &Watch, parent: &Uid) -> usize {
+        let counts = |child: &Object| !child.deleting && self.terms.is_childlike(child);
+        watch.store.count_controlled(std::slice::from_ref(parent), counts)
+    }
+
+    /// The parents that have children of this plugin and are not being deleted, with the number of these children: in a
+    /// namespace, or (none) the cluster-scoped parents.
+    pub fn with_children_in(&self, namespace: Option<&str>) -> Leavers {
+        let mut leavers = Leavers::default();
+        for parent in self.caches.parents.store.in_namespace(namespace).iter().filter(|parent| !parent.deleting) {
+            let owned: usize = self.caches.children.values().map(|watch| self.count_children(watch, &parent.uid)).sum();
+            if owned > 0 {
+                leavers.parents.push(parent.key.clone());
+                leavers.owned += owned;
+            }
+        }
+        leavers
+    }
+
+    /// Whether this plugin may own the children of another plugin: a custom kind has one plugin, which re-adopts the
+    /// children of plugins that are gone.
+    pub fn inherits(&self, plugin: &str) -> bool {
+        self.terms.owns_kind && self.caches.peers.is_gone(plugin)
+    }
+
+    /// Whether another `Live` would reconcile every parent in the same way: component, kinds, grants, config, limits
+    /// and permissions are the same.
+    pub fn decides_like(&self, other: &Self) -> bool {
+        self.terms.decide_like(&other.terms)
+            && self.caches.are_those_of(&other.caches)
+            && self.crd_owner == other.crd_owner
+            && self.status_writer == other.status_writer
+            && self.account == other.account
+    }
+
+    /// The account that the host impersonates to write the status of parents; none if it writes as itself.
+    pub fn status_account(&self) -> Option<&Account> {
+        (self.status_writer != StatusWriter::Host).then_some(&self.account)
+    }
+
+    /// Hash of everything that determines the children of a parent: component, config, grants, limits and selectors. It
+    /// is the same in every process.
+    pub fn decides_by(&self) -> Digest {
+        let mut text = self.terms.call_inputs.as_bytes().to_vec();
+        text.extend_from_slice(self.terms.rules.as_bytes());
+        let namespaces = self.caches.namespaces.as_ref().map(NamespaceFilter::selector).unwrap_or_default();
+        text.extend_from_slice(format!("{namespaces}\n{:?}", self.caches.parents.id.labels).as_bytes());
+        Digest::of(&text)
+    }
+}
+
+impl Caches {
     /// Whether the caches of all kinds follow the API server. A cache that does not is out of date.
     pub fn is_followed(&self) -> bool {
         self.watches().all(|watch| watch.is_followed())
     }
 
-    /// The watches of its parents, their namespaces and its children.
+    /// The watches of the parents, their namespaces and the children.
     pub fn watches(&self) -> impl Iterator<Item = &Arc<Watch>> {
         let of_namespaces = self.namespaces.iter().map(|filter| &filter.watch);
         std::iter::once(&self.parents).chain(of_namespaces).chain(self.children.values())
+    }
+
+    /// The watch of a child kind.
+    pub fn child_watch(&self, kind: &Gvk) -> Option<&Arc<Watch>> {
+        self.children.get(&kind.group_kind())
     }
 
     /// Whether `spec.namespaceSelector` selects the object's namespace; false while the host does not know the
@@ -195,109 +244,20 @@ impl Live {
         Some(in_namespace && self.parents.selects(parent))
     }
 
-    /// Whether an object is a parent, or a former parent that still has children.
-    pub fn knows(&self, parent: &ObjectKey) -> bool {
-        self.parents.store.get(parent).is_some() || self.unselected.holds(parent)
-    }
-
-    /// Whether an object has children of this plugin that are not being deleted.
-    pub fn has_children(&self, parent: &Uid) -> bool {
-        self.children.values().any(|watch| self.count_children(watch, parent) > 0)
-    }
-
-    /// Number of an object's children of one kind that belong to this plugin and are not being deleted.
-    fn count_children(&self, watch: &Watch, parent: &Uid) -> usize {
-        let is_ours = |child: &Object| child.plugin() == Some(self.name.as_str()) && self.has_mark(child);
-        let counts = |child: &Object| !child.deleting && is_ours(child);
-        watch.store.count_controlled(std::slice::from_ref(parent), counts)
-    }
-
-    /// Whether an object with a child's labels has a valid mark. Only children of cluster-scoped parents need one.
-    pub fn has_mark(&self, child: &Object) -> bool {
-        self.mark_key.as_ref().is_none_or(|key| key.holds(child))
-    }
-
-    /// The parents that have children of this plugin and are not being deleted, with the number of these children: in a
-    /// namespace, or (none) the cluster-scoped parents.
-    pub fn with_children_in(&self, namespace: Option<&str>) -> Leavers {
-        let mut leavers = Leavers::default();
-        for parent in self.parents.store.in_namespace(namespace).iter().filter(|parent| !parent.deleting) {
-            let owned: usize = self.children.values().map(|watch| self.count_children(watch, &parent.uid)).sum();
-            if owned > 0 {
-                leavers.parents.push(parent.key.clone());
-                leavers.owned += owned;
-            }
-        }
-        leavers
-    }
-
-    /// Whether the component carries the CRD of the parent kind. If not, for example for a built-in kind, the host does
-    /// not write the status, and several plugins may have parents of the kind.
-    pub fn owns_kind(&self) -> bool {
-        matches!(self.component.descriptor().parent, Parent::Custom(_))
-    }
-
-    /// Whether this plugin may own or read what its Plugin does not grant any more.
-    pub fn exceeds(&self, grants: &SpecGrants) -> bool {
-        !self.grants.are_held_by(grants) || !grants.hold_reads(&self.reads.grants)
-    }
-
-    /// Whether this plugin may own the children of another plugin: a custom kind has one plugin, which re-adopts the
-    /// children of plugins that are gone.
-    pub fn inherits(&self, plugin: &str) -> bool {
-        self.owns_kind() && self.peers.is_gone(plugin)
-    }
-
-    /// Whether another `Live` would reconcile every parent in the same way: component, kinds, grants, config, limits
-    /// and permissions are the same.
-    pub fn decides_like(&self, other: &Self) -> bool {
-        self.digest() == other.digest()
-            && self.config == other.config
-            && self.limits == other.limits
-            && self.shape == other.shape
-            && self.crd_owner == other.crd_owner
-            && self.status_writer == other.status_writer
-            && self.grants == other.grants
-            && self.mark_key == other.mark_key
-            && self.reads == other.reads
-            && self.account == other.account
+    /// Whether these are the same watches, with the same selectors.
+    fn are_those_of(&self, other: &Self) -> bool {
+        let is_same = |(kind, watch): (&GroupKind, &Arc<Watch>)| {
+            other.children.get(kind).is_some_and(|other| Arc::ptr_eq(watch, other))
+        };
+        Arc::ptr_eq(&self.parents, &other.parents)
             && self.namespaces == other.namespaces
-            && Arc::ptr_eq(&self.parents, &other.parents)
+            && self.resources == other.resources
             && self.children.len() == other.children.len()
-            && self
-                .children
-                .iter()
-                .all(|(kind, watch)| other.children.get(kind).is_some_and(|other| Arc::ptr_eq(watch, other)))
-    }
-
-    /// The account that the host impersonates to write the status of parents; none if it writes as itself.
-    pub fn status_account(&self) -> Option<&Account> {
-        (self.status_writer != StatusWriter::Host).then_some(&self.account)
-    }
-
-    /// The next step for an object of the parent kind; `selected` is true if it is one of the parents now.
-    pub fn next_step(&self, parent: &Object, selected: bool) -> NextStep {
-        let (finalizes, suspended) = (self.finalizes, self.suspended);
-        next_step(parent, &self.name, Circumstances { finalizes, suspended, selected })
-    }
-
-    /// Hash of everything that determines the children of a parent: component, config, grants, limits and selectors. It
-    /// is the same in every process.
-    pub fn decides_by(&self) -> Digest {
-        let mut text = self.call_inputs.as_bytes().to_vec();
-        text.extend_from_slice(self.rules.as_bytes());
-        let namespaces = self.namespaces.as_ref().map(NamespaceFilter::selector).unwrap_or_default();
-        text.extend_from_slice(format!("{namespaces}\n{:?}", self.parents.id.labels).as_bytes());
-        Digest::of(&text)
-    }
-
-    /// The watch of a child kind.
-    pub fn child_watch(&self, kind: &Gvk) -> Option<&Arc<Watch>> {
-        self.children.get(&kind.group_kind())
+            && self.children.iter().all(is_same)
     }
 }
 
-impl Caches for Live {
+impl Stores for Caches {
     fn of_parents(&self) -> &Store {
         &self.parents.store
     }

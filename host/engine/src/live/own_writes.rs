@@ -1,55 +1,15 @@
-//! The host's own writes that the caches do not show yet. Until they do, the host makes no new plan for the parent
-//! (rule R3).
-//!
-//! The wait has no timeout: the host never makes a plan from a cache that is behind. The parent's conditions report a
-//! long wait.
+//! Whether the caches show the host's own writes (rule R3).
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use windlass_core::reconcile::outcome::{LOOK_AGAIN, PATIENCE};
+use windlass_core::reconcile::record::own_writes::Shows;
 use windlass_core::reconcile::written::{Subject, Written};
 use windlass_core::value::ids::{Gvk, ObjectKey};
 
 use crate::cluster::watch::Store;
 
-/// A parent that waits for its own writes is reconciled every few seconds. One that was not for this long is gone.
-pub(super) const FORGOTTEN: Duration = Duration::from_mins(10);
-
-/// What a parent waits for before its next plan.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Nothing: the caches show all writes.
-    Over,
-    /// These objects must be read, because it is unknown whether a write to them was executed, or because the cache still shows them
-    /// some time after the API server responded that they are gone.
-    ForLookups(Vec<Subject>),
-    /// A watch. The cache is checked again after this time.
-    ForWatch(Duration),
-    /// The watches of these kinds, which have been behind for longer than a working watch ever takes.
-    Long {
-        /// The kinds.
-        kinds: Vec<String>,
-        /// Whether the parent's conditions report the wait already.
-        is_reported: bool,
-    },
-}
-
-/// The writes of one parent that the caches do not show yet.
-#[derive(Debug, Default)]
-pub struct OwnWrites(Option<Pending>);
-
-#[derive(Debug)]
-struct Pending {
-    since: Instant,
-    /// When the parent last wrote, or asked whether it still waits.
-    last: Instant,
-    is_reported: bool,
-    /// Each write, with a time after its execution.
-    writes: Vec<(Written, Instant)>,
-}
-
 /// The caches that show own writes.
-pub trait Caches {
+pub trait Stores {
     /// The cache that shows this parent.
     fn of_parents(&self) -> &Store;
     /// The kind of the parents.
@@ -58,82 +18,22 @@ pub trait Caches {
     fn of_children(&self, kind: &Gvk) -> Option<&Store>;
 }
 
-impl OwnWrites {
-    /// Whether the caches showed all writes when they were last checked.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_none()
+/// What these caches show.
+pub struct Shown<'a, S>(pub &'a S);
+
+impl<S: Stores> Shows for Shown<'_, S> {
+    fn shows(&self, parent: &ObjectKey, write: &Written, at: Instant) -> bool {
+        // The writes of a kind that is no longer watched are not waited for.
+        cache_of(self.0, write).is_none_or(|store| is_seen(store, parent, write, at))
     }
 
-    /// Whether there are writes that the parent waited for lately.
-    pub fn is_recent(&self, now: Instant) -> bool {
-        self.0.as_ref().is_some_and(|pending| now.saturating_duration_since(pending.last) < FORGOTTEN)
-    }
-
-    /// Records writes for the parent.
-    pub fn add(&mut self, writes: impl IntoIterator<Item = Written>, now: Instant) {
-        for write in writes {
-            let begin = || Pending { since: now, last: now, is_reported: false, writes: Vec::new() };
-            let pending = self.0.get_or_insert_with(begin);
-            pending.last = now;
-            let known = &mut pending.writes;
-            let is_repeated = matches!(write, Written::Unknown(_)) && known.iter().any(|(known, _)| *known == write);
-            if !is_repeated {
-                known.push((write, now));
-            }
-        }
-    }
-
-    /// What the parent waits for.
-    pub fn wait(&mut self, caches: &impl Caches, parent: &ObjectKey, now: Instant) -> Wait {
-        let Some(pending) = &mut self.0 else { return Wait::Over };
-        pending.last = now;
-        pending.writes.retain(|(write, at)| !is_seen(caches, parent, write, *at));
-        if pending.writes.is_empty() {
-            self.0 = None;
-            return Wait::Over;
-        }
-        let unknown = pending.writes.iter().filter_map(|(write, at)| match write {
-            Written::Unknown(subject) => Some(subject.clone()),
-            // Whether an object is gone is known from a response alone, which may come from a webhook.
-            write if now.saturating_duration_since(*at) >= LOOK_AGAIN => absent(write),
-            Written::Parent { .. } | Written::Past { .. } | Written::Child { .. } | Written::Gone { .. } => None,
-        });
-        let unknown: Vec<_> = unknown.collect();
-        if !unknown.is_empty() {
-            return Wait::ForLookups(unknown);
-        }
-        let waited = now.saturating_duration_since(pending.since);
-        match PATIENCE.checked_sub(waited) {
-            Some(left) if !left.is_zero() => Wait::ForWatch(left.min(LOOK_AGAIN)),
-            _ => Wait::Long { kinds: kinds_behind(caches, &pending.writes), is_reported: pending.is_reported },
-        }
-    }
-
-    /// Records that an object was read, because a write to it may have been executed or the cache still shows it after its deletion.
-    /// `fact` is the state that the cache must show now; none if the parent need not wait for it.
-    pub fn looked_up(&mut self, subject: &Subject, fact: Option<Written>, now: Instant) {
-        if let Some(pending) = &mut self.0 {
-            let is_of = |write: &Written| match write {
-                Written::Unknown(of) => of == subject,
-                write => absent(write).as_ref() == Some(subject),
-            };
-            pending.writes.retain(|(write, _)| !is_of(write));
-            pending.writes.extend(fact.map(|fact| (fact, now)));
-        }
-    }
-
-    /// Records that the parent's conditions report the wait.
-    pub fn note_reported(&mut self) {
-        if let Some(pending) = &mut self.0 {
-            pending.is_reported = true;
-        }
+    fn parent_kind(&self) -> &Gvk {
+        self.0.parent_kind()
     }
 }
 
 /// Whether the cache shows a write: by its version, or by a complete list that began after the write.
-fn is_seen(caches: &impl Caches, parent: &ObjectKey, write: &Written, at: Instant) -> bool {
-    // The writes of a kind that is no longer watched are not waited for.
-    let Some(store) = cache_of(caches, write) else { return true };
+fn is_seen(store: &Store, parent: &ObjectKey, write: &Written, at: Instant) -> bool {
     match write {
         Written::Unknown(_) => false,
         // A parent that the watch does not show is gone or has left the label selector: the watch never shows its
@@ -148,39 +48,13 @@ fn is_seen(caches: &impl Caches, parent: &ObjectKey, write: &Written, at: Instan
     }
 }
 
-/// The object of a write after which the object, or a version of it, is not there any more.
-fn absent(write: &Written) -> Option<Subject> {
-    match write {
-        Written::Past { .. } => Some(Subject::Parent),
-        Written::Gone { child, .. } => Some(Subject::Child(child.clone())),
-        Written::Parent { .. } | Written::Child { .. } | Written::Unknown(_) => None,
-    }
-}
-
 /// The cache that shows a write: of the parents, or of a child kind; none if the kind is no longer watched.
-fn cache_of<'a>(caches: &'a impl Caches, write: &Written) -> Option<&'a Store> {
+fn cache_of<'a>(caches: &'a impl Stores, write: &Written) -> Option<&'a Store> {
     match write {
         Written::Parent { .. } | Written::Past { .. } | Written::Unknown(Subject::Parent) => Some(caches.of_parents()),
         Written::Child { kind, .. } => caches.of_children(kind),
         Written::Gone { child, .. } | Written::Unknown(Subject::Child(child)) => caches.of_children(&child.kind),
     }
-}
-
-/// The kinds whose caches do not show these writes yet, each once.
-fn kinds_behind(caches: &impl Caches, writes: &[(Written, Instant)]) -> Vec<String> {
-    let mut kinds: Vec<_> = writes
-        .iter()
-        .map(|(write, _)| match write {
-            Written::Parent { .. } | Written::Past { .. } | Written::Unknown(Subject::Parent) => {
-                caches.parent_kind().kind.to_string()
-            }
-            Written::Child { kind, .. } => kind.kind.to_string(),
-            Written::Gone { child, .. } | Written::Unknown(Subject::Child(child)) => child.kind.kind.to_string(),
-        })
-        .collect();
-    kinds.sort();
-    kinds.dedup();
-    kinds
 }
 
 #[cfg(test)]
@@ -190,6 +64,11 @@ mod tests {
     use windlass_core::object::Object;
     use windlass_core::object::child::ChildId;
     use windlass_core::value::ids::Uid;
+
+    use std::time::Duration;
+
+    use windlass_core::reconcile::outcome::{LOOK_AGAIN, PATIENCE};
+    use windlass_core::reconcile::record::own_writes::{FORGOTTEN, OwnWrites, Wait};
 
     use super::*;
 
@@ -203,7 +82,7 @@ mod tests {
         now: Instant,
     }
 
-    impl Caches for Fixture {
+    impl Stores for Fixture {
         fn of_parents(&self) -> &Store {
             &self.parents
         }
@@ -265,7 +144,7 @@ mod tests {
 
         fn wait(&mut self) -> Wait {
             let mut writes = std::mem::take(&mut self.writes);
-            let wait = writes.wait(self, &web(), self.now);
+            let wait = writes.wait(&Shown(self), &web(), self.now);
             self.writes = writes;
             wait
         }

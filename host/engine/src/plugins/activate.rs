@@ -46,7 +46,7 @@ impl Plugins {
     ) -> Result<(), Problem> {
         let live = self.registry.get(name);
         let failed = live.as_ref().filter(|_| !problem.is_pending());
-        let exceeds = failed.is_some_and(|live| live.exceeds(&plugin.spec.spec_grants()));
+        let exceeds = failed.is_some_and(|live| live.terms.exceed(&plugin.spec.spec_grants()));
         let account = plugin.spec.service_account_name.as_deref();
         let outdated = failed.filter(|live| exceeds || !live.account.is_of(name, account));
         let is_wanting = match &live {
@@ -74,7 +74,7 @@ impl Plugins {
         // The deletion policy may have changed with this generation.
         let was_live = plugin.status.as_ref().is_some_and(|status| status.parent_kind.is_some());
         match live {
-            Some(live) => self.ensure_finalizer(object, plugin, live.finalizes).await,
+            Some(live) => self.ensure_finalizer(object, plugin, live.terms.finalizes).await,
             None if was_live => self.ensure_finalizer(object, plugin, false).await,
             None => Ok(()),
         }
@@ -126,8 +126,8 @@ impl Plugins {
     /// Makes a prepared component live, unless the live one would decide in the same way. Returns the permissions that
     /// its ServiceAccount lacks, if any.
     async fn make_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
-        if let Some(live) = self.registry.get(&prepared.name).filter(|live| live.decides_like(&prepared)) {
-            self.ensure_finalizer(object, plugin, live.finalizes).await?;
+        if let Some(live) = self.registry.get(&prepared.terms.name).filter(|live| live.decides_like(&prepared)) {
+            self.ensure_finalizer(object, plugin, live.terms.finalizes).await?;
             let lacking = permissions::review(&self.ask, &live).await?;
             self.retry_failing(&live, lacking.is_some());
             return Ok(lacking);
@@ -137,7 +137,7 @@ impl Plugins {
         if was_live == Some(prepared.digest().to_string().as_str()) {
             // This component was live before the host started, and its parents are waiting.
             self.exclude_members_before(object, &prepared).await?;
-            self.ensure_finalizer(object, plugin, prepared.finalizes).await?;
+            self.ensure_finalizer(object, plugin, prepared.terms.finalizes).await?;
             self.record_rollout(object, &prepared).await?;
             self.publish(object, prepared.clone(), Wave::Resumed)?;
             return permissions::review(&self.ask, &prepared).await;
@@ -147,14 +147,14 @@ impl Plugins {
             return Err(problem);
         }
         self.exclude_members_before(object, &prepared).await?;
-        self.ensure_finalizer(object, plugin, prepared.finalizes).await?;
+        self.ensure_finalizer(object, plugin, prepared.terms.finalizes).await?;
         self.record_rollout(object, &prepared).await?;
         self.publish(object, prepared, Wave::Changed)?;
         Ok(lacking)
     }
 
     async fn record_rollout(&self, object: &Object, prepared: &Live) -> Result<(), Problem> {
-        let record = prepared.state.record_of_rollout();
+        let record = prepared.shared.state.record_of_rollout();
         status::record_rollout(&self.client, &self.own.resource, object, &record).await
     }
 
@@ -174,11 +174,11 @@ impl Plugins {
         }
         let (live, status) = (self.registry.get(name), plugin.status.as_ref());
         let has_parents = match &live {
-            Some(live) => live.parents.store.size() > 0,
+            Some(live) => live.caches.parents.store.size() > 0,
             None => status.and_then(|status| status.parents).is_some_and(|parents| parents > 0),
         };
         let in_status = || status.and_then(|status| status.parent_kind.as_ref()?.parse().ok());
-        let before = live.map(|live| Gvk::clone(&live.parents.id.kind)).or_else(in_status);
+        let before = live.map(|live| Gvk::clone(&live.terms.parents)).or_else(in_status);
         match before.filter(|before| has_parents && before.group_kind() != wanted.group_kind()) {
             Some(before) => {
                 let message = format!(
@@ -217,8 +217,8 @@ impl Plugins {
     /// and would otherwise wait for their backoffs.
     fn retry_failing(&self, live: &Live, is_lacking: bool) {
         let known = self.known.lock();
-        let last = known.get(&live.name).and_then(|known| known.last.as_ref());
-        let is_stalled = self.stalled_related(&live.name).is_some();
+        let last = known.get(&live.terms.name).and_then(|known| known.last.as_ref());
+        let is_stalled = self.stalled_related(&live.terms.name).is_some();
         // Permissions that are still missing, and watches that are still stalled, are no change.
         let is_as_before = |findings: &Findings| {
             (findings.lacking.is_none() || is_lacking) && (findings.stalled.is_none() || is_stalled)
@@ -227,8 +227,8 @@ impl Plugins {
             return;
         }
         drop(known);
-        for parent in live.records.failing() {
-            self.parents.add(&live.name, &parent, Trigger::Sweep);
+        for parent in live.shared.records.failing() {
+            self.parents.add(&live.terms.name, &parent, Trigger::Sweep);
         }
     }
 }
@@ -236,7 +236,7 @@ impl Plugins {
 /// The Plugin with the last valid config: a new one may be meant for the newer component.
 fn with_config_of(live: &Live, plugin: &Plugin) -> Plugin {
     let mut plugin = plugin.clone();
-    plugin.spec.config = live.config.as_deref().and_then(|config| serde_json::from_slice(config).ok());
+    plugin.spec.config = live.terms.config.as_deref().and_then(|config| serde_json::from_slice(config).ok());
     plugin
 }
 

@@ -26,7 +26,7 @@ pub(super) fn claim(
     parent: &Gvk,
 ) -> Result<Vec<PluginName>, Problem> {
     let holds = |name: &PluginName, object: &Object| {
-        let is_live = |live: &Arc<Live>| live.owns_kind() && live.parents.id.kind.group_kind() == parent.group_kind();
+        let is_live = |live: &Arc<Live>| live.terms.owns_kind && live.terms.parents.group_kind() == parent.group_kind();
         let live_with_it = plugins.registry.get(name).as_ref().map(is_live);
         let is_live = live_with_it.unwrap_or_default();
         rank_of_holder(live_with_it, object, parent).map(|rank| (rank, is_live))

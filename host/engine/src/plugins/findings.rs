@@ -48,7 +48,7 @@ pub struct Withheld {
 impl Findings {
     pub(super) fn of(live: &Live, plugin: &Plugin, capped: Vec<Capped>, lacking: Option<Lacking>) -> Self {
         let descriptor = live.component.descriptor();
-        let not_readable = descriptor.related.iter().filter(|kind| !live.reads.grants.holds(kind));
+        let not_readable = descriptor.related.iter().filter(|kind| !live.terms.reads.holds(kind));
         Self {
             not_granted: Withheld {
                 kinds: grants::withheld(descriptor, plugin).iter().map(ToString::to_string).collect(),
@@ -66,8 +66,8 @@ impl Findings {
             file: None,
             unsupported: live.component.surface().unsupported_imports.clone(),
             conditions_kept: live.status_writer == StatusWriter::Denied
-                || !live.owns_kind()
-                || live.shape.conditions && live.shape.observed_generation,
+                || !live.terms.owns_kind
+                || live.terms.shape.conditions && live.terms.shape.observed_generation,
         }
     }
 }

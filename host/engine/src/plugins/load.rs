@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use windlass_api::{Plugin, PluginRollout};
 use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::contract::snapshot;
-use windlass_core::contract::{Descriptor, Json, Limits, LoadFailure};
+use windlass_core::contract::{Descriptor, Json, Limits, LoadFailure, Parent};
 use windlass_core::guard::budget::Budget;
 use windlass_core::guard::deletions::RolloutRecord;
 use windlass_core::object::mark::MarkKey;
@@ -20,6 +20,7 @@ use windlass_core::object::reason::PluginReason;
 use windlass_core::plugin::config;
 use windlass_core::reconcile::next_step::finalizer_of;
 use windlass_core::reconcile::outcome::Requeue;
+use windlass_core::reconcile::terms::Terms;
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_delivery::blocking;
@@ -42,7 +43,7 @@ use crate::cluster::watch::Watch;
 use crate::live::component_state::ComponentState;
 use crate::live::namespace_filter::{NamespaceFilter, parent_namespaces};
 use crate::live::unselected::Unselected;
-use crate::live::{CrdOwner, Live, Peers, Reads, StatusWriter, calls_of_one};
+use crate::live::{Caches, CrdOwner, Live, Peers, Reads, Shared, StatusWriter, calls_of_one};
 use crate::telemetry::{self, Controller, Measures};
 
 /// Compiles and maps a component. Runs outside the runtime's threads: compiling waits for a child process, mapping
@@ -116,7 +117,7 @@ pub(super) async fn prepare(
         definitions: HashSet::new(),
         groups: parent::groups_of(declared, descriptor),
         waits: true,
-        watches: live.iter().flat_map(|live| live.watches()).map(|watch| watch.id.clone()).collect(),
+        watches: live.iter().flat_map(|live| live.caches.watches()).map(|watch| watch.id.clone()).collect(),
     };
     plugins.kinds.follow(name, waiting.clone());
     if let Some(live) = live.as_ref().filter(|live| live.digest() != component.digest()) {
@@ -133,7 +134,7 @@ pub(super) async fn prepare(
     let mut prepared =
         assemble(plugins, (name, live.as_deref()), component, (checked, resolved, filled), (status_access, mark_key));
     if let Some(state) = next_state(plugin, live.as_deref(), &prepared) {
-        prepared.state = Arc::new(state);
+        prepared.shared.state = Arc::new(state);
     }
     Ok((prepared, capped))
 }
@@ -212,7 +213,7 @@ async fn resolve(
 /// also from parents that left the label selector.
 fn parents_may_have_finalizer(plugin: &Plugin, descriptor: &Descriptor, live: Option<&Live>) -> bool {
     descriptor.finalizes
-        || live.is_some_and(|live| live.finalizes || live.parents.id.finalizer.is_some())
+        || live.is_some_and(|live| live.terms.finalizes || live.caches.parents.id.finalizer.is_some())
         || plugin.status.as_ref().and_then(|status| status.set_finalizers) == Some(true)
 }
 
@@ -259,8 +260,12 @@ fn assemble(
     unselected.search(&parents.store, children.iter());
     let slots = || Arc::new(tokio::sync::Semaphore::new(calls_of_one()));
     let budget = || Arc::new(Mutex::new(Budget::new(clock::date())));
-    Live {
+    let Reads { grants: reads, resources } = reads;
+    let terms = Terms {
         name: name.clone(),
+        parents: parents.id.kind.clone(),
+        owns_kind: matches!(descriptor.parent, Parent::Custom(_)),
+        shape,
         call_inputs: snapshot::call_inputs(
             &surface.contract,
             &surface.digest,
@@ -269,46 +274,47 @@ fn assemble(
         ),
         rules: snapshot::rules(&granted.grants, &limits, shape),
         version: descriptor.version.clone(),
-        parents,
-        unselected,
-        shape,
-        status_writer,
-        crd_owner: parent.crd_owner,
-        children: children.into_iter().map(|watch| (watch.id.kind.group_kind(), watch)).collect(),
-        grants: granted.grants,
         finalizes: descriptor.finalizes,
-        suspended: settings.suspended,
-        account,
-        namespaces,
-        peers: Peers(plugins.own.clone()),
-        adopts: settings.adopts,
+        grants: granted.grants,
         reads,
         config,
         limits,
-        resync: settings.resync,
-        concurrency: settings.concurrency,
-        records: plugins.records(name),
-        call_slots: live.map_or_else(slots, |live| live.call_slots.clone()),
-        budget: live.map_or_else(budget, |live| live.budget.clone()),
-        guard: settings.guard,
-        state: live.map_or_else(|| Arc::new(ComponentState::none()), |live| live.state.clone()),
         mark_key,
+        adopts: settings.adopts,
+        suspended: settings.suspended,
+        guard: settings.guard,
+        resync: settings.resync,
+    };
+    let shared = Shared {
+        state: live.map_or_else(|| Arc::new(ComponentState::none()), |live| live.shared.state.clone()),
+        records: plugins.records(name),
+        unselected,
+        budget: live.map_or_else(budget, |live| live.shared.budget.clone()),
+        call_slots: live.map_or_else(slots, |live| live.shared.call_slots.clone()),
         // A call that is skipped measures nothing, so the gauges of the same component stay.
         measures: live
             .filter(|live| live.digest() == surface.digest)
-            .map_or_else(|| Arc::new(Measures::of(name, &descriptor.metrics)), |live| live.measures.clone()),
+            .map_or_else(|| Arc::new(Measures::of(name, &descriptor.metrics)), |live| live.shared.measures.clone()),
         controller: Arc::new(Controller::new(name.as_str())),
-        component,
-    }
+    };
+    let caches = Caches {
+        parents,
+        children: children.into_iter().map(|watch| (watch.id.kind.group_kind(), watch)).collect(),
+        namespaces,
+        peers: Peers(plugins.own.clone()),
+        resources,
+    };
+    let (crd_owner, concurrency) = (parent.crd_owner, settings.concurrency);
+    Live { terms, caches, shared, component, account, crd_owner, status_writer, concurrency }
 }
 
 /// A new component state, if the component decides differently from the live one; none if the live state is kept.
 fn next_state(plugin: &Plugin, live: Option<&Live>, prepared: &Live) -> Option<ComponentState> {
     // What this host had a share of may be older than what the last leader recorded in the status.
-    match live.filter(|live| live.state.share().is_none() || live.decides_like(prepared)) {
+    match live.filter(|live| live.shared.state.share().is_none() || live.decides_like(prepared)) {
         Some(live) if live.decides_like(prepared) => None,
         Some(live) => {
-            let before = live.state.decisions();
+            let before = live.shared.state.decisions();
             Some(ComponentState::begin(prepared, Some(&before.rollout), before.blocked_hash.as_deref()))
         }
         None => Some(ComponentState::begin(prepared, rollout_before(plugin).as_ref(), was_blocked(plugin))),
@@ -351,8 +357,8 @@ fn namespace_filter(plugins: &Plugins, plugin: &Plugin) -> Result<Option<Namespa
 
 /// The kinds that a live plugin depends on.
 pub(super) fn concern_of(live: &Live) -> Concern {
-    let read = live.reads.resources.values().map(|resource| &**resource);
-    let resources = live.watches().map(|watch| &watch.resource).chain(read);
+    let read = live.caches.resources.values().map(|resource| &**resource);
+    let resources = live.caches.watches().map(|watch| &watch.resource).chain(read);
     Concern {
         definitions: resources
             .filter(|resource| !resource.group.is_empty())
@@ -360,7 +366,7 @@ pub(super) fn concern_of(live: &Live) -> Concern {
             .collect(),
         groups: HashSet::new(),
         waits: false,
-        watches: live.watches().map(|watch| watch.id.clone()).collect(),
+        watches: live.caches.watches().map(|watch| watch.id.clone()).collect(),
     }
 }
 

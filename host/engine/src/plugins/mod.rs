@@ -192,7 +192,7 @@ impl Plugins {
 
     /// Whether a live component exceeds its request rate.
     fn is_limited(&self, name: &PluginName) -> bool {
-        self.registry.get(name).is_some_and(|live| live.budget.lock().empty(clock::date()).is_some())
+        self.registry.get(name).is_some_and(|live| live.shared.budget.lock().empty(clock::date()).is_some())
     }
 
     /// Records the findings. `is_good`: the reconcile waits for nothing.
@@ -223,7 +223,7 @@ impl Plugins {
         };
         let elsewhere = self.shards.failing_elsewhere(name);
         let is_taken_back = self.is_taken_back(name);
-        let decisions = live.as_ref().map(|live| live.state.decisions());
+        let decisions = live.as_ref().map(|live| live.shared.state.decisions());
         let standing = Standing {
             live: live.as_deref(),
             decisions: decisions.as_ref(),
@@ -261,7 +261,7 @@ impl Plugins {
     /// Releases the deletions that a user allowed by annotation.
     fn apply_allowed_deletions(&self, name: &PluginName, object: &Object) {
         let Some(live) = self.registry.get(name) else { return };
-        for parent in live.state.allow(object.marks.get(ANNOTATION_ALLOW_DELETION)).parents {
+        for parent in live.shared.state.allow(object.marks.get(ANNOTATION_ALLOW_DELETION)).parents {
             self.parents.add(name, &parent, Trigger::Event);
         }
     }
@@ -285,7 +285,7 @@ impl Plugins {
         publisher.publish(name.clone(), Arc::new(next));
         drop(publisher);
         if concerns_parents {
-            live.state.adjust(guard);
+            live.shared.state.adjust(guard);
             // An event waits for backoffs: a change of settings does not end them.
             self.enqueue_parents(&live, Trigger::Event, Wave::Changed);
         }
@@ -349,13 +349,13 @@ impl Plugins {
                 let status = parse(object).ok().and_then(|plugin| plugin.status);
                 status.unwrap_or_default().known_child_kinds()
             });
-            child_kinds.add(live.grants.kinds());
-            child_kinds.not_granted(&live.grants.kinds())
+            child_kinds.add(live.terms.grants.kinds());
+            child_kinds.not_granted(&live.terms.grants.kinds())
         };
         let is_running = self.parents.is_running(name);
         let (mut left, mut is_unsettled) = (Vec::new(), false);
         for kind in former {
-            match self.leftovers(name).has_no_children(&kind, &live.parents.id.kind).await {
+            match self.leftovers(name).has_no_children(&kind, &live.terms.parents).await {
                 Ok(true) if is_running => is_unsettled = true,
                 Ok(true) => {
                     if let Some(child_kinds) =

@@ -125,30 +125,31 @@ impl Lacking {
 /// # Errors
 /// If the API server does not respond.
 pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Problem> {
-    let review = Review { ask, account: &live.account, parent_namespaces: &|| live.parent_namespaces() };
-    let kinds = live.grants.iter().filter_map(|grant| {
-        let resource = Arc::new(live.child_watch(&grant.kind)?.resource.clone());
+    let review = Review { ask, account: &live.account, parent_namespaces: &|| live.caches.parent_namespaces() };
+    let kinds = live.terms.grants.iter().filter_map(|grant| {
+        let resource = Arc::new(live.caches.child_watch(&grant.kind)?.resource.clone());
         Some(Kind::of_children(grant, resource))
     });
     // A missing read permission is reported on the parents that require the object; other parents may not need it.
-    let reads = live.reads.grants.iter().filter_map(|grant| {
-        let resource = live.reads.resources.get(&*grant.kind)?.clone();
+    let reads = live.terms.reads.iter().filter_map(|grant| {
+        let resource = live.caches.resources.get(&*grant.kind)?.clone();
         let beside = grant.namespaces.iter().flatten().cloned().collect();
         Some(Kind { verbs: &READ_VERBS, beside, ..Kind::new(grant.kind.clone(), resource, grant.namespaced) })
     });
-    let namespaced = live.unselected.parents_are_namespaced();
-    let parent_kind = || Kind::new(live.parents.id.kind.clone(), Arc::new(live.parents.resource.clone()), namespaced);
+    let namespaced = live.shared.unselected.parents_are_namespaced();
+    let parent_kind =
+        || Kind::new(live.terms.parents.clone(), Arc::new(live.caches.parents.resource.clone()), namespaced);
     let parents = (live.crd_owner == CrdOwner::Others).then(|| {
         // A component that carries the CRD of another owner must have this permission before it gets any parents.
-        Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], is_doubted: live.owns_kind(), ..parent_kind() }
+        Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], is_doubted: live.terms.owns_kind, ..parent_kind() }
     });
     let status = matches!(live.status_writer, StatusWriter::Account | StatusWriter::Denied)
-        .then(|| Kind::of_status(live.parents.id.kind.clone(), &live.parents.resource, namespaced));
-    let finalizers = (live.crd_owner == CrdOwner::Others && live.finalizes).then(|| Kind {
+        .then(|| Kind::of_status(live.terms.parents.clone(), &live.caches.parents.resource, namespaced));
+    let finalizers = (live.crd_owner == CrdOwner::Others && live.terms.finalizes).then(|| Kind {
         verbs: &[FINALIZER_VERB],
         vital: &[FINALIZER_VERB],
         subresource: Some(FINALIZERS),
-        is_doubted: live.owns_kind(),
+        is_doubted: live.terms.owns_kind,
         ..parent_kind()
     });
     let all = parents.into_iter().chain(finalizers).chain(status).chain(kinds).chain(reads);

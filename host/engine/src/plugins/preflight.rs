@@ -48,11 +48,12 @@ pub(super) async fn check(
         .map(|(kind, resource)| plugins.watches.lease(kind, resource, Some(LABEL_PLUGIN)))
         .collect();
     waiting.watches.extend(watches.iter().map(|watch| watch.id.clone()));
-    plugins.kinds.follow(&live.name, waiting.clone());
-    plugins.keep_watches(&live.name, watches.clone());
+    plugins.kinds.follow(&live.terms.name, waiting.clone());
+    plugins.keep_watches(&live.terms.name, watches.clone());
     for result in join_all(watches.iter().map(|watch| caches::synced(watch, false))).await {
         result?;
     }
-    let lacking = permissions::review_children(&plugins.ask, account, &|| live.parent_namespaces(), &granted).await?;
+    let lacking =
+        permissions::review_children(&plugins.ask, account, &|| live.caches.parent_namespaces(), &granted).await?;
     lacking.as_ref().and_then(Lacking::vital).map_or(Ok(()), Err)
 }

@@ -43,11 +43,11 @@ impl Plugins {
     /// Publishes a component, and queues every parent for a reconcile with it.
     pub(super) fn publish(&self, object: &Object, live: Live, wave: Wave) -> Result<(), Problem> {
         let live = Arc::new(live);
-        let name = live.name.clone();
+        let name = live.terms.name.clone();
         let mut publisher = self.publisher.lock();
         // A kind with another owner may have any number of Plugins.
         let younger =
-            if live.owns_kind() { claim::claim(self, &name, object, &live.parents.id.kind)? } else { Vec::new() };
+            if live.terms.owns_kind { claim::claim(self, &name, object, &live.terms.parents)? } else { Vec::new() };
         for younger in younger {
             tracing::warn!(plugin = %name, %younger, "parent kind taken from a Plugin with a newer claim");
             publisher.retract(&younger);
@@ -61,36 +61,36 @@ impl Plugins {
         self.index_live();
         drop(publisher);
         // Parents that left the selector since the preparation were reported to the previous component only.
-        live.unselected.search(&live.parents.store, live.children.values());
+        live.shared.unselected.search(&live.caches.parents.store, live.caches.children.values());
         let parents = self.enqueue_parents(&live, Trigger::Sweep, wave);
         // A reconcile of a parent that is gone forgets its last writes, as soon as the caches show them.
-        for gone in live.records.forget_unless(|parent| live.knows(parent), clock::now()) {
+        for gone in live.shared.records.forget_unless(|parent| live.knows(parent), clock::now()) {
             self.parents.add(&name, &gone, Trigger::Sweep);
         }
         self.wait_for_no_parent_that_is_gone(&live);
-        tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "component activated");
+        tracing::info!(plugin = %name, digest = %live.digest(), version = live.terms.version, parents, "component activated");
         Ok(())
     }
 
     /// Parents that were deleted since the state of a live component was prepared were reported to the previous state. A
     /// reconcile of their own finds them gone.
     pub(super) fn wait_for_no_parent_that_is_gone(&self, live: &Live) {
-        for gone in live.state.awaited_in_vain(|parent| live.knows(parent)) {
-            self.parents.add(&live.name, &gone, Trigger::Sweep);
+        for gone in live.shared.state.awaited_in_vain(|parent| live.knows(parent)) {
+            self.parents.add(&live.terms.name, &gone, Trigger::Sweep);
         }
-        live.state.forget_unreconciled(|parent| live.knows(parent));
+        live.shared.state.forget_unreconciled(|parent| live.knows(parent));
     }
 
     /// Queues every parent and former parent, spread over a time; returns the number of parents.
     ///
     /// The parents are read after the component was published: a parent that is created later finds it in the registry.
     pub(super) fn enqueue_parents(&self, live: &Live, trigger: Trigger, wave: Wave) -> usize {
-        let parents = live.parents.store.keys();
+        let parents = live.caches.parents.store.keys();
         let count = parents.len();
         let spread = wave.spread(count);
-        let unselected = live.unselected.all().into_iter().map(|(parent, _)| parent);
+        let unselected = live.shared.unselected.all().into_iter().map(|(parent, _)| parent);
         for parent in parents.into_iter().chain(unselected) {
-            self.parents.add_within(&live.name, &parent, trigger, spread);
+            self.parents.add_within(&live.terms.name, &parent, trigger, spread);
         }
         count
     }
@@ -98,7 +98,7 @@ impl Plugins {
     /// Updates the index of parents from the registry. The caller holds the publisher's lock.
     fn index_live(&self) {
         let live = self.registry.names().into_iter().filter_map(|name| {
-            let watch = self.registry.get(&name)?.parents.id.clone();
+            let watch = self.registry.get(&name)?.caches.parents.id.clone();
             Some((name, watch))
         });
         self.index.replace(live);
@@ -107,8 +107,8 @@ impl Plugins {
     /// Unpublishes the live component if it would lose data: its kind has another storage version now.
     pub(super) fn withdraw(&self, name: &PluginName, stored: &Gvk) {
         let is_another = |live: Arc<Live>| {
-            let kind = &live.parents.id.kind;
-            live.owns_kind() && kind.group_kind() == stored.group_kind() && kind.version != stored.version
+            let kind = &live.terms.parents;
+            live.terms.owns_kind && kind.group_kind() == stored.group_kind() && kind.version != stored.version
         };
         if self.registry.get(name).is_some_and(is_another) {
             tracing::warn!(plugin = %name, %stored, "no longer live: its kind is stored in another version");
@@ -119,9 +119,9 @@ impl Plugins {
     /// Unpublishes the live component if its Plugin no longer grants its parent kind: it must see no further object of it.
     pub(super) fn revoke(&self, name: &PluginName, plugin: &Plugin) {
         let is_revoked = |live: Arc<Live>| {
-            let (kind, is_namespaced) = (&live.parents.id.kind, live.unselected.parents_are_namespaced());
+            let (kind, is_namespaced) = (&live.terms.parents, live.shared.unselected.parents_are_namespaced());
             let grants = plugin.spec.spec_grants();
-            !live.owns_kind() && grants.may_reconcile(kind, is_namespaced, live.finalizes).is_err()
+            !live.terms.owns_kind && grants.may_reconcile(kind, is_namespaced, live.terms.finalizes).is_err()
         };
         if self.registry.get(name).is_some_and(is_revoked) {
             tracing::warn!(plugin = %name, "no longer live: the Plugin does not grant the parent kind any more");
@@ -171,7 +171,7 @@ impl Plugins {
     /// Queues the parents of all other plugins of custom kinds after a Plugin is gone: they may adopt its children.
     pub(super) fn inherit(&self) {
         for name in self.registry.names() {
-            if let Some(live) = self.registry.get(&name).filter(|live| live.owns_kind()) {
+            if let Some(live) = self.registry.get(&name).filter(|live| live.terms.owns_kind) {
                 self.enqueue_parents(&live, Trigger::Sweep, Wave::Changed);
             }
         }

@@ -7,6 +7,7 @@ use windlass_api::{Plugin, positive};
 use windlass_core::contract::Descriptor;
 use windlass_core::contract::desired::asked_wait;
 use windlass_core::guard::deletions::DeletionGuard;
+use windlass_core::reconcile::terms::Terms;
 
 use crate::live::Live;
 
@@ -52,18 +53,18 @@ impl Settings {
 
     /// The settings of a live plugin.
     pub(super) fn of_live(live: &Live) -> Self {
-        let Live { suspended, adopts, guard, concurrency, resync, .. } = *live;
-        Self { suspended, adopts, guard, concurrency, resync }
+        let Terms { suspended, adopts, guard, resync, .. } = live.terms;
+        Self { suspended, adopts, guard, concurrency: live.concurrency, resync }
     }
 
     /// Applies the settings.
     pub(super) fn put(self, live: &mut Live) {
         let Self { suspended, adopts, guard, concurrency, resync } = self;
-        live.suspended = suspended;
-        live.adopts = adopts;
-        live.guard = guard;
+        live.terms.suspended = suspended;
+        live.terms.adopts = adopts;
+        live.terms.guard = guard;
         live.concurrency = concurrency;
-        live.resync = resync;
+        live.terms.resync = resync;
     }
 
     /// Whether the change of settings needs a reconcile of the parents: work that a suspension or the guard blocked may

@@ -29,9 +29,9 @@ use super::shared::{Plugins, Sharing};
 use super::{claim, load, status};
 use crate::clock;
 use crate::cluster::shards::NotObeyed;
-use crate::live::Live;
 use crate::live::component_state::{ComponentState, Share};
 use crate::live::failures::Sums;
+use crate::live::{Live, Shared};
 use crate::queue::Trigger;
 
 /// Time between two checks whether reconciles of a Plugin have ended.
@@ -66,23 +66,24 @@ impl Plugins {
             return Err(Problem::pending(message));
         }
         let record = rollout.record();
-        match self.registry.get(name).filter(|live| live.state.share().is_some() && live.decides_like(&prepared)) {
+        match self.registry.get(name).filter(|live| live.shared.state.share().is_some() && live.decides_like(&prepared))
+        {
             // While the leader has all parents, this host makes no call that could end a quarantine.
-            Some(live) if !rollout.shared.unwrap_or_default() && live.state.is_quarantined() => {
+            Some(live) if !rollout.shared.unwrap_or_default() && live.shared.state.is_quarantined() => {
                 self.replace_state(&live, ComponentState::of_share(&live, record));
             }
-            Some(live) if live.state.record_of_rollout() == record => {}
+            Some(live) if live.shared.state.record_of_rollout() == record => {}
             Some(live) => self.replace_state(&live, ComponentState::of_share(&live, record)),
             None => {
                 let state = Arc::new(ComponentState::of_share(&prepared, record));
-                self.publish(object, Live { state, ..prepared }, Wave::Resumed)?;
+                self.publish(object, Live { shared: Shared { state, ..prepared.shared }, ..prepared }, Wave::Resumed)?;
             }
         }
         self.kinds.follow(name, concern);
         self.let_candidate_go(name);
         self.shards.followed(name, &hash, object.generation);
         if let Some(live) = self.registry.get(name) {
-            let Sums { failing, last } = live.records.begin_report(None, |parent| live.knows(parent));
+            let Sums { failing, last } = live.shared.records.begin_report(None, |parent| live.knows(parent));
             let failing = last.filter(|_| failing > 0).map(|last| FailingShare {
                 count: failing,
                 reason: last.reason.as_str().to_owned(),
@@ -111,21 +112,21 @@ impl Plugins {
 
     /// Queues the parents that this host gained, and leaves a component in quarantine to the leader.
     pub(super) fn work_on_share(&self, live: &Live) {
-        if live.state.share().is_none() {
+        if live.shared.state.share().is_none() {
             return;
         }
-        if live.state.is_quarantined() {
-            self.shards.leave_to_leader(&live.name);
+        if live.shared.state.is_quarantined() {
+            self.shards.leave_to_leader(&live.terms.name);
         }
-        let Some(gained) = self.shards.take_gained(&live.name) else { return };
-        let mut parents = live.parents.store.keys();
-        parents.extend(live.unselected.all().into_iter().map(|(parent, _)| parent));
-        parents.retain(|parent| gained.may_include(&live.name, parent));
+        let Some(gained) = self.shards.take_gained(&live.terms.name) else { return };
+        let mut parents = live.caches.parents.store.keys();
+        parents.extend(live.shared.unselected.all().into_iter().map(|(parent, _)| parent));
+        parents.retain(|parent| gained.may_include(&live.terms.name, parent));
         // Failing parents that passed to another host must not stay counted here.
-        parents.extend(live.records.failing());
+        parents.extend(live.shared.records.failing());
         let spread = Wave::Resumed.spread(parents.len());
         for parent in parents {
-            self.parents.add_within(&live.name, &parent, Trigger::Sweep, spread);
+            self.parents.add_within(&live.terms.name, &parent, Trigger::Sweep, spread);
         }
     }
 
@@ -133,14 +134,14 @@ impl Plugins {
     /// nothing is left to do.
     pub(super) async fn balance(&self, name: &PluginName, object: &Object) -> Option<Requeue> {
         let live = self.registry.get(name)?;
-        let Some(share) = live.state.share() else {
+        let Some(share) = live.shared.state.share() else {
             let alone_since = self.sharing(name, |sharing| sharing.alone_since);
             let is_shared = Rollout::of(object).is_some_and(|rollout| rollout.is_shared);
             if !is_shared || object.resource_version <= alone_since {
                 return self.give(&live, object);
             }
             // A user changed the status, or a delayed request of an earlier leader arrived.
-            self.replace_state(&live, ComponentState::of_share(&live, live.state.record_of_rollout()));
+            self.replace_state(&live, ComponentState::of_share(&live, live.shared.state.record_of_rollout()));
             self.shards.set_exclusive(name, false);
             return self.take_back(&live, object).await;
         };
@@ -168,9 +169,12 @@ impl Plugins {
 
     /// Begins to share the parents, if nothing about many of them is undecided and all members are prepared.
     fn give(&self, live: &Arc<Live>, object: &Object) -> Option<Requeue> {
-        let (name, shards) = (&live.name, &self.shards);
+        let (name, shards) = (&live.terms.name, &self.shards);
         shards.set_exclusive(name, true);
-        if !shards.are_used() || !live.state.is_settled() || shards.leader_is_needed(name) || !shards.are_prepared(name)
+        if !shards.are_used()
+            || !live.shared.state.is_settled()
+            || shards.leader_is_needed(name)
+            || !shards.are_prepared(name)
         {
             return None;
         }
@@ -188,7 +192,7 @@ impl Plugins {
             return Some(Requeue::Pause(ANNOUNCED));
         }
         self.sharing(name, |sharing| sharing.is_handing_out = true);
-        self.replace_state(live, ComponentState::of_share(live, live.state.record_of_rollout()));
+        self.replace_state(live, ComponentState::of_share(live, live.shared.state.record_of_rollout()));
         shards.set_exclusive(name, false);
         shards.followed(name, &hash, object.generation);
         Some(Requeue::Pause(DRAIN))
@@ -196,12 +200,12 @@ impl Plugins {
 
     /// Takes the parents back: this host has all of them once every member has ended its reconciles.
     async fn take_back(&self, live: &Arc<Live>, object: &Object) -> Option<Requeue> {
-        let name = &live.name;
+        let name = &live.terms.name;
         let was_shared = self.is_taken_back(name);
         if let Err(problem) = self.exclude_members(name, object).await {
             return Some(problem.requeue);
         }
-        let record = live.state.record_of_rollout();
+        let record = live.shared.state.record_of_rollout();
         let state = if was_shared && record.is_decided {
             ComponentState::settled(live, &record)
         } else {
@@ -223,11 +227,11 @@ impl Plugins {
     /// Makes sure that no other host reconciles parents of the Plugins that a component is about to reconcile: its own,
     /// and those that lose their kind to it.
     pub(super) async fn exclude_members_before(&self, object: &Object, prepared: &Live) -> Result<(), Problem> {
-        self.exclude_members(&prepared.name, object).await?;
-        if !prepared.owns_kind() {
+        self.exclude_members(&prepared.terms.name, object).await?;
+        if !prepared.terms.owns_kind {
             return Ok(());
         }
-        for younger in claim::claim(self, &prepared.name, object, &prepared.parents.id.kind)? {
+        for younger in claim::claim(self, &prepared.terms.name, object, &prepared.terms.parents)? {
             if let Some(plugin) = self.own.store.get(&ObjectKey::new(None, younger.as_str())) {
                 self.exclude_members(&younger, &plugin).await?;
             }
@@ -241,7 +245,7 @@ impl Plugins {
     /// While other hosts still do; the check must be repeated.
     pub(super) async fn exclude_members(&self, name: &PluginName, object: &Object) -> Result<(), Problem> {
         let live = self.registry.get(name);
-        let share = live.as_ref().map(|live| live.state.share());
+        let share = live.as_ref().map(|live| live.shared.state.share());
         if matches!(share, Some(None)) {
             return Ok(());
         }
@@ -289,8 +293,10 @@ impl Plugins {
     fn replace_state(&self, live: &Live, state: ComponentState) {
         let mut publisher = self.publisher.lock();
         // Only the reconcile of this Plugin publishes it, but a Plugin with an older claim may have retracted it.
-        if let Some(live) = self.registry.get(&live.name) {
-            publisher.publish(live.name.clone(), Arc::new(Live { state: Arc::new(state), ..Live::clone(&live) }));
+        if let Some(live) = self.registry.get(&live.terms.name) {
+            let mut next = Live::clone(&live);
+            next.shared.state = Arc::new(state);
+            publisher.publish(live.terms.name.clone(), Arc::new(next));
         }
     }
 

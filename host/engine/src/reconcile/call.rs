@@ -67,15 +67,15 @@ impl Caller {
         let ambient = Ambient { seed: self.seeds.of(hash), now: clock::date().into() };
         // The plugin's own permit first: a call that waits for it must not hold a permit that another plugin could use.
         let stopping = |_| host_failed("the host is stopping".to_owned());
-        let _of_plugin = live.call_slots.acquire().await.map_err(stopping)?;
+        let _of_plugin = live.shared.call_slots.acquire().await.map_err(stopping)?;
         let _of_host = self.slots.acquire().await.map_err(stopping)?;
         // As late as possible: other calls may have failed while this one waited.
-        let admission = live.state.admit(&snapshot.parent);
+        let admission = live.shared.state.admit(&snapshot.parent);
         if let Admission::Denied(wait) = admission {
             return Err(Problem::Quarantined(wait));
         }
         let span = spans::call_span(live, hash, deadline);
-        let (size, limit) = (snapshot.size(), live.limits.request_bytes);
+        let (size, limit) = (snapshot.size(), live.terms.limits.request_bytes);
         let (result, report) = if size > limit {
             // Objects are packed in the caches and shared: a call that is not made must not unpack them.
             let report = CallReport { request_bytes: size, ..CallReport::default() };
@@ -83,7 +83,7 @@ impl Caller {
         } else {
             // Only now, because this unpacks the objects.
             let request = snapshot.request(phase);
-            let limits = Limits { deadline, ..live.limits.clone() };
+            let limits = Limits { deadline, ..live.terms.limits.clone() };
             let call = live.component.reconcile(&request, &limits, ambient).instrument(span.clone());
             // A panic in the host's part of the call ends this call, and not the worker.
             let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
@@ -107,7 +107,7 @@ impl Caller {
         }
         spans::record_call(&span, (live, &snapshot.parent.key), &result, &report);
         journal.note_call(Called { live, snapshot, phase, hash, now: ambient.now }, &result, &report);
-        if let Some(change) = live.state.note_call(&snapshot.parent, admission, &result) {
+        if let Some(change) = live.shared.state.note_call(&snapshot.parent, admission, &result) {
             (self.quarantine_changed)(live, change);
         }
         let result: PluginResult = result.map_err(Problem::Call)?;

@@ -10,17 +10,17 @@ use windlass_core::object::observed_status::observed;
 use windlass_core::reconcile::next_step::is_in_terminating_namespace;
 use windlass_core::reconcile::outcome::{FinalizerEnd, NAMESPACE_PATIENCE, Problem, Progress, Requeue};
 use windlass_core::reconcile::plan::Plan;
+use windlass_core::reconcile::record::steady::Inputs;
+use windlass_core::reconcile::rounds::{Ask, respond};
 use windlass_core::value::digest::Digest;
 
-use super::call::CallResult;
 use super::carry_out::{is_current, unread};
 use super::ending::{Attempt, Ending, Report};
 use super::journal::Journal;
 use super::selection::Selected;
-use super::{CACHE_LAG, Reconciler, id_of_parent};
+use super::{CACHE_LAG, Reconciler};
 use crate::clock;
 use crate::live::Live;
-use crate::live::steady::Inputs;
 use crate::queue::{Trigger, Turn};
 
 impl Reconciler {
@@ -36,16 +36,16 @@ impl Reconciler {
         let is_sweep = trigger == Trigger::Sweep;
         let (rounds, Selected { objects, took }) = self.related.begin(live, &snapshot.parent_ref).await;
         snapshot.related = objects;
-        snapshot.fit(live.limits.request_bytes);
+        snapshot.fit(live.terms.limits.request_bytes);
         let key = snapshot.parent.key.clone();
         snapshot.namespace_terminating = phase == Phase::Finalize
-            && live.records.with(&key, |record| record.is_namespace_terminating(&snapshot.parent.uid));
-        let call_hash = snapshot.hash(&live.call_inputs, phase);
-        let (compares, unchanged) = live.records.with(&key, |record| {
+            && live.shared.records.with(&key, |record| record.is_namespace_terminating(&snapshot.parent.uid));
+        let call_hash = snapshot.hash(&live.terms.call_inputs, phase);
+        let (compares, unchanged) = live.shared.records.with(&key, |record| {
             // managedFields show changes by other managers; a change under the host's own field manager shows in the values alone.
-            let is_due = || record.steady.is_comparison_due(live.resync, clock::now());
+            let is_due = || record.steady.is_comparison_due(live.terms.resync, clock::now());
             let compares = phase == Phase::Sync && (trigger == Trigger::Resync || is_due());
-            (compares, record.steady.before_call(live.state.id, call_hash, compares))
+            (compares, record.steady.before_call(live.shared.state.id, call_hash, compares))
         });
         if let Some(requeue) = unchanged {
             return Ending::Unchanged(None, requeue);
@@ -55,16 +55,23 @@ impl Reconciler {
         {
             return ending;
         }
-        let (result, call_hash) =
-            match self.response(live, &mut snapshot, (phase, turn), (rounds, call_hash, took), journal).await {
-                Ok(result) => result,
-                Err(problem) => return no_response(snapshot, is_sweep, &problem),
-            };
-        let may_repeat = result.response.events.is_empty() && phase == Phase::Sync;
-        let response = may_repeat.then(|| snapshot.hash_response(&live.rules, phase, &result.response));
-        let call = result.is_pure.then_some((live.state.id, call_hash));
+        if let Err(problem) = self.related.review_parent(live, &snapshot.parent_ref).await {
+            return no_response(snapshot, is_sweep, &Problem::Reads(problem));
+        }
+        let parent = snapshot.parent_ref.clone();
+        let (selection, hash) = (took, Some(call_hash));
+        let mut asking =
+            Asking { reconciler: self, live, parent, phase, turn, journal, hash, selection, is_pure: false };
+        let (result, needs) = match respond(&mut asking, &mut snapshot, rounds, live.terms.limits.request_bytes).await {
+            Ok(result) => result,
+            Err(problem) => return no_response(snapshot, is_sweep, &problem),
+        };
+        let call = asking.is_pure.then(|| (live.shared.state.id, asking.hash(&snapshot)));
+        self.related.keep(&live.terms.name, &key, &needs);
+        let may_repeat = result.events.is_empty() && phase == Phase::Sync;
+        let response = may_repeat.then(|| snapshot.hash_response(&live.terms.rules, phase, &result));
         let inputs = Inputs { call, response, is_compared: compares };
-        let same = |response| live.records.with(&key, |record| record.steady.before_plan(response, compares));
+        let same = |response| live.shared.records.with(&key, |record| record.steady.before_plan(response, compares));
         if let Some(requeue) = response.and_then(same) {
             // The deletions of other parents may wait for this response.
             self.guard(live, &snapshot, (Phase::Sync, true), &mut Plan::default());
@@ -75,43 +82,58 @@ impl Reconciler {
             let Attempt { part, applied, events, .. } = attempt;
             journal.note_writes(&applied);
             if !applied.written.is_empty() {
-                live.records.with(&key, |record| record.own_writes().add(applied.written, clock::now()));
+                live.shared.records.with(&key, |record| record.own_writes().add(applied.written, clock::now()));
             }
             return self.end_clean_up(live, snapshot, (end, events), part.as_ref()).await;
         }
         Ending::Report(Box::new(Report { is_sweep, inputs, ..Report::new(snapshot, attempt) }))
     }
+}
 
-    /// Calls the plugin until it has seen all objects that its response requires. Returns the response and the call's hash.
-    pub(super) async fn response(
-        &self,
-        live: &Arc<Live>,
-        snapshot: &mut Snapshot,
-        (phase, turn): (Phase, &Turn<'_>),
-        (mut rounds, mut call_hash, mut selection): (Rounds, Digest, Duration),
-        journal: &mut Journal,
-    ) -> Result<(CallResult, Digest), Problem> {
-        let parent = snapshot.parent_ref.clone();
-        self.related.review_parent(live, &parent).await.map_err(Problem::Reads)?;
-        let result = loop {
-            // The selection of related objects is work that the plugin causes, like its call.
-            let deadline = live.limits.deadline.saturating_sub(selection);
-            let result = self.caller.call(live, snapshot, (phase, turn, deadline), &call_hash, journal).await?;
-            let required =
-                live.reads.grants.resolve(&result.response.requirements, &parent.key, live.limits.requirements);
-            match rounds.answered(required.map_err(|refusal| Problem::Reads(refusal.into()))?) {
-                Next::Final => break result,
-                Next::Again => {
-                    let served = self.related.serve(live, &parent, rounds.served()).await;
-                    Selected { objects: snapshot.related, took: selection } = served.map_err(Problem::Reads)?;
-                    snapshot.fit(live.limits.request_bytes);
-                    call_hash = snapshot.hash(&live.call_inputs, phase);
-                }
-                Next::Unsettled => return Err(Problem::Reads(ReadProblem::Unsettled)),
-            }
-        };
-        self.related.keep(&live.name, &parent.key, rounds.served());
-        Ok((result, call_hash))
+/// The calls of one reconcile.
+struct Asking<'a> {
+    reconciler: &'a Reconciler,
+    live: &'a Arc<Live>,
+    parent: ParentRef,
+    phase: Phase,
+    turn: &'a Turn<'a>,
+    journal: &'a mut Journal,
+    /// Hash of the next call, unless the snapshot has changed.
+    hash: Option<Digest>,
+    /// The time that the selection of related objects took: work that the plugin causes, like its call.
+    selection: Duration,
+    /// Whether the last response depends on nothing but the snapshot.
+    is_pure: bool,
+}
+
+impl Asking<'_> {
+    fn hash(&self, snapshot: &Snapshot) -> Digest {
+        self.hash.unwrap_or_else(|| snapshot.hash(&self.live.terms.call_inputs, self.phase))
+    }
+}
+
+impl Ask for Asking<'_> {
+    type Problem = Problem;
+
+    async fn call(&mut self, snapshot: &Snapshot) -> Result<Response, Problem> {
+        let hash = self.hash(snapshot);
+        self.hash = Some(hash);
+        let deadline = self.live.terms.limits.deadline.saturating_sub(self.selection);
+        let how = (self.phase, self.turn, deadline);
+        let result = self.reconciler.caller.call(self.live, snapshot, how, &hash, self.journal).await?;
+        self.is_pure = result.is_pure;
+        Ok(result.response)
+    }
+
+    fn resolve(&self, required: &[Requirement]) -> Result<Vec<Need>, Refusal> {
+        let terms = &self.live.terms;
+        terms.reads.resolve(required, &self.parent.key, terms.limits.requirements)
+    }
+
+    async fn serve(&mut self, needs: &Needs) -> Result<Vec<Served>, Problem> {
+        let Selected { objects, took } = self.reconciler.related.serve(self.live, &self.parent, needs).await?;
+        (self.selection, self.hash) = (took, None);
+        Ok(objects)
     }
 }
 
@@ -123,7 +145,7 @@ async fn outdated(live: &Live, snapshot: &Snapshot) -> Option<Ending> {
         Ok(false) => Some(Ending::waits("waiting_for_watch", Requeue::Pause(CACHE_LAG))),
         Err(error) => {
             let unread = unread(&error, "before the plugin cleans up");
-            Some(Ending::problem(snapshot.clone(), &Problem::Writes(vec![(id_of_parent(snapshot), unread)])))
+            Some(Ending::problem(snapshot.clone(), &Problem::Writes(vec![(ChildId::of(&snapshot.parent), unread)])))
         }
     }
 }
@@ -142,8 +164,10 @@ fn finalizer_end(live: &Live, snapshot: &Snapshot, phase: Phase, attempt: &Attem
     let is_namespace_terminating =
         phase == Phase::Finalize && parent.deleting && is_in_terminating_namespace(parent, &attempt.applied.problems);
     if is_namespace_terminating {
-        let since =
-            live.records.with(&parent.key, |record| record.note_namespace_terminating(&parent.uid, clock::now()));
+        let since = live
+            .shared
+            .records
+            .with(&parent.key, |record| record.note_namespace_terminating(&parent.uid, clock::now()));
         // Retained children cannot be kept in a namespace that is being deleted.
         return if attempt.finalized {
             Some(FinalizerEnd::CleanedUp)

@@ -8,9 +8,8 @@ use windlass_core::object::reason::ParentReason;
 use windlass_core::reconcile::applied::Applied;
 use windlass_core::reconcile::apply::FinalizerWrite;
 use windlass_core::reconcile::outcome::{FinalizerEnd, Outcome, Problem, Requeue};
+use windlass_core::reconcile::record::steady::Inputs;
 use windlass_core::value::json::Map;
-
-use crate::live::steady::Inputs;
 
 /// How one reconcile ended.
 pub(super) enum Ending {

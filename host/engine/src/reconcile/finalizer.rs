@@ -6,6 +6,7 @@ use tracing::Instrument;
 use windlass_core::contract::Event;
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::object::Object;
+use windlass_core::object::child::ChildId;
 use windlass_core::object::names::ANNOTATION_SKIP_FINALIZE;
 use windlass_core::reconcile::applied::Failed;
 use windlass_core::reconcile::apply::{FinalizerWrite, set_finalizer};
@@ -14,9 +15,9 @@ use windlass_core::reconcile::outcome::{FinalizerEnd, Problem, UNAVAILABLE, Writ
 use windlass_core::value::ids::ObjectKey;
 use windlass_core::value::json::Map;
 
+use super::Reconciler;
 use super::ending::{Ending, FinalizerChanged, outcome_of};
 use super::observe::around;
-use super::{Reconciler, id_of_parent};
 use crate::clock;
 use crate::live::Live;
 use crate::telemetry::TRACE;
@@ -29,15 +30,15 @@ impl Reconciler {
     /// are out of date. While the watch of the parents is rejected or stalled, the annotation is read from the API
     /// server. None if the finalizer stays.
     pub(super) async fn skip_finalizer_unobserved(&self, live: &Arc<Live>, key: &ObjectKey) -> Option<Ending> {
-        let cached = live.parents.store.get(key)?;
+        let cached = live.caches.parents.store.get(key)?;
         let is_asked = cached.deleting && cached.marks.is_true(ANNOTATION_SKIP_FINALIZE);
-        let has_finalizer = || cached.finalizers.iter().any(|name| **name == *finalizer_of(&live.name));
-        if !(is_asked || !live.parents.is_followed() && has_finalizer()) {
+        let has_finalizer = || cached.finalizers.iter().any(|name| **name == *finalizer_of(&live.terms.name));
+        if !(is_asked || !live.caches.parents.is_followed() && has_finalizer()) {
             return None;
         }
-        let parent = live.parents.read(key).await.ok()??;
+        let parent = live.caches.parents.read(key).await.ok()??;
         let snapshot = around(live, Arc::new(parent));
-        match live.next_step(&snapshot.parent, true) {
+        match live.terms.next_step(&snapshot.parent, true) {
             NextStep::RemoveFinalizer if snapshot.parent.deleting => Some(self.skip_finalizer(live, snapshot).await),
             NextStep::RemoveFinalizer
             | NextStep::Call(_)
@@ -74,10 +75,10 @@ impl Reconciler {
         (end, last_events): (FinalizerEnd, Vec<Event>),
         part: Option<&Map>,
     ) -> Ending {
-        let others = finalizers_with(&snapshot.parent, &live.name, false);
+        let others = finalizers_with(&snapshot.parent, &live.terms.name, false);
         let last = if !snapshot.parent.deleting {
             // Without a clean-up, its children are deleted next, which is reported then.
-            (end == FinalizerEnd::CleanedUp).then(|| Problem::Released(live.name.clone()))
+            (end == FinalizerEnd::CleanedUp).then(|| Problem::Released(live.terms.name.clone()))
         } else if others.is_empty() {
             None
         } else {
@@ -86,7 +87,9 @@ impl Reconciler {
         if let Some(last) = last {
             let reported = self.report(live, &snapshot, part, &mut outcome_of(&last)).await;
             if let Some(written) = reported.written {
-                live.records.with(&snapshot.parent.key, |record| record.own_writes().add([written], clock::now()));
+                live.shared
+                    .records
+                    .with(&snapshot.parent.key, |record| record.own_writes().add([written], clock::now()));
                 snapshot.parent = unchanged_but_for_status(live, snapshot.parent).await;
             }
         }
@@ -117,7 +120,7 @@ impl Reconciler {
         };
         if let Err(wait) = admitted {
             // Another manager undoes the write each time.
-            let thrashing = Problem::Thrashing(vec![(id_of_parent(&snapshot), wait)]);
+            let thrashing = Problem::Thrashing(vec![(ChildId::of(&snapshot.parent), wait)]);
             return Ending::problem(snapshot, &thrashing);
         }
         let set = self.write_finalizer(live, &snapshot.parent, removed.is_none());
@@ -126,7 +129,7 @@ impl Reconciler {
             Err(Failed { problem, awaited }) => {
                 if let Some(awaited) = awaited {
                     let now = clock::now();
-                    live.records.with(&snapshot.parent.key, |record| record.own_writes().add([*awaited], now));
+                    live.shared.records.with(&snapshot.parent.key, |record| record.own_writes().add([*awaited], now));
                 }
                 if problem == WriteProblem::Outdated {
                     // The parent has changed, and the cache will show the change.
@@ -143,22 +146,24 @@ impl Reconciler {
         let world = self.worlds.of(live);
         let mut parent = parent.clone();
         for _ in 1..ATTEMPTS {
-            let failed = match set_finalizer(&world, &live.name, &parent, wanted).await {
+            let failed = match set_finalizer(&world, &live.terms.name, &parent, wanted).await {
                 Err(failed) if failed.problem == WriteProblem::Outdated && !wanted && parent.deleting => failed,
                 result => return result,
             };
-            match live.parents.read(&parent.key).await {
-                Ok(Some(now)) if now.uid == parent.uid && has_finalizer(&now, &live.name) => parent = Arc::new(now),
+            match live.caches.parents.read(&parent.key).await {
+                Ok(Some(now)) if now.uid == parent.uid && has_finalizer(&now, &live.terms.name) => {
+                    parent = Arc::new(now);
+                }
                 _ => return Err(failed),
             }
         }
-        set_finalizer(&world, &live.name, &parent, wanted).await
+        set_finalizer(&world, &live.terms.name, &parent, wanted).await
     }
 }
 
 /// A parent after a write of its status: as the API server has it, unless it cannot be read or is another one.
 async fn unchanged_but_for_status(live: &Live, parent: Arc<Object>) -> Arc<Object> {
-    match live.parents.read(&parent.key).await {
+    match live.caches.parents.read(&parent.key).await {
         Ok(Some(now)) if (&now.uid, now.deleting) == (&parent.uid, parent.deleting) => Arc::new(now),
         _ => parent,
     }
@@ -166,6 +171,6 @@ async fn unchanged_but_for_status(live: &Live, parent: Arc<Object>) -> Arc<Objec
 
 /// Ends a reconcile in which the finalizer could not be set or removed.
 fn of_write(snapshot: Snapshot, problem: WriteProblem) -> Ending {
-    let problem = Problem::Writes(vec![(id_of_parent(&snapshot), problem)]);
+    let problem = Problem::Writes(vec![(ChildId::of(&snapshot.parent), problem)]);
     Ending::problem(snapshot, &problem)
 }

@@ -6,6 +6,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span};
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::guard::deletions::blocked_in_status;
+use windlass_core::object::child::ChildId;
 use windlass_core::object::reason::ParentReason;
 use windlass_core::reconcile::applied::Applied;
 use windlass_core::reconcile::apply::FinalizerWrite;
@@ -18,7 +19,6 @@ use windlass_core::value::json::Map;
 use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest, outcome_of};
 use super::journal::Journal;
 use super::report::{Happened, Reported};
-use super::{Reconciler, id_of_parent};
 use crate::clock;
 use crate::live::unselected::GOOD_FOR;
 use crate::live::{Live, StatusWriter};
@@ -32,10 +32,10 @@ impl Reconciler {
         match ending {
             Ending::Gone => {
                 end(journal, "gone");
-                live.records.forget(key);
-                live.measures.forget(key);
-                live.state.contended.note(key, None);
-                self.queue_consequences(live, live.state.forget(key));
+                live.shared.records.forget(key);
+                live.shared.measures.forget(key);
+                live.shared.state.contended.note(key, None);
+                self.queue_consequences(live, live.shared.state.forget(key));
                 Requeue::Gone
             }
             Ending::NothingToDo { why, is_unshown } => {
@@ -46,25 +46,25 @@ impl Reconciler {
                 end(journal, outcome);
                 if let Some((_, message)) = failure {
                     journal.fail(outcome, message);
-                    live.records.note_unsteady(key, failure);
+                    live.shared.records.note_unsteady(key, failure);
                 }
                 requeue
             }
             Ending::Unreported { outcome, reason, message, requeue } => {
                 set_span_outcome(outcome);
                 journal.fail(outcome, &message);
-                self.queue_consequences(live, live.state.unplanned(key));
+                self.queue_consequences(live, live.shared.state.unplanned(key));
                 log_failure(live, key, reason, &message);
-                live.records.note_unsteady(key, Some((reason, &message)));
+                live.shared.records.note_unsteady(key, Some((reason, &message)));
                 requeue
             }
             Ending::Unchanged(inputs, requeue) => {
                 end(journal, "unchanged");
                 if let Some(inputs) = inputs {
-                    live.records.note_result(key, None);
-                    live.records.with(key, |record| record.steady.keep_after_call(inputs));
+                    live.shared.records.note_result(key, None);
+                    live.shared.records.with(key, |record| record.steady.keep_after_call(inputs));
                 } else {
-                    live.controller.skipped_call();
+                    live.shared.controller.skipped_call();
                 }
                 requeue
             }
@@ -75,13 +75,13 @@ impl Reconciler {
 
     fn finish_nothing_to_do(&self, live: &Live, key: &ObjectKey, why: NothingToDo, journal: &mut Journal) {
         let (outcome, consequences) = match why {
-            NothingToDo::Deleting => ("deleting", Some(live.state.forget_deletions(key))),
-            NothingToDo::DeselectedWhileSuspended => ("suspended", Some(live.state.unplanned(key))),
+            NothingToDo::Deleting => ("deleting", Some(live.shared.state.forget_deletions(key))),
+            NothingToDo::DeselectedWhileSuspended => ("suspended", Some(live.shared.state.unplanned(key))),
             NothingToDo::PluginSuspended => ("suspended", None),
             NothingToDo::InHostNamespace => ("host_namespace", None),
             NothingToDo::NotSelected => {
-                live.records.note_unsteady(key, None);
-                ("not_selected", Some(live.state.forget_deletions(key)))
+                live.shared.records.note_unsteady(key, None);
+                ("not_selected", Some(live.shared.state.forget_deletions(key)))
             }
         };
         end(journal, outcome);
@@ -107,15 +107,15 @@ impl Reconciler {
         let was_removed = removed.is_some();
         if let Some((end, last_events)) = removed.filter(|_| snapshot.parent.deleting && !is_gone) {
             if let FinalizerEnd::NamespaceTerminating(parent) = &end {
-                tracing::warn!(plugin = %live.name, %parent, "finalizer removed: the namespace is being deleted");
+                tracing::warn!(plugin = %live.terms.name, %parent, "finalizer removed: the namespace is being deleted");
             }
             self.reporter.emit_finalized(live, &snapshot, &last_events, &end);
         }
         if was_removed {
             // Nothing is left to do for the parent.
-            live.records.note_unsteady(&snapshot.parent.key, None);
+            live.shared.records.note_unsteady(&snapshot.parent.key, None);
         }
-        live.records.with(&snapshot.parent.key, |record| record.own_writes().add([written], clock::now()));
+        live.shared.records.with(&snapshot.parent.key, |record| record.own_writes().add([written], clock::now()));
         Requeue::Pause(Duration::ZERO)
     }
 
@@ -125,7 +125,7 @@ impl Reconciler {
         let Attempt { part, applied, outcome, is_planned, silent, events, .. } = attempt;
         let key = &snapshot.parent.key;
         if !is_planned {
-            self.queue_consequences(live, live.state.unplanned(key));
+            self.queue_consequences(live, live.shared.state.unplanned(key));
         }
         let mut outcome = completed(live, &snapshot, outcome, is_planned);
         count(live, (&outcome, silent), &applied.changes);
@@ -151,7 +151,7 @@ impl Reconciler {
         );
         self.queue_plugin(live, part.is_some());
         if !silent {
-            note_failure(live, &snapshot, (&outcome, &applied, &reported));
+            note_result(live, &snapshot, (&outcome, &applied, &reported));
         }
         journal.report(&snapshot.parent_ref, || decision(&outcome, &applied, &reported));
         let is_gone = reported.is_gone();
@@ -163,7 +163,7 @@ impl Reconciler {
             Some(_) if is_gone => BACKOFF,
             Some(problem) => status_not_written(&snapshot, problem),
         };
-        live.records.with(key, |record| {
+        live.shared.records.with(key, |record| {
             let now = clock::now();
             match requeue {
                 // Remember only an applied state. Blocked deletions and omitted children also requeue as `Settled`, but must be reconciled
@@ -186,11 +186,11 @@ impl Reconciler {
 
     /// Queues the Plugin if its status must report something new of this reconcile.
     fn queue_plugin(&self, live: &Live, has_status: bool) {
-        if has_status && live.status_writer == StatusWriter::Nobody && live.state.note_unwritten_status() {
-            self.plugins.add(&(), &live.name, Trigger::Resync);
+        if has_status && live.status_writer == StatusWriter::Nobody && live.shared.state.note_unwritten_status() {
+            self.plugins.add(&(), &live.terms.name, Trigger::Resync);
         }
-        if live.budget.lock().take_newly_empty() {
-            self.plugins.add(&(), &live.name, Trigger::Changed);
+        if live.shared.budget.lock().take_newly_empty() {
+            self.plugins.add(&(), &live.terms.name, Trigger::Changed);
         }
     }
 
@@ -229,7 +229,7 @@ fn completed(live: &Live, snapshot: &Snapshot, outcome: Outcome, is_planned: boo
     if parent.deleting {
         return outcome.while_finalizing();
     }
-    let decided = live.records.with(&parent.key, |record| record.blocked(parent));
+    let decided = live.shared.records.with(&parent.key, |record| record.blocked(parent));
     // A plan decides about deletions; without one, an earlier block stays.
     let blocked = if is_planned { decided } else { decided.or_else(|| blocked_in_status(parent)) };
     Outcome { blocked, ..outcome }
@@ -265,16 +265,16 @@ fn set_span_outcome(outcome: &'static str) {
 /// Counts what a reconcile did. Deletions that only wait for the rest of a rollout are silent, and not blocked.
 fn count(live: &Live, (outcome, silent): (&Outcome, bool), Changes { created, replaced, deleted, .. }: &Changes) {
     if !silent && outcome.reason == ParentReason::DeletionBlocked {
-        live.controller.blocked_deletions();
+        live.shared.controller.blocked_deletions();
     }
-    live.controller.wrote(created.len(), replaced.len() + deleted.len());
+    live.shared.controller.wrote(created.len(), replaced.len() + deleted.len());
 }
 
 /// Logs and counts a failed reconcile.
 fn log_failure(live: &Live, parent: &impl std::fmt::Display, reason: ParentReason, message: &str) {
-    live.controller.failed(reason.as_str());
+    live.shared.controller.failed(reason.as_str());
     let message = telemetry::one_line(message);
-    tracing::warn!(target: FAILURE, plugin = %live.name, object = %parent, %reason, %message, "reconcile failed");
+    tracing::warn!(target: FAILURE, plugin = %live.terms.name, object = %parent, %reason, %message, "reconcile failed");
 }
 
 /// Whether a parent does not have its desired state, and no user asked for that.
@@ -304,13 +304,13 @@ fn failure(live: &Live, snapshot: &Snapshot, outcome: &Outcome, reported: &Repor
                 WriteProblem::FieldConflict { .. } | WriteProblem::Rejected { code: 400..=403 | 409 | 422 | 500, .. }
             )
     });
-    let refused = outcome_of(&Problem::Writes(vec![(id_of_parent(snapshot), refused?.clone())]));
+    let refused = outcome_of(&Problem::Writes(vec![(ChildId::of(&snapshot.parent), refused?.clone())]));
     is_failing(&refused).then_some(refused)
 }
 
 /// When to try again to write a status. It is always tried again, because nothing else may ever happen to the parent.
 fn status_not_written(snapshot: &Snapshot, problem: WriteProblem) -> Requeue {
-    let failed = outcome_of(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
+    let failed = outcome_of(&Problem::Writes(vec![(ChildId::of(&snapshot.parent), problem)]));
     tracing::warn!(target: FAILURE, object = %snapshot.parent_ref, message = failed.message, "status was not written");
     failed.requeue
 }

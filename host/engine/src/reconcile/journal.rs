@@ -66,7 +66,7 @@ impl Journal {
             component: surface.digest,
             contract: surface.contract.clone(),
             now: Timestamp::try_from(now).unwrap_or(self.at),
-            limits: live.limits.clone(),
+            limits: live.terms.limits.clone(),
             result: KeptResult::new(result),
             guest_time_us: report.guest_time_us,
             memory_peak: report.memory_peak,
@@ -122,11 +122,11 @@ impl Journal {
             return Vec::new();
         }
         let parent = last.as_ref().map(|call| call.snapshot.parent_ref.clone()).or(parent);
-        let cached = || live.parents.store.get(key).map(|cached| ParentRef::of(&live.name, &cached, None));
+        let cached = || live.caches.parents.store.get(key).map(|cached| ParentRef::of(&live.terms.name, &cached, None));
         let Some(parent) = parent.or_else(cached) else { return Vec::new() };
         let span = Span::current().context().span().span_context().clone();
         let trace = span.is_sampled().then(|| span.trace_id().to_string());
-        let plural: Arc<str> = live.parents.resource.plural.as_str().into();
+        let plural: Arc<str> = live.caches.parents.resource.plural.as_str().into();
         decision.next = Some(requeue);
         let entry = |call, decision| Reconciled {
             number: 0,

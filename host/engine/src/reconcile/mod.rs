@@ -31,7 +31,6 @@ use windlass_core::contract::reserved::HostNamespace;
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::guard::breaker::Breaker;
 use windlass_core::object::Object;
-use windlass_core::object::child::ChildId;
 use windlass_core::object::names::ANNOTATION_SUSPEND;
 use windlass_core::object::reason::ParentReason;
 use windlass_core::reconcile::next_step::{Circumstances, NextStep, next_step};
@@ -79,7 +78,7 @@ impl Run<PluginName, ParentKey> for Reconciler {
             // When a component goes live, all parents are queued.
             return (Requeue::WhenChanged, Duration::MAX);
         };
-        if let Some(share) = live.state.share()
+        if let Some(share) = live.shared.state.share()
             && !self.shards.may_reconcile(&job.group, &share.hash, &job.key)
         {
             // Another host reconciles it. When this host gains the parent, it is queued.
@@ -90,7 +89,7 @@ impl Run<PluginName, ParentKey> for Reconciler {
             "reconcile",
             windlass.plugin = %job.group,
             k8s.namespace.name = job.key.namespace.as_deref().unwrap_or_default(),
-            windlass.parent.kind = &*live.parents.id.kind.kind,
+            windlass.parent.kind = &*live.terms.parents.kind,
             windlass.parent.name = &*job.key.name,
             windlass.parent.uid = Empty,
             windlass.parent.generation = Empty,
@@ -109,16 +108,16 @@ impl Run<PluginName, ParentKey> for Reconciler {
             requeue
         };
         let requeue = reconcile.instrument(span.clone()).await;
-        live.controller.reconciled(requeue, job.waited, clock::since(began));
+        live.shared.controller.reconciled(requeue, job.waited, clock::since(began));
         // A paused reconcile goes on later.
-        if !matches!(requeue, Requeue::Pause(_)) && live.state.note_reconciled(&job.key) {
-            self.plugins.add(&(), &live.name, Trigger::Resync);
+        if !matches!(requeue, Requeue::Pause(_)) && live.shared.state.note_reconciled(&job.key) {
+            self.plugins.add(&(), &live.terms.name, Trigger::Resync);
         }
         // The queue chooses the length of a backoff, after this span has ended.
         if let Requeue::Pause(delay) | Requeue::After(delay) | Requeue::Settled(Some(delay)) = requeue {
             span.record("windlass.requeue_ms", telemetry::int(delay.as_millis()));
         }
-        (requeue, live.resync)
+        (requeue, live.terms.resync)
     }
 }
 
@@ -148,28 +147,28 @@ impl Reconciler {
         if let Some(ending) = self.own_writes_first(live, &job.key).await {
             return ending;
         }
-        if !live.is_followed() {
+        if !live.caches.is_followed() {
             return self.not_followed(live, &job.key).await;
         }
         let Some(snapshot) = spans::observed(|| observe(live, &job.key)) else {
             return self.not_shown(live, &job.key).await;
         };
-        live.unselected.forget(&job.key);
+        live.shared.unselected.forget(&job.key);
         let span = tracing::Span::current();
         span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
         span.record("windlass.parent.generation", snapshot.parent.generation);
         spans::link(&span, live, &snapshot.parent);
         if snapshot.parent.deleting {
-            live.records.with(&job.key, |record| record.steady.end());
-            self.queue_consequences(live, live.state.forget_deletions(&job.key));
+            live.shared.records.with(&job.key, |record| record.steady.end());
+            self.queue_consequences(live, live.shared.state.forget_deletions(&job.key));
         }
         if let Some(host_namespace) = live.account.host_namespace_of(&snapshot.parent) {
             return self.in_host_namespace(live, snapshot, host_namespace).await;
         }
-        let Some(selected) = live.selects(&snapshot.parent) else {
+        let Some(selected) = live.caches.selects(&snapshot.parent) else {
             return Ending::waits("waiting_for_namespace", Requeue::Pause(CACHE_LAG));
         };
-        match live.next_step(&snapshot.parent, selected) {
+        match live.terms.next_step(&snapshot.parent, selected) {
             NextStep::Call(phase) => self.call_and_carry_out(live, snapshot, (phase, job.trigger), turn, journal).await,
             NextStep::AddFinalizer => self.add_finalizer(live, snapshot).await,
             NextStep::RemoveFinalizer => self.skip_finalizer(live, snapshot).await,
@@ -191,7 +190,7 @@ impl Reconciler {
     async fn in_host_namespace(&self, live: &Arc<Live>, snapshot: Snapshot, host_namespace: HostNamespace) -> Ending {
         // The plugin does not clean up there either, so the host removes its finalizer.
         let never_calls = Circumstances { finalizes: false, suspended: false, selected: true };
-        match next_step(&snapshot.parent, &live.name, never_calls) {
+        match next_step(&snapshot.parent, &live.terms.name, never_calls) {
             NextStep::RemoveFinalizer => {
                 return self.remove_finalizer(live, snapshot, FinalizerEnd::Skipped, Vec::new()).await;
             }
@@ -199,23 +198,24 @@ impl Reconciler {
             NextStep::Call(_) | NextStep::AddFinalizer | NextStep::Suspended | NextStep::DeleteChildren => {}
         }
         // Objects of a kind that exists without the plugin have other owners: the host reports nothing on them.
-        let attempt = Attempt { silent: !live.owns_kind(), ..Attempt::from(&Problem::HostNamespace(host_namespace)) };
+        let attempt =
+            Attempt { silent: !live.terms.owns_kind, ..Attempt::from(&Problem::HostNamespace(host_namespace)) };
         Ending::outcome(snapshot, attempt)
     }
 }
 
 /// Forgets what this host knows of a parent that another host reconciles.
 fn let_go(live: &Live, parent: &ObjectKey) -> Requeue {
-    if live.unselected.uid(parent).is_some_and(|uid| !live.has_children(&uid)) {
-        live.unselected.forget(parent);
+    if live.shared.unselected.uid(parent).is_some_and(|uid| !live.has_children(&uid)) {
+        live.shared.unselected.forget(parent);
     }
     // The owner of the parent measures it now.
-    live.measures.forget(parent);
+    live.shared.measures.forget(parent);
     if live.knows(parent) {
-        live.records.let_go(parent);
+        live.shared.records.let_go(parent);
         return Requeue::WhenChanged;
     }
-    live.records.forget(parent);
+    live.shared.records.forget(parent);
     Requeue::Gone
 }
 
@@ -233,8 +233,4 @@ fn suspended(snapshot: Snapshot) -> Ending {
         return Ending::nothing_to_do(NothingToDo::PluginSuspended);
     }
     Ending::problem(snapshot, &Problem::Suspended(by))
-}
-
-fn id_of_parent(snapshot: &Snapshot) -> ChildId {
-    ChildId { kind: snapshot.parent.kind.clone(), key: snapshot.parent.key.clone() }
 }

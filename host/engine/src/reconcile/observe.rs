@@ -11,15 +11,17 @@ use crate::live::Live;
 
 /// The parent of this key and its children, from the caches. None if the cache has no such parent.
 pub fn observe(live: &Live, key: &ObjectKey) -> Option<Snapshot> {
-    live.parents.store.get(key).map(|parent| around(live, parent))
+    live.caches.parents.store.get(key).map(|parent| around(live, parent))
 }
 
 /// This parent, with its children from the caches.
 pub fn around(live: &Live, parent: Arc<Object>) -> Snapshot {
-    let parent_ref = ParentRef::of(&live.name, &parent, live.mark_key.as_ref());
+    let parent_ref = ParentRef::of(&live.terms.name, &parent, live.terms.mark_key.as_ref());
     let mut children = Vec::new();
-    for watch in live.children.values() {
+    for watch in live.caches.children.values() {
         watch.store.for_each_of(&parent_ref, |child| children.push(child.clone()));
     }
-    Snapshot::new(parent_ref, parent, children, live.config.as_ref().map(Arc::clone), |plugin| live.inherits(plugin))
+    Snapshot::new(parent_ref, parent, children, live.terms.config.as_ref().map(Arc::clone), |plugin| {
+        live.inherits(plugin)
+    })
 }

@@ -7,6 +7,7 @@ use windlass_core::object::reason::ParentReason;
 use windlass_core::reconcile::apply::look_up;
 use windlass_core::reconcile::next_step::NextStep;
 use windlass_core::reconcile::outcome::{LOOK_AGAIN, Outcome, Problem, Requeue, UNAVAILABLE, WriteProblem};
+use windlass_core::reconcile::record::own_writes::Wait;
 use windlass_core::reconcile::written::Subject;
 use windlass_core::value::ids::ObjectKey;
 
@@ -15,7 +16,7 @@ use super::ending::{Ending, outcome_of};
 use super::observe::around;
 use crate::clock;
 use crate::live::Live;
-use crate::live::own_writes::Wait;
+use crate::live::own_writes::Shown;
 
 impl Reconciler {
     /// Reads the objects of writes with unknown outcome, and ends the reconcile if the caches do not show all writes
@@ -25,7 +26,7 @@ impl Reconciler {
         if let Wait::ForLookups(subjects) = wait {
             for subject in subjects {
                 match look_up(&self.worlds.of(live), key, &subject).await {
-                    Ok(fact) => live.records.with(key, |record| {
+                    Ok(fact) => live.shared.records.with(key, |record| {
                         record.own_writes().looked_up(&subject, fact, clock::now());
                     }),
                     Err(problem) => return Some(self.not_looked_up(live, key, subject, problem).await),
@@ -55,7 +56,7 @@ impl Reconciler {
     /// Ends a reconcile that could not read the object of a write with unknown outcome.
     async fn not_looked_up(&self, live: &Arc<Live>, key: &ObjectKey, of: Subject, problem: WriteProblem) -> Ending {
         let subject = match of {
-            Subject::Parent => ChildId { kind: live.parents.id.kind.clone(), key: key.clone() },
+            Subject::Parent => ChildId { kind: live.terms.parents.clone(), key: key.clone() },
             Subject::Child(child) => child,
         };
         // A rejection stays until a user changes something, so the parent's status reports it. Any other failure is
@@ -73,9 +74,9 @@ impl Reconciler {
     /// cache may be behind, and a status based on it would overwrite newer fields of the plugin. None if the parent
     /// could not be read, or its status must not change.
     async fn without_cache(&self, live: &Arc<Live>, key: &ObjectKey, problem: &Problem) -> Option<Ending> {
-        let parent = live.parents.read(key).await.ok()??;
+        let parent = live.caches.parents.read(key).await.ok()??;
         let snapshot = around(live, Arc::new(parent));
-        match live.next_step(&snapshot.parent, true) {
+        match live.terms.next_step(&snapshot.parent, true) {
             // A user's annotation to skip the finalizer counts first.
             NextStep::RemoveFinalizer => Some(self.skip_finalizer(live, snapshot).await),
             NextStep::Leave | NextStep::Suspended | NextStep::DeleteChildren => None,
@@ -86,7 +87,11 @@ impl Reconciler {
 
 /// What the parent waits for. Most parents have no writes to wait for.
 fn awaited(live: &Live, key: &ObjectKey) -> Wait {
-    live.records.with(key, |record| {
-        if record.has_own_writes() { record.own_writes().wait(live, key, clock::now()) } else { Wait::Over }
+    live.shared.records.with(key, |record| {
+        if record.has_own_writes() {
+            record.own_writes().wait(&Shown(&live.caches), key, clock::now())
+        } else {
+            Wait::Over
+        }
     })
 }

@@ -48,14 +48,14 @@ impl Related {
     /// may no longer require them. If it does, [`serve`](Self::serve) returns the problem.
     pub(super) async fn begin(&self, live: &Live, parent: &ParentRef) -> (Rounds, Selected) {
         let nothing = || (Rounds::starting_with(Needs::default()), Selected::default());
-        let Some(last) = self.interests.last(&live.name, &parent.key) else { return nothing() };
-        if !last.iter().all(|need| live.reads.grants.permit(need, &parent.key)) {
+        let Some(last) = self.interests.last(&live.terms.name, &parent.key) else { return nothing() };
+        if !last.iter().all(|need| live.terms.reads.permit(need, &parent.key)) {
             return nothing();
         }
         match self.serve(live, parent, &last).await {
             Ok(selected) => (Rounds::starting_with(last), selected),
             Err(problem) => {
-                tracing::debug!(plugin = %live.name, object = %parent, %problem, "what was required before is not served");
+                tracing::debug!(plugin = %live.terms.name, object = %parent, %problem, "what was required before is not served");
                 nothing()
             }
         }
@@ -71,7 +71,7 @@ impl Related {
         }
         self.review(live, needs).await?;
         // The watches are followed before the objects are read: a change in between is an event.
-        let known = self.interests.followed(&live.name, &parent.key, needs);
+        let known = self.interests.followed(&live.terms.name, &parent.key, needs);
         let followed = match known.filter(|known| is_of(live, needs, known)) {
             Some(followed) => followed,
             None => self.follow(live, &parent.key, needs)?,
@@ -82,7 +82,7 @@ impl Related {
         }
         let stores: Vec<&Store> = followed.iter().map(|followed| &*followed.watch.store).collect();
         // The call has at least the other half: a plugin is not blamed for time that it did not have.
-        let bounds = Bounds { deadline: live.limits.deadline / 2, bytes: live.limits.request_bytes };
+        let bounds = Bounds { deadline: live.terms.limits.deadline / 2, bytes: live.terms.limits.request_bytes };
         select(needs, &stores, bounds, clock::now).await
     }
 
@@ -97,7 +97,7 @@ impl Related {
             return Ok(());
         }
         let review = self.of_parent(live, parent, PARENT_VERB, None).await;
-        let (user, kind) = (live.account.user().to_owned(), Gvk::clone(&live.parents.id.kind));
+        let (user, kind) = (live.account.user().to_owned(), Gvk::clone(&live.terms.parents));
         let review =
             review.map_err(|message| ReadProblem::NotReviewed { user: user.clone(), kind: kind.clone(), message })?;
         if review.allowed {
@@ -118,7 +118,7 @@ impl Related {
             return Ok(());
         }
         let review = self.of_parent(live, parent, FINALIZER_VERB, Some(FINALIZERS)).await;
-        let (user, kind) = (live.account.user(), &live.parents.id.kind);
+        let (user, kind) = (live.account.user(), &live.terms.parents);
         match review {
             Ok(review) if review.allowed => Ok(()),
             Ok(_) => Err(WriteProblem::Rejected {
@@ -146,7 +146,7 @@ impl Related {
         verb: &'static str,
         subresource: Option<&'static str>,
     ) -> Result<ReviewResult, String> {
-        let resource = Arc::new(live.parents.resource.clone());
+        let resource = Arc::new(live.caches.parents.resource.clone());
         let question = |namespace| Question {
             account: live.account.clone(),
             verb,
@@ -171,7 +171,7 @@ impl Related {
     fn follow(&self, live: &Live, parent: &ParentKey, needs: &Needs) -> Result<Vec<Followed>, ReadProblem> {
         let lease = |need: &Need| Ok(self.watches.lease(&need.kind, resource_of(live, need)?, None));
         let leases = needs.iter().map(lease).collect::<Result<Vec<_>, ReadProblem>>()?;
-        let followed = self.interests.follow(&live.name, parent, needs, leases, clock::now());
+        let followed = self.interests.follow(&live.terms.name, parent, needs, leases, clock::now());
         followed.map_err(|Full(limit)| ReadProblem::Full { limit })
     }
 
@@ -182,10 +182,10 @@ impl Related {
 
     /// Forgets the requirements again if the plugin or the parent went away while this reconcile ran.
     fn forget_what_is_gone(&self, live: &Live, parent: &ParentKey) {
-        if self.registry.get(&live.name).is_none() {
-            self.interests.forget_plugin(&live.name);
-        } else if live.parents.store.get(parent).is_none() {
-            self.interests.forget(&live.name, parent);
+        if self.registry.get(&live.terms.name).is_none() {
+            self.interests.forget_plugin(&live.terms.name);
+        } else if live.caches.parents.store.get(parent).is_none() {
+            self.interests.forget(&live.terms.name, parent);
         }
     }
 
@@ -216,7 +216,7 @@ impl Related {
             name: name.clone(),
         };
         let kind = || Gvk::clone(&need.kind);
-        let spend = || live.budget.lock().spend(Cost::Review, 1, clock::date());
+        let spend = || live.shared.budget.lock().spend(Cost::Review, 1, clock::date());
         match self.reviews.find(question, now, spend).await {
             Ok(review) if review.allowed => Ok(()),
             Ok(review) => {
@@ -231,7 +231,7 @@ impl Related {
 }
 
 fn resource_of<'a>(live: &'a Live, need: &Need) -> Result<&'a Arc<ApiResource>, ReadProblem> {
-    live.reads
+    live.caches
         .resources
         .get(&*need.kind)
         .ok_or_else(|| Refusal::KindNotGranted { id: need.id.to_string(), kind: Gvk::clone(&need.kind) }.into())

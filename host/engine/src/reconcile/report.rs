@@ -71,11 +71,13 @@ impl Reporter {
         let before = if silent {
             Before::Same
         } else {
-            let has_conditions = live.shape.subresource && live.shape.conditions;
-            self.recorder.before(&live.name, &snapshot.parent.uid, outcome, || match (has_conditions, status_differs) {
-                (false, _) => Before::unknown(outcome),
-                (true, true) => Before::in_status(&snapshot.parent, outcome),
-                (true, false) => Before::Same,
+            let has_conditions = live.terms.shape.subresource && live.terms.shape.conditions;
+            self.recorder.before(&live.terms.name, &snapshot.parent.uid, outcome, || {
+                match (has_conditions, status_differs) {
+                    (false, _) => Before::unknown(outcome),
+                    (true, true) => Before::in_status(&snapshot.parent, outcome),
+                    (true, false) => Before::Same,
+                }
             })
         };
         let own = note(snapshot, changes, &before, outcome);
@@ -85,7 +87,7 @@ impl Reporter {
             (false, false) => Occasion::Steady,
         };
         let notes = own.into_iter().chain(events.iter().map(Note::of_plugin)).collect();
-        self.recorder.record(&live.name, &snapshot.parent_ref, notes, occasion);
+        self.recorder.record(&live.terms.name, &snapshot.parent_ref, notes, occasion);
     }
 
     /// Emits the plugin's last events, and one that says why the parent's finalizer was removed.
@@ -93,14 +95,14 @@ impl Reporter {
         let notes = last_words.iter().map(Note::of_plugin).chain([Note::finalized(why)]).collect();
         let of_plugin = match why {
             // No event can be created in a terminating namespace.
-            FinalizerEnd::NamespaceTerminating(_) => live.peers.plugin(&live.name),
+            FinalizerEnd::NamespaceTerminating(_) => live.caches.peers.plugin(&live.terms.name),
             FinalizerEnd::CleanedUp | FinalizerEnd::Skipped => None,
         };
         let about = match of_plugin {
-            Some(plugin) => ParentRef::of(&live.name, &plugin, None),
+            Some(plugin) => ParentRef::of(&live.terms.name, &plugin, None),
             None => snapshot.parent_ref.clone(),
         };
-        self.recorder.record(&live.name, &about, notes, Occasion::Changed);
+        self.recorder.record(&live.terms.name, &about, notes, Occasion::Changed);
     }
 
     /// Writes the parent's status if the outcome changes it, and the breaker admits the write.
@@ -113,11 +115,11 @@ impl Reporter {
         breaker: &Mutex<Breaker>,
     ) -> Reported {
         let parent = &snapshot.parent;
-        let at = |outcome: &Outcome, now| status::next(parent, part, outcome, world.live.shape, now);
+        let at = |outcome: &Outcome, now| status::next(parent, part, outcome, world.live.terms.shape, now);
         let next = |outcome: &Outcome| at(outcome, clock::date());
         let Some(changed) = next(outcome) else { return Reported::default() };
         let thrashing = || {
-            let itself = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
+            let itself = ChildId::of(parent);
             Outcome { blocked: outcome.blocked, ..Outcome::from(&Problem::Thrashing(vec![(itself, PACE)])) }
         };
         let wanted = || {

@@ -38,9 +38,9 @@ pub fn observed(observe: impl FnOnce() -> Option<Snapshot>) -> Option<Snapshot> 
 pub fn link(span: &Span, live: &Live, parent: &Object) {
     let Some(value) = parent.marks.get(ANNOTATION_TRACEPARENT).filter(|_| !span.is_disabled()) else { return };
     let remote = context_of(value);
-    if live.records.note_traceparent(&parent.key, remote.is_none().then_some(value)) {
+    if live.shared.records.note_traceparent(&parent.key, remote.is_none().then_some(value)) {
         tracing::warn!(
-            plugin = %live.name,
+            plugin = %live.terms.name,
             kind = &*parent.kind.kind,
             object = %parent.key,
             value = &*one_line(value),
@@ -84,10 +84,10 @@ pub fn call_span(live: &Live, snapshot: &Digest, deadline: Duration) -> Span {
     tracing::debug_span!(
         target: TRACE,
         "plugin.call",
-        windlass.plugin = %live.name,
+        windlass.plugin = %live.terms.name,
         windlass.digest = %surface.digest,
         windlass.contract = &*surface.contract,
-        windlass.version = live.version,
+        windlass.version = live.terms.version,
         windlass.snapshot = %snapshot.short(),
         windlass.deadline_ms = int(deadline.as_millis()),
         windlass.guest_time_us = Empty,
@@ -116,7 +116,7 @@ pub fn record_call(
     let (outcome, error) = outcome_of(result);
     span.record("windlass.outcome", outcome);
     let stopped_by = error.filter(|_| CallOutcome::of(result) == CallOutcome::Broke);
-    live.controller.called(outcome, stopped_by, report);
+    live.shared.controller.called(outcome, stopped_by, report);
     if let Some(error) = error {
         span.record("error.type", error);
         span.set_status(Status::error(description_of(result)));
@@ -125,8 +125,8 @@ pub fn record_call(
         for note in &report.notes {
             tell(span, live, parent, note);
         }
-        if let Some(dropped) = live.state.unlogged(report.notes_dropped) {
-            tracing::warn!(target: GUEST, plugin = %live.name, dropped, "the plugin's log exceeds the limit");
+        if let Some(dropped) = live.shared.state.unlogged(report.notes_dropped) {
+            tracing::warn!(target: GUEST, plugin = %live.terms.name, dropped, "the plugin's log exceeds the limit");
         }
     });
 }
@@ -174,20 +174,20 @@ fn tell(span: &Span, live: &Live, parent: &ObjectKey, note: &Note) {
         Note::Log { level, message, fields } => log(live, parent, *level, message, fields),
         // They stay in memory until they are exported, so they count towards the rate of log lines.
         Note::SpanAttribute { key, value } => {
-            if !span.is_disabled() && live.state.may_log(key.len() + value.len()) {
+            if !span.is_disabled() && live.shared.state.may_log(key.len() + value.len()) {
                 span.set_attribute(attribute_of(key), value.clone());
             }
         }
         Note::SpanEvent { name, attributes } => {
             let length = attributes.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-            if !span.is_disabled() && live.state.may_log(name.len() + length) {
+            if !span.is_disabled() && live.shared.state.may_log(name.len() + length) {
                 let attributes = attributes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
                 span.add_event(name.clone(), attributes.collect());
             }
         }
         Note::Measure { metric, value, labels } => {
-            if !live.measures.record(parent, metric, *value, labels) {
-                live.controller.dropped_measurement();
+            if !live.shared.measures.record(parent, metric, *value, labels) {
+                live.shared.controller.dropped_measurement();
             }
         }
     }
@@ -207,11 +207,11 @@ fn log(live: &Live, parent: &ObjectKey, level: Level, message: &str, fields: &[(
     macro_rules! line {
         ($level:ident, $LEVEL:ident) => {
             // A line below the log's level does not count towards the rate of log lines.
-            if tracing::event_enabled!(target: GUEST, tracing::Level::$LEVEL) && live.state.may_log(length) {
+            if tracing::event_enabled!(target: GUEST, tracing::Level::$LEVEL) && live.shared.state.may_log(length) {
                 tracing::$level!(
                     target: GUEST,
-                    plugin = %live.name,
-                    kind = &*live.parents.id.kind.kind,
+                    plugin = %live.terms.name,
+                    kind = &*live.terms.parents.kind,
                     namespace = parent.namespace.as_deref(),
                     name = &*parent.name,
                     fields,

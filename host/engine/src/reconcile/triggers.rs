@@ -93,9 +93,9 @@ impl Triggers {
     /// rare, so all live plugins are checked.
     fn namespace_changed(&self, watch: &WatchId, namespace: &Object) {
         self.registry.for_each(|live| {
-            if live.namespaces.as_ref().is_some_and(|filter| filter.watch.id == *watch) {
-                for parent in live.parents.store.in_namespace(Some(&namespace.key.name)) {
-                    self.parents.add(&live.name, &parent.key, Trigger::Event);
+            if live.caches.namespaces.as_ref().is_some_and(|filter| filter.watch.id == *watch) {
+                for parent in live.caches.parents.store.in_namespace(Some(&namespace.key.name)) {
+                    self.parents.add(&live.terms.name, &parent.key, Trigger::Event);
                 }
             }
         });
@@ -110,15 +110,15 @@ impl Triggers {
                 if before.is_none()
                     && let Some(live) = live()
                 {
-                    live.records.parents_changed();
+                    live.shared.records.parents_changed();
                 }
             }
             (Some(object), None) => {
                 if let Some(live) = live() {
-                    live.records.removed(&object.key);
+                    live.shared.records.removed(&object.key);
                     // A parent that is deleted with its children has not left the label selector.
-                    if live.unselected.may_be() && !object.deleting && live.has_children(&object.uid) {
-                        live.unselected.add(&object.key, object.uid.clone());
+                    if live.shared.unselected.may_be() && !object.deleting && live.has_children(&object.uid) {
+                        live.shared.unselected.add(&object.key, object.uid.clone());
                     }
                 }
                 tell_cause(plugin, &object.key, change);
@@ -134,9 +134,9 @@ impl Triggers {
     /// end of a backoff.
     fn name_freed(&self, gone: &Object, change: &Change) {
         self.registry.for_each(|live| {
-            for parent in live.state.contended.freed(gone) {
-                tell_cause(&live.name, &parent, change);
-                self.parents.add(&live.name, &parent, Trigger::Changed);
+            for parent in live.shared.state.contended.freed(gone) {
+                tell_cause(&live.terms.name, &parent, change);
+                self.parents.add(&live.terms.name, &parent, Trigger::Changed);
             }
         });
     }
@@ -147,19 +147,22 @@ impl Triggers {
         let Some(live) = child.marks.get(LABEL_PLUGIN).and_then(|name| self.registry.get(name)) else { return };
         let parent = match child.owner_key() {
             Some(OwnerKey::Uid(uid)) => live
+                .caches
                 .parents
                 .store
                 .key_of(&uid)
                 .or_else(|| {
-                    live.unselected.parent_of_lost(child, is_there, |parent| live.parents.store.get(parent).is_some())
+                    live.shared
+                        .unselected
+                        .parent_of_lost(child, is_there, |parent| live.caches.parents.store.get(parent).is_some())
                 })
                 .or_else(|| successor(&live, child)),
             Some(OwnerKey::Retained(parent)) => retained_parent(&parent),
             None => None,
         };
         if let Some(parent) = parent {
-            tell_cause(&live.name, &parent, change);
-            self.parents.add(&live.name, &parent, Trigger::Event);
+            tell_cause(&live.terms.name, &parent, change);
+            self.parents.add(&live.terms.name, &parent, Trigger::Event);
         }
     }
 }
@@ -214,7 +217,7 @@ fn successor(live: &Live, child: &Object) -> Option<ObjectKey> {
     let (kind, name) = child.controller_kind_and_name()?;
     let namespaced = ObjectKey::new(child.key.namespace.as_deref(), &name);
     let keys = [namespaced, ObjectKey::new(None, &name)];
-    keys.into_iter().find(|key| kind == live.parents.id.kind.group_kind() && live.parents.store.get(key).is_some())
+    keys.into_iter().find(|key| kind == live.terms.parents.group_kind() && live.caches.parents.store.get(key).is_some())
 }
 
 /// A new object, a new generation, changed labels or annotations and a deletion end a backoff; any other change waits

@@ -33,8 +33,8 @@ enum Unshown {
 impl Reconciler {
     /// Forgets a parent that is gone. If it has left the label selector, deletes its children, or removes the plugin's finalizer.
     pub(super) async fn not_shown(&self, live: &Arc<Live>, key: &ObjectKey) -> Ending {
-        live.records.with(key, |record| record.steady.end());
-        self.related.forget(&live.name, key);
+        live.shared.records.with(key, |record| record.steady.end());
+        self.related.forget(&live.terms.name, key);
         match self.unshown(live, key).await {
             Ok(Unshown::Gone) => Ending::Gone,
             // When the Plugin is no longer suspended, all parents are queued.
@@ -43,7 +43,7 @@ impl Reconciler {
                 let snapshot = around(live, parent);
                 let uid = tracing::field::display(&snapshot.parent.uid);
                 tracing::Span::current().record("windlass.parent.uid", uid);
-                let ending = match live.next_step(&snapshot.parent, false) {
+                let ending = match live.terms.next_step(&snapshot.parent, false) {
                     NextStep::DeleteChildren => self.delete_children(live, snapshot).await,
                     NextStep::RemoveFinalizer => self.skip_finalizer(live, snapshot).await,
                     NextStep::Leave => leave(&snapshot.parent),
@@ -68,15 +68,15 @@ impl Reconciler {
 
     /// Finds out why the watch does not show an object.
     async fn unshown(&self, live: &Live, key: &ObjectKey) -> kube::Result<Unshown> {
-        let Some(uid) = live.unselected.uid(key) else { return Ok(Unshown::Gone) };
+        let Some(uid) = live.shared.unselected.uid(key) else { return Ok(Unshown::Gone) };
         if !live.has_children(&uid) {
-            live.unselected.forget(key);
+            live.shared.unselected.forget(key);
             return Ok(Unshown::Gone);
         }
-        if live.suspended {
+        if live.terms.suspended {
             return Ok(Unshown::Suspended);
         }
-        Ok(live.unselected.read(key, &live.parents).await?.map_or(Unshown::Gone, Unshown::Left))
+        Ok(live.shared.unselected.read(key, &live.caches.parents).await?.map_or(Unshown::Gone, Unshown::Left))
     }
 
     /// Deletes the children of an object that is no longer a parent, as far as the deletion guard allows (rule R9).
@@ -89,7 +89,7 @@ impl Reconciler {
         let how = How { phase: Phase::Sync, is_selected: false, compares: false };
         let mut attempt = self.carry_out(live, &snapshot, how, Desired::default()).await;
         if attempt.outcome.progress == Progress::Applied {
-            attempt.outcome = outcome_of(&Problem::Released(live.name.clone()));
+            attempt.outcome = outcome_of(&Problem::Released(live.terms.name.clone()));
         }
         // The next reconcile is not skipped, because the object may become a parent again.
         Ending::outcome(snapshot, attempt)

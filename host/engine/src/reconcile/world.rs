@@ -48,15 +48,15 @@ impl<'a> Cluster<'a> {
     /// The resource of a child kind, and the account that writes the children.
     fn to(&self, kind: &Gvk) -> Result<To<'a>, WriteProblem> {
         let unwatched = || WriteProblem::Unavailable { message: format!("{kind} is not watched"), retry_after: None };
-        let watch = self.live.child_watch(kind).ok_or_else(unwatched)?;
+        let watch = self.live.caches.child_watch(kind).ok_or_else(unwatched)?;
         Ok(To { resource: &watch.resource, account: Some(&self.live.account) })
     }
 
     /// The resource of a kind that may be the parents'. A kind may be that of parents and of children.
     fn resource(&self, of: &ChildId) -> Option<&'a ApiResource> {
-        let parents = &self.live.parents;
+        let parents = &self.live.caches.parents;
         let is_parents = *of.kind == *parents.id.kind;
-        let of_children = || self.live.child_watch(&of.kind).map(|watch| &watch.resource);
+        let of_children = || self.live.caches.child_watch(&of.kind).map(|watch| &watch.resource);
         is_parents.then_some(&parents.resource).or_else(of_children)
     }
 
@@ -75,10 +75,10 @@ impl<'a> Cluster<'a> {
             }
             Request::Delete(delete) => request::delete(self.to(&delete.child.kind)?, delete),
             Request::Finalizers { parent, finalizers } => {
-                request::finalizers(&self.live.parents.resource, parent, finalizers)
+                request::finalizers(&self.live.caches.parents.resource, parent, finalizers)
             }
             Request::Status { parent, status } => {
-                let to = To { resource: &self.live.parents.resource, account: self.live.status_account() };
+                let to = To { resource: &self.live.caches.parents.resource, account: self.live.status_account() };
                 // A parent that was deleted and created again must not have the status of the first one.
                 request::status(to, parent, Some(parent.resource_version), status)
             }
@@ -104,7 +104,7 @@ impl<'a> Cluster<'a> {
 
 impl World for Cluster<'_> {
     fn adopts(&self) -> bool {
-        self.live.adopts
+        self.live.terms.adopts
     }
 
     fn inherits(&self, plugin: &str) -> bool {
@@ -112,11 +112,11 @@ impl World for Cluster<'_> {
     }
 
     fn parent(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.live.parents.store.get(key)
+        self.live.caches.parents.store.get(key)
     }
 
     fn holder(&self, child: &ChildId) -> Option<Arc<Object>> {
-        self.live.child_watch(&child.kind).and_then(|watch| watch.store.get(&child.key))
+        self.live.caches.child_watch(&child.kind).and_then(|watch| watch.store.get(&child.key))
     }
 
     fn plural(&self, of: &ChildId) -> &str {
@@ -126,7 +126,7 @@ impl World for Cluster<'_> {
     fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
         match what {
             Read::Parent(key) => {
-                Box::pin(async move { self.live.parents.read(key).await.map_err(|error| refused(&error)) })
+                Box::pin(async move { self.live.caches.parents.read(key).await.map_err(|error| refused(&error)) })
             }
             Read::Child(child, part) => Box::pin(self.read_child(child, part)),
         }
@@ -157,7 +157,8 @@ impl World for Cluster<'_> {
             )
         });
         let what = if verb.is_some() { object.to_string() } else { format!("{object}/status") };
-        let built = self.built(request).map(|built| about(built, &self.live.name, Some(self.live.digest()), &what));
+        let built =
+            self.built(request).map(|built| about(built, &self.live.terms.name, Some(self.live.digest()), &what));
         let client = self.client;
         Box::pin(async move { send(client, built.map_err(Refused::Unsent)?).await }.instrument(span))
     }

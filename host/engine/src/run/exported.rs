@@ -44,18 +44,18 @@ pub(super) fn observe(
             Some(PluginState {
                 plugin: name.to_string(),
                 digest: live.digest().to_string(),
-                version: live.version.clone(),
+                version: live.terms.version.clone(),
                 parents,
                 failing: failures.failing,
                 blocked: failures.blocked,
                 // A sum over all hosts counts each child once.
-                children: if live.state.share().is_none() || gate.leads() {
+                children: if live.shared.state.share().is_none() || gate.leads() {
                     let of = |watch: &Arc<Watch>| (watch.id.kind.to_string(), watch.store.children_of(name.as_str()));
-                    live.children.values().map(of).collect()
+                    live.caches.children.values().map(of).collect()
                 } else {
                     Vec::new()
                 },
-                quarantined: live.state.is_quarantined(),
+                quarantined: live.shared.state.is_quarantined(),
             })
         });
         states.collect()
@@ -81,12 +81,12 @@ pub(super) fn observe_conditions(own: &Arc<Watch>) {
 
 /// Number of a plugin's parents that this host reconciles, and how many of them fail.
 fn counts(live: &Live, shards: &Shards) -> (usize, FailureCounts) {
-    let Some(share) = live.state.share() else {
-        return (live.parents.store.size(), live.records.failure_counts(|_| true));
+    let Some(share) = live.shared.state.share() else {
+        return (live.caches.parents.store.size(), live.shared.records.failure_counts(|_| true));
     };
-    let is_ours = |parent: &ParentKey| shards.may_reconcile(&live.name, &share.hash, parent);
-    let parents = live.parents.store.pick(|parent| is_ours(&parent.key).then_some(())).len();
-    (parents, live.records.failure_counts(is_ours))
+    let is_ours = |parent: &ParentKey| shards.may_reconcile(&live.terms.name, &share.hash, parent);
+    let parents = live.caches.parents.store.pick(|parent| is_ours(&parent.key).then_some(())).len();
+    (parents, live.shared.records.failure_counts(is_ours))
 }
 
 #[cfg(test)]

@@ -341,14 +341,14 @@ fn busy_max() -> Busy {
 /// Queues the Plugin when its component enters or leaves quarantine, and all its parents when it leaves.
 fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQueue) -> QuarantineListener {
     Box::new(move |live, change| {
-        let (plugin, digest) = (&live.name, live.digest());
+        let (plugin, digest) = (&live.terms.name, live.digest());
         match change {
             QuarantineChange::Entered => {
                 tracing::warn!(%plugin, %digest, "component in quarantine: its calls failed too often");
             }
             QuarantineChange::Cleared => {
                 tracing::info!(%plugin, %digest, "out of quarantine");
-                for parent in live.parents.store.keys() {
+                for parent in live.caches.parents.store.keys() {
                     parents.add(plugin, &parent, Trigger::Sweep);
                 }
             }

@@ -15,6 +15,7 @@ use hashbrown::HashSet;
 use self::secret::store_string_data;
 use crate::contract::reserved::{BOOTSTRAP_SECRET, SYSTEM_NAMESPACES, TOKEN_SECRET};
 use crate::contract::{Limits, Response, UpdateStrategy};
+use crate::object::child::ChildId;
 use crate::object::name_rule::NameRule;
 use crate::object::names;
 use crate::object::order::install_rank;
@@ -86,6 +87,11 @@ pub struct DesiredChild {
 }
 
 impl DesiredChild {
+    /// The child's kind, namespace and name.
+    pub fn id(&self) -> ChildId {
+        ChildId { kind: self.kind.clone(), key: self.key.clone() }
+    }
+
     /// Whether Kubernetes deletes the child some time after it has finished.
     pub fn expires(&self) -> bool {
         let ttl = || self.body.get("spec").and_then(|spec| spec.at(&["ttlSecondsAfterFinished"]));

@@ -8,7 +8,7 @@ use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
 use crate::object::managed::CreateEntry;
 use crate::object::order::install_rank;
-use crate::reconcile::applied::{Applied, Done, Effect, Failed, Kept, WriteResult, id, named};
+use crate::reconcile::applied::{Applied, Done, Effect, Failed, Kept, WriteResult, named};
 use crate::reconcile::claim::{Claim, claim, marks, may_be_adopted, owner_of};
 use crate::reconcile::next_step::finalizers_with;
 use crate::reconcile::outcome::WriteProblem;
@@ -86,7 +86,7 @@ async fn create(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild) ->
 async fn reclaim(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild) -> WriteResult {
     // Whether a Secret may be adopted depends on its type.
     let part = if world.adopts() && child.kind.is("v1", "Secret") { Part::Whole } else { Part::Metadata };
-    let Some(found) = read(world, &id(child), part).await? else { return Err(WriteProblem::Outdated.into()) };
+    let Some(found) = read(world, &child.id(), part).await? else { return Err(WriteProblem::Outdated.into()) };
     let seen = || Written::Child { kind: child.kind.clone(), resource_version: found.resource_version };
     let adopts = world.adopts() && may_be_adopted(&found, child);
     let claim = claim(&found, snapshot, adopts, |plugin| world.inherits(plugin));
@@ -127,7 +127,7 @@ async fn mark(
     let marks = marks(found, child, &snapshot.parent_ref, effect == Effect::Adopted);
     match world.send(Request::Mark { child, found, marks: &marks }).await {
         Ok(ack) => Ok((effect, Some(ack.child(&child.kind)))),
-        Err(refused) => Err(Failed::of(&refused, Subject::Child(id(child)))),
+        Err(refused) => Err(Failed::of(&refused, Subject::Child(child.id()))),
     }
 }
 
@@ -137,7 +137,7 @@ async fn mark(
 /// # Errors
 /// If the API server rejects it or does not respond, or if the apply conflicts with other managers.
 async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, target: &Target) -> WriteResult {
-    let failed = |refused: &Refused| Failed::of(refused, Subject::Child(id(child)));
+    let failed = |refused: &Refused| Failed::of(refused, Subject::Child(child.id()));
     let mut version = prepare(world, child, target).await?;
     let apply = async |resource_version, force, effect| {
         let sent = world.send(Request::Apply { child, uid: &target.uid, resource_version, force }).await;
@@ -153,7 +153,7 @@ async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, ta
     let mut first = apply(version, force, expected).await;
     if first.as_ref().is_err_and(Refused::is_outdated) {
         // Another manager may have taken a field: without force, the response says which.
-        version = current_version(world, snapshot, &id(child), &target.uid).await?;
+        version = current_version(world, snapshot, &child.id(), &target.uid).await?;
         first = apply(version, Force::No, expected).await;
     }
     let refused = match first {
@@ -173,7 +173,7 @@ async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, ta
 
 /// Removes what an apply would leave of the host's POST and of earlier hosts. Returns the child's version after that.
 async fn prepare(world: &dyn World, child: &DesiredChild, target: &Target) -> Result<u64, Failed> {
-    let failed = |refused: &Refused| Failed::of(refused, Subject::Child(id(child)));
+    let failed = |refused: &Refused| Failed::of(refused, Subject::Child(child.id()));
     let mut resource_version = target.resource_version;
     if let Some(CreateEntry::MustGo { index, removal }) = target.create_entry {
         let sent = world.send(Request::Migrate { child, resource_version, index, removal }).await;

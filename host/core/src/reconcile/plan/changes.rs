@@ -47,7 +47,7 @@ pub fn changes(plan: &Plan, snapshot: &Snapshot, desired: &Desired) -> Vec<Chang
     let writes: HashMap<_, _> = plan.writes.iter().map(|write| (place(&write.child()), write)).collect();
     let later: HashSet<_> = plan.terminating.iter().chain(&plan.rolling).map(place).collect();
     let of_child = |child: &Arc<DesiredChild>| {
-        let at = place(&ChildId { kind: child.kind.clone(), key: child.key.clone() });
+        let at = place(&child.id());
         let later_write = |live: &Object| match &child.update {
             UpdateStrategy::Rolling { recreate: true, .. } => replace(live, child),
             _ => apply(live, child, None),

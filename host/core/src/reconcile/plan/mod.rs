@@ -92,9 +92,7 @@ impl Write {
     /// Returns the child that is written.
     pub fn child(&self) -> ChildId {
         match self {
-            Self::Create(child) | Self::Apply { child, .. } => {
-                ChildId { kind: child.kind.clone(), key: child.key.clone() }
-            }
+            Self::Create(child) | Self::Apply { child, .. } => child.id(),
             Self::Replace(delete) => delete.child.clone(),
         }
     }
@@ -166,7 +164,7 @@ impl Plan {
         let Self { writes, terminating, .. } = self;
         writes.retain(|write| match write {
             Write::Create(child) if is_leaving(child) => {
-                terminating.push(ChildId { kind: child.kind.clone(), key: child.key.clone() });
+                terminating.push(child.id());
                 false
             }
             _ => true,
@@ -213,8 +211,17 @@ impl Plan {
         if self.writes.len() < writes {
             self.prunes.clear();
         }
-        self.prunes.retain(|delete| passes(delete.child.clone()));
+        self.prunes.retain(|Delete { child, .. }| passes(child.clone(), breaker.admit_prune(parent, child, now)));
         waiting
+    }
+
+    /// Children whose deletion must end before the desired ones can take their place.
+    pub fn being_deleted(&self) -> Vec<ChildId> {
+        let replaced = self.writes.iter().filter_map(|write| match write {
+            Write::Replace(delete) => Some(delete.child.clone()),
+            Write::Create(_) | Write::Apply { .. } => None,
+        });
+        self.terminating.iter().cloned().chain(replaced).collect()
     }
 
     /// Returns the number of creates, updates and deletes.

@@ -1,23 +1,19 @@
 //! What the host remembers of the parents of one Plugin: one record for each parent, behind one lock. All components of the Plugin share
 //! the records, because a new component must not forget what was written or blocked under the last one.
 //!
-//! A parent in steady state has only two hashes and two times in its record; everything else is rare and boxed. A parent of which nothing
-//! is to be remembered has no record.
+//! A parent of which nothing is to be remembered has no record.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
-use windlass_core::guard::deletions::{BlockReason, ParentDeletions};
-use windlass_core::object::Object;
 use windlass_core::object::reason::ParentReason;
-use windlass_core::value::ids::{ObjectKey, Uid};
+use windlass_core::reconcile::record::{Failing, Record};
+use windlass_core::value::ids::ObjectKey;
 
 use super::failures::{Failures, Sums};
 use super::kept_values::KeptValues;
-use super::own_writes::OwnWrites;
-use super::steady::Steady;
 use crate::clock;
 
 /// The records of a Plugin's parents.
@@ -37,22 +33,6 @@ struct All {
     failures: Failures,
 }
 
-/// What is remembered of one parent.
-#[derive(Debug, Default)]
-pub struct Record {
-    /// Whether the parent is in steady state (rule R17).
-    pub steady: Steady,
-    rare: Option<Box<Rare>>,
-}
-
-/// The failure of a parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Failing {
-    reason: ParentReason,
-    /// A hash of the message: the texts of thousands would take megabytes.
-    message: u64,
-}
-
 /// How many parents fail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FailureCounts {
@@ -60,99 +40,6 @@ pub struct FailureCounts {
     pub failing: usize,
     /// Those of them whose deletions are blocked until a user allows them.
     pub blocked: usize,
-}
-
-#[derive(Debug, Default)]
-struct Rare {
-    own_writes: OwnWrites,
-    deletions: ParentDeletions,
-    /// Since when the API server refuses children of the parent with this UID, because its namespace is being deleted.
-    namespace_terminating: Option<(Uid, Instant)>,
-    failure: Option<Failing>,
-    /// A hash of the parent's invalid annotation `windlass.dev/traceparent` that was logged.
-    invalid_traceparent: Option<u64>,
-}
-
-impl Rare {
-    fn is_empty(&self) -> bool {
-        let Self { own_writes, deletions, namespace_terminating, failure, invalid_traceparent } = self;
-        let is_unmarked = namespace_terminating.is_none() && failure.is_none() && invalid_traceparent.is_none();
-        own_writes.is_empty() && deletions.is_empty() && is_unmarked
-    }
-}
-
-impl Record {
-    fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
-    }
-
-    /// The host's own writes that the caches do not show yet (rule R3).
-    pub fn own_writes(&mut self) -> &mut OwnWrites {
-        &mut self.rare().own_writes
-    }
-
-    /// Whether own writes are awaited. Unlike [`own_writes`](Self::own_writes), it allocates nothing.
-    pub fn has_own_writes(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| !rare.own_writes.is_empty())
-    }
-
-    /// Takes the blocked and allowed deletions of the parent's children (rule R9) out of the record.
-    pub fn take_deletions(&mut self) -> ParentDeletions {
-        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.deletions)).unwrap_or_default()
-    }
-
-    /// Puts them back.
-    pub fn put_deletions(&mut self, deletions: ParentDeletions) {
-        if !deletions.is_empty() {
-            self.rare().deletions = deletions;
-        }
-    }
-
-    /// Why the deletions of the parent's children are blocked, according to the last plan of this process.
-    pub fn blocked(&self, parent: &Object) -> Option<BlockReason> {
-        self.rare.as_ref().and_then(|rare| rare.deletions.decided(parent))
-    }
-
-    /// Whether the API server refused a child of this parent, because its namespace is being deleted.
-    pub fn is_namespace_terminating(&self, parent: &Uid) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.namespace_terminating.as_ref().is_some_and(|(uid, _)| uid == parent))
-    }
-
-    /// Records that the API server refused a child of this parent, because its namespace is being deleted. Returns the time since the first
-    /// refused child.
-    pub fn note_namespace_terminating(&mut self, parent: &Uid, now: Instant) -> Duration {
-        let before = self.rare().namespace_terminating.take().filter(|(uid, _)| uid == parent);
-        let (uid, since) = before.unwrap_or_else(|| (parent.clone(), now));
-        self.rare().namespace_terminating = Some((uid, since));
-        now.saturating_duration_since(since)
-    }
-
-    /// Records a failure, or none. Returns whether it is another one than before.
-    fn note_result(&mut self, failure: Option<Failing>) -> bool {
-        let before = self.rare.as_ref().and_then(|rare| rare.failure);
-        if before == failure {
-            return false;
-        }
-        self.rare().failure = failure;
-        true
-    }
-
-    fn is_failing(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.failure.is_some())
-    }
-
-    /// Whether writes were sent so lately that a parent which the caches do not show may still be there.
-    fn has_recent_writes(&self, now: Instant) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.own_writes.is_recent(now))
-    }
-
-    fn tidy(&mut self) {
-        self.rare.take_if(|rare| rare.is_empty());
-    }
-
-    fn is_empty(&self) -> bool {
-        self.steady.is_empty() && self.rare.is_none()
-    }
 }
 
 impl All {
@@ -191,7 +78,7 @@ impl Records {
     /// Forgets a parent that is gone.
     pub fn forget(&self, parent: &ObjectKey) {
         let mut all = self.all.lock();
-        if all.parents.remove(parent).is_some_and(|record| record.is_failing()) {
+        if all.parents.remove(parent).is_some_and(|record| record.failure().is_some()) {
             self.changed(all);
         }
     }
@@ -233,10 +120,7 @@ impl Records {
         let mut all = self.all.lock();
         all.failures = Failures::default();
         all.parents.retain(|_, record| {
-            record.steady = Steady::default();
-            if let Some(rare) = &mut record.rare {
-                **rare = Rare { own_writes: std::mem::take(&mut rare.own_writes), ..Rare::default() };
-            }
+            record.forget_all_but_writes();
             record.has_recent_writes(now)
         });
     }
@@ -260,13 +144,7 @@ impl Records {
     /// invalid value is a new one, which is to be logged.
     pub fn note_traceparent(&self, parent: &ObjectKey, invalid: Option<&str>) -> bool {
         let hash = invalid.map(|value| self.hasher.hash_one(value));
-        self.with(parent, |record| {
-            let before = record.rare.as_ref().and_then(|rare| rare.invalid_traceparent);
-            if before != hash {
-                record.rare().invalid_traceparent = hash;
-            }
-            hash.is_some() && before != hash
-        })
+        self.with(parent, |record| record.note_traceparent(hash))
     }
 
     /// Records the end of a reconcile after which the parent is not in steady state: the next reconcile must not be skipped (rule R17),
@@ -300,7 +178,7 @@ impl Records {
     pub fn failure_counts(&self, counts: impl Fn(&ObjectKey) -> bool) -> FailureCounts {
         let mut sums = FailureCounts::default();
         for (parent, record) in &self.all.lock().parents {
-            if let Some(failing) = record.rare.as_ref().and_then(|rare| rare.failure)
+            if let Some(failing) = record.failure()
                 && counts(parent)
             {
                 sums.failing += 1;
@@ -313,7 +191,7 @@ impl Records {
     /// The failing parents, sorted.
     pub fn failing(&self) -> Vec<ObjectKey> {
         let all = self.all.lock();
-        let failing = all.parents.iter().filter(|(_, record)| record.is_failing());
+        let failing = all.parents.iter().filter(|(_, record)| record.failure().is_some());
         let mut parents: Vec<_> = failing.map(|(parent, _)| parent.clone()).collect();
         drop(all);
         parents.sort_unstable();
@@ -327,7 +205,7 @@ impl Records {
         let mut all = self.all.lock();
         let mut failing = 0;
         all.parents.retain(|parent, record| {
-            if record.is_failing() {
+            if record.failure().is_some() {
                 if exists(parent) {
                     failing += 1;
                 } else {

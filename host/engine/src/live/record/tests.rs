@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
+use windlass_core::reconcile::record::own_writes::FORGOTTEN;
+use windlass_core::reconcile::record::steady::Inputs;
 use windlass_core::reconcile::written::Written;
 use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::Uid;
 
 use super::*;
-use crate::live::own_writes::FORGOTTEN;
-use crate::live::steady::Inputs;
 
 const CONFLICT: Option<(ParentReason, &str)> = Some((ParentReason::Conflict, "taken"));
 

@@ -113,8 +113,8 @@ fn as_a_whole(
     let digest = live.map(|live| live.digest().to_string());
     readiness(Found {
         live: digest.as_deref(),
-        caches_are_current: live.is_some_and(Live::is_followed),
-        is_suspended: live.is_some_and(|live| live.suspended),
+        caches_are_current: live.is_some_and(|live| live.caches.is_followed()),
+        is_suspended: live.is_some_and(|live| live.terms.suspended),
         obstacle: obstacle.as_ref().map(|(reason, message)| Obstacle {
             reason: *reason,
             message,
@@ -126,16 +126,16 @@ fn as_a_whole(
 
 /// The obstacle that keeps a live component from working.
 fn obstacle((live, decisions): (&Live, &Decisions)) -> Option<(PluginReason, String)> {
-    if !live.is_followed() {
+    if !live.caches.is_followed() {
         return Some((PluginReason::ApiError, "a kind of the plugin cannot be watched".to_owned()));
     }
     if let Some(blocked) = &decisions.blocked {
-        return Some((PluginReason::DeletionBlocked, blocked.message_for_plugin(&live.name)));
+        return Some((PluginReason::DeletionBlocked, blocked.message_for_plugin(&live.terms.name)));
     }
-    if let Some(cost) = live.budget.lock().empty(clock::date()) {
+    if let Some(cost) = live.shared.budget.lock().empty(clock::date()) {
         return Some((PluginReason::RateLimited, over_rate(cost)));
     }
-    if live.state.is_quarantined() {
+    if live.shared.state.is_quarantined() {
         let message = format!(
             "calls of {} failed too often in a row, for several parents: it is called only now and then. The conditions of \
              the failing parents name the failures",
@@ -221,8 +221,8 @@ fn granted(
                 .to_owned(),
         );
     }
-    if let Some(live) = live.filter(|live| live.state.gave_unwritten_status()) {
-        messages.push(unwritten_status(&live.parents.id.kind, live.owns_kind()));
+    if let Some(live) = live.filter(|live| live.shared.state.gave_unwritten_status()) {
+        messages.push(unwritten_status(&live.terms.parents, live.terms.owns_kind));
     }
     if !findings.capped.is_empty() {
         let capped: Vec<_> = findings.capped.iter().map(ToString::to_string).collect();

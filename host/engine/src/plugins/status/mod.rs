@@ -46,7 +46,7 @@ pub(super) async fn write(
 ) -> anyhow::Result<(Vec<Note>, Option<u64>)> {
     let before = observed(object);
     let sums = standing.live.map(|live| {
-        let own = live.records.begin_report(before.count("failing"), |parent| live.knows(parent));
+        let own = live.shared.records.begin_report(before.count("failing"), |parent| live.knows(parent));
         standing.elsewhere.iter().fold(own, Sums::with)
     });
     let next = next(object, &before, standing, sums, clock::date());
@@ -196,7 +196,7 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
     if let Some(pushed) = object.marks.get(ANNOTATION_PUSHED_AT) {
         next.insert("lastHandledPush", pushed);
     }
-    if live.is_some_and(|live| live.finalizes) || before.get("setFinalizers").is_some() {
+    if live.is_some_and(|live| live.terms.finalizes) || before.get("setFinalizers").is_some() {
         next.insert("setFinalizers", true);
     }
     if let Some(sums) = &sums {
@@ -219,7 +219,7 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
     }
     let wants_signatures = parse(object).is_ok_and(|plugin| plugin.spec.verify.is_some());
     let unreconciled = match live {
-        Some(live) if next.get("reconciledDigest") != next.get("activeDigest") => live.state.unreconciled(),
+        Some(live) if next.get("reconciledDigest") != next.get("activeDigest") => live.shared.state.unreconciled(),
         Some(_) | None => 0,
     };
     let conditions = conditions(object.generation, wants_signatures, unreconciled, standing);
@@ -237,19 +237,19 @@ fn insert_live(
 ) {
     next.insert("activeDigest", live.digest().to_string());
     next.insert("digest12", live.digest().short());
-    next.insert("version", live.version.as_str());
-    next.insert("parentKind", live.parents.id.kind.to_string());
-    next.insert("parentKindSince", held_since(object, before, &live.parents.id.kind, now));
+    next.insert("version", live.terms.version.as_str());
+    next.insert("parentKind", live.terms.parents.to_string());
+    next.insert("parentKindSince", held_since(object, before, &live.terms.parents, now));
     let names = |kinds: &[&Gvk]| kinds.iter().map(|kind| Value::from(kind.to_string())).collect::<Vec<_>>();
-    next.insert("childKinds", names(&live.grants.kinds()));
-    let former = former_kinds.kinds(&live.grants);
+    next.insert("childKinds", names(&live.terms.grants.kinds()));
+    let former = former_kinds.kinds(&live.terms.grants);
     if !former.is_empty() {
         next.insert("formerChildKinds", names(&former.iter().collect::<Vec<_>>()));
     }
-    if !live.owns_kind() {
+    if !live.terms.owns_kind {
         next.insert("decorates", true);
     }
-    next.insert("parents", whole(live.parents.store.size() as u64));
+    next.insert("parents", whole(live.caches.parents.store.size() as u64));
 }
 
 /// Sets the progress of the rollout and the blocked deletions. While no component is live, both keep their values.
@@ -264,7 +264,7 @@ fn insert_decisions(next: &mut Map, before: &Map, standing: Standing<'_>) {
         return;
     };
     // The previous component's value stays until this component was called for all parents.
-    if live.state.unreconciled() == 0 {
+    if live.shared.state.unreconciled() == 0 {
         next.insert("reconciledDigest", live.digest().to_string());
     } else {
         keep(next, before, &["reconciledDigest"]);
@@ -273,7 +273,7 @@ fn insert_decisions(next: &mut Map, before: &Map, standing: Standing<'_>) {
         next.insert("blockedDeletionsHash", hash.as_str());
     }
     let mut rollout = rollout(&decisions.rollout);
-    if live.state.share().is_some_and(Share::is_open)
+    if live.shared.state.share().is_some_and(Share::is_open)
         && let Value::Object(rollout) = &mut rollout
     {
         rollout.insert("shared", true);

@@ -224,7 +224,7 @@ fn one_at_a_time(live: &[Json], plan: &Plan, desired: &Desired) -> Result<(), Te
     let applied = |live: &Json| live["metadata"]["annotations"]["windlass.dev/applied"].as_str().map(str::to_owned);
     let find = |name: &str| live.iter().find(|live| name_of(live) == name);
     let is_changed = |child: &&Arc<DesiredChild>| {
-        plan.writes.iter().any(|write| write.child() == ChildId { kind: child.kind.clone(), key: child.key.clone() })
+        plan.writes.iter().any(|write| write.child() == child.id())
             && find(&crate::contract::desired::describe(&child.kind, &child.key))
                 .is_some_and(|live| applied(live).as_deref() != Some(&child.applied))
     };

@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_core::reconcile::outcome::Requeue;
-use windlass_core::value::digest::Digest;
+use crate::reconcile::outcome::Requeue;
+use crate::value::digest::Digest;
 
 /// The inputs that are known to need no write, for one parent.
 #[derive(Debug, Default)]
@@ -22,8 +22,7 @@ pub struct Steady {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Inputs {
     /// The id of the component's state, and the hash of the snapshot; none if the call was impure. With another state
-    /// the plugin must be called again, because other parents may wait for this call (see
-    /// [`ComponentState`](crate::live::component_state::ComponentState)).
+    /// the plugin must be called again, because other parents may wait for this call.
     pub call: Option<(u64, Digest)>,
     /// The hash of the response and its objects; none if the response has events, because events are emitted each time.
     pub response: Option<Digest>,
