@@ -35,6 +35,22 @@ fn r18_child_that_changes_with_each_response_is_written_ten_times_and_then_withh
 }
 
 #[test]
+fn u2_children_under_ever_new_names_are_created_ten_times_and_then_withheld() {
+    let ns = puppets("renames");
+    let mark = ns.env().mark();
+    let puppet = ns.puppet("web");
+    puppet.apply(&children([config_map("a-${random}", "1")]));
+    let ready = puppet.wait_reason("Thrashing");
+    assert!(ready.status == "False" && ready.message.contains("the names of children"), "{ready:?}");
+    puppet.kubectl("annotate", &["touched=yes"]);
+    barrier(&ns, "after");
+    let created = write_attempts(&ns, mark, "configmaps").filter(|event| event.verb == "create").len();
+    assert!((WRITES..=WRITES + 4).contains(&created), "{created}");
+    puppet.play(&children([config_map("a", "calm")]));
+    assert_eq!(value(&ns, "a"), "calm");
+}
+
+#[test]
 fn r18_status_that_changes_with_each_response_is_reported_as_thrashing_and_not_as_recovered() {
     let ns = puppets("restless");
     let puppet = ns.puppet("web");

@@ -86,6 +86,35 @@ impl Breaker {
         self.admit_subject(self.subject(parent, kind, key), now)
     }
 
+    /// Like [`admit`](Self::admit), for a child that does not exist yet. It waits while too many children of its kind have been deleted
+    /// right after they were written.
+    ///
+    /// # Errors
+    /// As those of `admit`.
+    pub fn admit_create(&mut self, parent: &Object, child: &ChildId, now: Instant) -> Result<(), Duration> {
+        self.expire(now);
+        let names = self.names(parent, &child.kind);
+        if let Some(tripped) = self.tripped.get_mut(&names).filter(|tripped| !tripped.is_quiet(now)) {
+            tripped.admit(now)?;
+        }
+        self.admit(parent, &child.kind, &child.key, now)
+    }
+
+    /// Like [`admit`](Self::admit), for a child that is no longer desired. If it was written within the last minute, it counts for its kind
+    /// as well: a plugin that returns another name each time would have children created and deleted for ever, none of them twice.
+    ///
+    /// # Errors
+    /// As those of `admit`.
+    pub fn admit_prune(&mut self, parent: &Object, child: &ChildId, now: Instant) -> Result<(), Duration> {
+        self.expire(now);
+        let id = self.subject(parent, &child.kind, &child.key);
+        let known = self.younger.get(&id).or_else(|| self.older.get(&id));
+        if known.is_some_and(|writes| now.saturating_duration_since(writes.last) < WINDOW) {
+            self.admit_subject(self.names(parent, &child.kind), now)?;
+        }
+        self.admit_subject(id, now)
+    }
+
     /// Takes back the last admitted write of a child: the API server has refused it, so there is nothing that anybody could undo. Refused
     /// writes are retried with growing waits (rule R13).
     pub fn take_back(&mut self, parent: &Object, child: &ChildId) {
@@ -103,6 +132,11 @@ impl Breaker {
 
     fn subject(&self, parent: &Object, kind: &Gvk, key: &ObjectKey) -> u64 {
         self.hasher.hash_one((&parent.uid, parent.generation, &kind.group, &kind.kind, key))
+    }
+
+    /// The names of a parent's children of one kind.
+    fn names(&self, parent: &Object, kind: &Gvk) -> u64 {
+        self.hasher.hash_one((&parent.uid, parent.generation, &kind.group, &kind.kind, "names"))
     }
 
     /// Counts a write to a parent's own status.

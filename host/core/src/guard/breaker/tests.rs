@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::contract::desired::Desired;
 use crate::fixtures::{created, object, parent, pod, snapshot, validate};
-use crate::reconcile::plan::plan;
+use crate::reconcile::plan::{Write, plan};
 use crate::value::ids::Uid;
 
 /// A breaker whose time is given in seconds since its start.
@@ -185,6 +185,43 @@ fn r18_child_that_is_deleted_repeatedly_trips_the_breaker_although_its_uid_chang
         created_at.extend((!plan.is_empty()).then_some(second));
     }
     assert_eq!(created_at, (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn u2_children_under_ever_new_names_trip_the_breaker_of_their_kind() {
+    let mut clock = Clock::new();
+    let mut live: Vec<serde_json::Value> = Vec::new();
+    let mut created_at = Vec::new();
+    for second in 0..300 {
+        let desired = validate(&[pod(&format!("a-{second}"))]).expect("valid");
+        let mut plan = plan(&snapshot(&live), &desired);
+        let waiting = plan.admit(&mut clock.breaker, &clock.parent, clock.start + Duration::from_secs(second));
+        if let [Write::Create(child)] = &*plan.writes {
+            created_at.push(second);
+            live.push(created(child));
+        }
+        assert!(!plan.is_empty() || !waiting.is_empty(), "what waits is reported");
+        let pruned: Vec<_> = plan.prunes.iter().map(|delete| delete.child.key.name.clone()).collect();
+        live.retain(|live| !pruned.iter().any(|name| live["metadata"]["name"] == **name));
+        assert!(live.len() < 3, "they do not pile up");
+    }
+    // The eleventh child is not deleted within a minute, and the next ones are created once a minute.
+    assert_eq!(created_at, (0..12).chain([70, 130, 190, 250]).collect::<Vec<_>>());
+    clock.parent.generation = Some(clock.parent.generation.unwrap_or(0) + 1);
+    let mut plan = plan(&snapshot(&live), &validate(&[pod("b")]).expect("valid"));
+    let now = clock.at(300);
+    assert!(plan.admit(&mut clock.breaker, &clock.parent, now).is_empty(), "the spec has changed");
+}
+
+#[test]
+fn u2_children_that_live_longer_than_a_minute_may_be_replaced_at_any_rate() {
+    let mut clock = Clock::new();
+    for second in 0..60 {
+        let old = created(&validate(&[pod(&format!("old-{second}"))]).expect("valid").children[0]);
+        let desired = validate(&[pod(&format!("new-{second}"))]).expect("valid");
+        let mut plan = plan(&snapshot(&[old]), &desired);
+        assert!(plan.admit(&mut clock.breaker, &clock.parent, clock.start + Duration::from_secs(second)).is_empty());
+    }
 }
 
 #[test]

@@ -267,7 +267,7 @@ fn of_thrashing(objects: &[(ChildId, Duration)]) -> (ParentReason, String, Reque
     let names: Vec<ChildId> = objects.iter().map(|(object, _)| object.clone()).collect();
     let message = format!(
         "{} was written too often and is written once a minute now. Each write is undone (by another controller, an admission webhook \
-         or a time to live, such as a Job's ttlSecondsAfterFinished), or the plugin's responses alternate",
+         or a time to live, such as a Job's ttlSecondsAfterFinished), or the plugin's responses alternate, for example in the names of children",
         list(names.iter())
     );
     (ParentReason::Thrashing, message, Requeue::After(wait))

@@ -199,15 +199,21 @@ impl Plan {
         breaker.expire(now);
         self.put_off_prunes();
         let mut waiting = Vec::new();
-        let mut passes = |child: ChildId| match breaker.admit(parent, &child.kind, &child.key, now) {
-            Ok(()) => true,
-            Err(wait) => {
-                waiting.push((child, wait));
-                false
-            }
+        let mut passes = |child: ChildId, admitted: Result<(), Duration>| {
+            let waits = admitted.err().map(|wait| (child, wait));
+            let passes = waits.is_none();
+            waiting.extend(waits);
+            passes
         };
         let writes = self.writes.len();
-        self.writes.retain(|write| passes(write.child()));
+        self.writes.retain(|write| {
+            let child = write.child();
+            let admitted = match write {
+                Write::Create(_) => breaker.admit_create(parent, &child, now),
+                Write::Apply { .. } | Write::Replace(_) => breaker.admit(parent, &child.kind, &child.key, now),
+            };
+            passes(child, admitted)
+        });
         if self.writes.len() < writes {
             self.prunes.clear();
         }
