@@ -85,6 +85,8 @@ pub fn grants_with(update: &UpdateStrategy) -> Grants {
             grant("v1", "ConfigMap", true),
             grant("v1", "Service", true),
             grant("v1", "PersistentVolume", false),
+            grant("rbac.authorization.k8s.io/v1", "Role", true),
+            grant("rbac.authorization.k8s.io/v1", "RoleBinding", true),
         ],
     )
 }

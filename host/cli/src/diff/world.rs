@@ -1,6 +1,8 @@
 //! The cluster, as the world of a preview: what the host would write is sent as dry runs, and what a dry run cannot build on is kept here.
 
+use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::core::ApiResource;
 use parking_lot::Mutex;
@@ -176,6 +178,11 @@ impl World for Dry<'_> {
 
     fn send<'a>(&'a self, request: Request<'a>) -> Later<'a, Result<Ack, Refused>> {
         Box::pin(self.sent(request))
+    }
+
+    fn pause(&self, _time: Duration) -> Later<'_, ()> {
+        // What a dry run creates never appears.
+        Box::pin(ready(()))
     }
 
     fn note(&self, _claim: &Claim) {}

@@ -135,6 +135,14 @@ impl Refused {
         self.status().is_some_and(|status| status.reason == "AlreadyExists" && !status.is_by_webhook())
     }
 
+    /// The resource and the name of another object that a create needs and that the API server does not know, if that is why it failed:
+    /// the role of a binding, or a namespace.
+    pub fn missing(&self) -> Option<(&str, &str)> {
+        let status = self.status().filter(|status| status.code == 404 && status.reason == "NotFound");
+        let details = status.filter(|status| !status.is_by_webhook())?.details.as_ref()?;
+        Some((&details.kind, &details.name))
+    }
+
     /// Whether a JSON patch could not be applied to the current object, above all because of a failed `test`. The API
     /// server gives the same text for all such failures (apiserver, handlers/patch.go); the status 422 alone can also come
     /// from admission policies.

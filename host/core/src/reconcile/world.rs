@@ -2,8 +2,8 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::applied::id;
 use super::claim::Claim;
 use super::response::{Ack, Refused};
 use crate::contract::desired::DesiredChild;
@@ -32,6 +32,8 @@ pub trait World: Send + Sync {
     fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>>;
     /// Sends a write once.
     fn send<'a>(&'a self, request: Request<'a>) -> Later<'a, Result<Ack, Refused>>;
+    /// Lets time pass.
+    fn pause(&self, time: Duration) -> Later<'_, ()>;
     /// Is told what was found, for developers.
     fn note(&self, claim: &Claim);
 }

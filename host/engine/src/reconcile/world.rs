@@ -1,6 +1,7 @@
 //! The cluster, as the world of a parent's reconcile: its caches, and requests to the API server as the Plugin's ServiceAccount.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::Client;
 use kube::core::ApiResource;
@@ -161,6 +162,10 @@ impl World for Cluster<'_> {
             self.built(request).map(|built| about(built, &self.live.terms.name, Some(self.live.digest()), &what));
         let client = self.client;
         Box::pin(async move { send(client, built.map_err(Refused::Unsent)?).await }.instrument(span))
+    }
+
+    fn pause(&self, time: Duration) -> Later<'_, ()> {
+        Box::pin(tokio::time::sleep(time))
     }
 
     fn note(&self, claim: &Claim) {

@@ -1,6 +1,7 @@
 //! Carries out a plan: sends its writes in order, and decides after each response what is sent next.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::contract::desired::DesiredChild;
 use crate::contract::snapshot::Snapshot;
@@ -19,11 +20,17 @@ use crate::reconcile::world::{Force, Part, Read, Request, World};
 use crate::reconcile::written::{Subject, Written};
 use crate::value::ids::{ObjectKey, PluginName, Uid};
 
+/// How often a create is tried whose failure names an object that was created just before, and the time between.
+const PAUSES: usize = 20;
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Sends the writes of a plan in install order, those of one rank in parallel; then, if all succeeded and no object was only marked as a
 /// child, its deletes.
 pub async fn apply(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -> Applied {
     let mut applied = Applied::default();
     let prunes = plan.take_due_prunes();
+    let created: Vec<_> =
+        plan.writes.iter().filter(|write| matches!(write, Write::Create(_))).map(Write::child).collect();
     let mut writes = plan.writes.into_iter().peekable();
     while let Some(first) = writes.next() {
         let rank = rank_of(&first);
@@ -31,7 +38,7 @@ pub async fn apply(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -> Ap
         while let Some(next) = writes.next_if(|next| rank_of(next) == rank) {
             wave.push(next);
         }
-        send_wave(&mut applied, wave.into_iter().map(|next| write(world, snapshot, next))).await;
+        send_wave(&mut applied, wave.into_iter().map(|next| write(world, snapshot, &created, next))).await;
         if !applied.problems.is_empty() {
             // Later children depend on the ones that failed.
             return applied;
@@ -52,16 +59,21 @@ pub async fn apply(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -> Ap
     applied
 }
 
-/// Sends one write of a plan, and what it needs before and after it.
+/// Sends one write of a plan, and what it needs before and after it. `created` are children that were created with it, perhaps just before.
 ///
 /// # Errors
 /// If the API server rejects it or does not respond, or if the object is not the child's.
-pub async fn write(world: &dyn World, snapshot: &Snapshot, write: Write) -> Result<Done, (ChildId, Failed)> {
+pub async fn write(
+    world: &dyn World,
+    snapshot: &Snapshot,
+    created: &[ChildId],
+    write: Write,
+) -> Result<Done, (ChildId, Failed)> {
     match write {
-        Write::Create(child) => named(id(&child), child.expires(), create(world, snapshot, &child).await),
+        Write::Create(child) => named(child.id(), child.expires(), create(world, snapshot, created, &child).await),
         Write::Apply { child, target } => {
             let (outcome, kept) = after_comparing(&child, &target, change(world, snapshot, &child, &target).await);
-            let done = named(id(&child), child.expires(), outcome)?;
+            let done = named(child.id(), child.expires(), outcome)?;
             Ok(Done { kept, ..done })
         }
         Write::Replace(next) => delete(world, snapshot, next, Effect::Replaced).await,
@@ -72,12 +84,20 @@ pub async fn write(world: &dyn World, snapshot: &Snapshot, write: Write) -> Resu
 ///
 /// # Errors
 /// If the API server rejects it or does not respond, or if the child's name is taken by an object that is not to become the child.
-async fn create(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild) -> WriteResult {
-    match world.send(Request::Create(child)).await {
-        Ok(ack) => Ok((Effect::Created, Some(ack.child(&child.kind)))),
-        Err(refused) if refused.already_exists() => reclaim(world, snapshot, child).await,
-        Err(refused) => Err(Failed::of(&refused, Subject::Child(id(child)))),
+async fn create(world: &dyn World, snapshot: &Snapshot, created: &[ChildId], child: &DesiredChild) -> WriteResult {
+    let is_created = |(plural, name): (&str, &str)| {
+        created.iter().any(|other| *other.key.name == *name && world.plural(other) == plural)
+    };
+    for _ in 0..PAUSES {
+        match world.send(Request::Create(child)).await {
+            Ok(ack) => return Ok((Effect::Created, Some(ack.child(&child.kind)))),
+            Err(refused) if refused.already_exists() => return reclaim(world, snapshot, child).await,
+            // The API server's own caches do not show the role of a binding yet.
+            Err(refused) if refused.missing().is_some_and(is_created) => world.pause(PAUSE).await,
+            Err(refused) => return Err(Failed::of(&refused, Subject::Child(child.id()))),
+        }
     }
+    Err(WriteProblem::Outdated.into())
 }
 
 /// Handles a create that found the child's name taken by an object that the cache did not show. The host does not

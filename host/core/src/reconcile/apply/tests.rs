@@ -38,7 +38,11 @@ impl World for Script {
     }
 
     fn plural(&self, of: &ChildId) -> &str {
-        if &*of.kind.kind == "Echo" { "echoes" } else { "pods" }
+        match &*of.kind.kind {
+            "Echo" => "echoes",
+            "Role" => "roles",
+            _ => "pods",
+        }
     }
 
     fn read<'a>(&'a self, _what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
@@ -59,6 +63,11 @@ impl World for Script {
         });
         let response = self.responses.lock().pop_front().expect("a response");
         Box::pin(async { response })
+    }
+
+    fn pause(&self, _time: Duration) -> Later<'_, ()> {
+        self.sent.lock().push("pause".to_owned());
+        Box::pin(async {})
     }
 
     fn note(&self, _claim: &Claim) {}
@@ -136,6 +145,29 @@ async fn r06_plugin_takes_the_field_of_another_applier_if_it_asks_for_it() {
     let (sent, applied) = changed(true, Some(9), vec![outdated(), conflict(r#""helm""#), Ok(acked(10))]).await;
     assert_eq!(sent.last().map(String::as_str), Some("apply to 9, force Yes"));
     assert_eq!(applied.changes.taken_over.len(), 1);
+}
+
+#[tokio::test]
+async fn u3_binding_waits_until_the_api_server_shows_the_role_that_was_created_before_it() {
+    let rbac = |kind: &str, name: &str| {
+        let mut object =
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
+        object["roleRef"] = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"});
+        object
+    };
+    let missing = |name: &str| {
+        let details = json!({"kind": "roles", "name": name});
+        refused(json!({"code": 404, "reason": "NotFound", "message": "no", "details": details}))
+    };
+    let snapshot = snapshot(&[]);
+    let plan = || plan(&snapshot, &validate(&[rbac("RoleBinding", "a"), rbac("Role", "reader")]).expect("valid"));
+    let script = Script::new([Ok(acked(1)), missing("reader"), missing("reader"), Ok(acked(2))]);
+    let applied = apply(&script, &snapshot, plan()).await;
+    assert_eq!(script.sent.into_inner(), ["create", "create", "pause", "create", "pause", "create"]);
+    assert_eq!((applied.changes.created.len(), applied.problems.len()), (2, 0));
+    let script = Script::new([Ok(acked(1)), missing("another")]);
+    let applied = apply(&script, &snapshot, plan()).await;
+    assert!(matches!(&*applied.problems, [(_, WriteProblem::Rejected { code: 404, .. })]), "nobody creates that role");
 }
 
 #[tokio::test]
