@@ -64,13 +64,27 @@ impl<'v> Finder<'v> {
         self.all(name, names).into_iter().min().and_then(|at| self.items.get(at))
     }
 
-    /// The indices of all items with this name.
+    /// The indices of all items with this name. An item that lacks one of the name's keys has the default there, which is not known. So it
+    /// is not meant if another item has exactly this name: of two ports 53, one has the default protocol.
     pub(super) fn all(&self, name: &Item, names: &ItemMatcher<'_>) -> SmallVec<[usize; 2]> {
         let is_named = |at: &usize| self.items.get(*at).is_some_and(|item| names.matches(name, item));
-        match self.index.as_ref().and_then(|index| index.candidates(name, names)) {
+        let mut all: SmallVec<[usize; 2]> = match self.index.as_ref().and_then(|index| index.candidates(name, names)) {
             Some(candidates) => candidates.filter(is_named).collect(),
             None => (0..self.items.len()).filter(is_named).collect(),
+        };
+        let is_exact = |at: &usize| self.items.get(*at).is_some_and(|item| has_all_keys(item, name));
+        if all.len() > 1 && all.iter().any(is_exact) {
+            all.retain(|at| is_exact(at));
         }
+        all
+    }
+}
+
+/// Whether an item has each key of a name, whatever its value.
+fn has_all_keys(item: &Value, name: &Item) -> bool {
+    match (item, name) {
+        (Value::Object(item), Item::Keys(Value::Object(keys))) => keys.iter().all(|(key, _)| item.get(key).is_some()),
+        _ => true,
     }
 }
 

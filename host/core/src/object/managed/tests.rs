@@ -97,6 +97,24 @@ fn r07_each_field_that_is_missing_in_the_hosts_entry_is_drift() {
 }
 
 #[test]
+fn c5_item_without_a_key_that_has_a_default_is_not_taken_for_another_item() {
+    let desired = map(r#"{"spec":{"ports":[{"port":53,"name":"tcp"},{"port":53,"protocol":"UDP","name":"udp"}]}}"#);
+    let entry = |ports: &[&str]| {
+        let port = |protocol: &&str| {
+            format!(
+                r#""k:{{\"port\":53,\"protocol\":\"{protocol}\"}}":{{".":{{}},"f:port":{{}},"f:name":{{}},"f:protocol":{{}}}}"#
+            )
+        };
+        let ports: Vec<_> = ports.iter().map(port).collect();
+        managed(&[("windlass", "Apply", &format!(r#"{{"f:spec":{{"f:ports":{{{}}}}}}}"#, ports.join(",")))])
+    };
+    let live = Json::from(*b"{}");
+    assert!(entry(&["TCP", "UDP"]).cover(&desired, &live, None));
+    assert!(!entry(&["UDP"]).cover(&desired, &live, None), "the port of the default protocol was removed");
+    assert!(!entry(&["TCP"]).cover(&desired, &live, None), "the other one was removed");
+}
+
+#[test]
 fn r07_map_whose_last_entry_was_taken_or_removed_is_drift_and_an_atomic_map_is_not() {
     let desired = map(r#"{"data":{"value":"ours"},"selector":{"app":"a"},"args":["-v"]}"#);
     let ours = r#"{"f:data":{},"f:selector":{},"f:args":{}}"#;
@@ -191,10 +209,18 @@ proptest! {
     #[test]
     fn finder_returns_the_same_list_items_as_a_linear_search((items, named) in listed()) {
         let names = ItemMatcher { controller: "uid-1" };
-        let expected: Vec<Vec<usize>> = named
-            .iter()
-            .map(|name| (0..items.len()).filter(|at| names.matches(name, &items[*at])).collect())
-            .collect();
+        let has_all_keys = |name: &Item, item: &Value| match (name, item) {
+            (Item::Keys(keys), Value::Object(item)) => {
+                keys.as_object().is_some_and(|keys| keys.iter().all(|(key, _)| item.get(key).is_some()))
+            }
+            _ => true,
+        };
+        let linear = |name: &Item| {
+            let all: Vec<usize> = (0..items.len()).filter(|at| names.matches(name, &items[*at])).collect();
+            let exact: Vec<usize> = all.iter().copied().filter(|at| has_all_keys(name, &items[*at])).collect();
+            if exact.is_empty() { all } else { exact }
+        };
+        let expected: Vec<Vec<usize>> = named.iter().map(linear).collect();
         let node = Node { items: named.into_iter().map(|name| (name, Node::default())).collect(), ..Node::default() };
         let finder = Finder::of(&items, [&node]);
         for ((name, _), expected) in node.items.iter().zip(expected) {
