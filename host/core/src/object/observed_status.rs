@@ -18,6 +18,11 @@ pub struct StatusShape {
 impl StatusShape {
     /// The shape of a status that the host does not write: it has none of the host's fields.
     pub const NONE: Self = Self { subresource: false, observed_generation: false, conditions: false };
+
+    /// Whether the host writes `status.observedGeneration`.
+    pub fn has_generation(self) -> bool {
+        self.subresource && self.observed_generation
+    }
 }
 
 /// The present status of an object; empty if it has none, or if the status is not a JSON object.

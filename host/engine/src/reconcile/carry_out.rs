@@ -126,9 +126,10 @@ impl Reconciler {
         plan: &mut Plan,
     ) -> Option<Problem> {
         let parent = &snapshot.parent;
-        let cause = || match deletions::cause(snapshot, phase, live.shape) {
+        let succeeded = || live.shared.records.with(&parent.key, |record| record.succeeded);
+        let cause = || match deletions::cause(snapshot, phase, live.terms.shape, succeeded()) {
             cause if is_selected || cause == Cause::Deleted => cause,
-            _ if live.selects_namespace(parent) => Cause::LeftSelector,
+            _ if live.caches.selects_namespace(parent) => Cause::LeftSelector,
             _ => Cause::LeftNamespaces,
         };
         let leavers = || live.with_children_in(parent.key.namespace.as_deref());

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::contract::Phase;
-use windlass_core::contract::related::{Next, ReadProblem, Rounds};
-use windlass_core::contract::snapshot::Snapshot;
+use windlass_core::contract::related::{Need, Needs, ReadProblem, Refusal};
+use windlass_core::contract::snapshot::{Served, Snapshot};
+use windlass_core::contract::{Phase, Requirement, Response};
+use windlass_core::guard::deletions::Wish;
+use windlass_core::object::Object;
+use windlass_core::object::child::ChildId;
 use windlass_core::object::observed_status::observed;
+use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::next_step::is_in_terminating_namespace;
 use windlass_core::reconcile::outcome::{FinalizerEnd, NAMESPACE_PATIENCE, Problem, Progress, Requeue};
 use windlass_core::reconcile::plan::Plan;
@@ -75,9 +79,10 @@ impl Reconciler {
         if let Some(requeue) = response.and_then(same) {
             // The deletions of other parents may wait for this response.
             self.guard(live, &snapshot, (Phase::Sync, true), &mut Plan::default());
+            note_success(live, &snapshot.parent);
             return Ending::Unchanged(Some(inputs), requeue);
         }
-        let attempt = self.validate_and_carry_out(live, &snapshot, (phase, compares), result.response).await;
+        let attempt = self.validate_and_carry_out(live, &snapshot, (phase, compares), result).await;
         if let Some(end) = finalizer_end(live, &snapshot, phase, &attempt) {
             let Attempt { part, applied, events, .. } = attempt;
             journal.note_writes(&applied);
@@ -155,6 +160,14 @@ fn no_response(snapshot: Snapshot, is_sweep: bool, problem: &Problem) -> Ending 
     let silent = is_omitted_from_status(problem) && is_observed(&snapshot);
     let attempt = Attempt { silent, ..Attempt::from(problem) };
     Ending::Report(Box::new(Report { is_sweep, ..Report::new(snapshot, attempt) }))
+}
+
+/// Remembers what a user wants of a parent that is as desired, unless its status says it.
+pub(super) fn note_success(live: &Live, parent: &Object) {
+    if !live.terms.shape.has_generation() {
+        let succeeded = Some(Wish::of(parent));
+        live.shared.records.with(&parent.key, |record| record.succeeded = succeeded);
+    }
 }
 
 /// Why the finalizer of a parent is removed after this attempt, if it is. Records a rejection because of a terminating namespace, since the

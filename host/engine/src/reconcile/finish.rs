@@ -16,6 +16,8 @@ use windlass_core::reconcile::recent::{Decision, StatusResult};
 use windlass_core::value::ids::ObjectKey;
 use windlass_core::value::json::Map;
 
+use super::Reconciler;
+use super::decide::note_success;
 use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest, outcome_of};
 use super::journal::Journal;
 use super::report::{Happened, Reported};
@@ -283,12 +285,15 @@ fn is_failing(outcome: &Outcome) -> bool {
 }
 
 /// Remembers the failure of a parent, or none, and the name of a child for which the parent waits.
-fn note_failure(live: &Live, snapshot: &Snapshot, (outcome, applied, reported): (&Outcome, &Applied, &Reported)) {
+fn note_result(live: &Live, snapshot: &Snapshot, (outcome, applied, reported): (&Outcome, &Applied, &Reported)) {
     let key = &snapshot.parent.key;
+    if outcome.progress == Progress::Applied {
+        note_success(live, &snapshot.parent);
+    }
     let failure = failure(live, snapshot, outcome, reported);
-    live.records.note_result(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
+    live.shared.records.note_result(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
     let taken = applied.problems.iter().find(|(_, problem)| matches!(problem, WriteProblem::Taken { .. }));
-    live.state.contended.note(key, taken.map(|(child, _)| child));
+    live.shared.state.contended.note(key, taken.map(|(child, _)| child));
 }
 
 /// The failure that the Plugin's status counts: the outcome of the reconcile, or a rejected write of the status of a parent whose kind is

@@ -8,6 +8,7 @@ mod forecast;
 mod parents;
 mod rollout;
 mod waiting;
+mod wish;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -30,6 +31,7 @@ pub use blocked::{BlockReason, BlockedDeletions, blocked_in_status};
 pub use fleet::{Fleet, Leavers};
 pub use forecast::{Forecast, forecast};
 pub use rollout::{Rollout, RolloutDecision, RolloutRecord};
+pub use wish::Wish;
 
 /// The limits above which deletions are blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -235,27 +237,32 @@ pub enum Cause {
 
 /// Determines the cause for a parent that its Plugin selects.
 ///
-/// The spec changed if `metadata.generation` is greater than `status.observedGeneration`. For a kind that lacks one of
-/// them the change cannot be detected, so deletions count as not asked for. The same holds while the status of a parent
-/// has no `observedGeneration`: the status may have been wiped, or the schema may have only just got the field. As a
-/// consequence, scaling down a parent is blocked until its first success (some of its children may exist by then).
-pub fn cause(snapshot: &Snapshot, phase: Phase, shape: StatusShape) -> Cause {
+/// The spec changed if `metadata.generation` is greater than `status.observedGeneration`. While the status of a parent has no
+/// `observedGeneration`, the change cannot be detected, so deletions count as not asked for: the status may have been wiped, or the schema
+/// may have only just got the field. As a consequence, scaling down a parent is blocked until its first success (some of its children may
+/// exist by then).
+///
+/// The host does not write the status of a kind that exists without the plugin. There the spec changed if it is another one than at the
+/// parent's last success in this process (`succeeded`); none if there was no success yet.
+pub fn cause(snapshot: &Snapshot, phase: Phase, shape: StatusShape, succeeded: Option<Wish>) -> Cause {
     if phase == Phase::Finalize && snapshot.parent.deleting {
         Cause::Deleted
-    } else if spec_changed(&snapshot.parent, shape) {
+    } else if spec_changed(&snapshot.parent, shape, succeeded) {
         Cause::SpecChanged
     } else {
         Cause::Unchanged
     }
 }
 
-fn spec_changed(parent: &Object, shape: StatusShape) -> bool {
-    let has_generations = shape.subresource && shape.observed_generation;
+fn spec_changed(parent: &Object, shape: StatusShape, succeeded: Option<Wish>) -> bool {
+    if !shape.has_generation() {
+        return succeeded.is_some_and(|succeeded| succeeded != Wish::of(parent));
+    }
     let observed = match observed(parent).get("observedGeneration") {
         Some(Value::Number(number)) => number.as_i64(),
         _ => None,
     };
-    has_generations && matches!((parent.generation, observed), (Some(now), Some(observed)) if now > observed)
+    matches!((parent.generation, observed), (Some(now), Some(observed)) if now > observed)
 }
 
 /// Applies rule R9 to the deletions of one plan: says whether they may be carried out now.

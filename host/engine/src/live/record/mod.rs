@@ -89,7 +89,11 @@ impl Records {
         let mut all = self.all.lock();
         let is_known = all.parents.contains_key(parent);
         if is_known {
-            all.with(parent, |record| drop(record.take_deletions()));
+            all.with(parent, |record| {
+                drop(record.take_deletions());
+                // The other host may carry out what its user wants next.
+                record.succeeded = None;
+            });
         }
         drop(all);
         if is_known {

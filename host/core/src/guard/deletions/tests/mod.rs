@@ -6,6 +6,7 @@ mod properties;
 mod rollout;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
@@ -73,7 +74,7 @@ fn judged(
     snapshot: &Snapshot,
     plan: &mut Plan,
 ) -> Option<Stop> {
-    let cause = || cause(snapshot, Phase::Sync, SHAPE);
+    let cause = || cause(snapshot, Phase::Sync, SHAPE, None);
     guard_plan(fleet, (parents.of(snapshot), guard), snapshot, cause, Leavers::default, plan)
 }
 
@@ -92,7 +93,7 @@ fn key(name: &str) -> ObjectKey {
 }
 
 fn prunes_of(parent: &str, count: usize) -> Vec<Delete> {
-    let kind = std::sync::Arc::new(Gvk::from_api_version("v1", "Pod"));
+    let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
     (0..count)
         .map(|at| Delete {
             child: ChildId { kind: kind.clone(), key: key(&format!("{parent}-{at}")) },

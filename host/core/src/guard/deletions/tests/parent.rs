@@ -156,7 +156,7 @@ fn r09_blocked_deletions_leave_creates_and_updates_in_the_plan() {
 fn r09_scale_down_by_the_user_is_not_blocked() {
     let is_requested = |status: Json, shape: StatusShape| {
         let snapshot = snapshot(10, &status, "");
-        cause(&snapshot, Phase::Sync, shape) == Cause::SpecChanged
+        cause(&snapshot, Phase::Sync, shape, None) == Cause::SpecChanged
     };
     assert!(is_requested(json!({"observedGeneration": 2}), SHAPE), "the spec changed since");
     assert!(!is_requested(json!({"observedGeneration": 3}), SHAPE));
@@ -170,22 +170,50 @@ fn r09_scale_down_by_the_user_is_not_blocked() {
 }
 
 #[test]
+fn c9_scale_down_of_a_parent_whose_status_the_host_does_not_write_is_seen_by_its_last_success() {
+    let snapshot = snapshot(10, &json!({}), "");
+    let parent = |change: &dyn Fn(&mut Json)| {
+        let mut parent: Json = serde_json::from_slice(&snapshot.parent.json.bytes()).expect("JSON");
+        change(&mut parent);
+        object(&parent)
+    };
+    let is_requested = |before: &Object, now: Arc<Object>| {
+        let snapshot = Snapshot { parent: now, ..snapshot.clone() };
+        cause(&snapshot, Phase::Sync, StatusShape::NONE, Some(Wish::of(before))) == Cause::SpecChanged
+    };
+    let scaled = parent(&|parent| parent["metadata"]["generation"] = 4.into());
+    let labelled = parent(&|parent| parent["metadata"]["labels"] = json!({"a": "b"}));
+    assert!(is_requested(&snapshot.parent, scaled.clone()));
+    assert!(!is_requested(&snapshot.parent, labelled), "a label is no spec");
+    let restarted = Snapshot { parent: scaled, ..snapshot.clone() };
+    assert_eq!(cause(&restarted, Phase::Sync, StatusShape::NONE, None), Cause::Unchanged, "nothing is known");
+    let without = |data: &str| {
+        parent(&|parent| {
+            parent["metadata"].as_object_mut().expect("metadata").remove("generation");
+            parent["data"] = json!({ "size": data });
+        })
+    };
+    assert!(is_requested(&without("3"), without("1")), "a ConfigMap has no generation");
+    assert!(!is_requested(&without("3"), without("3")));
+}
+
+#[test]
 fn r09_parent_without_generation_never_requests_deletions() {
     let mut snapshot = snapshot(10, &json!({"observedGeneration": 2}), "");
     let mut parent: Json = serde_json::from_slice(&snapshot.parent.json.bytes()).expect("JSON");
     parent["metadata"].as_object_mut().expect("metadata").remove("generation");
     snapshot.parent = object(&parent);
-    assert_eq!(cause(&snapshot, Phase::Sync, SHAPE), Cause::Unchanged);
+    assert_eq!(cause(&snapshot, Phase::Sync, SHAPE, None), Cause::Unchanged);
 }
 
 #[test]
 fn r09_deletion_of_the_parent_permits_deletions_and_leaving_the_selector_does_not() {
     let mut snapshot = snapshot(10, &json!({"observedGeneration": 3}), "");
-    assert_eq!(cause(&snapshot, Phase::Finalize, SHAPE), Cause::Unchanged, "the parent is not being deleted");
+    assert_eq!(cause(&snapshot, Phase::Finalize, SHAPE, None), Cause::Unchanged, "the parent is not being deleted");
     let mut parent: Json = serde_json::from_slice(&snapshot.parent.json.bytes()).expect("JSON");
     parent["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     snapshot.parent = object(&parent);
-    assert_eq!(cause(&snapshot, Phase::Finalize, SHAPE), Cause::Deleted);
+    assert_eq!(cause(&snapshot, Phase::Finalize, SHAPE, None), Cause::Deleted);
 }
 
 #[test]

@@ -135,7 +135,7 @@ proptest! {
             let mut plan = dropping(&snapshot, drops);
             let replaced = snapshot.children.iter().skip(drops).take(replaces);
             plan.writes = replaced.map(|child| Write::Replace(Delete::of(child))).collect();
-            let cause = || if has_left { Cause::LeftSelector } else { cause(&snapshot, Phase::Sync, SHAPE) };
+            let cause = || if has_left { Cause::LeftSelector } else { cause(&snapshot, Phase::Sync, SHAPE, None) };
             guard_plan(&mut fleet, (parents.of(&snapshot), guard), &snapshot, cause, Leavers::default, &mut plan);
             fleet.take_to_queue();
             let deleted = plan.deletions().counted(true).into_owned();

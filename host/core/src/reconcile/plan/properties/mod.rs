@@ -180,7 +180,7 @@ proptest! {
         for _ in 0..60 {
             let snapshot = with_unchanged_spec(&live, &annotation);
             let mut planned = plan(&snapshot, &desired);
-            let cause = || cause(&snapshot, Phase::Sync, SHAPE);
+            let cause = || cause(&snapshot, Phase::Sync, SHAPE, None);
             let parents = (&mut parents, DeletionGuard::default());
             if let Some(stop) = guard_plan(&mut fleet, parents, &snapshot, cause, Leavers::default, &mut planned) {
                 let Stop::AtParent(blocked) = stop else { panic!("{stop:?}") };
