@@ -431,6 +431,22 @@ fn roles_are_granted_by_a_flag_of_push_and_may_have_any_name_of_rbac() {
     parent.play(&json!({ "children": [] }));
     assert!(ns.get("roles", "app:reader").is_none());
 
+    // A binding is created once its role is there, although the response has it first.
+    let mark = env.mark();
+    let group = "rbac.authorization.k8s.io";
+    let bound = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": { "name": "app:reader" },
+        "roleRef": { "apiGroup": group, "kind": "Role", "name": "app:reader" }, "subjects": [],
+    });
+    parent.play(&json!({ "children": [bound, object("get")["children"][0]] }));
+    let mut created =
+        env.host_requests(mark).attempted_writes().namespace(ns.name()).filter(|event| event.verb == "create");
+    created.0.retain(|event| event.resource != "events");
+    created.0.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
+    assert_eq!(created.first().map(|event| event.resource.as_str()), Some("roles"));
+    assert!(ns.get("rolebindings", "app:reader").is_some());
+    assert_eq!(condition(&parent.get().expect("the parent"), "Ready").reason, "Succeeded");
+
     // A role with a permission that the account lacks is refused, with the API server's text.
     parent.apply(&object("deletecollection"));
     parent.wait(|parent| {

@@ -88,16 +88,19 @@ async fn create(world: &dyn World, snapshot: &Snapshot, created: &[ChildId], chi
     let is_created = |(plural, name): (&str, &str)| {
         created.iter().any(|other| *other.key.name == *name && world.plural(other) == plural)
     };
-    for _ in 0..PAUSES {
+    let mut pauses = 0;
+    loop {
         match world.send(Request::Create(child)).await {
             Ok(ack) => return Ok((Effect::Created, Some(ack.child(&child.kind)))),
             Err(refused) if refused.already_exists() => return reclaim(world, snapshot, child).await,
             // The API server's own caches do not show the role of a binding yet.
-            Err(refused) if refused.missing().is_some_and(is_created) => world.pause(PAUSE).await,
+            Err(refused) if pauses < PAUSES && refused.missing().is_some_and(is_created) => {
+                world.pause(PAUSE).await;
+                pauses += 1;
+            }
             Err(refused) => return Err(Failed::of(&refused, Subject::Child(child.id()))),
         }
     }
-    Err(WriteProblem::Outdated.into())
 }
 
 /// Handles a create that found the child's name taken by an object that the cache did not show. The host does not
