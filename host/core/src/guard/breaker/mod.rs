@@ -8,9 +8,10 @@ use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use crate::contract::snapshot::Snapshot;
+use crate::guard::deletions::Wish;
 use crate::object::Object;
 use crate::object::child::ChildId;
-use crate::value::ids::{Gvk, ObjectKey};
+use crate::value::ids::{Gvk, ObjectKey, Uid};
 use crate::value::json::{Map, Value};
 
 /// Number of writes to one object that are allowed within one [`WINDOW`]; the next one trips the breaker.
@@ -25,7 +26,7 @@ const QUIET: Duration = Duration::from_mins(5);
 /// returns to `younger` before `older` is dropped.
 const OBJECTS_MAX: usize = 1 << 16;
 
-/// Counts the recent writes to each object, separately for each generation of its parent.
+/// Counts the recent writes to each object, separately for each wish of its parent's user.
 ///
 /// Writes are counted per parent: the same object, written as a child of another parent, is counted separately. Objects
 /// are identified by name, since an object that is deleted and created again and again has a new UID each time.
@@ -33,6 +34,8 @@ const OBJECTS_MAX: usize = 1 << 16;
 pub struct Breaker {
     /// Makes keys small, and unpredictable from outside.
     hasher: RandomState,
+    /// The wish of the last parent, which is asked for once for each of its children.
+    last: Option<(State, u64)>,
     /// Objects written in this window.
     younger: HashMap<u64, Writes>,
     /// Objects written in the previous window, and not since.
@@ -43,6 +46,9 @@ pub struct Breaker {
     /// writes in one minute, so the host's write rate bounds the number of entries.
     tripped: HashMap<u64, Tripped>,
 }
+
+/// The uid, the version and the generation of a parent.
+type State = (Uid, u64, Option<i64>);
 
 /// Whether a status may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +89,8 @@ impl Breaker {
     /// # Errors
     /// The object is written too often; returns the time until the write is allowed.
     pub fn admit(&mut self, parent: &Object, kind: &Gvk, key: &ObjectKey, now: Instant) -> Result<(), Duration> {
-        self.admit_subject(self.subject(parent, kind, key), now)
+        let subject = self.subject(parent, kind, key);
+        self.admit_subject(subject, now)
     }
 
     /// Like [`admit`](Self::admit), for a child that does not exist yet. It waits while too many children of its kind have been deleted
@@ -110,7 +117,8 @@ impl Breaker {
         let id = self.subject(parent, &child.kind, &child.key);
         let known = self.younger.get(&id).or_else(|| self.older.get(&id));
         if known.is_some_and(|writes| now.saturating_duration_since(writes.last) < WINDOW) {
-            self.admit_subject(self.names(parent, &child.kind), now)?;
+            let names = self.names(parent, &child.kind);
+            self.admit_subject(names, now)?;
         }
         self.admit_subject(id, now)
     }
@@ -130,13 +138,28 @@ impl Breaker {
         }
     }
 
-    fn subject(&self, parent: &Object, kind: &Gvk, key: &ObjectKey) -> u64 {
-        self.hasher.hash_one((&parent.uid, parent.generation, &kind.group, &kind.kind, key))
+    fn subject(&mut self, parent: &Object, kind: &Gvk, key: &ObjectKey) -> u64 {
+        let wish = self.wish(parent);
+        self.hasher.hash_one((wish, &kind.group, &kind.kind, key))
+    }
+
+    /// What a user wants of a parent: its spec, and its labels, which a plugin may read. Another wish begins to count anew.
+    fn wish(&mut self, parent: &Object) -> u64 {
+        let state = (parent.uid.clone(), parent.resource_version, parent.generation);
+        match &self.last {
+            Some((last, wish)) if *last == state => *wish,
+            _ => {
+                let wish = parent.with_labels(|labels| self.hasher.hash_one((Wish::of(parent), labels)));
+                self.last = Some((state, wish));
+                wish
+            }
+        }
     }
 
     /// The names of a parent's children of one kind.
-    fn names(&self, parent: &Object, kind: &Gvk) -> u64 {
-        self.hasher.hash_one((&parent.uid, parent.generation, &kind.group, &kind.kind, "names"))
+    fn names(&mut self, parent: &Object, kind: &Gvk) -> u64 {
+        let wish = self.wish(parent);
+        self.hasher.hash_one((wish, &kind.group, &kind.kind, "names"))
     }
 
     /// Counts a write to a parent's own status.

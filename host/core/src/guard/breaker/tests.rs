@@ -188,6 +188,31 @@ fn r18_child_that_is_deleted_repeatedly_trips_the_breaker_although_its_uid_chang
 }
 
 #[test]
+fn c9_changed_labels_and_the_changed_content_of_a_kind_without_generation_reset_the_breaker() {
+    let mut clock = Clock::new();
+    let mut parent: serde_json::Value = serde_json::from_slice(&clock.parent.json.bytes()).expect("JSON");
+    parent["metadata"].as_object_mut().expect("metadata").remove("generation");
+    for second in 0..40 {
+        parent["metadata"]["resourceVersion"] = second.to_string().into();
+        if second < 20 {
+            parent["metadata"]["labels"] = json!({ "team": second.to_string() });
+        } else {
+            parent["data"] = json!({ "key": second });
+        }
+        clock.parent = Object::clone(&object(&parent));
+        assert_eq!(clock.write("a", second), Ok(()), "{second}");
+    }
+    let mut touched = 0;
+    while clock.write("a", 40 + touched).is_ok() {
+        touched += 1;
+        parent["metadata"]["annotations"] = json!({ "touched": touched.to_string() });
+        parent["metadata"]["resourceVersion"] = (100 + touched).to_string().into();
+        clock.parent = Object::clone(&object(&parent));
+    }
+    assert_eq!(touched, 9, "an annotation is no wish");
+}
+
+#[test]
 fn u2_children_under_ever_new_names_trip_the_breaker_of_their_kind() {
     let mut clock = Clock::new();
     let mut live: Vec<serde_json::Value> = Vec::new();

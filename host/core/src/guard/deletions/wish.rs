@@ -7,7 +7,7 @@ use crate::object::Object;
 use crate::value::json::{self, Map, Value};
 
 /// The wish of a parent's user at one moment, hashed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Wish(NonZeroU64);
 
 impl Wish {

@@ -11,7 +11,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 const KEPT_MAX: usize = 4096;
 
 /// The labels of one object, sorted by key.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hash)]
 pub struct Labels<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Labels<'a> {
