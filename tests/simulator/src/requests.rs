@@ -253,6 +253,10 @@ impl Requests {
             return None;
         }
         let desired: Vec<_> = scripted(&change.id, after).map(|(child, _)| child).collect();
+        if desired.iter().any(|child| child.name.contains("${random}")) {
+            // Only the plugin knows its children.
+            return None;
+        }
         let uid = text(after, "/metadata/uid");
         // One for each key of a related ConfigMap may be there, too.
         let is_required = |child: &Id| child.name.starts_with(&format!("{}-k", change.id.name));
