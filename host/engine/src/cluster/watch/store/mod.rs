@@ -159,11 +159,13 @@ impl Store {
         self.inner.read().objects.len()
     }
 
-    /// All objects of a namespace, or all cluster-scoped objects.
+    /// All objects of a namespace, or all cluster-scoped objects, sorted by name.
     pub fn in_namespace(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
         let of_index = |index: &HashMap<Arc<str>, HashSet<ByKey>>| {
             let found = index.get(namespace.unwrap_or_default());
-            found.into_iter().flatten().map(|object| object.0.clone()).collect()
+            let mut found: Vec<_> = found.into_iter().flatten().map(|object| object.0.clone()).collect();
+            found.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+            found
         };
         if let Some(index) = &self.inner.read().by_namespace {
             return of_index(index);
