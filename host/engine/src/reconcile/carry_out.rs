@@ -6,6 +6,7 @@ use tracing::Instrument;
 use windlass_core::contract::desired::{self, Desired, DesiredChild};
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::contract::{Phase, Response};
+use windlass_core::guard::breaker::Wished;
 use windlass_core::guard::deletions::{self, Cause, Stop};
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
@@ -83,7 +84,9 @@ impl Reconciler {
         // The rate limit comes first, because the breaker must count only writes that are sent.
         let hosts = self.hosts_of(live);
         let limited = take_tokens(&mut live.shared.budget.lock(), &mut plan, hosts, clock::date());
-        let thrashing = plan.admit(&mut self.breaker.lock(), &snapshot.parent, clock::now());
+        let wished = (!plan.is_empty()).then(|| Wished::of(&snapshot.parent));
+        let admit = |wished| plan.admit(&mut self.breaker.lock(), wished, clock::now());
+        let thrashing = wished.map(admit).unwrap_or_default();
         let (terminating, rolling) = (plan.being_deleted(), std::mem::take(&mut plan.rolling));
         let applied = if plan.is_empty() {
             Applied::default()
@@ -92,7 +95,9 @@ impl Reconciler {
         };
         keep_values(live, &applied);
         for (child, _) in applied.problems.iter().filter(|(_, problem)| problem.is_refusal()) {
-            self.breaker.lock().take_back(&snapshot.parent, child);
+            if let Some(wished) = wished {
+                self.breaker.lock().take_back(wished, child);
+            }
         }
         let carried = Carried {
             phase,

@@ -4,14 +4,14 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
 use crate::contract::snapshot::Snapshot;
 use crate::guard::deletions::Wish;
 use crate::object::Object;
 use crate::object::child::ChildId;
-use crate::value::ids::{Gvk, ObjectKey, Uid};
+use crate::value::ids::{Gvk, ObjectKey};
 use crate::value::json::{Map, Value};
 
 /// Number of writes to one object that are allowed within one [`WINDOW`]; the next one trips the breaker.
@@ -34,8 +34,6 @@ const OBJECTS_MAX: usize = 1 << 16;
 pub struct Breaker {
     /// Makes keys small, and unpredictable from outside.
     hasher: RandomState,
-    /// The wish of the last parent, which is asked for once for each of its children.
-    last: Option<(State, u64)>,
     /// Objects written in this window.
     younger: HashMap<u64, Writes>,
     /// Objects written in the previous window, and not since.
@@ -47,8 +45,23 @@ pub struct Breaker {
     tripped: HashMap<u64, Tripped>,
 }
 
-/// The uid, the version and the generation of a parent.
-type State = (Uid, u64, Option<i64>);
+/// A parent with what its user wants: its spec, and its labels, which a plugin may read. Another wish begins to count anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Wished(u64);
+
+impl Wished {
+    /// The wish of a parent as it is. It may unpack the parent, so it is asked for before the breaker is locked.
+    pub fn of(parent: &Object) -> Self {
+        let mut hasher = DefaultHasher::new();
+        parent.uid.hash(&mut hasher);
+        match parent.generation {
+            Some(generation) => generation.hash(&mut hasher),
+            None => Wish::of(parent).hash(&mut hasher),
+        }
+        parent.with_labels(|labels| labels.hash(&mut hasher));
+        Self(hasher.finish())
+    }
+}
 
 /// Whether a status may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,49 +97,37 @@ struct Tripped {
 }
 
 impl Breaker {
-    /// Admits and counts a write to a child of this parent, or to the parent itself (its finalizers).
+    /// Admits and counts a write to a child of a parent, or to the parent itself (its finalizers).
     ///
     /// # Errors
     /// The object is written too often; returns the time until the write is allowed.
-    pub fn admit(&mut self, parent: &Object, kind: &Gvk, key: &ObjectKey, now: Instant) -> Result<(), Duration> {
-        let subject = self.subject(parent, kind, key);
+    pub fn admit(&mut self, wished: Wished, kind: &Gvk, key: &ObjectKey, now: Instant) -> Result<(), Duration> {
+        let subject = self.subject(wished, kind, key);
         self.admit_subject(subject, now)
     }
 
-    /// Like [`admit`](Self::admit), for a child that does not exist yet. It waits while too many children of its kind have been deleted
-    /// right after they were written.
+    /// Admits and counts a plan that creates children of a kind and deletes others of the kind that were [just
+    /// written](Self::was_just_written): a plugin that returns other names each time would have children created and deleted for ever, none
+    /// of them twice.
     ///
     /// # Errors
     /// As those of `admit`.
-    pub fn admit_create(&mut self, parent: &Object, child: &ChildId, now: Instant) -> Result<(), Duration> {
-        self.expire(now);
-        let names = self.names(parent, &child.kind);
-        if let Some(tripped) = self.tripped.get_mut(&names).filter(|tripped| !tripped.is_quiet(now)) {
-            tripped.admit(now)?;
-        }
-        self.admit(parent, &child.kind, &child.key, now)
+    pub fn admit_renames(&mut self, wished: Wished, kind: &Gvk, now: Instant) -> Result<(), Duration> {
+        let subject = self.hasher.hash_one((wished, &kind.group, &kind.kind, "names"));
+        self.admit_subject(subject, now)
     }
 
-    /// Like [`admit`](Self::admit), for a child that is no longer desired. If it was written within the last minute, it counts for its kind
-    /// as well: a plugin that returns another name each time would have children created and deleted for ever, none of them twice.
-    ///
-    /// # Errors
-    /// As those of `admit`.
-    pub fn admit_prune(&mut self, parent: &Object, child: &ChildId, now: Instant) -> Result<(), Duration> {
-        self.expire(now);
-        let id = self.subject(parent, &child.kind, &child.key);
+    /// Whether a child was written within the last minute.
+    pub fn was_just_written(&self, wished: Wished, child: &ChildId, now: Instant) -> bool {
+        let id = self.subject(wished, &child.kind, &child.key);
         let known = self.younger.get(&id).or_else(|| self.older.get(&id));
-        if known.is_some_and(|writes| now.saturating_duration_since(writes.last) < WINDOW) {
-            let names = self.names(parent, &child.kind);
-            self.admit_subject(names, now)?;
-        }
-        self.admit_subject(id, now)
+        known.is_some_and(|writes| now.saturating_duration_since(writes.last) < WINDOW)
     }
 
     /// Takes back the last admitted write of a child: the API server has refused it, so there is nothing that anybody could undo. Refused
     /// writes are retried with growing waits (rule R13).
-    pub fn take_back(&mut self, parent: &Object, child: &ChildId) {
-        let id = self.subject(parent, &child.kind, &child.key);
+    pub fn take_back(&mut self, wished: Wished, child: &ChildId) {
+        let id = self.subject(wished, &child.kind, &child.key);
         if let Some(tripped) = self.tripped.get_mut(&id) {
             tripped.take_back();
             return;
@@ -138,28 +139,8 @@ impl Breaker {
         }
     }
 
-    fn subject(&mut self, parent: &Object, kind: &Gvk, key: &ObjectKey) -> u64 {
-        let wish = self.wish(parent);
-        self.hasher.hash_one((wish, &kind.group, &kind.kind, key))
-    }
-
-    /// What a user wants of a parent: its spec, and its labels, which a plugin may read. Another wish begins to count anew.
-    fn wish(&mut self, parent: &Object) -> u64 {
-        let state = (parent.uid.clone(), parent.resource_version, parent.generation);
-        match &self.last {
-            Some((last, wish)) if *last == state => *wish,
-            _ => {
-                let wish = parent.with_labels(|labels| self.hasher.hash_one((Wish::of(parent), labels)));
-                self.last = Some((state, wish));
-                wish
-            }
-        }
-    }
-
-    /// The names of a parent's children of one kind.
-    fn names(&mut self, parent: &Object, kind: &Gvk) -> u64 {
-        let wish = self.wish(parent);
-        self.hasher.hash_one((wish, &kind.group, &kind.kind, "names"))
+    fn subject(&self, wished: Wished, kind: &Gvk, key: &ObjectKey) -> u64 {
+        self.hasher.hash_one((wished, &kind.group, &kind.kind, key))
     }
 
     /// Counts a write to a parent's own status.
@@ -174,13 +155,13 @@ impl Breaker {
     /// restart the quiet period.
     pub fn admit_status(
         &mut self,
+        wished: Wished,
         snapshot: &Snapshot,
         desired_status: impl FnOnce() -> Option<Map>,
         now: Instant,
     ) -> StatusPass {
-        let parent = &snapshot.parent;
         let seen: Vec<_> = snapshot.children.iter().map(|child| child.content).collect();
-        let subject = self.hasher.hash_one((&parent.uid, parent.generation, "status", seen));
+        let subject = self.hasher.hash_one((wished, "status", seen));
         let tripped = self.tripped.get_mut(&subject).filter(|tripped| !tripped.is_quiet(now));
         let was_tripped = tripped.is_some();
         if let Some(tripped) = tripped {
@@ -228,7 +209,7 @@ impl Breaker {
     }
 
     /// Drops expired entries.
-    pub fn expire(&mut self, now: Instant) {
+    fn expire(&mut self, now: Instant) {
         let age = now.saturating_duration_since(*self.since.get_or_insert(now));
         if age >= WINDOW {
             self.begin_window(now);

@@ -15,7 +15,7 @@ use self::rolling::Rolling;
 use crate::contract::UpdateStrategy;
 use crate::contract::desired::{APPLIED_VERSION, Desired, DesiredChild};
 use crate::contract::snapshot::Snapshot;
-use crate::guard::breaker::Breaker;
+use crate::guard::breaker::{Breaker, Wished};
 use crate::guard::deletions::{Deletions, Stop, Verdict};
 use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
@@ -34,6 +34,8 @@ pub struct Plan {
     /// Deletes of children that are no longer desired, in reverse install order; carried out after all writes succeeded
     /// (rule R8).
     pub prunes: Vec<Delete>,
+    /// Deletes that the guard does not allow.
+    pub held: Vec<Delete>,
     /// Desired children that are still being deleted; they are recreated once they are gone.
     pub terminating: Vec<ChildId>,
     /// Existing children whose change waits until another child of their kind is ready (rule R11).
@@ -183,7 +185,7 @@ impl Plan {
     /// Removes what the guard does not allow. Creates and updates stay, unless the leader must decide: with new children, the deletions
     /// would be a smaller share when it counts them.
     pub fn obey(&mut self, verdict: &Verdict) {
-        self.prunes.clear();
+        self.held = std::mem::take(&mut self.prunes);
         if verdict.stop == Stop::ForLeader {
             self.writes.clear();
         }
@@ -195,30 +197,50 @@ impl Plan {
     /// Counts the writes and deletes in the breaker, and removes those that must wait. Returns the removed ones with their waits. While a
     /// write waits, nothing is pruned (rule R8). Only operations that are carried out may be counted, so deletes that are not due are
     /// removed as well.
-    pub fn admit(&mut self, breaker: &mut Breaker, parent: &Object, now: Instant) -> Vec<(ChildId, Duration)> {
-        breaker.expire(now);
+    pub fn admit(&mut self, breaker: &mut Breaker, wished: Wished, now: Instant) -> Vec<(ChildId, Duration)> {
         self.put_off_prunes();
         let mut waiting = Vec::new();
-        let mut passes = |child: ChildId, admitted: Result<(), Duration>| {
-            let waits = admitted.err().map(|wait| (child, wait));
-            let passes = waits.is_none();
-            waiting.extend(waits);
-            passes
-        };
         let writes = self.writes.len();
-        self.writes.retain(|write| {
-            let child = write.child();
-            let admitted = match write {
-                Write::Create(_) => breaker.admit_create(parent, &child, now),
-                Write::Apply { .. } | Write::Replace(_) => breaker.admit(parent, &child.kind, &child.key, now),
-            };
-            passes(child, admitted)
-        });
+        for child in self.renamed(|child| breaker.was_just_written(wished, child, now)) {
+            if let Err(wait) = breaker.admit_renames(wished, &child.kind, now) {
+                self.writes.retain(|write| !matches!(write, Write::Create(_)) || write.child().kind != child.kind);
+                waiting.push((child, wait));
+            }
+        }
+        let mut passes = |child: ChildId| match breaker.admit(wished, &child.kind, &child.key, now) {
+            Ok(()) => true,
+            Err(wait) => {
+                waiting.push((child, wait));
+                false
+            }
+        };
+        self.writes.retain(|write| passes(write.child()));
         if self.writes.len() < writes {
             self.prunes.clear();
         }
         self.prunes.retain(|Delete { child, .. }| passes(child.clone(), breaker.admit_prune(parent, child, now)));
         waiting
+    }
+
+    /// Of each kind of which children are created while others of it that were just written are (or, but for the guard, would be) deleted:
+    /// one of those others.
+    fn renamed(&self, was_just_written: impl Fn(&ChildId) -> bool) -> Vec<ChildId> {
+        let mut created = Vec::<&Gvk>::new();
+        for write in &self.writes {
+            if let Write::Create(child) = write
+                && !created.contains(&&*child.kind)
+            {
+                created.push(&child.kind);
+            }
+        }
+        let mut renamed = Vec::<ChildId>::new();
+        for Delete { child, .. } in self.prunes.iter().chain(&self.held) {
+            let is_known = renamed.iter().any(|known| known.kind == child.kind);
+            if !is_known && created.contains(&&*child.kind) && was_just_written(child) {
+                renamed.push(child.clone());
+            }
+        }
+        renamed
     }
 
     /// Children whose deletion must end before the desired ones can take their place.
