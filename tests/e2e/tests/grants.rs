@@ -446,6 +446,7 @@ fn roles_are_granted_by_a_flag_of_push_and_may_have_any_name_of_rbac() {
     assert_eq!(created.first().map(|event| event.resource.as_str()), Some("roles"));
     assert!(ns.get("rolebindings", "app:reader").is_some());
     assert_eq!(condition(&parent.get().expect("the parent"), "Ready").reason, "Succeeded");
+    parent.play(&json!({ "children": [] }));
 
     // A role with a permission that the account lacks is refused, with the API server's text.
     parent.apply(&object("deletecollection"));

@@ -84,9 +84,13 @@ pub async fn write(
 ///
 /// # Errors
 /// If the API server rejects it or does not respond, or if the child's name is taken by an object that is not to become the child.
-async fn create(world: &dyn World, snapshot: &Snapshot, created: &[ChildId], child: &DesiredChild) -> WriteResult {
+async fn create(world: &dyn World, snapshot: &Snapshot, creates: &[ChildId], child: &DesiredChild) -> WriteResult {
+    let is_before = |other: &ChildId| {
+        let is_near = other.key.namespace.is_none() || other.key.namespace == child.key.namespace;
+        is_near && install_rank(&other.kind) < install_rank(&child.kind)
+    };
     let is_created = |(plural, name): (&str, &str)| {
-        created.iter().any(|other| *other.key.name == *name && world.plural(other) == plural)
+        creates.iter().any(|other| *other.key.name == *name && is_before(other) && world.plural(other) == plural)
     };
     let mut pauses = 0;
     loop {
