@@ -78,6 +78,11 @@ fn headline(decision: &RecordedDecision) -> String {
         (None, "unchanged") => "nothing to do: the response is that of the call before".to_owned(),
         (None, "finalizer_removed") => "the plugin has cleaned up, and its finalizer was removed".to_owned(),
         (None, "finalizer_skipped") => "an annotation skips the clean-up, and the finalizer was removed".to_owned(),
+        (None, "finalizer_unneeded") => "the component does not clean up, and the finalizer was removed".to_owned(),
+        (None, "finalizer_not_called") => {
+            "the finalizer was removed without a clean-up, because no plugin is called in the host's namespace"
+                .to_owned()
+        }
         (None, "finalizer_abandoned") => {
             "the finalizer was removed without a clean-up, because the namespace is being deleted".to_owned()
         }

@@ -64,7 +64,7 @@ impl Reconciler {
         if is_asked {
             return self.end_clean_up(live, snapshot, (FinalizerEnd::Skipped, Vec::new()), None).await;
         }
-        self.remove_finalizer(live, snapshot, FinalizerEnd::CleanedUp, Vec::new()).await
+        self.remove_finalizer(live, snapshot, FinalizerEnd::Unneeded, Vec::new()).await
     }
 
     /// Removes the finalizer of a parent for which there will be no further call. If the parent stays, because it has other finalizers or

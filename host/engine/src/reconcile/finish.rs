@@ -98,6 +98,8 @@ impl Reconciler {
             None => ("finalizer_added", "finalizer_added"),
             Some((FinalizerEnd::CleanedUp, _)) => ("finalizer_removed", "finalizer_removed"),
             Some((FinalizerEnd::Skipped, _)) => ("finalizer_removed", "finalizer_skipped"),
+            Some((FinalizerEnd::Unneeded, _)) => ("finalizer_removed", "finalizer_unneeded"),
+            Some((FinalizerEnd::NotCalled, _)) => ("finalizer_removed", "finalizer_not_called"),
             Some((FinalizerEnd::NamespaceTerminating(_), _)) => ("finalizer_removed", "finalizer_abandoned"),
         };
         set_span_outcome(outcome);

@@ -192,7 +192,7 @@ impl Reconciler {
         let never_calls = Circumstances { finalizes: false, suspended: false, selected: true };
         match next_step(&snapshot.parent, &live.terms.name, never_calls) {
             NextStep::RemoveFinalizer => {
-                return self.remove_finalizer(live, snapshot, FinalizerEnd::Skipped, Vec::new()).await;
+                return self.remove_finalizer(live, snapshot, FinalizerEnd::NotCalled, Vec::new()).await;
             }
             NextStep::Leave => return Ending::nothing_to_do(NothingToDo::InHostNamespace),
             NextStep::Call(_) | NextStep::AddFinalizer | NextStep::Suspended | NextStep::DeleteChildren => {}

@@ -96,7 +96,7 @@ impl Reporter {
         let of_plugin = match why {
             // No event can be created in a terminating namespace.
             FinalizerEnd::NamespaceTerminating(_) => live.caches.peers.plugin(&live.terms.name),
-            FinalizerEnd::CleanedUp | FinalizerEnd::Skipped => None,
+            FinalizerEnd::CleanedUp | FinalizerEnd::Skipped | FinalizerEnd::Unneeded | FinalizerEnd::NotCalled => None,
         };
         let about = match of_plugin {
             Some(plugin) => ParentRef::of(&live.terms.name, &plugin, None),

@@ -78,6 +78,16 @@ impl Note {
                 let message = "The finalizer was removed without clean-up, as a user asked; what the plugin would have cleaned up stays";
                 Self::new(EventType::Warning, event_reason::FINALIZER_SKIPPED.into(), message)
             }
+            FinalizerEnd::Unneeded => Self::new(
+                EventType::Normal,
+                event_reason::FINALIZED.into(),
+                "The finalizer was removed, because the component does not clean up",
+            ),
+            FinalizerEnd::NotCalled => {
+                let message = "The finalizer was removed without clean-up, because no plugin is called in the host's namespace; what the \
+                               plugin would have cleaned up stays";
+                Self::new(EventType::Warning, event_reason::FINALIZER_SKIPPED.into(), message)
+            }
             FinalizerEnd::NamespaceTerminating(parent) => {
                 let message = format!(
                     "The finalizer of {parent} was removed before the plugin had cleaned up: its namespace is being \

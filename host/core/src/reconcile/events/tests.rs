@@ -278,6 +278,9 @@ fn r20_removal_of_the_finalizer_emits_an_event() {
     let (done, skipped) = (Note::finalized(&FinalizerEnd::CleanedUp), Note::finalized(&FinalizerEnd::Skipped));
     assert_eq!((done.event_type, &*done.reason, done.action), (EventType::Normal, "Finalized", "Finalize"));
     assert_eq!((skipped.event_type, &*skipped.reason), (EventType::Warning, "FinalizerSkipped"));
+    let (unneeded, not_called) = (Note::finalized(&FinalizerEnd::Unneeded), Note::finalized(&FinalizerEnd::NotCalled));
+    assert!(!unneeded.message.contains("has cleaned up"), "{}", unneeded.message);
+    assert!(!not_called.message.contains("user asked"), "{}", not_called.message);
 }
 
 #[test]

@@ -228,6 +228,8 @@ fn of_finalizer_removed(end: &FinalizerEnd, others: &[String]) -> String {
     let why = match end {
         FinalizerEnd::CleanedUp => "The plugin has cleaned up",
         FinalizerEnd::Skipped => "The plugin did not clean up, as a user asked",
+        FinalizerEnd::Unneeded => "The component does not clean up",
+        FinalizerEnd::NotCalled => "The plugin did not clean up, because no plugin is called in the host's namespace",
         FinalizerEnd::NamespaceTerminating(_) => "The plugin did not clean up, because the namespace is being deleted",
     };
     format!("{why}. Its finalizer is removed; the object is kept by {}", list(others.iter()))

@@ -19,6 +19,10 @@ pub enum FinalizerEnd {
     CleanedUp,
     /// A user asked to skip the plugin's cleanup.
     Skipped,
+    /// The component does not clean up (any more).
+    Unneeded,
+    /// The parent is in the host's namespace, where no plugin is called.
+    NotCalled,
     /// The plugin desires children in the namespace of this parent, where objects can no longer be created.
     NamespaceTerminating(String),
 }
