@@ -131,8 +131,8 @@ impl Reconciler {
         plan: &mut Plan,
     ) -> Option<Problem> {
         let parent = &snapshot.parent;
-        let succeeded = || live.shared.records.with(&parent.key, |record| record.succeeded);
-        let cause = || match deletions::cause(snapshot, phase, live.terms.shape, succeeded()) {
+        let observed = || live.shared.records.with(&parent.key, |record| record.observed);
+        let cause = || match deletions::cause(snapshot, phase, live.terms.shape, observed()) {
             cause if is_selected || cause == Cause::Deleted => cause,
             _ if live.caches.selects_namespace(parent) => Cause::LeftSelector,
             _ => Cause::LeftNamespaces,

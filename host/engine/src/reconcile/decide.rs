@@ -72,17 +72,17 @@ impl Reconciler {
         };
         let call = asking.is_pure.then(|| (live.shared.state.id, asking.hash(&snapshot)));
         self.related.keep(&live.terms.name, &key, &needs);
-        let may_repeat = result.events.is_empty() && phase == Phase::Sync;
-        let response = may_repeat.then(|| snapshot.hash_response(&live.terms.rules, phase, &result));
-        let inputs = Inputs { call, response, is_compared: compares };
-        let same = |response| live.shared.records.with(&key, |record| record.steady.before_plan(response, compares));
-        if let Some(requeue) = response.and_then(same) {
-            // The deletions of other parents may wait for this response.
+        let may_repeat = response.events.is_empty() && phase == Phase::Sync;
+        let hash = may_repeat.then(|| snapshot.hash_response(&live.terms.rules, phase, &response));
+        let inputs = Inputs { call, response: hash, is_compared: compares };
+        let same = |hash| live.shared.records.with(&key, |record| record.steady.before_plan(hash, compares));
+        if let Some(requeue) = hash.and_then(same) {
+            // Tells the rollout that this parent was called and deletes nothing: other parents may wait for that.
             self.guard(live, &snapshot, (Phase::Sync, true), &mut Plan::default());
-            note_success(live, &snapshot.parent);
+            note_observed(live, &snapshot.parent);
             return Ending::Unchanged(Some(inputs), requeue);
         }
-        let attempt = self.validate_and_carry_out(live, &snapshot, (phase, compares), result).await;
+        let attempt = self.validate_and_carry_out(live, &snapshot, (phase, compares), response).await;
         if let Some(end) = finalizer_end(live, &snapshot, phase, &attempt) {
             let Attempt { part, applied, events, .. } = attempt;
             journal.note_writes(&applied);
@@ -162,12 +162,10 @@ fn no_response(snapshot: Snapshot, is_sweep: bool, problem: &Problem) -> Ending 
     Ending::Report(Box::new(Report { is_sweep, ..Report::new(snapshot, attempt) }))
 }
 
-/// Remembers what a user wants of a parent that is as desired, unless its status says it.
-pub(super) fn note_success(live: &Live, parent: &Object) {
-    if !live.terms.shape.has_generation() {
-        let succeeded = Some(Wish::of(parent));
-        live.shared.records.with(&parent.key, |record| record.succeeded = succeeded);
-    }
+/// Remembers what a user wants of a parent, as `status.observedGeneration` does for a kind whose status the host writes.
+pub(super) fn note_observed(live: &Live, parent: &Object) {
+    let observed = (!live.terms.shape.has_generation()).then(|| Wish::of(parent));
+    live.shared.records.with(&parent.key, |record| record.observed = observed);
 }
 
 /// Why the finalizer of a parent is removed after this attempt, if it is. Records a rejection because of a terminating namespace, since the

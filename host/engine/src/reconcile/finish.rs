@@ -17,7 +17,7 @@ use windlass_core::value::ids::ObjectKey;
 use windlass_core::value::json::Map;
 
 use super::Reconciler;
-use super::decide::note_success;
+use super::decide::note_observed;
 use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest, outcome_of};
 use super::journal::Journal;
 use super::report::{Happened, Reported};
@@ -289,8 +289,8 @@ fn is_failing(outcome: &Outcome) -> bool {
 /// Remembers the failure of a parent, or none, and the name of a child for which the parent waits.
 fn note_result(live: &Live, snapshot: &Snapshot, (outcome, applied, reported): (&Outcome, &Applied, &Reported)) {
     let key = &snapshot.parent.key;
-    if outcome.progress == Progress::Applied {
-        note_success(live, &snapshot.parent);
+    if matches!(outcome.progress, Progress::Applied | Progress::Stalled) {
+        note_observed(live, &snapshot.parent);
     }
     let failure = failure(live, snapshot, outcome, reported);
     live.shared.records.note_result(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));

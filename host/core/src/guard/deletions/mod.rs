@@ -242,21 +242,21 @@ pub enum Cause {
 /// may have only just got the field. As a consequence, scaling down a parent is blocked until its first success (some of its children may
 /// exist by then).
 ///
-/// The host does not write the status of a kind that exists without the plugin. There the spec changed if it is another one than at the
-/// parent's last success in this process (`succeeded`); none if there was no success yet.
-pub fn cause(snapshot: &Snapshot, phase: Phase, shape: StatusShape, succeeded: Option<Wish>) -> Cause {
+/// Without a status of the host, as that of a kind that exists without the plugin, the spec changed if it is another one than when the
+/// parent was last as desired, or stalled, in this process (`observed`); none if it was not yet.
+pub fn cause(snapshot: &Snapshot, phase: Phase, shape: StatusShape, observed: Option<Wish>) -> Cause {
     if phase == Phase::Finalize && snapshot.parent.deleting {
         Cause::Deleted
-    } else if spec_changed(&snapshot.parent, shape, succeeded) {
+    } else if spec_changed(&snapshot.parent, shape, observed) {
         Cause::SpecChanged
     } else {
         Cause::Unchanged
     }
 }
 
-fn spec_changed(parent: &Object, shape: StatusShape, succeeded: Option<Wish>) -> bool {
+fn spec_changed(parent: &Object, shape: StatusShape, before: Option<Wish>) -> bool {
     if !shape.has_generation() {
-        return succeeded.is_some_and(|succeeded| succeeded != Wish::of(parent));
+        return before.is_some_and(|before| before != Wish::of(parent));
     }
     let observed = match observed(parent).get("observedGeneration") {
         Some(Value::Number(number)) => number.as_i64(),

@@ -11,18 +11,15 @@ use crate::value::json::{self, Map, Value};
 pub struct Wish(NonZeroU64);
 
 impl Wish {
-    /// The parent's `metadata.generation`; for a kind without it, such as a ConfigMap, the content but for metadata and status.
+    /// Everything in the parent but its metadata and status. Not its `metadata.generation`, which also changes with the annotations of a
+    /// Deployment.
     pub fn of(parent: &Object) -> Self {
         let mut hasher = DefaultHasher::new();
         parent.uid.hash(&mut hasher);
-        if let Some(generation) = parent.generation {
-            generation.hash(&mut hasher);
-        } else {
-            let content = json::parse(&parent.json.bytes(), json::OBJECT_DEPTH).ok();
-            let fields = content.as_ref().and_then(Value::as_object).into_iter().flat_map(Map::iter);
-            for (field, value) in fields.filter(|(field, _)| !matches!(*field, "metadata" | "status")) {
-                (field, value.to_string()).hash(&mut hasher);
-            }
+        let content = json::parse(&parent.json.bytes(), json::OBJECT_DEPTH).ok();
+        let fields = content.as_ref().and_then(Value::as_object).into_iter().flat_map(Map::iter);
+        for (field, value) in fields.filter(|(field, _)| !matches!(*field, "metadata" | "status")) {
+            (field, value.to_string()).hash(&mut hasher);
         }
         Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN))
     }

@@ -19,8 +19,8 @@ use crate::value::ids::Uid;
 pub struct Record {
     /// Whether the parent is in steady state (rule R17).
     pub steady: Steady,
-    /// What its user wanted at its last success, if its kind's status does not say it.
-    pub succeeded: Option<Wish>,
+    /// What its user wanted when it was last as desired, or stalled, if no status of the host says it.
+    pub observed: Option<Wish>,
     rare: Option<Box<Rare>>,
 }
 
@@ -123,7 +123,7 @@ impl Record {
 
     /// Forgets everything but the host's own writes.
     pub fn forget_all_but_writes(&mut self) {
-        (self.steady, self.succeeded) = (Steady::default(), None);
+        (self.steady, self.observed) = (Steady::default(), None);
         if let Some(rare) = &mut self.rare {
             **rare = Rare { own_writes: std::mem::take(&mut rare.own_writes), ..Rare::default() };
         }
@@ -141,6 +141,6 @@ impl Record {
 
     /// Whether nothing is remembered.
     pub fn is_empty(&self) -> bool {
-        self.steady.is_empty() && self.succeeded.is_none() && self.rare.is_none()
+        self.steady.is_empty() && self.observed.is_none() && self.rare.is_none()
     }
 }

@@ -92,7 +92,7 @@ impl Records {
             all.with(parent, |record| {
                 drop(record.take_deletions());
                 // The other host may carry out what its user wants next.
-                record.succeeded = None;
+                record.observed = None;
             });
         }
         drop(all);

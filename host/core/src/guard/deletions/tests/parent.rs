@@ -170,7 +170,7 @@ fn r09_scale_down_by_the_user_is_not_blocked() {
 }
 
 #[test]
-fn c9_scale_down_of_a_parent_whose_status_the_host_does_not_write_is_seen_by_its_last_success() {
+fn c9_scale_down_of_a_parent_whose_status_the_host_does_not_write_is_seen() {
     let snapshot = snapshot(10, &json!({}), "");
     let parent = |change: &dyn Fn(&mut Json)| {
         let mut parent: Json = serde_json::from_slice(&snapshot.parent.json.bytes()).expect("JSON");
@@ -181,10 +181,12 @@ fn c9_scale_down_of_a_parent_whose_status_the_host_does_not_write_is_seen_by_its
         let snapshot = Snapshot { parent: now, ..snapshot.clone() };
         cause(&snapshot, Phase::Sync, StatusShape::NONE, Some(Wish::of(before))) == Cause::SpecChanged
     };
-    let scaled = parent(&|parent| parent["metadata"]["generation"] = 4.into());
+    let scaled = parent(&|parent| parent["spec"]["replicas"] = 2.into());
     let labelled = parent(&|parent| parent["metadata"]["labels"] = json!({"a": "b"}));
     assert!(is_requested(&snapshot.parent, scaled.clone()));
     assert!(!is_requested(&snapshot.parent, labelled), "a label is no spec");
+    let annotated = parent(&|parent| parent["metadata"]["generation"] = 4.into());
+    assert!(!is_requested(&snapshot.parent, annotated), "an annotation of a Deployment is a new generation");
     let restarted = Snapshot { parent: scaled, ..snapshot.clone() };
     assert_eq!(cause(&restarted, Phase::Sync, StatusShape::NONE, None), Cause::Unchanged, "nothing is known");
     let without = |data: &str| {
@@ -198,7 +200,7 @@ fn c9_scale_down_of_a_parent_whose_status_the_host_does_not_write_is_seen_by_its
 }
 
 #[test]
-fn r09_parent_without_generation_never_requests_deletions() {
+fn r09_parent_without_generation_never_requests_deletions_by_its_status() {
     let mut snapshot = snapshot(10, &json!({"observedGeneration": 2}), "");
     let mut parent: Json = serde_json::from_slice(&snapshot.parent.json.bytes()).expect("JSON");
     parent["metadata"].as_object_mut().expect("metadata").remove("generation");
