@@ -18,7 +18,7 @@ const PENNY: &str = "a-penny-of-its-own-93d0";
 
 /// How the host handles an attempt.
 enum Outcome {
-    /// `Ready=False` for this reason (host/core/src/reason.rs), with these words in the message.
+    /// `Ready=False` for this reason (host/core/src/object/reason.rs), with these words in the message.
     Refused(&'static str, &'static str),
     /// The guest receives no object.
     Nothing,

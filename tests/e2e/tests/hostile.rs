@@ -13,7 +13,7 @@ use windlass_e2e::{
 
 /// How the host treats a hostile response.
 enum Outcome {
-    /// `Ready=False` for this reason (host/core/src/reason.rs), with these words in the message. The host tries no write.
+    /// `Ready=False` for this reason (host/core/src/object/reason.rs), with these words in the message. The host tries no write.
     Fails(&'static str, &'static str),
     /// The same, after the API server rejected the create of an object of this resource.
     Rejected(&'static str, &'static str, &'static str),

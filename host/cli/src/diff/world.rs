@@ -159,12 +159,12 @@ impl World for Dry<'_> {
         self.children.gone.contains(plugin)
     }
 
-    fn parent(&self, _key: &ObjectKey) -> Option<Arc<Object>> {
+    fn cached_parent(&self, _key: &ObjectKey) -> Option<Arc<Object>> {
         // A preview waits for no write.
         None
     }
 
-    fn holder(&self, _child: &ChildId) -> Option<Arc<Object>> {
+    fn cached_child(&self, _child: &ChildId) -> Option<Arc<Object>> {
         None
     }
 

@@ -8,7 +8,7 @@ use crate::object::child::ChildId;
 use crate::value::digest::Digest;
 use crate::value::ids::Uid;
 
-/// The results of a plan's writes. The status reports nothing else.
+/// The results of a plan's writes.
 #[derive(Debug, Default)]
 pub struct Applied {
     /// The writes that the caches must show before the parent's next plan.
@@ -17,8 +17,8 @@ pub struct Applied {
     pub changes: Changes,
     /// The writes that failed, each with its child.
     pub problems: Vec<(ChildId, WriteProblem)>,
-    /// Whether an object was marked as a child. It may be on its way out, and its content is not the desired one yet: that is for the next
-    /// reconcile, which sees it.
+    /// Whether an existing object was marked as a child, restored or adopted. The object may be on its way out, and its content is not the
+    /// desired one yet: that is for the next reconcile, which sees it.
     pub marked: bool,
     /// The live values that an apply could not change, each with its child.
     pub kept: Vec<(ChildId, Kept)>,

@@ -26,9 +26,9 @@ pub fn planned(
     differing: impl Fn(&Object, &DesiredChild) -> Option<Digest>,
 ) -> Plan {
     let mut plan = plan_comparing(snapshot, desired, differing);
-    // Its deletion queues the parent again.
+    // The deletion of the object that has the name queues the parent again.
     let is_predecessors = |found: Arc<Object>| found.is_left_by_predecessor_of(&snapshot.parent_ref);
-    plan.put_off_creates(|child| world.holder(&child.id()).is_some_and(is_predecessors));
+    plan.put_off_creates(|child| world.cached_child(&child.id()).is_some_and(is_predecessors));
     plan.keep_left_out(snapshot);
     if !may_write_children(&snapshot.parent) {
         plan.writes.clear();
@@ -47,14 +47,14 @@ pub fn planned(
 #[must_use]
 pub fn drop_children_of_deselected(mut desired: Desired, snapshot: &Snapshot, phase: Phase) -> Desired {
     if phase == Phase::Finalize && desired.finalized && !snapshot.parent.deleting {
-        // The parent lives on outside the label selector, so no garbage collector deletes its children: the host does.
+        // The parent lives on outside the selectors, so no garbage collector deletes its children: the host does.
         desired.children.clear();
     }
     desired
 }
 
 /// Takes all writes out of a plan if the plugin has used up its rate of writes. Returns how long it takes until it has more.
-/// The rate is that of all `hosts` together: each takes the tokens of this many.
+/// The rate is that of all `hosts` together, so that each write of one of three hosts costs three tokens.
 pub fn take_tokens(budget: &mut Budget, plan: &mut Plan, hosts: usize, now: Timestamp) -> Option<Duration> {
     if plan.is_empty() {
         return None;

@@ -1,7 +1,8 @@
 //! One reconcile of a parent, step by step: what to do next, the plan of writes, whose an object is, how it ended, and what is reported
 //! of it.
 //!
-//! The steps are functions of what they are given, and of a [`world`]: every read of the API server and every write goes through it.
+//! The steps are functions of what they are given, and of a [`world`], through which every write goes. [`recent`] and [`recording`] are
+//! about past reconciles, [`record`] is what the next one must know of the last.
 
 pub mod applied;
 pub mod apply;

@@ -16,16 +16,16 @@ use crate::value::json::Map;
 /// What a world returns later. The box is cheap beside a request.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The world of one parent's reconcile. Every read of the API server and every write goes through it, and it decides nothing.
+/// The world of one parent's reconcile. Every write goes through it, and every read that a write needs. It decides nothing.
 pub trait World: Send + Sync {
     /// Whether the plugin adopts existing objects that have its children's names (`spec.adopt`).
     fn adopts(&self) -> bool;
     /// Whether the children of another plugin belong to this one by now, because that plugin is gone.
     fn inherits(&self, plugin: &str) -> bool;
     /// The parent of this key, as the caches show it.
-    fn parent(&self, key: &ObjectKey) -> Option<Arc<Object>>;
+    fn cached_parent(&self, key: &ObjectKey) -> Option<Arc<Object>>;
     /// The object that has a child's name, if the caches show it as a child.
-    fn holder(&self, child: &ChildId) -> Option<Arc<Object>>;
+    fn cached_child(&self, child: &ChildId) -> Option<Arc<Object>>;
     /// The resource of an object's kind, by which a response names it; empty if the kind is not known any more.
     fn plural(&self, of: &ChildId) -> &str;
     /// Reads an object; none if it does not exist.
@@ -112,7 +112,7 @@ pub enum Request<'a> {
         /// All finalizers that it has after the write.
         finalizers: &'a [String],
     },
-    /// The server-side apply of a parent's whole status, if the parent still has this version.
+    /// The server-side apply of a parent's whole status. The host writes it only to this version of the parent.
     Status {
         /// The parent.
         parent: &'a Object,

@@ -66,7 +66,8 @@ impl Reconciler {
         let (selection, hash) = (took, Some(call_hash));
         let mut asking =
             Asking { reconciler: self, live, parent, phase, turn, journal, hash, selection, is_pure: false };
-        let (result, needs) = match respond(&mut asking, &mut snapshot, rounds, live.terms.limits.request_bytes).await {
+        let (response, needs) = match respond(&mut asking, &mut snapshot, rounds, live.terms.limits.request_bytes).await
+        {
             Ok(result) => result,
             Err(problem) => return no_response(snapshot, is_sweep, &problem),
         };
@@ -103,7 +104,7 @@ struct Asking<'a> {
     phase: Phase,
     turn: &'a Turn<'a>,
     journal: &'a mut Journal,
-    /// Hash of the next call, unless the snapshot has changed.
+    /// Hash of a call with the snapshot as it is; none once it has changed.
     hash: Option<Digest>,
     /// The time that the selection of related objects took: work that the plugin causes, like its call.
     selection: Duration,

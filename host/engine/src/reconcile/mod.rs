@@ -1,7 +1,7 @@
 //! One reconcile of one parent, as a list of steps: wait for own writes → observe → call → validate → plan → guard → apply → finish.
 //!
 //! Each step uses the results of the steps before it, and may end the reconcile: it returns an [`Ending`], and `finish` reports and
-//! remembers it. Only `world` has a client, and it decides nothing.
+//! remembers it. Only `world` sends writes, and it decides nothing.
 
 pub mod call;
 mod carry_out;

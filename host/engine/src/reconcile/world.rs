@@ -112,11 +112,11 @@ impl World for Cluster<'_> {
         self.live.inherits(plugin)
     }
 
-    fn parent(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+    fn cached_parent(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         self.live.caches.parents.store.get(key)
     }
 
-    fn holder(&self, child: &ChildId) -> Option<Arc<Object>> {
+    fn cached_child(&self, child: &ChildId) -> Option<Arc<Object>> {
         self.live.caches.child_watch(&child.kind).and_then(|watch| watch.store.get(&child.key))
     }
 

@@ -20,7 +20,8 @@ use crate::reconcile::world::{Force, Part, Read, Request, World};
 use crate::reconcile::written::{Subject, Written};
 use crate::value::ids::{ObjectKey, PluginName, Uid};
 
-/// How often a create is tried whose failure names an object that was created just before, and the time between.
+/// How often a create is repeated, and the time between, if it failed for want of an object that the same plan has created: the API
+/// server's own caches may not show the role of a binding for a moment.
 const PAUSES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -29,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub async fn apply(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -> Applied {
     let mut applied = Applied::default();
     let prunes = plan.take_due_prunes();
-    let created: Vec<_> =
+    let creates: Vec<_> =
         plan.writes.iter().filter(|write| matches!(write, Write::Create(_))).map(Write::child).collect();
     let mut writes = plan.writes.into_iter().peekable();
     while let Some(first) = writes.next() {
@@ -38,7 +39,7 @@ pub async fn apply(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -> Ap
         while let Some(next) = writes.next_if(|next| rank_of(next) == rank) {
             wave.push(next);
         }
-        send_wave(&mut applied, wave.into_iter().map(|next| write(world, snapshot, &created, next))).await;
+        send_wave(&mut applied, wave.into_iter().map(|next| write(world, snapshot, &creates, next))).await;
         if !applied.problems.is_empty() {
             // Later children depend on the ones that failed.
             return applied;
@@ -59,18 +60,19 @@ pub async fn apply(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -> Ap
     applied
 }
 
-/// Sends one write of a plan, and what it needs before and after it. `created` are children that were created with it, perhaps just before.
+/// Sends one write of a plan, and what it needs before and after it. `creates` are the children that the
+/// plan creates, this one among them.
 ///
 /// # Errors
-/// If the API server rejects it or does not respond, or if the object is not the child's.
+/// If the API server rejects it or does not respond, or if the object is not a child of this parent.
 pub async fn write(
     world: &dyn World,
     snapshot: &Snapshot,
-    created: &[ChildId],
+    creates: &[ChildId],
     write: Write,
 ) -> Result<Done, (ChildId, Failed)> {
     match write {
-        Write::Create(child) => named(child.id(), child.expires(), create(world, snapshot, created, &child).await),
+        Write::Create(child) => named(child.id(), child.expires(), create(world, snapshot, creates, &child).await),
         Write::Apply { child, target } => {
             let (outcome, kept) = after_comparing(&child, &target, change(world, snapshot, &child, &target).await);
             let done = named(child.id(), child.expires(), outcome)?;
@@ -97,7 +99,6 @@ async fn create(world: &dyn World, snapshot: &Snapshot, creates: &[ChildId], chi
         match world.send(Request::Create(child)).await {
             Ok(ack) => return Ok((Effect::Created, Some(ack.child(&child.kind)))),
             Err(refused) if refused.already_exists() => return reclaim(world, snapshot, child).await,
-            // The API server's own caches do not show the role of a binding yet.
             Err(refused) if pauses < PAUSES && refused.missing().is_some_and(is_created) => {
                 world.pause(PAUSE).await;
                 pauses += 1;
@@ -170,7 +171,7 @@ async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, ta
         let sent = world.send(Request::Apply { child, uid: &target.uid, resource_version, force }).await;
         sent.map(|ack| (effect, Some(ack.child(&child.kind))))
     };
-    // Another manager may have removed a field, which is no conflict.
+    // No conflict shows a field that another manager has removed; the plan does.
     let expected = if target.restores { Effect::Restored } else { Effect::Updated };
     let force = match target.create_entry {
         // The fields in the way are the host's own.
@@ -188,6 +189,7 @@ async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, ta
         Err(refused) => refused,
     };
     let effect = match refused.conflict() {
+        // Met only without force, by the second attempt.
         Some(conflict) if conflict.only_ours => expected,
         // Another manager changed fields of the child in place: restore them.
         Some(conflict) if conflict.only_drift => Effect::Restored,
@@ -349,14 +351,16 @@ pub async fn look_up(world: &dyn World, parent: &ObjectKey, of: &Subject) -> Res
             let found = world.read(Read::Parent(parent)).await.map_err(|refused| refused.problem())?;
             Ok(match found {
                 Some(found) => Some(Written::Parent { resource_version: found.resource_version }),
-                None => world.parent(parent).map(|cached| Written::gone(&cached)),
+                None => world.cached_parent(parent).map(|cached| Written::gone(&cached)),
             })
         }
         Subject::Child(child) => Ok(match read(world, child, Part::Metadata).await? {
             // An object without the label is in no cache.
             Some(found) if found.plugin().is_none() => None,
             Some(found) => Some(Written::Child { kind: child.kind.clone(), resource_version: found.resource_version }),
-            None => world.holder(child).map(|cached| Written::Gone { child: child.clone(), uid: cached.uid.clone() }),
+            None => {
+                world.cached_child(child).map(|cached| Written::Gone { child: child.clone(), uid: cached.uid.clone() })
+            }
         }),
     }
 }

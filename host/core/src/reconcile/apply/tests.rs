@@ -29,11 +29,11 @@ impl World for Script {
         false
     }
 
-    fn parent(&self, _key: &ObjectKey) -> Option<Arc<Object>> {
+    fn cached_parent(&self, _key: &ObjectKey) -> Option<Arc<Object>> {
         None
     }
 
-    fn holder(&self, _child: &ChildId) -> Option<Arc<Object>> {
+    fn cached_child(&self, _child: &ChildId) -> Option<Arc<Object>> {
         None
     }
 

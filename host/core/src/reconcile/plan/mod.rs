@@ -218,7 +218,7 @@ impl Plan {
         if self.writes.len() < writes {
             self.prunes.clear();
         }
-        self.prunes.retain(|Delete { child, .. }| passes(child.clone(), breaker.admit_prune(parent, child, now)));
+        self.prunes.retain(|delete| passes(delete.child.clone()));
         waiting
     }
 
