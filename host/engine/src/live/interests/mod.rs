@@ -225,11 +225,13 @@ impl<W> Interests<W> {
         concerned.map(|interest| interest.0.plugin.clone()).collect()
     }
 
-    /// The parents that a change of an object of this kind concerns.
+    /// The parents that a change of an object of this kind concerns, sorted.
     pub fn concerned(&self, kind: &Gvk, change: &Change) -> Vec<Arc<Interest>> {
         let state = self.0.read();
         let Some(of_kind) = state.kinds.get(kind) else { return Vec::new() };
-        of_kind.concerned(change).map(|interest| interest.0.clone()).collect()
+        let mut concerned: Vec<_> = of_kind.concerned(change).map(|interest| interest.0.clone()).collect();
+        concerned.sort_unstable_by(|one, other| (&one.plugin, &one.parent).cmp(&(&other.plugin, &other.parent)));
+        concerned
     }
 }
 

@@ -83,14 +83,8 @@ impl Setup {
     fn concerned(&self, before: Option<&Arc<Object>>, after: Option<&Arc<Object>>) -> Vec<String> {
         let of = before.or(after).expect("an object").kind.clone();
         let change = Change { before: before.cloned(), after: after.cloned() };
-        let mut names: Vec<_> = self
-            .interests
-            .concerned(&of, &change)
-            .iter()
-            .map(|interest| format!("{} {}", interest.plugin, interest.parent.name))
-            .collect();
-        names.sort();
-        names
+        let concerned = self.interests.concerned(&of, &change);
+        concerned.iter().map(|interest| format!("{} {}", interest.plugin, interest.parent.name)).collect()
     }
 
     /// Entries of all indexes.
