@@ -6,7 +6,7 @@ use tracing::Instrument;
 use windlass_core::contract::desired::{self, Desired, DesiredChild};
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::contract::{Phase, Response};
-use windlass_core::guard::breaker::Wished;
+use windlass_core::guard::breaker::ParentRevision;
 use windlass_core::guard::deletions::{self, Cause, Stop};
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
@@ -84,9 +84,9 @@ impl Reconciler {
         // The rate limit comes first, because the breaker must count only writes that are sent.
         let hosts = self.hosts_of(live);
         let limited = take_tokens(&mut live.shared.budget.lock(), &mut plan, hosts, clock::date());
-        let wished = (!plan.is_empty()).then(|| Wished::of(&snapshot.parent));
-        let admit = |wished| plan.admit(&mut self.breaker.lock(), wished, clock::now());
-        let thrashing = wished.map(admit).unwrap_or_default();
+        let revision = (!plan.is_empty()).then(|| ParentRevision::of(&snapshot.parent));
+        let admit = |revision| plan.admit(&mut self.breaker.lock(), revision, clock::now());
+        let thrashing = revision.map(admit).unwrap_or_default();
         let (terminating, rolling) = (plan.being_deleted(), std::mem::take(&mut plan.rolling));
         let applied = if plan.is_empty() {
             Applied::default()
@@ -95,8 +95,8 @@ impl Reconciler {
         };
         keep_values(live, &applied);
         for (child, _) in applied.problems.iter().filter(|(_, problem)| problem.is_refusal()) {
-            if let Some(wished) = wished {
-                self.breaker.lock().take_back(wished, child);
+            if let Some(revision) = revision {
+                self.breaker.lock().take_back(revision, child);
             }
         }
         let carried = Carried {

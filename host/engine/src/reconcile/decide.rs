@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::contract::related::{Need, Needs, ReadProblem, Refusal};
 use windlass_core::contract::snapshot::{Served, Snapshot};
 use windlass_core::contract::{Phase, Requirement, Response};
-use windlass_core::guard::deletions::Wish;
+use windlass_core::guard::deletions::SpecHash;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::object::observed_status::observed;
@@ -163,9 +163,9 @@ fn no_response(snapshot: Snapshot, is_sweep: bool, problem: &Problem) -> Ending 
     Ending::Report(Box::new(Report { is_sweep, ..Report::new(snapshot, attempt) }))
 }
 
-/// Remembers what a user wants of a parent, as `status.observedGeneration` does for a kind whose status the host writes.
+/// Remembers the spec of a parent, as `status.observedGeneration` does for a kind whose status the host writes.
 pub(super) fn note_observed(live: &Live, parent: &Object) {
-    let observed = (!live.terms.shape.has_generation()).then(|| Wish::of(parent));
+    let observed = (!live.terms.shape.has_generation()).then(|| SpecHash::of(parent));
     live.shared.records.with(&parent.key, |record| record.observed = observed);
 }
 

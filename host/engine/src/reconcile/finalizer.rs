@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::Instrument;
 use windlass_core::contract::Event;
 use windlass_core::contract::snapshot::Snapshot;
-use windlass_core::guard::breaker::Wished;
+use windlass_core::guard::breaker::ParentRevision;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::object::names::ANNOTATION_SKIP_FINALIZE;
@@ -117,8 +117,8 @@ impl Reconciler {
     ) -> Ending {
         let admitted = {
             let parent = &snapshot.parent;
-            let wished = Wished::of(parent);
-            self.breaker.lock().admit(wished, &parent.kind, &parent.key, clock::now())
+            let revision = ParentRevision::of(parent);
+            self.breaker.lock().admit(revision, &parent.kind, &parent.key, clock::now())
         };
         if let Err(wait) = admitted {
             // Another manager undoes the write each time.

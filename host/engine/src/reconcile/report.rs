@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use windlass_core::contract::Event;
 use windlass_core::contract::snapshot::Snapshot;
-use windlass_core::guard::breaker::{Breaker, PACE, StatusPass, Wished};
+use windlass_core::guard::breaker::{Breaker, PACE, ParentRevision, StatusPass};
 use windlass_core::object::child::ChildId;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::apply::status_written;
@@ -127,8 +127,8 @@ impl Reporter {
             // With a fixed time, so that the time of a reconcile makes no difference.
             says_all.then(|| at(outcome, Timestamp::UNIX_EPOCH)).flatten()
         };
-        let wished = Wished::of(parent);
-        let pass = breaker.lock().admit_status(wished, snapshot, wanted, clock::now());
+        let revision = ParentRevision::of(parent);
+        let pass = breaker.lock().admit_status(revision, snapshot, wanted, clock::now());
         let (status, again, instead) = match pass {
             StatusPass::Write => (Some(changed), None, None),
             StatusPass::WriteThrashing => {

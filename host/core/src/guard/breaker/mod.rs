@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
 use crate::contract::snapshot::Snapshot;
-use crate::guard::deletions::Wish;
+use crate::guard::deletions::SpecHash;
 use crate::object::Object;
 use crate::object::child::ChildId;
 use crate::value::ids::{Gvk, ObjectKey};
@@ -26,7 +26,7 @@ const QUIET: Duration = Duration::from_mins(5);
 /// returns to `younger` before `older` is dropped.
 const OBJECTS_MAX: usize = 1 << 16;
 
-/// Counts the recent writes to each object, separately for each wish of its parent's user.
+/// Counts the recent writes to each object, separately for each revision of its parent.
 ///
 /// Writes are counted per parent: the same object, written as a child of another parent, is counted separately. Objects
 /// are identified by name, since an object that is deleted and created again and again has a new UID each time.
@@ -45,18 +45,19 @@ pub struct Breaker {
     tripped: HashMap<u64, Tripped>,
 }
 
-/// A parent with what its user wants: its spec, and its labels, which a plugin may read. Another wish begins to count anew.
+/// The uid, the generation (or else the content) and the labels of a parent, hashed: the state that a plugin's response follows from. The
+/// breaker counts each revision from zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Wished(u64);
+pub struct ParentRevision(u64);
 
-impl Wished {
-    /// The wish of a parent as it is. It may unpack the parent, so it is asked for before the breaker is locked.
+impl ParentRevision {
+    /// The revision of this parent. Call it before the breaker is locked: it may unpack the parent.
     pub fn of(parent: &Object) -> Self {
         let mut hasher = DefaultHasher::new();
         parent.uid.hash(&mut hasher);
         match parent.generation {
             Some(generation) => generation.hash(&mut hasher),
-            None => Wish::of(parent).hash(&mut hasher),
+            None => SpecHash::of(parent).hash(&mut hasher),
         }
         parent.with_labels(|labels| labels.hash(&mut hasher));
         Self(hasher.finish())
@@ -101,8 +102,14 @@ impl Breaker {
     ///
     /// # Errors
     /// The object is written too often; returns the time until the write is allowed.
-    pub fn admit(&mut self, wished: Wished, kind: &Gvk, key: &ObjectKey, now: Instant) -> Result<(), Duration> {
-        let subject = self.subject(wished, kind, key);
+    pub fn admit(
+        &mut self,
+        revision: ParentRevision,
+        kind: &Gvk,
+        key: &ObjectKey,
+        now: Instant,
+    ) -> Result<(), Duration> {
+        let subject = self.subject(revision, kind, key);
         self.admit_subject(subject, now)
     }
 
@@ -112,22 +119,22 @@ impl Breaker {
     ///
     /// # Errors
     /// As those of `admit`.
-    pub fn admit_renames(&mut self, wished: Wished, kind: &Gvk, now: Instant) -> Result<(), Duration> {
-        let subject = self.hasher.hash_one((wished, &kind.group, &kind.kind, "names"));
+    pub fn admit_renames(&mut self, revision: ParentRevision, kind: &Gvk, now: Instant) -> Result<(), Duration> {
+        let subject = self.hasher.hash_one((revision, &kind.group, &kind.kind, "names"));
         self.admit_subject(subject, now)
     }
 
     /// Whether a child was written within the last minute.
-    pub fn was_just_written(&self, wished: Wished, child: &ChildId, now: Instant) -> bool {
-        let id = self.subject(wished, &child.kind, &child.key);
+    pub fn was_just_written(&self, revision: ParentRevision, child: &ChildId, now: Instant) -> bool {
+        let id = self.subject(revision, &child.kind, &child.key);
         let known = self.younger.get(&id).or_else(|| self.older.get(&id));
         known.is_some_and(|writes| now.saturating_duration_since(writes.last) < WINDOW)
     }
 
     /// Takes back the last admitted write of a child: the API server has refused it, so there is nothing that anybody could undo. Refused
     /// writes are retried with growing waits (rule R13).
-    pub fn take_back(&mut self, wished: Wished, child: &ChildId) {
-        let id = self.subject(wished, &child.kind, &child.key);
+    pub fn take_back(&mut self, revision: ParentRevision, child: &ChildId) {
+        let id = self.subject(revision, &child.kind, &child.key);
         if let Some(tripped) = self.tripped.get_mut(&id) {
             tripped.take_back();
             return;
@@ -139,8 +146,8 @@ impl Breaker {
         }
     }
 
-    fn subject(&self, wished: Wished, kind: &Gvk, key: &ObjectKey) -> u64 {
-        self.hasher.hash_one((wished, &kind.group, &kind.kind, key))
+    fn subject(&self, revision: ParentRevision, kind: &Gvk, key: &ObjectKey) -> u64 {
+        self.hasher.hash_one((revision, &kind.group, &kind.kind, key))
     }
 
     /// Counts a write to a parent's own status.
@@ -155,13 +162,13 @@ impl Breaker {
     /// restart the quiet period.
     pub fn admit_status(
         &mut self,
-        wished: Wished,
+        revision: ParentRevision,
         snapshot: &Snapshot,
         desired_status: impl FnOnce() -> Option<Map>,
         now: Instant,
     ) -> StatusPass {
         let seen: Vec<_> = snapshot.children.iter().map(|child| child.content).collect();
-        let subject = self.hasher.hash_one((wished, "status", seen));
+        let subject = self.hasher.hash_one((revision, "status", seen));
         let tripped = self.tripped.get_mut(&subject).filter(|tripped| !tripped.is_quiet(now));
         let was_tripped = tripped.is_some();
         if let Some(tripped) = tripped {

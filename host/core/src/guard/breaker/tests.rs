@@ -27,7 +27,7 @@ impl Clock {
         let now = self.at(second);
         let kind = Gvk::from_api_version("v1", "Pod");
         let key = ObjectKey::new(Some("default"), name);
-        self.breaker.admit(Wished::of(&self.parent), &kind, &key, now).map_err(|wait| wait.as_secs())
+        self.breaker.admit(ParentRevision::of(&self.parent), &kind, &key, now).map_err(|wait| wait.as_secs())
     }
 
     fn trip(&mut self) {
@@ -57,15 +57,15 @@ fn r18_writes_that_the_api_server_refuses_are_not_counted() {
     for second in 0..30 {
         assert_eq!(clock.write("a", second), Ok(()), "{second}");
         let parent = clock.parent.clone();
-        clock.breaker.take_back(Wished::of(&parent), &child);
+        clock.breaker.take_back(ParentRevision::of(&parent), &child);
     }
     assert_eq!(clock.remembered(), 0);
     assert_eq!((30..40).map(|second| clock.write("a", second)).collect::<Vec<_>>(), [Ok(()); 10]);
     let parent = clock.parent.clone();
-    clock.breaker.take_back(Wished::of(&parent), &child);
+    clock.breaker.take_back(ParentRevision::of(&parent), &child);
     assert_eq!(clock.write("a", 40), Ok(()), "nine of the ten count");
     assert_eq!(clock.write("a", 41), Err(59), "ten count");
-    clock.breaker.take_back(Wished::of(&parent), &child);
+    clock.breaker.take_back(ParentRevision::of(&parent), &child);
     assert_eq!(clock.write("a", 42), Err(58), "a tripped breaker stays so");
 }
 
@@ -77,13 +77,13 @@ fn r18_five_minutes_of_refusals_alone_reset_the_breaker() {
     let parent = clock.parent.clone();
     for minute in 0..4 {
         assert_eq!(clock.write("a", 69 + 60 * minute), Ok(()), "{minute}");
-        clock.breaker.take_back(Wished::of(&parent), &child);
+        clock.breaker.take_back(ParentRevision::of(&parent), &child);
         assert_eq!(clock.write("a", 70 + 60 * minute), Err(59), "{minute}");
     }
     assert_eq!(clock.write("a", 309), Ok(()), "the API server accepts this one");
     for minute in 1..5 {
         assert_eq!(clock.write("a", 309 + 60 * minute), Ok(()), "{minute}");
-        clock.breaker.take_back(Wished::of(&parent), &child);
+        clock.breaker.take_back(ParentRevision::of(&parent), &child);
         assert_eq!(
             clock.write("a", 310 + 60 * minute),
             Err(59),
@@ -147,10 +147,13 @@ fn r18_writes_are_counted_by_parent_kind_namespace_and_name() {
     let (here, there) = (ObjectKey::new(Some("default"), "a"), ObjectKey::new(Some("other"), "a"));
     let mut other = Object::clone(&clock.parent);
     other.uid = Uid::from("another");
-    assert!(clock.breaker.admit(Wished::of(&clock.parent), &pod, &here, now).is_err());
-    assert!(clock.breaker.admit(Wished::of(&clock.parent), &service, &here, now).is_ok());
-    assert!(clock.breaker.admit(Wished::of(&clock.parent), &pod, &there, now).is_ok());
-    assert!(clock.breaker.admit(Wished::of(&other), &pod, &here, now).is_ok(), "another parent has a count of its own");
+    assert!(clock.breaker.admit(ParentRevision::of(&clock.parent), &pod, &here, now).is_err());
+    assert!(clock.breaker.admit(ParentRevision::of(&clock.parent), &service, &here, now).is_ok());
+    assert!(clock.breaker.admit(ParentRevision::of(&clock.parent), &pod, &there, now).is_ok());
+    assert!(
+        clock.breaker.admit(ParentRevision::of(&other), &pod, &here, now).is_ok(),
+        "another parent has a count of its own"
+    );
 }
 
 #[test]
@@ -165,11 +168,11 @@ fn r18_plan_keeps_admitted_writes_and_prunes_nothing_while_a_write_waits() {
         plan(&snapshot, &validate(&desired).expect("valid"))
     };
     let mut limited = planned(&["a", "b"]);
-    let waiting = limited.admit(&mut clock.breaker, Wished::of(&clock.parent), now);
+    let waiting = limited.admit(&mut clock.breaker, ParentRevision::of(&clock.parent), now);
     assert_eq!(waiting.iter().map(|(child, wait)| (&*child.key.name, wait.as_secs())).collect::<Vec<_>>(), [("a", 58)]);
     assert_eq!(limited.counts(), (1, 0, 0));
     let mut free = planned(&["b"]);
-    assert!(free.admit(&mut clock.breaker, Wished::of(&clock.parent), now).is_empty());
+    assert!(free.admit(&mut clock.breaker, ParentRevision::of(&clock.parent), now).is_empty());
     assert_eq!(free.counts(), (1, 0, 1));
 }
 
@@ -180,8 +183,11 @@ fn r18_child_that_is_deleted_repeatedly_trips_the_breaker_although_its_uid_chang
     let mut created_at = Vec::new();
     for second in 0..60 {
         let mut plan = plan(&snapshot(&[]), &desired);
-        let waiting =
-            plan.admit(&mut clock.breaker, Wished::of(&clock.parent), clock.start + Duration::from_secs(second));
+        let waiting = plan.admit(
+            &mut clock.breaker,
+            ParentRevision::of(&clock.parent),
+            clock.start + Duration::from_secs(second),
+        );
         assert_eq!(plan.writes.len() + waiting.len(), 1);
         created_at.extend((!plan.is_empty()).then_some(second));
     }
@@ -210,7 +216,7 @@ fn c9_changed_labels_and_the_changed_content_of_a_kind_without_generation_reset_
         parent["metadata"]["resourceVersion"] = (100 + touched).to_string().into();
         clock.parent = Object::clone(&object(&parent));
     }
-    assert_eq!(touched, 9, "an annotation is no wish");
+    assert_eq!(touched, 9, "an annotation is no new revision");
 }
 
 #[test]
@@ -221,8 +227,11 @@ fn u2_children_under_ever_new_names_trip_the_breaker_of_their_kind() {
     for second in 0..300 {
         let desired = validate(&[pod(&format!("a-{second}"))]).expect("valid");
         let mut plan = plan(&snapshot(&live), &desired);
-        let waiting =
-            plan.admit(&mut clock.breaker, Wished::of(&clock.parent), clock.start + Duration::from_secs(second));
+        let waiting = plan.admit(
+            &mut clock.breaker,
+            ParentRevision::of(&clock.parent),
+            clock.start + Duration::from_secs(second),
+        );
         if let [Write::Create(child)] = &*plan.writes {
             created_at.push(second);
             live.push(created(child));
@@ -237,7 +246,7 @@ fn u2_children_under_ever_new_names_trip_the_breaker_of_their_kind() {
     clock.parent.generation = Some(clock.parent.generation.unwrap_or(0) + 1);
     let mut plan = plan(&snapshot(&live), &validate(&[pod("b")]).expect("valid"));
     let now = clock.at(300);
-    assert!(plan.admit(&mut clock.breaker, Wished::of(&clock.parent), now).is_empty(), "the spec has changed");
+    assert!(plan.admit(&mut clock.breaker, ParentRevision::of(&clock.parent), now).is_empty(), "the spec has changed");
 }
 
 #[test]
@@ -248,8 +257,12 @@ fn u2_children_that_live_longer_than_a_minute_may_be_replaced_at_any_rate() {
         let desired = validate(&[pod(&format!("new-{second}"))]).expect("valid");
         let mut plan = plan(&snapshot(&[old]), &desired);
         assert!(
-            plan.admit(&mut clock.breaker, Wished::of(&clock.parent), clock.start + Duration::from_secs(second))
-                .is_empty()
+            plan.admit(
+                &mut clock.breaker,
+                ParentRevision::of(&clock.parent),
+                clock.start + Duration::from_secs(second)
+            )
+            .is_empty()
         );
     }
 }
@@ -265,12 +278,12 @@ fn r18_deletions_count_only_once_they_are_due() {
     for second in 0..40 {
         let now = clock.at(second);
         let mut plan = plan(&waits, &desired);
-        assert!(plan.admit(&mut clock.breaker, Wished::of(&clock.parent), now).is_empty() && plan.is_empty());
+        assert!(plan.admit(&mut clock.breaker, ParentRevision::of(&clock.parent), now).is_empty() && plan.is_empty());
     }
     for second in 40..60 {
         let now = clock.at(second);
         let mut plan = plan(&due, &Desired::default());
-        let waiting = plan.admit(&mut clock.breaker, Wished::of(&clock.parent), now);
+        let waiting = plan.admit(&mut clock.breaker, ParentRevision::of(&clock.parent), now);
         assert_eq!((plan.prunes.len(), waiting.len()), if second < 50 { (1, 0) } else { (0, 1) });
     }
 }
@@ -281,7 +294,12 @@ fn r18_status_that_keeps_changing_is_thrashing_unless_its_children_change_too() 
     let still = snapshot(&[]);
     let start = clock.start;
     let mut admit = |snapshot: &Snapshot, second| {
-        clock.breaker.admit_status(Wished::of(&snapshot.parent), snapshot, || None, start + Duration::from_secs(second))
+        clock.breaker.admit_status(
+            ParentRevision::of(&snapshot.parent),
+            snapshot,
+            || None,
+            start + Duration::from_secs(second),
+        )
     };
     let passes: Vec<_> = (0..13).map(|second| admit(&still, second)).collect();
     assert_eq!(passes[..10], [StatusPass::Write; 10]);
@@ -302,14 +320,14 @@ fn thrashing(statuses: impl IntoIterator<Item = (u64, Option<String>)>) -> Vec<(
     let mut clock = Clock::new();
     let still = snapshot(&[]);
     for second in 0..=10 {
-        clock.breaker.admit_status(Wished::of(&still.parent), &still, || None, clock.at(second));
+        clock.breaker.admit_status(ParentRevision::of(&still.parent), &still, || None, clock.at(second));
     }
     let passes = statuses.into_iter().map(|(second, status)| {
         let status = status.map(|phase| Map::from([("phase", phase.into())]));
         (
             second,
             clock.breaker.admit_status(
-                Wished::of(&still.parent),
+                ParentRevision::of(&still.parent),
                 &still,
                 || status,
                 clock.start + Duration::from_secs(second),
@@ -378,7 +396,7 @@ proptest! {
         for pause in pauses {
             now += Duration::from_millis(pause);
             let within = passed.iter().filter(|at| now - **at < WINDOW).count();
-            match breaker.admit(Wished::of(&parent), &parent.kind, &parent.key, now) {
+            match breaker.admit(ParentRevision::of(&parent), &parent.kind, &parent.key, now) {
                 Ok(()) => {
                     prop_assert!(within < WRITES);
                     passed.push(now);
@@ -399,7 +417,7 @@ proptest! {
         })), Instant::now());
         for pause in pauses {
             now += Duration::from_millis(pause);
-            prop_assert_eq!(breaker.admit(Wished::of(&parent), &parent.kind, &parent.key, now), Ok(()));
+            prop_assert_eq!(breaker.admit(ParentRevision::of(&parent), &parent.kind, &parent.key, now), Ok(()));
         }
     }
 }

@@ -7,8 +7,8 @@ mod fleet;
 mod forecast;
 mod parents;
 mod rollout;
+mod spec_hash;
 mod waiting;
-mod wish;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -31,7 +31,7 @@ pub use blocked::{BlockReason, BlockedDeletions, blocked_in_status};
 pub use fleet::{Fleet, Leavers};
 pub use forecast::{Forecast, forecast};
 pub use rollout::{Rollout, RolloutDecision, RolloutRecord};
-pub use wish::Wish;
+pub use spec_hash::SpecHash;
 
 /// The limits above which deletions are blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -244,7 +244,7 @@ pub enum Cause {
 ///
 /// Without a status of the host, as that of a kind that exists without the plugin, the spec changed if it is another one than when the
 /// parent was last as desired, or stalled, in this process (`observed`); none if it was not yet.
-pub fn cause(snapshot: &Snapshot, phase: Phase, shape: StatusShape, observed: Option<Wish>) -> Cause {
+pub fn cause(snapshot: &Snapshot, phase: Phase, shape: StatusShape, observed: Option<SpecHash>) -> Cause {
     if phase == Phase::Finalize && snapshot.parent.deleting {
         Cause::Deleted
     } else if spec_changed(&snapshot.parent, shape, observed) {
@@ -254,9 +254,9 @@ pub fn cause(snapshot: &Snapshot, phase: Phase, shape: StatusShape, observed: Op
     }
 }
 
-fn spec_changed(parent: &Object, shape: StatusShape, before: Option<Wish>) -> bool {
+fn spec_changed(parent: &Object, shape: StatusShape, before: Option<SpecHash>) -> bool {
     if !shape.has_generation() {
-        return before.is_some_and(|before| before != Wish::of(parent));
+        return before.is_some_and(|before| before != SpecHash::of(parent));
     }
     let observed = match observed(parent).get("observedGeneration") {
         Some(Value::Number(number)) => number.as_i64(),

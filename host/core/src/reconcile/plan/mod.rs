@@ -15,7 +15,7 @@ use self::rolling::Rolling;
 use crate::contract::UpdateStrategy;
 use crate::contract::desired::{APPLIED_VERSION, Desired, DesiredChild};
 use crate::contract::snapshot::Snapshot;
-use crate::guard::breaker::{Breaker, Wished};
+use crate::guard::breaker::{Breaker, ParentRevision};
 use crate::guard::deletions::{Deletions, Stop, Verdict};
 use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
@@ -197,17 +197,17 @@ impl Plan {
     /// Counts the writes and deletes in the breaker, and removes those that must wait. Returns the removed ones with their waits. While a
     /// write waits, nothing is pruned (rule R8). Only operations that are carried out may be counted, so deletes that are not due are
     /// removed as well.
-    pub fn admit(&mut self, breaker: &mut Breaker, wished: Wished, now: Instant) -> Vec<(ChildId, Duration)> {
+    pub fn admit(&mut self, breaker: &mut Breaker, revision: ParentRevision, now: Instant) -> Vec<(ChildId, Duration)> {
         self.put_off_prunes();
         let mut waiting = Vec::new();
         let writes = self.writes.len();
-        for child in self.renamed(|child| breaker.was_just_written(wished, child, now)) {
-            if let Err(wait) = breaker.admit_renames(wished, &child.kind, now) {
+        for child in self.renamed(|child| breaker.was_just_written(revision, child, now)) {
+            if let Err(wait) = breaker.admit_renames(revision, &child.kind, now) {
                 self.writes.retain(|write| !matches!(write, Write::Create(_)) || write.child().kind != child.kind);
                 waiting.push((child, wait));
             }
         }
-        let mut passes = |child: ChildId| match breaker.admit(wished, &child.kind, &child.key, now) {
+        let mut passes = |child: ChildId| match breaker.admit(revision, &child.kind, &child.key, now) {
             Ok(()) => true,
             Err(wait) => {
                 waiting.push((child, wait));

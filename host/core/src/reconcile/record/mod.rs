@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use self::own_writes::OwnWrites;
 use self::steady::Steady;
-use crate::guard::deletions::{BlockReason, ParentDeletions, Wish};
+use crate::guard::deletions::{BlockReason, ParentDeletions, SpecHash};
 use crate::object::Object;
 use crate::object::reason::ParentReason;
 use crate::value::ids::Uid;
@@ -19,8 +19,8 @@ use crate::value::ids::Uid;
 pub struct Record {
     /// Whether the parent is in steady state (rule R17).
     pub steady: Steady,
-    /// What its user wanted when it was last as desired, or stalled, if no status of the host says it.
-    pub observed: Option<Wish>,
+    /// The spec at the last success, or when the parent was last stalled; none if the host writes `status.observedGeneration`.
+    pub observed: Option<SpecHash>,
     rare: Option<Box<Rare>>,
 }
 

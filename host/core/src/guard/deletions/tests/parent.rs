@@ -179,7 +179,7 @@ fn c9_scale_down_of_a_parent_whose_status_the_host_does_not_write_is_seen() {
     };
     let is_requested = |before: &Object, now: Arc<Object>| {
         let snapshot = Snapshot { parent: now, ..snapshot.clone() };
-        cause(&snapshot, Phase::Sync, StatusShape::NONE, Some(Wish::of(before))) == Cause::SpecChanged
+        cause(&snapshot, Phase::Sync, StatusShape::NONE, Some(SpecHash::of(before))) == Cause::SpecChanged
     };
     let scaled = parent(&|parent| parent["spec"]["replicas"] = 2.into());
     let labelled = parent(&|parent| parent["metadata"]["labels"] = json!({"a": "b"}));

@@ -1,4 +1,4 @@
-//! What a user wants of a parent, to see that it has changed where no status says it.
+//! Detects that a parent's spec changed where no status has `observedGeneration`.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::num::NonZeroU64;
@@ -6,11 +6,11 @@ use std::num::NonZeroU64;
 use crate::object::Object;
 use crate::value::json::{self, Map, Value};
 
-/// The wish of a parent's user at one moment, hashed.
+/// The spec of a parent, hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Wish(NonZeroU64);
+pub struct SpecHash(NonZeroU64);
 
-impl Wish {
+impl SpecHash {
     /// Everything in the parent but its metadata and status. Not its `metadata.generation`, which also changes with the annotations of a
     /// Deployment.
     pub fn of(parent: &Object) -> Self {
