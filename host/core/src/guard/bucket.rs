@@ -44,14 +44,14 @@ impl Bucket {
         true
     }
 
-    /// Takes tokens if at least one is available; the balance may become negative.
+    /// Takes tokens if at least one is available beside those that are kept; the balance may become negative.
     ///
     /// # Errors
     /// The time until a token is available.
-    pub fn spend(&mut self, tokens: f64, now: Timestamp) -> Result<(), Duration> {
+    pub fn spend(&mut self, tokens: f64, kept: f64, now: Timestamp) -> Result<(), Duration> {
         self.fill(now);
-        if self.tokens < 1.0 {
-            let missing = (1.0 - self.tokens) / self.rate.per_second;
+        if self.tokens < kept + 1.0 {
+            let missing = (kept + 1.0 - self.tokens) / self.rate.per_second;
             return Err(Duration::try_from_secs_f64(missing).unwrap_or(Duration::MAX));
         }
         self.tokens -= tokens;

@@ -3,9 +3,14 @@
 //!
 //! A plan or a set of reviews is carried out as a whole or not at all. It may make a bucket's balance negative;
 //! otherwise a plan larger than the bucket would never be carried out.
+//!
+//! The parents of all namespaces share a bucket. So that a namespace which uses it up leaves something to others, a bucket has a reserve:
+//! the larger the part of the used tokens that a namespace has taken, the more of the reserve it must leave.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use jiff::Timestamp;
 
 use crate::guard::bucket::{Bucket, Rate};
@@ -21,6 +26,9 @@ pub const REVIEWS: Rate = Rate { burst: 10_000.0, per_second: 100.0 };
 /// A bucket counts as empty until it is refilled to this fraction; otherwise the Plugin's condition would change every
 /// second.
 const REFILLED: f64 = 0.1;
+
+/// The reserve of a bucket, which it has beside the burst, as a fraction of the burst.
+const RESERVE: f64 = 0.1;
 
 /// An action that costs tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,17 +51,75 @@ pub struct Budget {
 struct Allowance {
     rate: Rate,
     bucket: Bucket,
+    used: Used,
     is_empty: bool,
+}
+
+/// The used tokens of a bucket that are not refilled yet, by the namespaces that took them. Refilled tokens count for all namespaces, each in
+/// proportion.
+#[derive(Debug, Default)]
+struct Used {
+    total: f64,
+    /// What each namespace took, to be multiplied by `scale`: then refilling changes one number.
+    of: HashMap<Option<Arc<str>>, f64>,
+    scale: f64,
+}
+
+impl Used {
+    /// Sets the total after a refill.
+    fn set_total(&mut self, total: f64) {
+        if total <= 0.0 || self.total <= 0.0 {
+            *self = Self::default();
+            return;
+        }
+        self.scale *= total / self.total;
+        self.total = total;
+        if self.scale < 1e-6 {
+            let scale = std::mem::replace(&mut self.scale, 1.0);
+            self.of.values_mut().for_each(|tokens| *tokens *= scale);
+            self.of.retain(|_, tokens| *tokens >= 1.0);
+        }
+    }
+
+    /// The part of the used tokens that a namespace took, from 0 to 1.
+    fn part(&self, namespace: Option<&Arc<str>>) -> f64 {
+        if self.total <= 0.0 {
+            return 0.0;
+        }
+        let tokens = self.of.get(&namespace.cloned()).map_or(0.0, |tokens| tokens * self.scale);
+        (tokens / self.total).min(1.0)
+    }
+
+    fn add(&mut self, namespace: Option<&Arc<str>>, tokens: f64) {
+        if self.of.is_empty() {
+            self.scale = 1.0;
+        }
+        self.total += tokens;
+        *self.of.entry(namespace.cloned()).or_default() += tokens / self.scale;
+    }
 }
 
 impl Allowance {
     fn new(rate: Rate, now: Timestamp) -> Self {
-        Self { rate, bucket: Bucket::new(rate, now), is_empty: false }
+        let with_reserve = Rate { burst: rate.burst * (1.0 + RESERVE), ..rate };
+        Self { rate, bucket: Bucket::new(with_reserve, now), used: Used::default(), is_empty: false }
+    }
+
+    fn reserve(&self) -> f64 {
+        self.rate.burst * RESERVE
     }
 
     fn is_empty(&mut self, now: Timestamp) -> bool {
-        self.is_empty &= self.bucket.level(now) < self.rate.burst * REFILLED;
+        self.is_empty &= self.bucket.level(now) < self.reserve() + self.rate.burst * REFILLED;
         self.is_empty
+    }
+
+    fn spend(&mut self, tokens: f64, namespace: Option<&Arc<str>>, now: Timestamp) -> Result<(), Duration> {
+        self.used.set_total(self.rate.burst + self.reserve() - self.bucket.level(now));
+        let kept = self.reserve() * self.used.part(namespace);
+        self.bucket.spend(tokens, kept, now)?;
+        self.used.add(namespace, tokens);
+        Ok(())
     }
 }
 
@@ -63,17 +129,23 @@ impl Budget {
         Self { writes: Allowance::new(WRITES, now), reviews: Allowance::new(REVIEWS, now), newly_empty: false }
     }
 
-    /// Takes `count` tokens, if at least one is available; the balance may become negative.
+    /// Takes `count` tokens for a parent in this namespace, if at least one is available to it; the balance may become negative.
     ///
     /// # Errors
     /// The time until tokens are available.
-    pub fn spend(&mut self, cost: Cost, count: usize, now: Timestamp) -> Result<(), Duration> {
+    pub fn spend(
+        &mut self,
+        cost: Cost,
+        count: usize,
+        namespace: Option<&Arc<str>>,
+        now: Timestamp,
+    ) -> Result<(), Duration> {
         let count = u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
         let allowance = match cost {
             Cost::Write => &mut self.writes,
             Cost::Review => &mut self.reviews,
         };
-        allowance.bucket.spend(count, now).inspect_err(|_| {
+        allowance.spend(count, namespace, now).inspect_err(|_| {
             self.newly_empty |= !allowance.is_empty;
             allowance.is_empty = true;
         })
@@ -106,12 +178,12 @@ mod tests {
         let (mut written, mut reports) = (0, 0);
         // A thousand creates and a thousand deletes per second, for an hour.
         for second in 0..3600 {
-            written += budget.spend(Cost::Write, 2000, at(second)).map_or(0, |()| 2000);
+            written += budget.spend(Cost::Write, 2000, None, at(second)).map_or(0, |()| 2000);
             reports += usize::from(budget.take_newly_empty());
         }
         assert!((400_000..=60_000 + 3600 * 100 + 2000).contains(&written), "{written}");
         assert_eq!((reports, budget.empty(at(3600))), (1, Some(Cost::Write)));
-        assert_eq!(budget.spend(Cost::Review, 1, at(3600)), Ok(()), "reviews have tokens of their own");
+        assert_eq!(budget.spend(Cost::Review, 1, None, at(3600)), Ok(()), "reviews have tokens of their own");
         assert_eq!(budget.empty(at(3600 + 40)), Some(Cost::Write));
         assert_eq!(budget.empty(at(3600 + 100)), None, "a tenth of the tokens is back");
     }
@@ -119,17 +191,52 @@ mod tests {
     #[test]
     fn rollout_over_ten_thousand_parents_is_not_slowed_down() {
         let mut budget = Budget::new(at(0));
-        assert!((0..10_000).all(|parent| budget.spend(Cost::Write, 6, at(parent / 1000)).is_ok()));
+        assert!((0..10_000).all(|parent| budget.spend(Cost::Write, 6, None, at(parent / 1000)).is_ok()));
         assert!(!budget.take_newly_empty() && budget.empty(at(10)).is_none());
     }
 
     #[test]
     fn cost_larger_than_the_bucket_is_admitted_once_and_paid_for_later() {
         let mut budget = Budget::new(at(0));
-        assert_eq!(budget.spend(Cost::Review, 20_000, at(0)), Ok(()));
-        let Err(wait) = budget.spend(Cost::Review, 1, at(0)) else { panic!("ten thousand are owed") };
+        assert_eq!(budget.spend(Cost::Review, 20_000, None, at(0)), Ok(()));
+        let Err(wait) = budget.spend(Cost::Review, 1, None, at(0)) else { panic!("ten thousand are owed") };
         assert!((100..102).contains(&wait.as_secs()), "{wait:?}");
-        assert!(budget.spend(Cost::Review, 1, at(99)).is_err());
-        assert_eq!(budget.spend(Cost::Review, 1, at(101)), Ok(()));
+        assert!(budget.spend(Cost::Review, 1, None, at(99)).is_err());
+        assert_eq!(budget.spend(Cost::Review, 1, None, at(101)), Ok(()));
+    }
+
+    #[test]
+    fn namespaces_that_use_the_tokens_up_leave_some_to_others_and_share_the_rate() {
+        let [a, b, c] = ["a", "b", "c"].map(Arc::<str>::from);
+        let mut budget = Budget::new(at(0));
+        let mut spend =
+            |namespace, count, second| budget.spend(Cost::Write, count, Some(namespace), at(second)).is_ok();
+        while spend(&a, 1000, 0) {}
+        assert!(spend(&b, 10, 0), "one that took nothing finds the reserve");
+        while spend(&b, 10, 0) {}
+        assert!(spend(&c, 10, 0), "and so does a third one");
+        // For an hour, two namespaces ask for a thousand times as much as the third, which gets all that it asks for.
+        let (mut of_a, mut of_b) = (0_u32, 0_u32);
+        for second in 0..3600 {
+            for _ in 0..10 {
+                of_a += if spend(&a, 100, second) { 100 } else { 0 };
+                of_b += if spend(&b, 100, second) { 100 } else { 0 };
+            }
+            assert!(spend(&c, 1, second), "after {second} s");
+        }
+        assert!(of_a + of_b <= 3600 * 100, "{of_a} + {of_b}: the rate is that of all");
+        assert!(of_a.abs_diff(of_b) < 36_000, "{of_a}, {of_b}: equal shares but for a tenth");
+    }
+
+    #[test]
+    fn namespaces_are_forgotten_once_their_tokens_are_refilled() {
+        let mut budget = Budget::new(at(0));
+        for namespace in 0..1000 {
+            let namespace: Arc<str> = namespace.to_string().into();
+            budget.spend(Cost::Write, 1, Some(&namespace), at(0)).expect("tokens");
+        }
+        assert_eq!(budget.writes.used.of.len(), 1000);
+        budget.spend(Cost::Write, 1, None, at(11)).expect("tokens");
+        assert_eq!(budget.writes.used.of.len(), 1);
     }
 }

@@ -17,6 +17,7 @@ use crate::guard::budget::{Budget, Cost};
 use crate::object::Object;
 use crate::object::child::ChildId;
 use crate::value::digest::Digest;
+use crate::value::ids::ObjectKey;
 
 /// The writes that lead from a snapshot to the desired state, without those that may not be sent now. `differing`: see [`plan_comparing`].
 pub fn planned(
@@ -53,14 +54,20 @@ pub fn drop_children_of_deselected(mut desired: Desired, snapshot: &Snapshot, ph
     desired
 }
 
-/// Takes all writes out of a plan if the plugin has used up its rate of writes. Returns how long it takes until it has more.
+/// Takes all writes out of a parent's plan if the plugin has used up its rate of writes. Returns how long it takes until it has more.
 /// The rate is that of all `hosts` together, so that each write of one of three hosts costs three tokens.
-pub fn take_tokens(budget: &mut Budget, plan: &mut Plan, hosts: usize, now: Timestamp) -> Option<Duration> {
+pub fn take_tokens(
+    budget: &mut Budget,
+    parent: &ObjectKey,
+    plan: &mut Plan,
+    hosts: usize,
+    now: Timestamp,
+) -> Option<Duration> {
     if plan.is_empty() {
         return None;
     }
     let count = (plan.writes.len() + plan.prunes.len()).saturating_mul(hosts);
-    let wait = budget.spend(Cost::Write, count, now).err()?;
+    let wait = budget.spend(Cost::Write, count, parent.namespace.as_ref(), now).err()?;
     plan.writes.clear();
     plan.prunes.clear();
     Some(wait)
@@ -133,14 +140,16 @@ mod tests {
     #[test]
     fn plan_is_postponed_as_a_whole_when_the_write_rate_is_used_up() {
         let live = created(&validate(&[pod("a")]).expect("valid").children[0]);
-        let original = Plan { prunes: vec![Delete::of(&snapshot(&[live]).children[0])], ..Plan::default() };
+        let snapshot = snapshot(&[live]);
+        let key = snapshot.parent.key.clone();
+        let original = Plan { prunes: vec![Delete::of(&snapshot.children[0])], ..Plan::default() };
         let mut budget = Budget::new(now());
         let mut plan = original.clone();
-        assert_eq!((take_tokens(&mut budget, &mut plan, 1, now()), &plan), (None, &original));
-        budget.spend(Cost::Write, 200_000, now()).expect("tokens may be overdrawn");
-        let wait = take_tokens(&mut budget, &mut plan, 1, now()).expect("no tokens are left");
+        assert_eq!((take_tokens(&mut budget, &key, &mut plan, 1, now()), &plan), (None, &original));
+        budget.spend(Cost::Write, 200_000, None, now()).expect("tokens may be overdrawn");
+        let wait = take_tokens(&mut budget, &key, &mut plan, 1, now()).expect("no tokens are left");
         assert!(wait > Duration::from_mins(1) && plan.is_empty(), "{wait:?}");
-        assert_eq!(take_tokens(&mut budget, &mut plan, 1, now()), None, "a plan without writes does not wait");
+        assert_eq!(take_tokens(&mut budget, &key, &mut plan, 1, now()), None, "a plan without writes does not wait");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A live plugin: its component, with the resolved kinds, grants and settings. A `Live` never changes; it is replaced
 //! as a whole.
 
+pub mod call_slots;
 pub mod component_state;
 pub mod contended;
 pub mod failures;
@@ -18,7 +19,6 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use kube::core::ApiResource;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 use windlass_core::contract::related::ReadGrants;
 use windlass_core::guard::budget::Budget;
 use windlass_core::guard::deletions::Leavers;
@@ -29,12 +29,12 @@ use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
 use windlass_sandbox::Component;
 
+use self::call_slots::CallSlots;
 use self::component_state::ComponentState;
 use self::namespace_filter::NamespaceFilter;
 use self::own_writes::Stores;
 use self::record::Records;
 use self::unselected::Unselected;
-use crate::clock;
 use crate::cluster::account::Account;
 use crate::cluster::watch::{Store, Watch, WatchId};
 use crate::telemetry::{Controller, Measures};
@@ -86,9 +86,8 @@ pub struct Shared {
     pub unselected: Arc<Unselected>,
     /// The rate of requests that the plugin may cause. All components of the Plugin share it.
     pub budget: Arc<Mutex<Budget>>,
-    /// Permits for calls of this plugin: [`calls_of_one`]. All components of the Plugin share them, because calls of an
-    /// earlier component may still run.
-    pub call_slots: Arc<Semaphore>,
+    /// Permits for calls of this plugin. All components of the Plugin share them, because calls of an earlier component may still run.
+    pub call_slots: Arc<CallSlots>,
     /// The component's metrics.
     pub measures: Arc<Measures>,
     /// The host's measurements of the plugin.
@@ -127,18 +126,6 @@ pub enum StatusWriter {
     Denied,
     /// No account: the component carries no CRD of the kind, or the CRD has no status subresource.
     Nobody,
-}
-
-/// Largest number of calls that run at once: one for each core, because a call keeps a core busy, but at least two, so
-/// that one plugin cannot take all of them.
-pub fn calls_at_once() -> usize {
-    clock::cores().max(2)
-}
-
-/// Largest number of calls of one plugin that run at once: one fewer than [`calls_at_once`], so that a plugin that
-/// loops leaves room.
-pub fn calls_of_one() -> usize {
-    calls_at_once() - 1
 }
 
 impl Live {

@@ -43,7 +43,7 @@ use crate::cluster::watch::Watch;
 use crate::live::component_state::ComponentState;
 use crate::live::namespace_filter::{NamespaceFilter, parent_namespaces};
 use crate::live::unselected::Unselected;
-use crate::live::{Caches, CrdOwner, Live, Peers, Reads, Shared, StatusWriter, calls_of_one};
+use crate::live::{Caches, CrdOwner, Live, Peers, Reads, Shared, StatusWriter};
 use crate::telemetry::{self, Controller, Measures};
 
 /// Compiles and maps a component. Runs outside the runtime's threads: compiling waits for a child process, mapping
@@ -258,7 +258,6 @@ fn assemble(
     let (descriptor, surface) = (component.descriptor(), component.surface());
     let unselected = Arc::new(Unselected::new(name, &parents.id, parent.namespaced, mark_key.clone()));
     unselected.search(&parents.store, children.iter());
-    let slots = || Arc::new(tokio::sync::Semaphore::new(calls_of_one()));
     let budget = || Arc::new(Mutex::new(Budget::new(clock::date())));
     let Reads { grants: reads, resources } = reads;
     let terms = Terms {
@@ -290,7 +289,7 @@ fn assemble(
         records: plugins.records(name),
         unselected,
         budget: live.map_or_else(budget, |live| live.shared.budget.clone()),
-        call_slots: live.map_or_else(slots, |live| live.shared.call_slots.clone()),
+        call_slots: live.map(|live| live.shared.call_slots.clone()).unwrap_or_default(),
         // A call that is skipped measures nothing, so the gauges of the same component stay.
         measures: live
             .filter(|live| live.digest() == surface.digest)

@@ -20,7 +20,8 @@ use super::journal::{Called, Journal};
 use super::rng_seed::RngSeeds;
 use super::spans;
 use crate::clock;
-use crate::live::{Live, calls_at_once};
+use crate::live::Live;
+use crate::live::call_slots::calls_at_once;
 use crate::queue::Turn;
 
 /// Guest time of a call, in microseconds, after which the worker lets other tasks use its thread.
@@ -67,7 +68,8 @@ impl Caller {
         let ambient = Ambient { seed: self.seeds.of(hash), now: clock::date().into() };
         // The plugin's own permit first: a call that waits for it must not hold a permit that another plugin could use.
         let stopping = |_| host_failed("the host is stopping".to_owned());
-        let _of_plugin = live.shared.call_slots.acquire().await.map_err(stopping)?;
+        let namespace = snapshot.parent.key.namespace.as_ref();
+        let _of_plugin = live.shared.call_slots.acquire(namespace).await.map_err(stopping)?;
         let _of_host = self.slots.acquire().await.map_err(stopping)?;
         // As late as possible: other calls may have failed while this one waited.
         let admission = live.shared.state.admit(&snapshot.parent);

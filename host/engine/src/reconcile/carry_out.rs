@@ -83,7 +83,8 @@ impl Reconciler {
         let blocked = self.guard(live, snapshot, (phase, is_selected), &mut plan);
         // The rate limit comes first, because the breaker must count only writes that are sent.
         let hosts = self.hosts_of(live);
-        let limited = take_tokens(&mut live.shared.budget.lock(), &mut plan, hosts, clock::date());
+        let limited =
+            take_tokens(&mut live.shared.budget.lock(), &snapshot.parent.key, &mut plan, hosts, clock::date());
         let revision = (!plan.is_empty()).then(|| ParentRevision::of(&snapshot.parent));
         let admit = |revision| plan.admit(&mut self.breaker.lock(), revision, clock::now());
         let thrashing = revision.map(admit).unwrap_or_default();

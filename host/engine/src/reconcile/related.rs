@@ -69,7 +69,7 @@ impl Related {
         if needs.is_empty() {
             return Ok(Selected::default());
         }
-        self.review(live, needs).await?;
+        self.review(live, &parent.key, needs).await?;
         // The watches are followed before the objects are read: a change in between is an event.
         let known = self.interests.followed(&live.terms.name, &parent.key, needs);
         let followed = match known.filter(|known| is_of(live, needs, known)) {
@@ -190,9 +190,9 @@ impl Related {
     }
 
     /// Checks that the Plugin's ServiceAccount may read all required objects.
-    async fn review(&self, live: &Live, needs: &Needs) -> Result<(), ReadProblem> {
+    async fn review(&self, live: &Live, parent: &ParentKey, needs: &Needs) -> Result<(), ReadProblem> {
         let now = clock::now();
-        let reviews: Vec<_> = needs.iter().map(|need| self.review_one(live, need, now)).collect();
+        let reviews: Vec<_> = needs.iter().map(|need| self.review_one(live, parent, need, now)).collect();
         // Reviewed in the order of the requirements, so that of several problems the same one is reported each time.
         let mut reviewed = futures::stream::iter(reviews).buffered(PARALLEL_REVIEWS);
         while let Some(result) = reviewed.next().await {
@@ -201,7 +201,7 @@ impl Related {
         Ok(())
     }
 
-    async fn review_one(&self, live: &Live, need: &Need, now: Instant) -> Result<(), ReadProblem> {
+    async fn review_one(&self, live: &Live, parent: &ParentKey, need: &Need, now: Instant) -> Result<(), ReadProblem> {
         let (verb, name) = match &need.select {
             Select::Name(name) => ("get", Some(name.clone())),
             Select::Labels(_) => ("list", None),
@@ -216,7 +216,7 @@ impl Related {
             name: name.clone(),
         };
         let kind = || Gvk::clone(&need.kind);
-        let spend = || live.shared.budget.lock().spend(Cost::Review, 1, clock::date());
+        let spend = || live.shared.budget.lock().spend(Cost::Review, 1, parent.namespace.as_ref(), clock::date());
         match self.reviews.find(question, now, spend).await {
             Ok(review) if review.allowed => Ok(()),
             Ok(review) => {

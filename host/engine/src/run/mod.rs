@@ -37,9 +37,10 @@ use crate::cluster::lease::{Candidate, Instance, NotHolder, WriteGate};
 use crate::cluster::secret_key::SecretKey;
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::{AllProgress, Change, HealthListener, Watch, WatchId, Watches, follow_config_maps};
+use crate::live::call_slots::{calls_of_namespace, calls_of_plugin};
 use crate::live::interests::Interests;
 use crate::live::registry::{Publisher, Registry};
-use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
+use crate::live::{Live, ParentIndex, ParentKey};
 use crate::plugins::rbac::RNG_KEY_SECRET;
 use crate::plugins::{Dependencies, Kinds, Plugins};
 use crate::queue::{Busy, Key, PluginQueue, Queue, Run, Trigger};
@@ -333,9 +334,9 @@ fn watch_plugins(watches: &Watches) -> Arc<Watch> {
     watches.lease(&Arc::new(kind), &ApiResource::from_gvk_with_plural(&gvk, "plugins"), None)
 }
 
-/// The number of calls that can run at once; further busy workers would wait for a call.
+/// The number of runs that keep the cores busy, and one fewer for a single plugin.
 fn busy_max() -> Busy {
-    Busy { of_all: calls_at_once(), of_group: calls_of_one() }
+    Busy { of_all: calls_of_plugin(), of_group: calls_of_namespace() }
 }
 
 /// Queues the Plugin when its component enters or leaves quarantine, and all its parents when it leaves.

@@ -11,6 +11,8 @@ pub(super) struct Entry<K> {
     pub key: K,
     /// Place of the key's group.
     pub group: usize,
+    /// Place of the key's tenant in the group.
+    pub tenant: usize,
     pub phase: Phase,
     /// When the present phase began, in nanoseconds after the queue's origin: half the size of an [`Instant`].
     pub since: u64,

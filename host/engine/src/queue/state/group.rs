@@ -1,4 +1,4 @@
-//! A group of keys: its lanes of ready keys, and which of them runs next.
+//! A group of keys: its tenants with their lanes of ready keys, and which key runs next.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,10 +21,6 @@ pub(super) struct Group<G> {
     pub name: G,
     /// Places of the group's keys, by name.
     pub keys: HashTable<usize>,
-    /// Ready keys that are urgent.
-    pub urgent: Lane,
-    /// Ready keys that are not urgent.
-    pub patient: Lane,
     /// Number of urgent keys that ran since the last key that is not urgent.
     pub urgent_in_row: u8,
     /// Number of running keys.
@@ -32,10 +28,7 @@ pub(super) struct Group<G> {
     /// Number of running keys that have stepped aside.
     pub aside: usize,
     pub concurrency: usize,
-    /// The tenants that have keys in the group.
-    pub tenants: HashMap<Option<Arc<str>>, Tenant>,
-    /// Number of tenants that have ready keys and none that runs.
-    pub tenants_without_place: usize,
+    tenants: Tenants,
     /// Number of times that a key became ready, and that one was queued again because its run failed.
     pub adds: u64,
     pub retries: u64,
@@ -45,78 +38,107 @@ pub(super) struct Group<G> {
     pub forgotten: bool,
 }
 
+/// The tenants that have keys in a group.
+#[derive(Debug, Default)]
+struct Tenants {
+    all: Slab<Tenant>,
+    places: HashMap<Option<Arc<str>>, usize>,
+    /// Number of tenants that have ready keys and none that runs.
+    without_place: usize,
+    /// Tenants with keys in their urgent lanes, and in the others. The first one is served next.
+    urgent: VecDeque<usize>,
+    patient: VecDeque<usize>,
+}
+
 /// The keys of one tenant in a group.
 #[derive(Debug, Default)]
-pub(super) struct Tenant {
-    pub keys: usize,
-    pub ready: usize,
-    pub running: usize,
+struct Tenant {
+    name: Option<Arc<str>>,
+    keys: usize,
+    ready: usize,
+    running: usize,
+    /// Places of ready keys, in the order in which they became ready. A place may be stale: its key was removed, or is in the other lane by
+    /// now.
+    urgent: VecDeque<usize>,
+    patient: VecDeque<usize>,
 }
 
-/// Ready keys of a group, in the order in which they became ready. A place may be stale: its key was removed, or is in the other lane by
-/// now.
-#[derive(Debug, Default)]
-pub(super) struct Lane {
-    places: VecDeque<usize>,
-    /// Places that came before those in `places` and were passed over, because the tenants of their keys had running keys and the place
-    /// was for others. They are apart from the rest, and by tenant, so that each is looked at once, and not again for each key that runs.
-    passed: HashMap<Option<Arc<str>>, VecDeque<Passed>>,
-    /// Number of places that were passed over.
-    passes: u64,
-}
-
-#[derive(Debug)]
-struct Passed {
-    place: usize,
-    /// The order among the places of all tenants.
-    number: u64,
-}
-
-impl Lane {
-    pub fn push(&mut self, place: usize) {
-        self.places.push_back(place);
+impl Tenant {
+    fn lane(&mut self, is_urgent: bool) -> &mut VecDeque<usize> {
+        if is_urgent { &mut self.urgent } else { &mut self.patient }
     }
 
-    fn is_empty(&self) -> bool {
-        self.places.is_empty() && self.passed.is_empty()
+    fn lacks_place(&self) -> bool {
+        self.ready > 0 && self.running == 0
+    }
+}
+
+impl Tenants {
+    fn turn(&mut self, is_urgent: bool) -> &mut VecDeque<usize> {
+        if is_urgent { &mut self.urgent } else { &mut self.patient }
     }
 
-    /// Takes the place of the first key whose tenant is not passed over. `key_at` gives the key of a place that is not stale.
-    fn take<'a, K: Key + 'a>(
+    /// Changes the numbers of a tenant's keys.
+    fn count(&mut self, at: usize, change: impl FnOnce(&mut Tenant)) {
+        let Some(tenant) = self.all.get_mut(at) else { return };
+        let before = tenant.lacks_place();
+        change(tenant);
+        self.without_place = self.without_place - usize::from(before) + usize::from(tenant.lacks_place());
+    }
+
+    fn push(&mut self, at: usize, is_urgent: bool, place: usize) {
+        let Some(tenant) = self.all.get_mut(at) else { return };
+        let lane = tenant.lane(is_urgent);
+        lane.push_back(place);
+        if lane.len() == 1 {
+            self.turn(is_urgent).push_back(at);
+        }
+    }
+
+    /// Takes the place of the next key of the first tenant in turn that may run one. The tenant's next turn is after all others.
+    /// `is_key`: whether the place of a tenant is not stale.
+    fn take(
         &mut self,
-        key_at: impl Fn(usize) -> Option<&'a K>,
-        is_passed_over: impl Fn(&Option<Arc<str>>) -> bool,
+        is_urgent: bool,
+        is_key: impl Fn(usize, usize) -> bool,
+        may_run: impl Fn(&Tenant) -> bool,
     ) -> Option<usize> {
         loop {
-            // At most as many tenants as ran at once have places here.
-            let free = self.passed.iter_mut().filter(|(tenant, _)| !is_passed_over(tenant));
-            let first = free.min_by_key(|(_, places)| places.front().map(|passed| passed.number));
-            let Some((tenant, places)) = first else { break };
-            let place = places.pop_front().map(|passed| passed.place);
-            // A stale place may by now be that of another tenant's key.
-            let found = place.filter(|place| key_at(*place).is_some_and(|key| key.tenant() == *tenant));
-            if places.is_empty() {
-                let tenant = tenant.clone();
-                self.passed.remove(&tenant);
+            let all = &self.all;
+            let turn = if is_urgent { &mut self.urgent } else { &mut self.patient };
+            // At most as many tenants as have running keys are passed over. They keep their turn.
+            let next = turn.iter().position(|at| all.get(*at).is_some_and(&may_run))?;
+            let at = turn.remove(next)?;
+            let lane = self.all.get_mut(at)?.lane(is_urgent);
+            let found = std::iter::from_fn(|| lane.pop_front()).find(|place| is_key(at, *place));
+            if !lane.is_empty() {
+                self.turn(is_urgent).push_back(at);
             }
             if found.is_some() {
                 return found;
             }
         }
-        while let Some(place) = self.places.pop_front() {
-            let Some(key) = key_at(place) else { continue };
-            let tenant = key.tenant();
-            if !is_passed_over(&tenant) {
-                return Some(place);
-            }
-            self.passed.entry(tenant).or_default().push_back(Passed { place, number: self.passes });
-            self.passes += 1;
-        }
-        None
     }
 }
 
 impl<G> Group<G> {
+    /// A group without keys.
+    pub fn new(name: G, concurrency: usize) -> Self {
+        Self {
+            name,
+            keys: HashTable::new(),
+            urgent_in_row: 0,
+            running: 0,
+            aside: 0,
+            concurrency,
+            tenants: Tenants::default(),
+            adds: 0,
+            retries: 0,
+            in_turn: false,
+            forgotten: false,
+        }
+    }
+
     /// The state of the group, without that of its keys.
     pub fn state(&self) -> QueueState {
         let Self { running, concurrency, adds, retries, .. } = *self;
@@ -125,31 +147,58 @@ impl<G> Group<G> {
 
     /// Whether one of the keys may run.
     pub fn wants_turn(&self) -> bool {
-        self.running < self.concurrency && !(self.urgent.is_empty() && self.patient.is_empty())
+        self.running < self.concurrency && !(self.tenants.urgent.is_empty() && self.tenants.patient.is_empty())
     }
 
     /// Whether a ready key may run while this many workers are idle: a group never has more workers than it leaves idle, and its last
     /// place is only for a tenant without a running key. So if the runs of one tenant do not end, other tenants still find a place.
     pub fn has_place(&self, idle: usize) -> bool {
-        self.running < idle && (self.tenants_without_place > 0 || !self.is_for_others(idle))
+        self.running < idle && (self.tenants.without_place > 0 || !self.is_for_others(idle))
     }
 
     /// Whether the next place is the last one, and there is another tenant to keep it for.
     fn is_for_others(&self, idle: usize) -> bool {
-        self.tenants.len() > 1 && self.running + 1 >= self.concurrency.min(idle.saturating_sub(1))
+        self.tenants.all.len() > 1 && self.running + 1 >= self.concurrency.min(idle.saturating_sub(1))
     }
 
-    /// Changes the numbers of a tenant's keys.
-    pub fn count(&mut self, tenant: Option<&Arc<str>>, change: impl FnOnce(&mut Tenant)) {
-        let lacks_place = |tenant: &Tenant| usize::from(tenant.ready > 0 && tenant.running == 0);
-        let tenant = tenant.cloned();
-        let counted = self.tenants.entry(tenant.clone()).or_default();
-        let before = lacks_place(counted);
-        change(counted);
-        self.tenants_without_place = self.tenants_without_place - before + lacks_place(counted);
-        if counted.keys == 0 {
-            self.tenants.remove(&tenant);
+    /// Adds a key of a tenant, and returns the tenant's place in the group.
+    pub fn add_key(&mut self, tenant: Option<Arc<str>>) -> usize {
+        let Tenants { all, places, .. } = &mut self.tenants;
+        let at = *places
+            .entry(tenant)
+            .or_insert_with_key(|name| all.insert(Tenant { name: name.clone(), ..Tenant::default() }));
+        self.tenants.count(at, |tenant| tenant.keys += 1);
+        at
+    }
+
+    /// Removes a key of a tenant, which is ready or not.
+    pub fn remove_key(&mut self, at: usize, is_ready: bool) {
+        self.tenants.count(at, |tenant| {
+            (tenant.keys, tenant.ready) = (tenant.keys.saturating_sub(1), tenant.ready - usize::from(is_ready));
+        });
+        if self.tenants.all.get(at).is_some_and(|tenant| tenant.keys == 0) {
+            let Tenant { name, urgent, patient, .. } = self.tenants.all.remove(at);
+            self.tenants.places.remove(&name);
+            // Another tenant may get this place.
+            for (is_urgent, lane) in [(true, urgent), (false, patient)] {
+                if !lane.is_empty() {
+                    self.tenants.turn(is_urgent).retain(|other| *other != at);
+                }
+            }
         }
+    }
+
+    /// Puts a ready key into a lane of its tenant. `is_new`: it was not ready before.
+    pub fn make_ready(&mut self, at: usize, place: usize, is_urgent: bool, is_new: bool) {
+        self.adds += u64::from(is_new);
+        self.tenants.count(at, |tenant| tenant.ready += usize::from(is_new));
+        self.tenants.push(at, is_urgent, place);
+    }
+
+    /// Records that the run of a tenant's key has ended.
+    pub fn end_run(&mut self, at: usize) {
+        self.running = self.running.saturating_sub(1);
+        self.tenants.count(at, |tenant| tenant.running = tenant.running.saturating_sub(1));
     }
 }
 
@@ -169,29 +218,23 @@ pub(super) fn take<G: Clone, K: Key>(
     set_due(timers, place, entry, None);
     group.urgent_in_row = if trigger.is_urgent() { group.urgent_in_row.saturating_add(1) } else { 0 };
     group.running += 1;
-    group.count(entry.key.tenant().as_ref(), |tenant| {
+    group.tenants.count(entry.tenant, |tenant| {
         (tenant.ready, tenant.running) = (tenant.ready.saturating_sub(1), tenant.running + 1);
     });
     Some(Job { group: group.name.clone(), key: entry.key.clone(), trigger, waited, place })
 }
 
 /// Takes the place of the next key out of its lane.
-fn next_place<G, K: Key>(group: &mut Group<G>, (of, idle): (usize, usize), entries: &Slab<Entry<K>>) -> Option<usize> {
+fn next_place<G, K>(group: &mut Group<G>, (of, idle): (usize, usize), entries: &Slab<Entry<K>>) -> Option<usize> {
     let is_for_others = group.is_for_others(idle);
-    let Group { urgent, patient, tenants, urgent_in_row, .. } = group;
-    let is_passed_over =
-        |tenant: &Option<Arc<str>>| is_for_others && tenants.get(tenant).is_some_and(|tenant| tenant.running > 0);
-    let take_from = |lane: &mut Lane, is_urgent: bool| {
-        let key_at = |place: usize| {
-            let entry = entries.get(place).filter(|entry| entry.group == of)?;
-            let is_ready = matches!(entry.phase, Phase::Ready(trigger) if trigger.is_urgent() == is_urgent);
-            is_ready.then_some(&entry.key)
+    let may_run = |tenant: &Tenant| !is_for_others || tenant.running == 0;
+    let ages = group.urgent_in_row >= AGEING - 1;
+    let mut take_from = |is_urgent: bool| {
+        let is_key = |at: usize, place: usize| {
+            let entry = entries.get(place).filter(|entry| entry.group == of && entry.tenant == at);
+            entry.is_some_and(|entry| matches!(entry.phase, Phase::Ready(trigger) if trigger.is_urgent() == is_urgent))
         };
-        lane.take(key_at, is_passed_over)
+        group.tenants.take(is_urgent, is_key, may_run)
     };
-    if *urgent_in_row >= AGEING - 1 {
-        take_from(patient, false).or_else(|| take_from(urgent, true))
-    } else {
-        take_from(urgent, true).or_else(|| take_from(patient, false))
-    }
+    take_from(!ages).or_else(|| take_from(ages))
 }

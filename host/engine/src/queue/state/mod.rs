@@ -11,13 +11,13 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 use slab::Slab;
 use windlass_core::guard::backoff::backoff;
 use windlass_core::reconcile::outcome::Requeue;
 
 use self::entry::{Entry, Phase, Timers, set_due};
-use self::group::{Group, Lane, take};
+use self::group::{Group, take};
 pub use self::trigger::Trigger;
 use super::Key;
 use super::times::{DELAY_MAX, backoff_of_unavailable, moment};
@@ -182,10 +182,7 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
         self.unavailable -= usize::from(entry.is_unavailable);
         set_due(&mut self.timers, place, &mut entry, None);
         let Some(group) = self.groups.get_mut(entry.group) else { return };
-        let ready = usize::from(matches!(entry.phase, Phase::Ready(_)));
-        group.count(entry.key.tenant().as_ref(), |tenant| {
-            (tenant.keys, tenant.ready) = (tenant.keys.saturating_sub(1), tenant.ready.saturating_sub(ready));
-        });
+        group.remove_key(entry.tenant, matches!(entry.phase, Phase::Ready(_)));
         if let Ok(found) = group.keys.find_entry(self.hasher.hash_one(&entry.key), |known| *known == place) {
             found.remove();
         }
@@ -304,9 +301,8 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
         let Some(entry) = self.entries.get_mut(job.place) else { return };
         let (Phase::Running { again, forget }, place) = (entry.phase, entry.group) else { return };
         if let Some(group) = self.groups.get_mut(place) {
-            group.running = group.running.saturating_sub(1);
+            group.end_run(entry.tenant);
             group.aside -= usize::from(aside);
-            group.count(job.key.tenant().as_ref(), |tenant| tenant.running = tenant.running.saturating_sub(1));
         }
         entry.phase = Phase::Idle;
         if forget || (requeue == Requeue::Gone && again.is_none()) {
@@ -373,11 +369,9 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
         // A key that becomes urgent was ready before.
         let is_new = entry.phase == Phase::Idle;
         entry.phase = Phase::Ready(trigger);
-        let (group, tenant) = (entry.group, entry.key.tenant());
+        let (group, tenant) = (entry.group, entry.tenant);
         if let Some(group) = self.groups.get_mut(group) {
-            group.adds += u64::from(is_new);
-            group.count(tenant.as_ref(), |tenant| tenant.ready += usize::from(is_new));
-            if trigger.is_urgent() { &mut group.urgent } else { &mut group.patient }.push(place);
+            group.make_ready(tenant, place, trigger.is_urgent(), is_new);
         }
         self.take_turn(group);
     }
@@ -407,22 +401,7 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
             }
             return place;
         }
-        let place = self.groups.insert(Group {
-            name: name.clone(),
-            keys: HashTable::new(),
-            urgent: Lane::default(),
-            patient: Lane::default(),
-            urgent_in_row: 0,
-            running: 0,
-            aside: 0,
-            tenants: hashbrown::HashMap::new(),
-            tenants_without_place: 0,
-            concurrency: self.concurrency,
-            adds: 0,
-            retries: 0,
-            in_turn: false,
-            forgotten: false,
-        });
+        let place = self.groups.insert(Group::new(name.clone(), self.concurrency));
         self.names.insert(name.clone(), place);
         place
     }
@@ -440,9 +419,11 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
         if let Some(place) = known {
             return *place;
         }
+        let tenant = groups.get_mut(of).map_or(0, |group| group.add_key(key.tenant()));
         let entry = Entry {
             key: key.clone(),
             group: of,
+            tenant,
             phase: Phase::Idle,
             since: 0,
             due: None,
@@ -452,7 +433,6 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
         };
         let place = entries.insert(entry);
         if let Some(group) = groups.get_mut(of) {
-            group.count(key.tenant().as_ref(), |tenant| tenant.keys += 1);
             group.keys.insert_unique(hash, place, |place| name_of(entries, *place).unwrap_or_default());
         }
         place

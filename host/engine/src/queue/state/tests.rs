@@ -1,6 +1,3 @@
-use std::cell::Cell;
-use std::sync::Arc;
-
 use super::group::AGEING;
 use super::*;
 
@@ -516,8 +513,8 @@ fn tenant_whose_runs_do_not_end_leaves_a_place_to_the_other_tenants_of_its_group
         running.extend(std::iter::from_fn(|| queue.next()));
         assert!(!queue.state.wants_worker(), "no worker is woken in vain");
     }
-    let keys = [(other, 0), (other, 1), (third, 0), (third, 1), (other, 2)].map(|(tenant, key)| of_tenant(tenant, key));
-    assert_eq!(ran, keys, "in the order in which they came");
+    let keys = [(other, 0), (other, 1), (third, 0), (other, 2), (third, 1)].map(|(tenant, key)| of_tenant(tenant, key));
+    assert_eq!(ran, keys, "each tenant in its turn");
     assert_eq!((queue.key(), hang(&running)), (None, 15));
     let job = running.pop().expect("running");
     queue.done(&job, Requeue::WhenChanged);
@@ -559,30 +556,70 @@ fn group_with_one_place_runs_the_keys_of_all_its_tenants() {
     }
 }
 
-/// The keys of a group with this concurrency by the rules, from a list of all keys that are ready.
+#[test]
+fn tenants_of_a_group_take_turns() {
+    let mut queue = Harness::new();
+    queue.state.set_concurrency(&"a", 1);
+    for (tenant, key) in (0..100).map(|key| (1, key)).chain((0..3).map(|key| (2, key))).chain([(3, 0)]) {
+        queue.add("a", of_tenant(tenant, key), Trigger::Changed);
+    }
+    let mut ran = Vec::new();
+    while ran.len() < 8 {
+        let job = queue.next().expect("ready");
+        ran.push((job.key / 10_000, job.key % 10_000));
+        queue.done(&job, Requeue::WhenChanged);
+    }
+    assert_eq!(ran, [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1), (1, 2), (2, 2), (1, 3)]);
+}
+
+/// The keys of a group with this concurrency by the rules.
 #[derive(Default)]
 struct Model {
     concurrency: usize,
-    /// Ready keys in their order, and whether they are urgent.
-    ready: Vec<(u32, bool)>,
+    /// The keys that are ready, and whether they are urgent.
+    ready: HashMap<u32, bool>,
+    /// Of the keys that are not urgent, and of those that are: the tenants in turn, each with its keys in their order.
+    lanes: [Vec<(u32, Vec<u32>)>; 2],
     running: Vec<u32>,
     urgent_in_row: u8,
 }
 
 impl Model {
+    fn add(&mut self, key: u32, is_urgent: bool) {
+        let (tenant, lane) = (key / 10_000, &mut self.lanes[usize::from(is_urgent)]);
+        self.ready.insert(key, is_urgent);
+        match lane.iter_mut().find(|(known, _)| *known == tenant) {
+            Some((_, keys)) => keys.push(key),
+            None => lane.push((tenant, vec![key])),
+        }
+    }
+
+    fn take(&mut self, is_urgent: bool) -> Option<u32> {
+        let is_for_others = self.running.len() + 1 >= self.concurrency;
+        let is_busy = |tenant: u32| self.running.iter().any(|running| running / 10_000 == tenant);
+        let lane = &mut self.lanes[usize::from(is_urgent)];
+        loop {
+            let at = lane.iter().position(|(tenant, _)| !(is_for_others && is_busy(*tenant)))?;
+            let (tenant, mut keys) = lane.remove(at);
+            let key = keys.iter().position(|key| self.ready.get(key) == Some(&is_urgent));
+            let key = key.map(|at| keys.drain(..=at).next_back().expect("it was found"));
+            if key.is_some() && !keys.is_empty() {
+                lane.push((tenant, keys));
+            }
+            if key.is_some() {
+                return key;
+            }
+        }
+    }
+
     fn next(&mut self) -> Option<u32> {
         if self.running.len() >= self.concurrency {
             return None;
         }
-        let is_for_others = self.running.len() + 1 >= self.concurrency;
-        let is_busy = |key: u32| self.running.iter().any(|running| running / 10_000 == key / 10_000);
-        let first = |urgent: bool| {
-            self.ready.iter().position(|(key, is_urgent)| *is_urgent == urgent && !(is_for_others && is_busy(*key)))
-        };
         let ages = self.urgent_in_row >= AGEING - 1;
-        let at = first(!ages).or_else(|| first(ages))?;
-        let (key, urgent) = self.ready.remove(at);
-        self.urgent_in_row = if urgent { self.urgent_in_row.saturating_add(1) } else { 0 };
+        let key = self.take(!ages).or_else(|| self.take(ages))?;
+        let is_urgent = self.ready.remove(&key)?;
+        self.urgent_in_row = if is_urgent { self.urgent_in_row.saturating_add(1) } else { 0 };
         self.running.push(key);
         Some(key)
     }
@@ -604,12 +641,12 @@ fn keys_of_tenants_that_come_and_go_run_in_the_order_of_the_rules() {
             let tenant = if key < 5 { key } else { random.u32(0..9).saturating_sub(4) };
             let urgent = random.bool();
             queue.add("a", of_tenant(tenant, key), if urgent { Trigger::Event } else { Trigger::Resync });
-            model.ready.push((of_tenant(tenant, key), urgent));
-            let at = random.usize(0..model.ready.len());
-            if key % 5 == 0 && !model.ready[at].1 {
-                let (key, _) = model.ready.remove(at);
-                model.ready.push((key, true));
-                queue.add("a", key, Trigger::Event);
+            model.add(of_tenant(tenant, key), urgent);
+            let mut patient: Vec<_> = model.ready.iter().filter(|(_, urgent)| !**urgent).map(|(key, _)| *key).collect();
+            patient.sort_unstable();
+            if let Some(key) = patient.get(random.usize(0..50)).filter(|_| key % 5 == 0) {
+                model.add(*key, true);
+                queue.add("a", *key, Trigger::Event);
             }
             let job = queue.next();
             assert_eq!(job.as_ref().map(|job| job.key), model.next(), "concurrency {concurrency}, after key {key}");
@@ -621,43 +658,4 @@ fn keys_of_tenants_that_come_and_go_run_in_the_order_of_the_rules() {
             }
         }
     }
-}
-
-thread_local! {
-    /// Number of times that a key was asked for its tenant, as each key is that is considered.
-    static CONSIDERED: Cell<usize> = const { Cell::new(0) };
-}
-
-/// A key that counts.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Counting(u32);
-
-impl Key for Counting {
-    fn tenant(&self) -> Option<Arc<str>> {
-        CONSIDERED.set(CONSIDERED.get() + 1);
-        self.0.tenant()
-    }
-}
-
-#[test]
-fn ready_keys_of_busy_tenants_are_not_considered_again_for_each_key_of_another_tenant() {
-    let now = Instant::now();
-    let mut state = State::new(64, 16, Busy { of_all: 2, of_group: 1 }, now);
-    let (busy, other) = (1, 2);
-    for key in 0..9000 {
-        state.add(&"a", &Counting(of_tenant(busy, key)), Trigger::Event, now);
-    }
-    for key in 0..1000 {
-        state.add(&"a", &Counting(of_tenant(other, key)), Trigger::Event, now);
-    }
-    let mut jobs: Vec<_> = std::iter::from_fn(|| state.next(now)).collect();
-    assert_eq!(jobs.len(), 16);
-    CONSIDERED.set(0);
-    for key in 1..1000 {
-        let job = jobs.pop().expect("a job");
-        state.done(&job, End { requeue: Requeue::WhenChanged, resync: RESYNC, aside: false }, now, 0.5);
-        jobs.extend(state.next(now));
-        assert_eq!(jobs.last().map(|job| job.key.0), Some(of_tenant(other, key)));
-    }
-    assert!(CONSIDERED.get() < 10_000, "{} times for 1000 keys", CONSIDERED.get());
 }
