@@ -115,9 +115,9 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
         figures.starts = figures.or_note("P10", starts::measure(&run.paths, &amounts, &say).await, &say);
     }
     if wanted(&["p11"]) {
-        say("P11: work B next to a plugin that computes all the time");
+        say("P11: work B next to a plugin, and to a namespace of its own plugin, that computes all the time");
         let pairs = neighbours::measure(&run.paths, &amounts).await;
-        figures.beside = figures.or_note("P11", pairs, &say).unwrap_or_default();
+        figures.neighbours = figures.or_note("P11", pairs, &say).unwrap_or_default();
     }
     if wanted(&["p12"]) {
         figures.failover = figures.or_note("P12", failover::measure(&run.paths, &amounts, &say).await, &say);

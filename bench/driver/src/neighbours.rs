@@ -1,5 +1,5 @@
-//! Work B next to a plugin that computes all the time (goal P11), and before, during and after the activity of hostile
-//! plugins (goal R19).
+//! Work B next to a plugin that computes all the time, and next to many parents of the same plugin in another namespace whose calls take
+//! long (goal P11), and before, during and after the activity of hostile plugins (goal R19).
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -21,6 +21,10 @@ use crate::work::{PATIENCE, WorkB};
 /// Parents of the computing plugin. Each is changed about once a second, and its call takes less than the deadline: the
 /// call never fails, so only the host's fairness protects the measured plugin.
 const BUSY: usize = 4;
+/// Parents of the measured plugin in another namespace whose calls take long. They are changed as often, and their calls never end.
+const SLOW: usize = 150;
+/// The namespace of these parents.
+const OTHER_NAMESPACE: &str = "other";
 /// The time between two changes of these parents.
 const BETWEEN: Duration = Duration::from_millis(250);
 /// The amount of computation of each call, in units of the measured plugin: some 0.3 to 0.4 s.
@@ -80,8 +84,17 @@ impl Latency {
     }
 }
 
-/// Measures pairs: next to the plugin, and next to the outside process.
-pub async fn measure(paths: &Paths, amounts: &Amounts) -> anyhow::Result<Vec<Beside>> {
+/// Work B next to others that compute all the time.
+#[derive(Debug, Default)]
+pub struct Neighbours {
+    /// Pairs next to another plugin.
+    pub plugin: Vec<Beside>,
+    /// Pairs next to another namespace of the same plugin.
+    pub namespace: Vec<Beside>,
+}
+
+/// Measures pairs: next to the plugin or the namespace, and next to the outside process.
+pub async fn measure(paths: &Paths, amounts: &Amounts) -> anyhow::Result<Neighbours> {
     let stage = Stage::new(paths, false).await?;
     stage.push(&[("load", &paths.load)])?;
     let neighbour = copies::push(&stage, &paths.load, 1)?;
@@ -98,17 +111,29 @@ pub async fn measure(paths: &Paths, amounts: &Amounts) -> anyhow::Result<Vec<Bes
 
     // The CPU time that the host uses for the changes themselves does not count as the plugin's.
     let (_, own) = burnt(&mut work, &mut host, amounts.neighbour_changes).await?;
-    let mut pairs = Vec::new();
-    let computing = Parents { api_version: format!("{}/v1", copies::group(0)), kind: "Load", spec: computing };
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OTHER_NAMESPACE}});
+    stage.admin.write(Method::POST, "/api/v1/namespaces", JSON, namespace.to_string().into()).await?;
+    let of_plugin = Parents::new(format!("{}/v1", copies::group(0)), "Load", computing);
+    let of_namespace = Parents {
+        namespace: OTHER_NAMESPACE,
+        count: SLOW,
+        ..Parents::new("bench.example/v1".to_owned(), "Load", computing)
+    };
+    let mut measured = Neighbours::default();
     for _ in 0..amounts.neighbour_pairs {
-        let pair = beside(&stage, &mut work, &mut host, &computing, (own, amounts.neighbour_changes)).await?;
-        // In quarantine, or on a much faster machine, the plugin would use too little CPU time.
-        let cores = pair.cores;
-        anyhow::ensure!(cores >= CORES_MIN, "the plugin that should compute all the time used only {cores:.2} cores");
-        pairs.push(pair);
+        for (parents, pairs) in [(&of_plugin, &mut measured.plugin), (&of_namespace, &mut measured.namespace)] {
+            let pair = beside(&stage, &mut work, &mut host, parents, (own, amounts.neighbour_changes)).await?;
+            // In quarantine, or on a much faster machine, the calls would use too little CPU time.
+            let cores = pair.cores;
+            anyhow::ensure!(
+                cores >= CORES_MIN,
+                "the plugin that should compute all the time used only {cores:.2} cores"
+            );
+            pairs.push(pair);
+        }
     }
     host.stop()?;
-    Ok(pairs)
+    Ok(measured)
 }
 
 /// Activates each hostile plugin in turn; one host has loaded all of them.
@@ -136,7 +161,7 @@ pub async fn measure_hostile(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str
     let mut rows = Vec::new();
     for (name, kind, what) in HOSTILE {
         say(&format!("  {name}"));
-        let hostile = Parents { api_version: "hostile.example/v1".to_owned(), kind, spec: now_and_then };
+        let hostile = Parents::new("hostile.example/v1".to_owned(), kind, now_and_then);
         let beside = beside(&stage, &mut work, &mut host, &hostile, (own, count)).await?;
         let after = Latency::of(&work.changes(&mut host, count).await?)?;
         rows.push(Hostile { what, before, beside, after });
@@ -180,6 +205,8 @@ async fn burnt(work: &mut WorkB<'_>, host: &mut Process, count: usize) -> anyhow
 struct Parents {
     api_version: String,
     kind: &'static str,
+    namespace: &'static str,
+    count: usize,
     spec: fn(u64) -> Value,
 }
 
@@ -195,9 +222,13 @@ fn now_and_then(round: u64) -> Value {
 }
 
 impl Parents {
+    fn new(api_version: String, kind: &'static str, spec: fn(u64) -> Value) -> Self {
+        Self { api_version, kind, namespace: NAMESPACE, count: BUSY, spec }
+    }
+
     fn path(&self, of: &str) -> String {
-        let Self { api_version, kind, .. } = self;
-        format!("/apis/{api_version}/namespaces/{NAMESPACE}/{}s{of}", kind.to_lowercase())
+        let Self { api_version, kind, namespace, .. } = self;
+        format!("/apis/{api_version}/namespaces/{namespace}/{}s{of}", kind.to_lowercase())
     }
 }
 
@@ -212,11 +243,11 @@ struct Busy {
 impl Busy {
     async fn start(stage: &Stage, parents: &Parents) -> anyhow::Result<Self> {
         let admin = stage.admin.clone();
-        let names: Vec<_> = (0..BUSY).map(|number| format!("busy-{number}")).collect();
+        let names: Vec<_> = (0..parents.count).map(|number| format!("busy-{number}")).collect();
         for name in &names {
             let body = json!({
                 "apiVersion": parents.api_version, "kind": parents.kind,
-                "metadata": {"name": name, "namespace": NAMESPACE},
+                "metadata": {"name": name, "namespace": parents.namespace},
                 "spec": (parents.spec)(0),
             });
             admin.write(Method::POST, &parents.path(""), JSON, body.to_string().into()).await?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{Figures, MB};
 use crate::contestant::Contestant;
 use crate::failover::Failover;
+use crate::neighbours::Beside;
 use crate::process::as_float;
 use crate::scale::Resync;
 use crate::settings::CHILDREN;
@@ -40,7 +41,8 @@ impl Figures {
             self.many(),
             self.slope(),
             self.start(),
-            self.neighbours(),
+            self.neighbour_plugin(),
+            self.neighbour_namespace(),
             self.failover(),
             self.hostile(),
         ];
@@ -259,15 +261,24 @@ impl Figures {
         })
     }
 
-    fn neighbours(&self) -> Option<Line> {
-        let ratio = median(self.beside.iter().map(|pair| pair.neighbour.p99 / pair.outside.p99))?;
-        let cores = median(self.beside.iter().map(|pair| pair.cores))?;
+    fn neighbour_plugin(&self) -> Option<Line> {
+        Self::neighbours("p11", "a plugin that computes all the time", &self.neighbours.plugin)
+    }
+
+    fn neighbour_namespace(&self) -> Option<Line> {
+        let what = "150 parents of the same plugin in another namespace that compute all the time";
+        Self::neighbours("p11n", what, &self.neighbours.namespace)
+    }
+
+    fn neighbours(key: &'static str, what: &str, pairs: &[Beside]) -> Option<Line> {
+        let ratio = median(pairs.iter().map(|pair| pair.neighbour.p99 / pair.outside.p99))?;
+        let cores = median(pairs.iter().map(|pair| pair.cores))?;
         Some(Line {
-            key: "p11",
-            measure: format!("work B's p99 next to a plugin that computes all the time ({cores:.2} cores used)"),
+            key,
+            measure: format!("work B's p99 next to {what} ({cores:.2} cores used)"),
             unit: "ms",
-            windlass: median(self.beside.iter().map(|pair| pair.neighbour.p99))?,
-            limit: median(self.beside.iter().map(|pair| pair.outside.p99)),
+            windlass: median(pairs.iter().map(|pair| pair.neighbour.p99))?,
+            limit: median(pairs.iter().map(|pair| pair.outside.p99)),
             peers: BTreeMap::new(),
             ratio: Some(ratio),
             goal: "≤ 1.2 × p99 next to an outside process that uses as much CPU time",

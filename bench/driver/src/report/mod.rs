@@ -14,7 +14,7 @@ use crate::churn::Churn;
 use crate::contestant::Contestant;
 use crate::failover::Failover;
 use crate::languages::Language;
-use crate::neighbours::{Beside, Hostile, Latency};
+use crate::neighbours::{Hostile, Latency, Neighbours};
 use crate::process::as_float;
 use crate::scale::{Resync, Scale};
 use crate::settings::CHILDREN;
@@ -31,7 +31,7 @@ pub struct Figures {
     /// Works A and B: for each round, the figures of each contestant.
     pub rounds: Vec<BTreeMap<Contestant, Round>>,
     /// P11.
-    pub beside: Vec<Beside>,
+    pub neighbours: Neighbours,
     /// R19.
     pub hostile: Vec<Hostile>,
     /// P7, P9.
