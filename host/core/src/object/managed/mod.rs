@@ -256,7 +256,7 @@ impl ManagedFields {
             others: self.others.iter().filter_map(Fields::tree).collect(),
         };
         let controller = controller.map(ToString::to_string).unwrap_or_default();
-        let coverage = Coverage(ItemMatcher { controller: &controller });
+        let coverage = Coverage { names: ItemMatcher { controller: &controller }, is_applied: self.apply.is_some() };
         if coverage.covers_object(&nodes, desired, None) {
             return true;
         }
@@ -305,13 +305,16 @@ impl<'a> Nodes<'a> {
     ///
     /// An empty node is ambiguous: the host owns the whole value, or it owned entries below it and other managers took
     /// all of them. In the second case another manager owns something below it, or the live object lacks an entry.
-    fn own_whole(&self, value: &Value, live: Option<&Value>) -> bool {
+    ///
+    /// `key` is the name of the value's field.
+    fn own_whole(&self, key: &str, value: &Value, live: Option<&Value>) -> bool {
         let taken = || self.others.iter().any(|node| node.has_below());
         self.ours.iter().any(|node| node.is_empty())
             && match value {
                 Value::Object(map) if !map.is_empty() => {
                     let live = live.and_then(Value::as_object);
-                    let is_there = |(key, value)| live.is_some_and(|live| live.get(key).is_some()) || is_zero(value);
+                    let may_lack = |value| is_zero(value) && !is_entry_of_map(key, value);
+                    let is_there = |(key, value)| live.is_some_and(|live| live.get(key).is_some()) || may_lack(value);
                     !taken() && map.iter().all(is_there)
                 }
                 Value::Array(items) if !items.is_empty() => {
@@ -383,7 +386,11 @@ impl ItemMatcher<'_> {
 }
 
 /// Compares field ownership with a desired object.
-struct Coverage<'c>(ItemMatcher<'c>);
+struct Coverage<'c> {
+    names: ItemMatcher<'c>,
+    /// Whether the host has applied the object. It owns each desired field then, also those that the API server does not store.
+    is_applied: bool,
+}
 
 impl Coverage<'_> {
     fn covers_object(&self, nodes: &Nodes<'_>, desired: &Map, live: Option<&Map>) -> bool {
@@ -394,23 +401,35 @@ impl Coverage<'_> {
                     let live = live.and_then(|live| live.get("metadata")).and_then(Value::as_object);
                     meta.iter()
                         .filter(|(key, _)| !matches!(*key, "name" | "namespace"))
-                        .all(|(key, value)| self.covers_field(&inside, key, value, live))
+                        .all(|(key, value)| self.covers_field(of, key, value))
                 }
-                _ => self.covers_field(nodes, key, value, live),
+                _ => self.covers_field(MapAt { nodes, name: "", desired, live }, key, value),
             }
         })
     }
 
-    /// `live` is the live object that contains the field; `None` in the first pass, without the live object.
-    fn covers_field(&self, nodes: &Nodes<'_>, key: &str, value: &Value, live: Option<&Map>) -> bool {
-        let below = live.and_then(|live| live.get(key));
-        // The API types omit zero values, so a create with `false` stores no field and owns none. If the live object
-        // still lacks the field, the desired zero value is in force.
-        self.covers_value(&nodes.below(key), value, below) || (live.is_some() && below.is_none() && is_zero(value))
+    fn covers_field(&self, of: MapAt<'_, '_>, key: &str, value: &Value) -> bool {
+        let (inside, live) = (of.nodes.below(key), of.live.and_then(|live| live.get(key)));
+        if is_empty(value) && inside.ours.is_empty() && inside.others.is_empty() {
+            return live.is_some() || self.may_lack(of, value);
+        }
+        // A create with `false` stores no field and owns none. If the live object still lacks the field, the desired zero value is in force.
+        let is_lacking = of.live.is_some() && live.is_none();
+        self.covers_value(&inside, key, value, live) || (is_lacking && is_zero(value) && self.may_lack(of, value))
     }
 
-    fn covers_value(&self, nodes: &Nodes<'_>, value: &Value, live: Option<&Value>) -> bool {
-        if nodes.own_whole(value, live) {
+    /// Whether a zero value that nobody owns and the live object lacks is in force: the API server has not stored it when the host created
+    /// the object, and no other manager has chosen another field in its place, as of a union (`emptyDir` and `hostPath`).
+    fn may_lack(&self, of: MapAt<'_, '_>, value: &Value) -> bool {
+        // Autoscalers set `replicas`, and controllers `status`, in place of nothing.
+        let is_other = |field: &str| of.desired.get(field).is_none() && !matches!(field, "replicas" | "status");
+        let is_chosen = |other: &&Node| other.fields.iter().any(|(field, _)| is_other(field));
+        !self.is_applied && !is_entry_of_map(of.name, value) && !of.nodes.others.iter().any(is_chosen)
+    }
+
+    /// `key` is the name of the value's field, and empty for a list item.
+    fn covers_value(&self, nodes: &Nodes<'_>, key: &str, value: &Value, live: Option<&Value>) -> bool {
+        if nodes.own_whole(key, value, live) {
             return true;
         }
         // The desired value is empty. The API server rarely stores an empty value, so the host's create did not make it
@@ -420,13 +439,25 @@ impl Coverage<'_> {
             return live.is_some_and(|live| is_as_empty(Some(value), live));
         }
         match value {
-            // The API server drops nulls and empty collections, so there may be nothing to own.
+            // The API server drops nulls, so there may be nothing to own.
             Value::Null => true,
             Value::Object(map) => {
                 let live = live.and_then(Value::as_object);
-                map.iter().all(|(key, value)| self.covers_field(nodes, key, value, live))
+                let of = MapAt { nodes, name: key, desired: map, live };
+                map.iter().all(|(key, value)| self.covers_field(of, key, value))
             }
             Value::Array(items) => {
+/// A desired map, or the object itself, at its place.
+#[derive(Clone, Copy)]
+struct MapAt<'a, 'n> {
+    nodes: &'a Nodes<'n>,
+    /// The name of the map's field.
+    name: &'a str,
+    desired: &'a Map,
+    /// The live map; none in the first pass, without the live object.
+    live: Option<&'a Map>,
+}
+
                 let live = live.and_then(Value::as_array).unwrap_or_default();
                 self.covers_items(nodes, items, live)
             }
@@ -437,13 +468,14 @@ impl Coverage<'_> {
     /// Returns true if the items of a keyed list (`k:`) or of a set (`v:`) are covered.
     fn covers_items(&self, nodes: &Nodes<'_>, items: &[Value], live: &[Value]) -> bool {
         let all = || nodes.ours.iter().chain(&nodes.others).copied();
+                    let of = MapAt { nodes: &inside, name: "metadata", desired: meta, live };
         let (wanted, found) = (Finder::of(items, all()), Finder::of(live, all()));
         let mut below: SmallVec<[_; 4]> = items.iter().map(|_| (Nodes::default(), None)).collect();
         for (node, is_ours) in
             nodes.ours.iter().map(|node| (node, true)).chain(nodes.others.iter().map(|node| (node, false)))
         {
             for (name, node) in &node.items {
-                for at in wanted.all(name, &self.0) {
+                for at in wanted.all(name, &self.names) {
                     let Some((below, live_item)) = below.get_mut(at) else { continue };
                     if is_ours {
                         below.ours.push(node);
@@ -451,7 +483,7 @@ impl Coverage<'_> {
                         below.others.push(node);
                     }
                     if matches!(name, Item::Keys(_)) {
-                        *live_item = found.first(name, &self.0);
+                        *live_item = found.first(name, &self.names);
                     }
                 }
             }
@@ -459,7 +491,20 @@ impl Coverage<'_> {
         items
             .iter()
             .zip(below)
-            .all(|(item, (below, live_item))| !below.ours.is_empty() && self.covers_value(&below, item, live_item))
+            .all(|(item, (below, live_item))| !below.ours.is_empty() && self.covers_value(&below, "", item, live_item))
+    }
+}
+
+/// Whether a value in the map with this name is stored, also if it is zero.
+fn is_entry_of_map(map: &str, value: &Value) -> bool {
+    value.is_scalar() && MAPS.contains(&map)
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 

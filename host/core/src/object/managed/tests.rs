@@ -300,7 +300,7 @@ fn r07_entries_that_others_add_to_a_desired_empty_map_are_not_drift() {
 fn r07_live_object_is_not_parsed_if_the_managed_fields_decide() {
     let desired = map(r#"{"spec":{"image":"a","egress":[],"selector":{},"note":null,"on":{"a":[],"b":{}}}}"#);
     let ours = ("windlass", "Update", r#"{"f:spec":{"f:image":{}}}"#);
-    let other = ("kubectl-patch", "Update", r#"{"f:spec":{"f:selector":{"f:more":{}},"f:size":{}}}"#);
+    let other = ("kubectl-patch", "Update", r#"{"f:spec":{"f:selector":{"f:more":{}},"f:replicas":{}}}"#);
     assert!(managed(&[ours, other]).cover(&desired, &Json::from(*b"no JSON"), None));
 }
 
@@ -393,5 +393,43 @@ proptest! {
             in_other = in_other.as_object_mut().expect("a map").entry(field).or_insert_with(|| serde_json::json!({}));
         }
         prop_assert!(!covers(&live, &owned, &other), "{path:?} of {desired} is {edit}");
+    }
+}
+
+#[test]
+fn r07_empty_value_that_was_removed_is_drift() {
+    let object = |volume: &str| {
+        format!(r#"{{"spec":{{"volumes":[{{"name":"v"{volume}}}]}},"metadata":{{"labels":{{"app":"a","empty":""}}}}}}"#)
+    };
+    let labels = r#""f:metadata":{"f:labels":{".":{},"f:app":{},"f:empty":{}}}"#;
+    let fields = |volume: &str, labels: &str| {
+        format!(
+            r#"{{"f:spec":{{"f:volumes":{{"k:{{\"name\":\"v\"}}":{{".":{{}},"f:name":{{}}{volume}}}}}}},{labels}}}"#
+        )
+    };
+    let covers = |operation, desired: &str, ours: &str, other: &str, live: &str| {
+        let (ours, other) = (fields(ours, labels), fields(other, r#""f:x":{}"#));
+        let entries = [("windlass", operation, &*ours), ("kubectl", "Update", &*other)];
+        managed(&entries).cover(&map(&object(desired)), &Json::from(object(live).as_bytes()), None)
+    };
+    let (empty, host) = (r#","emptyDir":{}"#, r#","hostPath":{"path":"/"}"#);
+    let (owns_empty, owns_host) = (r#","f:emptyDir":{}"#, r#","f:hostPath":{"f:path":{}}"#);
+    for operation in ["Update", "Apply"] {
+        assert!(covers(operation, empty, owns_empty, "", empty), "{operation}");
+        assert!(!covers(operation, empty, "", owns_host, host), "{operation}: another member of the union was chosen");
+        assert!(
+            !covers(operation, r#","value":"""#, "", r#","f:valueFrom":{}"#, r#","valueFrom":{"x":1}"#),
+            "{operation}"
+        );
+    }
+    assert!(covers("Update", empty, "", "", ""), "the create may have stored nothing");
+    assert!(!covers("Apply", empty, "", "", ""), "the host has owned it since its apply");
+    // An entry of a map is stored although it is empty.
+    let owned = fields(owns_empty, r#""f:metadata":{"f:labels":{".":{},"f:app":{}}}"#);
+    let without = object(empty).replace(r#","empty":"""#, "");
+    for operation in ["Update", "Apply"] {
+        let entries = managed(&[("windlass", operation, &*owned)]);
+        assert!(!entries.cover(&map(&object(empty)), &Json::from(without.as_bytes()), None), "{operation}");
+        assert!(entries.differs(&map(&object(empty)), &map(&without), None), "{operation}");
     }
 }

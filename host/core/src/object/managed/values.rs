@@ -2,7 +2,7 @@
 //! change by a user who writes under the host's own manager name: only the values show it.
 
 use super::finder::Finder;
-use super::{Few, Fields, Item, ItemMatcher, ManagedFields, Nodes, is_zero};
+use super::{Few, Fields, Item, ItemMatcher, ManagedFields, Nodes, is_entry_of_map, is_zero};
 use crate::value::ids::Uid;
 use crate::value::json::{Map, Value};
 use crate::value::quantity::Quantity;
@@ -84,7 +84,9 @@ impl Difference<'_> {
                     desired.get(key).is_none() && !ADDED.contains(&key) && *live != Value::Null
                 };
                 (is_whole && live.iter().any(is_more))
-                    || desired.iter().any(|(key, value)| self.of_field(at.nodes, key, value, live.get(key), is_whole))
+                    || fields.any(|(key, value)| {
+                        is_lost(key, value) || self.of_field(at.nodes, key, value, live.get(key), is_whole)
+                    })
             }
             (Value::Array(desired), Value::Array(live)) if at.is_whole || owned_whole(at.nodes) => {
                 let nodes = Nodes::default();
@@ -96,6 +98,8 @@ impl Difference<'_> {
             (Value::Object(_) | Value::Array(_), _) | (_, Value::Object(_) | Value::Array(_)) => true,
             (desired, live) => desired != live && !(self.quantities && is_same_quantity(desired, live)),
         }
+                let is_lost = |key, value| live.get(key).is_none() && is_entry_of_map(at.key, value);
+                let mut fields = desired.iter();
     }
 
     /// Compares a list whose items have separate owners. An item that an entry names by keys is compared with the live
