@@ -208,7 +208,8 @@ pub fn too_often(server: &ApiServer, most: usize, resource: &str, fields: &Map<S
 fn contains(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
         (Value::Object(found), Value::Object(wanted)) => {
-            wanted.iter().all(|(field, value)| found.get(field).is_some_and(|found| contains(found, value)))
+            // What is wanted as null must not be there.
+            wanted.iter().all(|(field, value)| found.get(field).map_or(value.is_null(), |found| contains(found, value)))
         }
         (Value::Array(found), Value::Array(wanted)) => {
             wanted.len() <= found.len() && wanted.iter().all(|item| found.iter().any(|found| contains(found, item)))

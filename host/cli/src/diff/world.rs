@@ -10,7 +10,7 @@ use serde_json::Value;
 use windlass_core::contract::desired::DesiredChild;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
-use windlass_core::object::managed::drop_created;
+use windlass_core::object::managed::{Removal, drop_created};
 use windlass_core::reconcile::claim::Claim;
 use windlass_core::reconcile::outcome::WriteProblem;
 use windlass_core::reconcile::response::{Ack, Refused};
@@ -38,8 +38,8 @@ struct Kept {
     after: Option<Value>,
     /// The object that would become the child.
     marked: Option<Arc<Object>>,
-    /// Whether the entry of the host's POST would be gone from managedFields, and with it the fields that it alone owned.
-    is_without_created: bool,
+    /// How the entry of the host's POST would be gone from managedFields, and with it the fields that it alone owned.
+    removal: Option<Removal>,
     /// The keys that would be gone from a Secret's data.
     dropped: Vec<String>,
 }
@@ -92,7 +92,7 @@ impl<'a> Dry<'a> {
         };
         let is_changed = {
             let kept = self.kept.lock();
-            let mut is_changed = kept.is_without_created && drop_created(&mut after);
+            let mut is_changed = kept.removal.is_some_and(|removal| drop_created(&mut after, removal, &live.managed));
             for key in &kept.dropped {
                 is_changed |= after.object_mut("data").is_some_and(|data| data.remove(key).is_some());
             }
@@ -125,8 +125,8 @@ impl<'a> Dry<'a> {
                 self.kept.lock().marked = Some(Arc::new(found.clone()));
                 return Ok(Ack::default());
             }
-            Request::Migrate { .. } => {
-                self.kept.lock().is_without_created = true;
+            Request::Migrate { removal, .. } => {
+                self.kept.lock().removal = Some(removal);
                 return Ok(Ack::default());
             }
             Request::RemoveData { keys, .. } => {

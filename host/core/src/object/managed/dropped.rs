@@ -1,29 +1,41 @@
 //! Computes what remains of an object once the host's create entry is gone: server-side apply then removes the fields
 //! that the entry alone owned.
 
-use super::{Few, Item, ItemMatcher, Node};
+use super::{BEFORE_FIRST_APPLY, Few, Fields, Item, ItemMatcher, ManagedFields, Node, Removal};
 use crate::object::names::FIELD_MANAGER;
 use crate::value::json::{Map, Value};
 
 /// Removes from an object the fields and items that no manager owns except for the Update entry of the host's POST.
 /// `object` is the result of an apply that left the entry in `managedFields`, as a dry run does: a host removes or
-/// converts the entry before its apply ([`CreateEntry::MustGo`](super::CreateEntry::MustGo)). Returns whether anything
-/// was removed.
-pub fn drop_created(object: &mut Map) -> bool {
+/// converts the entry before its apply ([`CreateEntry::MustGo`](super::CreateEntry::MustGo)). `before`: the entries before
+/// the apply. Returns whether anything was removed.
+pub fn drop_created(object: &mut Map, removal: Removal, before: &ManagedFields) -> bool {
+    let of_created = match removal {
+        Removal::Convert | Removal::Remove => FIELD_MANAGER,
+        Removal::RemoveBeforeFirstApply => BEFORE_FIRST_APPLY,
+    };
     let mut created = None;
     let mut others = Vec::new();
     let managed = object.get("metadata").and_then(|meta| meta.at(&["managedFields"])?.as_array());
     for entry in managed.unwrap_or_default() {
         let text = |field: &str| entry.at(&[field]).and_then(Value::as_str).unwrap_or_default();
         let Some(fields) = entry.at(&["fieldsV1"]).and_then(Value::as_object) else { continue };
-        let is_created = (text("manager"), text("operation"), text("subresource")) == (FIELD_MANAGER, "Update", "");
+        let is_created = (text("manager"), text("operation"), text("subresource")) == (of_created, "Update", "");
         if is_created {
             created = Some(Node::of(fields));
         } else {
             others.push(Node::of(fields));
         }
     }
-    created.is_some_and(|created| drop_fields(&created, object, &others.iter().collect()))
+    let others = others.iter().collect();
+    match removal {
+        Removal::Convert | Removal::Remove => created.is_some_and(|created| drop_fields(&created, object, &others)),
+        // The entry has the fields of all managers: those that the host had applied were its own.
+        Removal::RemoveBeforeFirstApply => {
+            let applied = before.apply.as_ref().and_then(Fields::tree);
+            applied.is_some_and(|applied| drop_fields(applied, object, &others))
+        }
+    }
 }
 
 fn drop_fields(node: &Node, map: &mut Map, others: &Few<'_>) -> bool {
@@ -99,7 +111,7 @@ mod tests {
     #[test]
     fn only_fields_that_the_create_entry_alone_owns_are_dropped() {
         let mut object = applied();
-        assert!(drop_created(&mut object));
+        assert!(drop_created(&mut object, Removal::Remove, &ManagedFields::default()));
         if let Some(meta) = object.object_mut("metadata") {
             meta.remove("managedFields");
         }
@@ -114,7 +126,22 @@ mod tests {
             {"f:data":{"f:a":{}}}},{"manager":"kubectl","operation":"Update","fieldsV1":{"f:data":{"f:b":{}}}}]},
             "data":{"a":"1","b":"2"}}"#;
         let mut object = map(text);
-        assert!(!drop_created(&mut object));
+        assert!(!drop_created(&mut object, Removal::Remove, &ManagedFields::default()));
         assert_eq!(object, map(text));
+    }
+
+    #[test]
+    fn field_that_the_host_drops_after_managed_fields_were_cleared_is_dropped_and_fields_of_others_stay() {
+        let apply = r#"{"f:data":{"f:a":{},"f:b":{}}}"#;
+        let before =
+            ManagedFields::read(&format!(r#"[{{"manager":"windlass","operation":"Apply","fieldsV1":{apply}}}]"#), None);
+        let all = r#"{"f:data":{".":{},"f:a":{},"f:b":{},"f:users":{}}}"#;
+        let mut object = map(&format!(
+            r#"{{"data":{{"a":"1","b":"2","users":"3"}},"metadata":{{"managedFields":[
+            {{"manager":"before-first-apply","operation":"Update","fieldsV1":{all}}},
+            {{"manager":"windlass","operation":"Apply","fieldsV1":{{"f:data":{{"f:a":{{}}}}}}}}]}}}}"#
+        ));
+        assert!(drop_created(&mut object, Removal::RemoveBeforeFirstApply, &before));
+        assert_eq!(object.get("data"), map(r#"{"data":{"a":"1","users":"3"}}"#).get("data"));
     }
 }

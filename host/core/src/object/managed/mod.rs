@@ -36,8 +36,8 @@ use crate::value::packed::Json;
 pub struct ManagedFields {
     /// The host's Apply entry.
     apply: Option<Fields>,
-    /// The Update entry that the host's POST left, and its index in the list.
-    update: Option<(Fields, usize)>,
+    /// The Update entry of the fields that the host sent when it created the object, and its index in the list.
+    update: Option<(Fields, usize, Left)>,
     /// The host's Apply entry for the status subresource.
     status: Option<Fields>,
     /// The entries of other managers, except those for the status alone.
@@ -45,6 +45,15 @@ pub struct ManagedFields {
 }
 
 /// What to do about the `Update` entry that the host's POST left (the create entry), before or with an apply. Fields
+/// What left the host's `Update` entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Left {
+    /// The host's POST.
+    ByPost,
+    /// An apply of the host to an object whose managedFields had been cleared, as backup tools do. The entry has all fields of the object.
+    ByApplyAfterClearing,
+}
+
 /// that this entry owns would stay in the object when the plugin drops them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreateEntry {
@@ -68,8 +77,30 @@ pub enum Removal {
     /// The entry is deleted, since the host's Apply entry owns the same fields.
     Remove,
 }
+    /// The entry [`BEFORE_FIRST_APPLY`] is deleted, since the host's Apply entry owns those of its fields that are the host's.
+    RemoveBeforeFirstApply,
 
 /// Placeholder for the UID of the object's controller.
+/// The manager to which the API server attributes all fields of an object that has no managedFields when it is applied.
+pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// Fields of the API's types whose entries are all stored, also empty ones: maps of strings or quantities. Fields of other values are not
+/// stored if they are empty.
+const MAPS: [&str; 12] = [
+    "annotations",
+    "binaryData",
+    "capacity",
+    "data",
+    "hard",
+    "labels",
+    "limits",
+    "matchLabels",
+    "nodeSelector",
+    "parameters",
+    "requests",
+    "selector",
+];
+
 const CONTROLLER: &str = "$controller";
 
 /// One `fieldsV1`, parsed on first use.
@@ -180,7 +211,7 @@ impl ManagedFields {
         // The UID of the ownerReference, as it occurs within a field's name.
         let named = |uid: &str| format!(r#"\"uid\":\"{uid}\""#);
         let mut ours = Self::default();
-        let mut others = Vec::new();
+        let (mut others, mut before_first_apply) = (Vec::new(), None);
         for (at, entry) in entries.iter().enumerate() {
             let text = entry.fields_v1.map_or("{}", RawValue::get);
             let text = match controller {
@@ -190,7 +221,8 @@ impl ManagedFields {
             let fields = Fields { text: text.into(), tree: OnceLock::new() };
             match (entry.manager == FIELD_MANAGER, &*entry.operation, &*entry.subresource) {
                 (true, "Apply", "") => ours.apply = Some(fields),
-                (true, "Update", "") => ours.update = Some((fields, at)),
+                (true, "Update", "") => ours.update = Some((fields, at, Left::ByPost)),
+                (false, "Update", "") if entry.manager == BEFORE_FIRST_APPLY => before_first_apply = Some((fields, at)),
                 (true, "Apply", "status") => ours.status = Some(fields),
                 // An entry for the status that also owns metadata (Pods accept labels and annotations through their
                 // status) begins with `f:metadata`, because the API server sorts the names.
@@ -200,13 +232,21 @@ impl ManagedFields {
             }
         }
         ours.others = others.into();
+        if let Some((fields, at)) = before_first_apply {
+            // Without an entry of the host, somebody else's apply left it.
+            if ours.apply.is_some() && ours.update.is_none() {
+                ours.update = Some((fields, at, Left::ByApplyAfterClearing));
+            } else {
+                others.push(fields);
+            }
+        }
         ours
     }
 
     /// Returns what to do about the Update entry of the host's POST before an apply of the desired object, whose
     /// controller is `controller`; `None` if there is no such entry.
     pub fn create_entry(&self, desired: &Map, controller: Option<&Uid>) -> Option<CreateEntry> {
-        let (fields, index) = self.update.as_ref()?;
+        let (fields, index, left) = self.update.as_ref()?;
         let controller = controller.map(ToString::to_string).unwrap_or_default();
         let names = ItemMatcher { controller: &controller };
         let is_harmless =
@@ -214,7 +254,11 @@ impl ManagedFields {
         if is_harmless {
             return Some(CreateEntry::Harmless);
         }
-        let removal = if self.apply.is_none() { Removal::Convert } else { Removal::Remove };
+        let removal = match left {
+            Left::ByPost if self.apply.is_none() => Removal::Convert,
+            Left::ByPost => Removal::Remove,
+            Left::ByApplyAfterClearing => Removal::RemoveBeforeFirstApply,
+        };
         Some(CreateEntry::MustGo { index: *index, removal })
     }
 
@@ -250,7 +294,7 @@ impl ManagedFields {
     /// Ignores apiVersion, kind, name and namespace, which no manager owns. `live` is the object's JSON; it is parsed
     /// only if the entries are ambiguous.
     pub fn cover(&self, desired: &Map, live: &Json, controller: Option<&Uid>) -> bool {
-        let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, _)| fields)];
+        let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, ..)| fields)];
         let nodes = Nodes {
             ours: entries.into_iter().flatten().filter_map(Fields::tree).collect(),
             others: self.others.iter().filter_map(Fields::tree).collect(),

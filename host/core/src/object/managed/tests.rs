@@ -160,6 +160,17 @@ fn r06_entry_of_the_hosts_post_stays_while_it_owns_only_desired_fields() {
 }
 
 #[test]
+fn r06_entry_that_owns_all_fields_after_managed_fields_were_cleared_goes_before_the_next_apply() {
+    let more = FIELDS.replace(r#""f:app":{}"#, r#""f:app":{},"f:users":{}"#);
+    let (all, apply) = (("before-first-apply", "Update", &*more), ("windlass", "Apply", FIELDS));
+    let of = |entries: &[(&str, &str, &str)]| managed(entries);
+    let posted = |entries: &[(&str, &str, &str)]| of(entries).create_entry(&map(DESIRED), Some(&"of-parent".into()));
+    let in_the_way = CreateEntry::MustGo { index: 1, removal: Removal::RemoveBeforeFirstApply };
+    assert_eq!(posted(&[apply, all]), Some(in_the_way));
+    assert_eq!(posted(&[("helm", "Apply", FIELDS), all]), None, "the host has not applied the object");
+}
+
+#[test]
 fn r06_entry_of_the_hosts_post_is_converted_once_another_manager_owns_fields_outside_status() {
     let with = |subresource: &str, field: &str| {
         let list = format!(

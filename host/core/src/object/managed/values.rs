@@ -26,7 +26,7 @@ impl ManagedFields {
     /// (quantities, defaults, empty values) is not a difference. `controller` is the UID of the object's controller, which is
     /// part of the name of an ownerReference in managed fields.
     pub fn differs(&self, desired: &Map, live: &Map, controller: Option<&Uid>) -> bool {
-        let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, _)| fields)];
+        let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, ..)| fields)];
         let ours = entries.into_iter().flatten().filter_map(Fields::tree).collect();
         let nodes = Nodes { ours, others: Few::default() };
         let controller = controller.map(ToString::to_string).unwrap_or_default();

@@ -7,7 +7,7 @@ use kube::core::{ApiResource, DynamicObject};
 use windlass_core::contract::desired::DesiredChild;
 use windlass_core::object::Object;
 use windlass_core::object::child::{ChildId, Delete};
-use windlass_core::object::managed::Removal;
+use windlass_core::object::managed::{BEFORE_FIRST_APPLY, Removal};
 use windlass_core::object::names::{FIELD_MANAGER, FINALIZER_MANAGER};
 use windlass_core::reconcile::outcome::WriteProblem;
 use windlass_core::reconcile::world::{Force, Part};
@@ -91,19 +91,23 @@ pub fn apply(to: To<'_>, child: &DesiredChild, uid: &Uid, version: Option<u64>, 
     Ok(as_plugin(to, request))
 }
 
-/// JSON patch before an apply: converts or removes the Update entry that the host's POST left at this place of
-/// managedFields, if it is still there.
+/// JSON patch before an apply: converts or removes the Update entry that the host's POST, or an apply after managedFields were cleared, left
+/// at this place of managedFields, if it is still there.
 pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, index: usize, removal: Removal) -> Built {
     let entry = format!("/metadata/managedFields/{index}");
     let patch = serde_json::json!([
         {"op": "replace", "path": "/metadata/resourceVersion", "value": version.to_string()},
-        {"op": "test", "path": format!("{entry}/manager"), "value": FIELD_MANAGER},
+        {"op": "test", "path": format!("{entry}/manager"), "value": manager},
         {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
         match removal {
             Removal::Convert => serde_json::json!({"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"}),
-            Removal::Remove => serde_json::json!({"op": "remove", "path": entry}),
+            Removal::Remove | Removal::RemoveBeforeFirstApply => serde_json::json!({"op": "remove", "path": entry}),
         },
     ]);
+    let manager = match removal {
+        Removal::Convert | Removal::Remove => FIELD_MANAGER,
+        Removal::RemoveBeforeFirstApply => BEFORE_FIRST_APPLY,
+    };
     Ok(as_plugin(to, json_patch(to.resource, &child.key, &PatchParams::default(), patch.to_string())?))
 }
 
