@@ -110,7 +110,7 @@ impl<'a> Dry<'a> {
         let resource = || self.resource(&of);
         let (ack, text) = match request {
             Request::Create(child) => self.dry_run(resource().and_then(|to| DryRun::create(to, child))).await?,
-            Request::Apply { child, uid, force, resource_version: _ } => {
+            Request::Apply { child, uid, force, resource_version: _, returns: _ } => {
                 let built = resource().and_then(|to| DryRun::apply(to, child, uid, force));
                 let (ack, text) = self.dry_run(built).await?;
                 (ack, self.with_kept(&of, text).await?)

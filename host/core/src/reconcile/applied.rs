@@ -4,6 +4,7 @@ use super::events::Changes;
 use super::outcome::WriteProblem;
 use super::response::Refused;
 use super::written::{Subject, Written};
+use crate::object::Object;
 use crate::object::child::ChildId;
 use crate::value::digest::Digest;
 use crate::value::ids::Uid;
@@ -22,6 +23,10 @@ pub struct Applied {
     pub marked: bool,
     /// The live values that an apply could not change, each with its child.
     pub kept: Vec<(ChildId, Kept)>,
+    /// Number of deletions that were not sent, because writes failed.
+    pub kept_from_pruning: usize,
+    /// The objects as the API server stored them, for the next comparison with the desired values.
+    pub stored: Vec<Stored>,
 }
 
 /// Live values of a child that an apply could not change, because the API server or a webhook sets them. They are left as they are.
@@ -70,6 +75,8 @@ pub struct Done {
     pub expires: bool,
     /// The write that the caches must show before the parent's next plan.
     pub written: Option<Written>,
+    /// The object as the API server stored it.
+    pub stored: Option<Stored>,
     /// The live values that the write could not change.
     pub kept: Option<Kept>,
 }
@@ -97,12 +104,49 @@ impl From<WriteProblem> for Failed {
     }
 }
 
+/// The write of one child, which succeeded.
+#[derive(Debug)]
+pub struct Wrote {
+    /// The effect on the child.
+    pub effect: Effect,
+    /// The write that the caches must show before the parent's next plan.
+    pub written: Option<Written>,
+    /// The object as the API server stored it, if its values may differ from the desired ones without an edit.
+    pub stored: Option<Stored>,
+}
+
+impl Wrote {
+    pub(super) fn new(effect: Effect, written: impl Into<Option<Written>>) -> Self {
+        Self { effect, written: written.into(), stored: None }
+    }
+}
+
 /// The result of the write of one child.
-pub type WriteResult = Result<(Effect, Option<Written>), Failed>;
+pub type WriteResult = Result<Wrote, Failed>;
+
+/// A version of an object that the host itself wrote: its values are what the API server makes of the desired ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// The object's uid.
+    pub uid: Uid,
+    /// Its version.
+    pub resource_version: u64,
+    /// Its generation, if its kind has one. It changes with the spec alone.
+    pub generation: Option<i64>,
+}
+
+impl Stored {
+    /// Whether an object still has these values: at most its status and metadata changed.
+    pub fn is(&self, object: &Object) -> bool {
+        let is_same_spec = self.generation.is_some() && self.generation == object.generation;
+        self.uid == object.uid && (self.resource_version == object.resource_version || is_same_spec)
+    }
+}
 
 impl Applied {
     pub(super) fn add(&mut self, done: Done) {
-        let Done { effect, child, expires, written, kept } = done;
+        let Done { effect, child, expires, written, stored, kept } = done;
+        self.stored.extend(stored);
         self.kept.extend(kept.map(|kept| (child.clone(), kept)));
         self.written.extend(written);
         self.marked |= matches!(effect, Effect::Marked | Effect::Adopted);
@@ -131,7 +175,7 @@ impl Applied {
 /// The result of a write, with its child.
 pub(super) fn named(child: ChildId, expires: bool, outcome: WriteResult) -> Result<Done, (ChildId, Failed)> {
     match outcome {
-        Ok((effect, written)) => Ok(Done { effect, child, expires, written, kept: None }),
+        Ok(Wrote { effect, written, stored }) => Ok(Done { effect, child, expires, written, stored, kept: None }),
         Err(failed) => Err((child, failed)),
     }
 }

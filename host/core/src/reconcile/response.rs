@@ -5,28 +5,47 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::applied::Stored;
 use super::outcome::{Rejection, WriteProblem};
 use super::written::{Subject, Written};
+use crate::object::Object;
 use crate::object::child::Delete;
 use crate::value::ids::{Gvk, Uid};
 
-/// The metadata of the written object; a `Status` after a delete has none.
+/// The written object, or its metadata; a `Status` after a delete has none.
 #[derive(Debug, Default, Deserialize)]
 pub struct Ack {
     #[serde(default)]
     metadata: AckMetadata,
+    #[serde(skip)]
+    object: Option<Box<Object>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AckMetadata {
     #[serde(default)]
+    uid: String,
+    #[serde(default)]
     resource_version: String,
+    #[serde(default)]
+    generation: Option<i64>,
     #[serde(default)]
     deletion_timestamp: Option<serde::de::IgnoredAny>,
 }
 
 impl Ack {
+    /// The same with the written object, if the response has it.
+    #[must_use]
+    pub fn with_object(self, object: Option<Object>) -> Self {
+        Self { object: object.map(Box::new), ..self }
+    }
+
+    /// The written object, if the request asked for it.
+    pub fn object(&self) -> Option<&Object> {
+        self.object.as_deref()
+    }
+
     /// The write of a parent that this response acknowledges.
     pub fn parent(&self) -> Written {
         Written::Parent { resource_version: self.resource_version() }
@@ -35,6 +54,12 @@ impl Ack {
     /// The write of a child that this response acknowledges.
     pub fn child(&self, kind: &Arc<Gvk>) -> Written {
         Written::Child { kind: kind.clone(), resource_version: self.resource_version() }
+    }
+
+    /// The written object, as the API server stored it.
+    pub fn stored(&self) -> Stored {
+        let AckMetadata { uid, generation, .. } = &self.metadata;
+        Stored { uid: Uid::from(uid.as_str()), resource_version: self.resource_version(), generation: *generation }
     }
 
     /// Version of the written object, or 0 if the response has none: then there is no write to wait for.

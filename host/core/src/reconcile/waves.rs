@@ -53,8 +53,14 @@ mod tests {
                 tokio::task::yield_now().await;
                 let key = ObjectKey::new(Some("n"), &format!("a{at}"));
                 let child = ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key };
-                let done =
-                    Done { effect: Effect::Created, child: child.clone(), expires: false, written: None, kept: None };
+                let done = Done {
+                    effect: Effect::Created,
+                    child: child.clone(),
+                    expires: false,
+                    written: None,
+                    stored: None,
+                    kept: None,
+                };
                 if at == 3 { Err((child, problem.into())) } else { Ok(done) }
             }
         };

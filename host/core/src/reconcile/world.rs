@@ -47,7 +47,7 @@ pub enum Read<'a> {
     Child(&'a ChildId, Part),
 }
 
-/// The part of an object that is read.
+/// The part of an object that is read, or that a response has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Its metadata.
@@ -71,6 +71,8 @@ pub enum Request<'a> {
         resource_version: u64,
         /// Whether ownership of fields is taken from other managers.
         force: Force,
+        /// What the response has of the object.
+        returns: Part,
     },
     /// The merge patch that makes an existing object a child ([`claim::marks`](super::claim::marks)).
     Mark {

@@ -6,7 +6,7 @@ pub mod component_state;
 pub mod contended;
 pub mod failures;
 pub mod interests;
-mod kept_values;
+pub mod kept_values;
 pub mod namespace_filter;
 pub mod own_writes;
 pub mod record;

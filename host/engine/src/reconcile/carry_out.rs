@@ -10,12 +10,14 @@ use windlass_core::guard::breaker::ParentRevision;
 use windlass_core::guard::deletions::{self, Cause, Stop};
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
-use windlass_core::reconcile::applied::{Applied, Kept};
+use windlass_core::reconcile::applied::{Applied, Kept, Stored};
 use windlass_core::reconcile::apply::apply;
 use windlass_core::reconcile::carry_out::{Carried, drop_children_of_deselected, planned, take_tokens};
 use windlass_core::reconcile::outcome::{Outcome, Problem, WriteProblem};
 use windlass_core::reconcile::plan::{self, Plan};
 use windlass_core::reconcile::record::Record;
+use windlass_core::value::digest::Digest;
+use windlass_core::value::ids::ObjectKey;
 
 use super::ending::{Attempt, outcome_of};
 use super::{Reconciler, spans};
@@ -23,6 +25,7 @@ use crate::clock;
 use crate::cluster::plain;
 use crate::live::Live;
 use crate::live::component_state::Consequences;
+use crate::live::kept_values::KeptValues;
 use crate::queue::Trigger;
 use crate::telemetry::TRACE;
 
@@ -62,23 +65,19 @@ impl Reconciler {
         How { phase, is_selected, compares }: How,
         desired: Desired,
     ) -> Attempt {
-        let differing = |current: &Object, child: &DesiredChild| {
-            let values = if compares { plan::differing(current, child) } else { None };
-            // An earlier apply could not change these values, because the API server or a webhook sets them.
-            values.filter(|values| !live.shared.records.kept_values.holds(&current.uid, &child.applied, *values))
-        };
+        let (records, parent) = (&live.shared.records, &snapshot.parent.key);
+        let stored = records.with(parent, Record::take_stored);
+        let comparison = Comparison { kept: &records.kept_values, stored, compares };
         let world = self.worlds.of(live);
-        let mut plan = spans::planned(|| planned(&world, snapshot, &desired, differing));
+        let mut plan =
+            spans::planned(|| planned(&world, snapshot, &desired, |live, child| comparison.differing(live, child)));
         // A parent whose plugin cleans up was read before the call.
-        if self.shards.are_used() && phase == Phase::Sync && !plan.deletions().is_empty() {
-            match is_current(live, snapshot).await {
-                Ok(true) => {}
-                Ok(false) => return Attempt { silent: true, ..Attempt::from(&Problem::PutOff) },
-                Err(error) => {
-                    let unread = unread(&error, "before its children are deleted");
-                    return Attempt::from(&Problem::Writes(vec![(ChildId::of(&snapshot.parent), unread)]));
-                }
-            }
+        if self.shards.are_used()
+            && phase == Phase::Sync
+            && !plan.deletions().is_empty()
+            && let Some(attempt) = outdated(live, snapshot).await
+        {
+            return attempt;
         }
         let blocked = self.guard(live, snapshot, (phase, is_selected), &mut plan);
         // The rate limit comes first, because the breaker must count only writes that are sent.
@@ -89,12 +88,12 @@ impl Reconciler {
         let admit = |revision| plan.admit(&mut self.breaker.lock(), revision, clock::now());
         let thrashing = revision.map(admit).unwrap_or_default();
         let (terminating, rolling) = (plan.being_deleted(), std::mem::take(&mut plan.rolling));
-        let applied = if plan.is_empty() {
+        let mut applied = if plan.is_empty() {
             Applied::default()
         } else {
             apply(&world, snapshot, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
         };
-        keep_values(live, &applied);
+        remember_values(live, parent, &mut applied);
         for (child, _) in applied.problems.iter().filter(|(_, problem)| problem.is_refusal()) {
             if let Some(revision) = revision {
                 self.breaker.lock().take_back(revision, child);
@@ -113,7 +112,7 @@ impl Reconciler {
             rolling,
         };
         let problem = carried.problem();
-        let outcome = match &problem {
+        let mut outcome = match &problem {
             Some(problem) => outcome_of(problem),
             None => Outcome::applied(desired.children.len(), desired.requeue),
         };
@@ -178,8 +177,48 @@ impl Reconciler {
     }
 }
 
-/// Remembers the live values that an apply could not change, so that it is not repeated.
-fn keep_values(live: &Live, applied: &Applied) {
+/// How the values of a parent's children are compared with the desired ones.
+struct Comparison<'a> {
+    kept: &'a KeptValues,
+    /// Children as the API server stored them after the last writes.
+    stored: Vec<Stored>,
+    /// Whether all children are compared.
+    compares: bool,
+}
+
+impl Comparison<'_> {
+    /// The hash of the values of a child that must be changed, although managedFields show no change.
+    fn differing(&self, live: &Object, child: &DesiredChild) -> Option<Digest> {
+        let is_as_stored = self.stored.iter().any(|stored| stored.is(live));
+        let values = if self.compares || is_as_stored { plan::differing(live, child) } else { None }?;
+        if is_as_stored {
+            // This is what the API server makes of the desired values.
+            self.kept.keep(&live.uid, &child.applied, values);
+        }
+        // An earlier apply could not change these values, because the API server or a webhook sets them.
+        (!self.kept.holds(&live.uid, &child.applied, values)).then_some(values)
+    }
+}
+
+/// Ends the reconcile of a parent whose children would be deleted, if the cache does not show the parent as it is: another host may have
+/// blocked the deletions in its status.
+async fn outdated(live: &Live, snapshot: &Snapshot) -> Option<Attempt> {
+    match is_current(live, snapshot).await {
+        Ok(true) => None,
+        Ok(false) => Some(Attempt { silent: true, ..Attempt::from(&Problem::PutOff) }),
+        Err(error) => {
+            let unread = unread(&error, "before its children are deleted");
+            Some(Attempt::from(&Problem::Writes(vec![(ChildId::of(&snapshot.parent), unread)])))
+        }
+    }
+}
+
+/// Remembers the live values that an apply could not change, so that it is not repeated, and the children as the API server stored them.
+fn remember_values(live: &Live, parent: &ObjectKey, applied: &mut Applied) {
+    let stored = std::mem::take(&mut applied.stored);
+    if !stored.is_empty() {
+        live.shared.records.with(parent, |record| record.put_stored(stored));
+    }
     for (child, Kept { uid, applied, values, refused }) in &applied.kept {
         live.shared.records.kept_values.keep(uid, applied, *values);
         if let Some(message) = refused {

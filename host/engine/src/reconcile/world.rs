@@ -18,7 +18,7 @@ use crate::cluster::in_time;
 use crate::cluster::writer::audit::about;
 use crate::cluster::writer::request::{self, Built, To};
 use crate::cluster::writer::response::refused;
-use crate::cluster::writer::send;
+use crate::cluster::writer::{send, send_for};
 use crate::live::Live;
 use crate::telemetry::TRACE;
 
@@ -64,8 +64,8 @@ impl<'a> Cluster<'a> {
     fn built(&self, request: Request<'_>) -> Built {
         match request {
             Request::Create(child) => request::create(self.to(&child.kind)?, child),
-            Request::Apply { child, uid, resource_version, force } => {
-                request::apply(self.to(&child.kind)?, child, uid, Some(resource_version), force)
+            Request::Apply { child, uid, resource_version, force, returns } => {
+                request::apply(self.to(&child.kind)?, child, (uid, Some(resource_version)), force, returns)
             }
             Request::Mark { child, marks, found: _ } => request::mark(self.to(&child.kind)?, child, marks),
             Request::Migrate { child, resource_version, index, removal } => {
@@ -135,6 +135,7 @@ impl World for Cluster<'_> {
 
     fn send<'a>(&'a self, request: Request<'a>) -> Later<'a, Result<Ack, Refused>> {
         let object = request.object();
+        let returns = if let Request::Apply { returns, .. } = &request { *returns } else { Part::Metadata };
         let verb = match &request {
             Request::Create(_) => Some("create"),
             Request::Apply { .. } => Some("apply"),
@@ -161,7 +162,17 @@ impl World for Cluster<'_> {
         let built =
             self.built(request).map(|built| about(built, &self.live.terms.name, Some(self.live.digest()), &what));
         let client = self.client;
-        Box::pin(async move { send(client, built.map_err(Refused::Unsent)?).await }.instrument(span))
+        Box::pin(
+            async move {
+                let built = built.map_err(Refused::Unsent)?;
+                if returns == Part::Whole {
+                    send_for(client, &object.kind, built).await
+                } else {
+                    send(client, built).await
+                }
+            }
+            .instrument(span),
+        )
     }
 
     fn pause(&self, time: Duration) -> Later<'_, ()> {

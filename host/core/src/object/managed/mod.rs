@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 
 pub use self::dropped::drop_created;
 use self::finder::Finder;
+pub use self::values::may_differ_as_stored;
 use crate::object::names::FIELD_MANAGER;
 use crate::value::ids::Uid;
 use crate::value::json::{self, Map, Value};
@@ -44,7 +45,6 @@ pub struct ManagedFields {
     others: Box<[Fields]>,
 }
 
-/// What to do about the `Update` entry that the host's POST left (the create entry), before or with an apply. Fields
 /// What left the host's `Update` entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Left {
@@ -54,6 +54,7 @@ enum Left {
     ByApplyAfterClearing,
 }
 
+/// What to do about the `Update` entry that the host's POST left (the create entry), before or with an apply. Fields
 /// that this entry owns would stay in the object when the plugin drops them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreateEntry {
@@ -76,11 +77,10 @@ pub enum Removal {
     Convert,
     /// The entry is deleted, since the host's Apply entry owns the same fields.
     Remove,
-}
     /// The entry [`BEFORE_FIRST_APPLY`] is deleted, since the host's Apply entry owns those of its fields that are the host's.
     RemoveBeforeFirstApply,
+}
 
-/// Placeholder for the UID of the object's controller.
 /// The manager to which the API server attributes all fields of an object that has no managedFields when it is applied.
 pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
@@ -101,6 +101,7 @@ const MAPS: [&str; 12] = [
     "selector",
 ];
 
+/// Placeholder for the UID of the object's controller.
 const CONTROLLER: &str = "$controller";
 
 /// One `fieldsV1`, parsed on first use.
@@ -231,7 +232,6 @@ impl ManagedFields {
                 _ => {}
             }
         }
-        ours.others = others.into();
         if let Some((fields, at)) = before_first_apply {
             // Without an entry of the host, somebody else's apply left it.
             if ours.apply.is_some() && ours.update.is_none() {
@@ -240,6 +240,7 @@ impl ManagedFields {
                 others.push(fields);
             }
         }
+        ours.others = others.into();
         ours
     }
 
@@ -429,6 +430,17 @@ impl ItemMatcher<'_> {
     }
 }
 
+/// A desired map, or the object itself, at its place.
+#[derive(Clone, Copy)]
+struct MapAt<'a, 'n> {
+    nodes: &'a Nodes<'n>,
+    /// The name of the map's field.
+    name: &'a str,
+    desired: &'a Map,
+    /// The live map; none in the first pass, without the live object.
+    live: Option<&'a Map>,
+}
+
 /// Compares field ownership with a desired object.
 struct Coverage<'c> {
     names: ItemMatcher<'c>,
@@ -443,6 +455,7 @@ impl Coverage<'_> {
                 ("metadata", Value::Object(meta)) => {
                     let inside = nodes.below("metadata");
                     let live = live.and_then(|live| live.get("metadata")).and_then(Value::as_object);
+                    let of = MapAt { nodes: &inside, name: "metadata", desired: meta, live };
                     meta.iter()
                         .filter(|(key, _)| !matches!(*key, "name" | "namespace"))
                         .all(|(key, value)| self.covers_field(of, key, value))
@@ -491,17 +504,6 @@ impl Coverage<'_> {
                 map.iter().all(|(key, value)| self.covers_field(of, key, value))
             }
             Value::Array(items) => {
-/// A desired map, or the object itself, at its place.
-#[derive(Clone, Copy)]
-struct MapAt<'a, 'n> {
-    nodes: &'a Nodes<'n>,
-    /// The name of the map's field.
-    name: &'a str,
-    desired: &'a Map,
-    /// The live map; none in the first pass, without the live object.
-    live: Option<&'a Map>,
-}
-
                 let live = live.and_then(Value::as_array).unwrap_or_default();
                 self.covers_items(nodes, items, live)
             }
@@ -512,7 +514,6 @@ struct MapAt<'a, 'n> {
     /// Returns true if the items of a keyed list (`k:`) or of a set (`v:`) are covered.
     fn covers_items(&self, nodes: &Nodes<'_>, items: &[Value], live: &[Value]) -> bool {
         let all = || nodes.ours.iter().chain(&nodes.others).copied();
-                    let of = MapAt { nodes: &inside, name: "metadata", desired: meta, live };
         let (wanted, found) = (Finder::of(items, all()), Finder::of(live, all()));
         let mut below: SmallVec<[_; 4]> = items.iter().map(|_| (Nodes::default(), None)).collect();
         for (node, is_ours) in

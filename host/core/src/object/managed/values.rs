@@ -35,6 +35,19 @@ impl ManagedFields {
     }
 }
 
+/// Whether the API server may store other values for a desired object than those that [`ManagedFields::differs`] expects: it sets defaults
+/// in maps that are items of a list, and the list may have a single owner.
+pub fn may_differ_as_stored(desired: &Map) -> bool {
+    fn has_maps_in_lists(value: &Value) -> bool {
+        match value {
+            Value::Object(map) => map.iter().any(|(_, value)| has_maps_in_lists(value)),
+            Value::Array(items) => items.iter().any(|item| item.as_object().is_some() || has_maps_in_lists(item)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+    }
+    desired.iter().any(|(key, value)| key != "metadata" && has_maps_in_lists(value))
+}
+
 /// How values are compared.
 #[derive(Clone, Copy)]
 struct Difference<'c> {
@@ -83,6 +96,8 @@ impl Difference<'_> {
                 let is_more = |(key, live): (&str, &Value)| {
                     desired.get(key).is_none() && !ADDED.contains(&key) && *live != Value::Null
                 };
+                let is_lost = |key, value| live.get(key).is_none() && is_entry_of_map(at.key, value);
+                let mut fields = desired.iter();
                 (is_whole && live.iter().any(is_more))
                     || fields.any(|(key, value)| {
                         is_lost(key, value) || self.of_field(at.nodes, key, value, live.get(key), is_whole)
@@ -98,8 +113,6 @@ impl Difference<'_> {
             (Value::Object(_) | Value::Array(_), _) | (_, Value::Object(_) | Value::Array(_)) => true,
             (desired, live) => desired != live && !(self.quantities && is_same_quantity(desired, live)),
         }
-                let is_lost = |key, value| live.get(key).is_none() && is_entry_of_map(at.key, value);
-                let mut fields = desired.iter();
     }
 
     /// Compares a list whose items have separate owners. An item that an entry names by keys is compared with the live

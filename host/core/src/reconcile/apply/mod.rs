@@ -7,13 +7,13 @@ use crate::contract::desired::DesiredChild;
 use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
-use crate::object::managed::CreateEntry;
+use crate::object::managed::{CreateEntry, may_differ_as_stored};
 use crate::object::order::install_rank;
-use crate::reconcile::applied::{Applied, Done, Effect, Failed, Kept, WriteResult, named};
+use crate::reconcile::applied::{Applied, Done, Effect, Failed, Kept, WriteResult, Wrote, named};
 use crate::reconcile::claim::{Claim, claim, marks, may_be_adopted, owner_of};
 use crate::reconcile::next_step::finalizers_with;
 use crate::reconcile::outcome::WriteProblem;
-use crate::reconcile::plan::{Plan, Target, Write};
+use crate::reconcile::plan::{Plan, Target, Write, differing};
 use crate::reconcile::response::{Ack, Refused};
 use crate::reconcile::waves::send_wave;
 use crate::reconcile::world::{Force, Part, Read, Request, World};
@@ -97,7 +97,7 @@ async fn create(world: &dyn World, snapshot: &Snapshot, creates: &[ChildId], chi
     let mut pauses = 0;
     loop {
         match world.send(Request::Create(child)).await {
-            Ok(ack) => return Ok((Effect::Created, Some(ack.child(&child.kind)))),
+            Ok(ack) => return Ok(wrote(Effect::Created, child, &ack)),
             Err(refused) if refused.already_exists() => return reclaim(world, snapshot, child).await,
             Err(refused) if pauses < PAUSES && refused.missing().is_some_and(is_created) => {
                 world.pause(PAUSE).await;
@@ -106,6 +106,12 @@ async fn create(world: &dyn World, snapshot: &Snapshot, creates: &[ChildId], chi
             Err(refused) => return Err(Failed::of(&refused, Subject::Child(child.id()))),
         }
     }
+}
+
+/// A create or an apply that the API server acknowledged.
+fn wrote(effect: Effect, child: &DesiredChild, ack: &Ack) -> Wrote {
+    let may_differ = may_differ_as_stored(&child.body);
+    Wrote { stored: may_differ.then(|| ack.stored()), ..Wrote::new(effect, ack.child(&child.kind)) }
 }
 
 /// Handles a create that found the child's name taken by an object that the cache did not show. The host does not
@@ -126,7 +132,7 @@ async fn reclaim(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild) -
         // gone.
         Claim::Adopt if !lives(world, snapshot).await? => Err(WriteProblem::Outdated.into()),
         Claim::Adopt => mark(world, snapshot, child, &found, Effect::Adopted).await,
-        Claim::Orphaned => Ok((Effect::Nothing, None)),
+        Claim::Orphaned => Ok(Wrote::new(Effect::Nothing, None)),
         // The parent may have been deleted with --cascade=orphan, which the cache of parents does not show yet.
         Claim::Foreign
             if found.controller.is_none()
@@ -154,7 +160,7 @@ async fn mark(
 ) -> WriteResult {
     let marks = marks(found, child, &snapshot.parent_ref, effect == Effect::Adopted);
     match world.send(Request::Mark { child, found, marks: &marks }).await {
-        Ok(ack) => Ok((effect, Some(ack.child(&child.kind)))),
+        Ok(ack) => Ok(Wrote::new(effect, ack.child(&child.kind))),
         Err(refused) => Err(Failed::of(&refused, Subject::Child(child.id()))),
     }
 }
@@ -167,9 +173,18 @@ async fn mark(
 async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, target: &Target) -> WriteResult {
     let failed = |refused: &Refused| Failed::of(refused, Subject::Child(child.id()));
     let mut version = prepare(world, child, target).await?;
+    let returns = if target.differing.is_some() { Part::Whole } else { Part::Metadata };
     let apply = async |resource_version, force, effect| {
-        let sent = world.send(Request::Apply { child, uid: &target.uid, resource_version, force }).await;
-        sent.map(|ack| (effect, Some(ack.child(&child.kind))))
+        let sent = world.send(Request::Apply { child, uid: &target.uid, resource_version, force, returns }).await;
+        sent.map(|ack| {
+            let is_as_before = |now: &Object| target.differing.is_some() && differing(now, child) == target.differing;
+            if !ack.object().is_some_and(is_as_before) {
+                return wrote(effect, child, &ack);
+            }
+            // At most the ownership of fields has changed.
+            let is_written = ack.resource_version() != target.resource_version;
+            Wrote::new(Effect::Nothing, is_written.then(|| ack.child(&child.kind)))
+        })
     };
     // No conflict shows a field that another manager has removed; the plan does.
     let expected = if target.restores { Effect::Restored } else { Effect::Updated };
@@ -238,19 +253,17 @@ async fn read(world: &dyn World, child: &ChildId, part: Part) -> Result<Option<O
     world.read(Read::Child(child, part)).await.map_err(|refused| refused.problem())
 }
 
-/// The result of an apply that was sent because live values differ from the desired ones. If it changed nothing, or
-/// is invalid, the next apply would have the same result, so the values are left. A 403 is different: permissions,
-/// quotas and admission policies change without a change of the child.
+/// The result of an apply that was sent because live values differ from the desired ones. If it changed none (at most who owns them), or is
+/// invalid, the next apply would have the same result, so the values are left. A 403 is different: permissions, quotas and admission
+/// policies change without a change of the child.
 fn after_comparing(child: &DesiredChild, target: &Target, outcome: WriteResult) -> (WriteResult, Option<Kept>) {
     let Some(values) = target.differing else { return (outcome, None) };
     let kept = |refused| Some(Kept { uid: target.uid.clone(), applied: child.applied.clone(), values, refused });
     match outcome {
-        Ok((_, Some(Written::Child { resource_version, .. }))) if resource_version == target.resource_version => {
-            (Ok((Effect::Nothing, None)), kept(None))
-        }
-        Ok((_, written)) => (Ok((Effect::Restored, written)), None),
+        Ok(wrote) if wrote.effect == Effect::Nothing => (Ok(wrote), kept(None)),
+        Ok(wrote) => (Ok(Wrote { effect: Effect::Restored, ..wrote }), None),
         Err(Failed { problem: WriteProblem::Rejected { code: 400 | 422 | 500, message, .. }, .. }) => {
-            (Ok((Effect::Nothing, None)), kept(Some(message)))
+            (Ok(Wrote::new(Effect::Nothing, None)), kept(Some(message)))
         }
         outcome => (outcome, None),
     }
@@ -273,9 +286,9 @@ async fn send_delete(world: &dyn World, snapshot: &Snapshot, mut delete: Delete,
         response = world.send(Request::Delete(&delete)).await;
     }
     match response {
-        Ok(ack) => Ok((effect, Some(ack.deleted(delete)))),
+        Ok(ack) => Ok(Wrote::new(effect, ack.deleted(delete))),
         Err(refused) if is_gone(world, &refused, &delete.child, &delete.uid) => {
-            Ok((Effect::Nothing, Some(Written::Gone { child: delete.child, uid: delete.uid })))
+            Ok(Wrote::new(Effect::Nothing, Written::Gone { child: delete.child, uid: delete.uid }))
         }
         Err(refused) => Err(Failed::of(&refused, Subject::Child(delete.child))),
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::fixtures::{created, object, parent, pod, snapshot, validate};
-use crate::reconcile::plan::plan;
+use crate::reconcile::plan::{plan, plan_comparing};
 use crate::reconcile::response::Status;
 use crate::reconcile::world::Later;
 use crate::value::ids::Gvk;
@@ -145,6 +145,52 @@ async fn r06_plugin_takes_the_field_of_another_applier_if_it_asks_for_it() {
     let (sent, applied) = changed(true, Some(9), vec![outdated(), conflict(r#""helm""#), Ok(acked(10))]).await;
     assert_eq!(sent.last().map(String::as_str), Some("apply to 9, force Yes"));
     assert_eq!(applied.changes.taken_over.len(), 1);
+}
+
+#[tokio::test]
+async fn u4_apply_that_changes_no_value_restores_nothing_and_is_not_repeated() {
+    let mut tolerates = pod("a");
+    tolerates["spec"]["tolerations"] = json!([{"key": "a"}]);
+    let desired = validate(&[tolerates]).expect("valid");
+    let mut defaulted = created(&desired.children[0]);
+    defaulted["spec"]["tolerations"][0]["operator"] = "Equal".into();
+    let snapshot = snapshot(std::slice::from_ref(&defaulted));
+    let comes_to = async |mut response: serde_json::Value| {
+        response["metadata"]["resourceVersion"] = "8".into();
+        let ack = acked(8).with_object(Some(Object::clone(&object(&response))));
+        let plan = plan_comparing(&snapshot, &desired, differing);
+        assert_eq!(plan.counts(), (0, 1, 0));
+        apply(&Script::new([Ok(ack)]), &snapshot, plan).await
+    };
+    let mut owned = defaulted.clone();
+    owned["metadata"]["managedFields"][0]["operation"] = "Apply".into();
+    let applied = comes_to(owned).await;
+    assert_eq!((applied.changes.restored.len(), applied.kept.len(), applied.written.len()), (0, 1, 1));
+    let applied = comes_to(created(&desired.children[0])).await;
+    assert_eq!((applied.changes.restored.len(), applied.kept.len()), (1, 0), "somebody had set the operator");
+}
+
+#[tokio::test]
+async fn u4_child_is_known_as_the_api_server_stored_it_until_its_spec_changes() {
+    let ack = json!({"metadata": {"uid": "uid-of-a", "resourceVersion": "7", "generation": 1}});
+    let response = || Ok(serde_json::from_value::<Ack>(ack.clone()).expect("metadata"));
+    let of = snapshot(&[]);
+    let desired = validate(&[pod("a")]).expect("valid");
+    let applied = apply(&Script::new([response()]), &of, plan(&of, &desired)).await;
+    let [stored] = &*applied.stored else { panic!("{applied:?}") };
+    let mut live = created(&desired.children[0]);
+    for (version, generation, is_stored) in [("7", 1, true), ("8", 1, true), ("8", 2, false)] {
+        live["metadata"]["resourceVersion"] = version.into();
+        live["metadata"]["generation"] = generation.into();
+        assert_eq!(stored.is(&object(&live)), is_stored, "version {version}, generation {generation}");
+    }
+    live["metadata"]["uid"] = "other".into();
+    assert!(!stored.is(&object(&live)), "the child was recreated by somebody else");
+    let mut plain = pod("a");
+    plain["spec"] = json!({"nodeName": "n", "securityContext": {"runAsUser": 1}});
+    let desired = validate(&[plain]).expect("valid");
+    let applied = apply(&Script::new([response()]), &of, plan(&of, &desired)).await;
+    assert!(applied.stored.is_empty(), "the API server adds nothing that counts as a difference");
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use self::steady::Steady;
 use crate::guard::deletions::{BlockReason, ParentDeletions, SpecHash};
 use crate::object::Object;
 use crate::object::reason::ParentReason;
+use crate::reconcile::applied::Stored;
 use crate::value::ids::Uid;
 
 /// What is remembered of one parent.
@@ -40,15 +41,17 @@ struct Rare {
     /// Since when the API server refuses children of the parent with this UID, because its namespace is being deleted.
     namespace_terminating: Option<(Uid, Instant)>,
     failure: Option<Failing>,
+    /// Children as the API server stored them after the last writes, until they are compared with the desired values.
+    stored: Vec<Stored>,
     /// A hash of the parent's invalid annotation `windlass.dev/traceparent` that was logged.
     invalid_traceparent: Option<u64>,
 }
 
 impl Rare {
     fn is_empty(&self) -> bool {
-        let Self { own_writes, deletions, namespace_terminating, failure, invalid_traceparent } = self;
+        let Self { own_writes, deletions, namespace_terminating, failure, stored, invalid_traceparent } = self;
         let is_unmarked = namespace_terminating.is_none() && failure.is_none() && invalid_traceparent.is_none();
-        own_writes.is_empty() && deletions.is_empty() && is_unmarked
+        own_writes.is_empty() && deletions.is_empty() && stored.is_empty() && is_unmarked
     }
 }
 
@@ -96,6 +99,18 @@ impl Record {
         let (uid, since) = before.unwrap_or_else(|| (parent.clone(), now));
         self.rare().namespace_terminating = Some((uid, since));
         now.saturating_duration_since(since)
+    }
+
+    /// Records children as the API server stored them.
+    pub fn put_stored(&mut self, stored: Vec<Stored>) {
+        if !stored.is_empty() {
+            self.rare().stored = stored;
+        }
+    }
+
+    /// Takes the children as the API server stored them after the last writes.
+    pub fn take_stored(&mut self) -> Vec<Stored> {
+        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.stored)).unwrap_or_default()
     }
 
     /// Records a failure, or none. Returns whether it is another one than before.

@@ -10,7 +10,7 @@ use windlass_core::object::Object;
 use windlass_core::object::names::FIELD_MANAGER;
 use windlass_core::reconcile::outcome::WriteProblem;
 use windlass_core::reconcile::response::Refused;
-use windlass_core::reconcile::world::Force;
+use windlass_core::reconcile::world::{Force, Part};
 use windlass_core::value::ids::Uid;
 use windlass_core::value::json::{Map, Value};
 
@@ -55,7 +55,7 @@ impl DryRun {
     /// # Errors
     /// If the name does not form a valid URL.
     pub fn apply(resource: &ApiResource, child: &DesiredChild, uid: &Uid, force: Force) -> Built {
-        Self::of(request::apply(To { resource, account: None }, child, uid, None, force)?)
+        Self::of(request::apply(To { resource, account: None }, child, (uid, None), force, Part::Whole)?)
     }
 
     /// The replacement of an existing object by this one, of the same version. It is sent as a JSON patch: the

@@ -6,9 +6,13 @@ pub mod dry_run;
 pub mod request;
 pub mod response;
 
+use std::sync::Arc;
+
 use http::Request;
 use kube::Client;
+use windlass_core::object::Object;
 use windlass_core::reconcile::response::{Ack, Refused};
+use windlass_core::value::ids::Gvk;
 
 use self::response::refused;
 use super::in_time;
@@ -19,4 +23,14 @@ use super::in_time;
 /// If the API server rejects the write, or does not respond.
 pub async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Ack, Refused> {
     in_time(client.request::<Ack>(request)).await.map_err(|error| refused(&error))
+}
+
+/// Sends a write once, and returns the written object of this kind, if the response has one.
+///
+/// # Errors
+/// If the API server rejects the write, or does not respond.
+pub async fn send_for(client: &Client, kind: &Arc<Gvk>, request: Request<Vec<u8>>) -> Result<Ack, Refused> {
+    let text = in_time(client.request_text(request)).await.map_err(|error| refused(&error))?;
+    let ack = serde_json::from_str::<Ack>(&text).map_err(|error| refused(&kube::Error::SerdeError(error)))?;
+    Ok(ack.with_object(Object::from_api(kind, &text).ok()))
 }

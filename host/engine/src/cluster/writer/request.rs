@@ -75,8 +75,14 @@ pub fn mark(to: To<'_>, child: &DesiredChild, marks: &Map) -> Built {
     Ok(as_plugin(to, request))
 }
 
-/// Server-side apply to the object with this uid, and of this version if one is given.
-pub fn apply(to: To<'_>, child: &DesiredChild, uid: &Uid, version: Option<u64>, force: Force) -> Built {
+/// Server-side apply to the object with this uid, and of this version if one is given. The response has this part of the object.
+pub fn apply(
+    to: To<'_>,
+    child: &DesiredChild,
+    (uid, version): (&Uid, Option<u64>),
+    force: Force,
+    returns: Part,
+) -> Built {
     let mut body = child.body.clone();
     if let Some(meta) = body.object_mut("metadata") {
         meta.insert("uid", uid.to_string());
@@ -88,13 +94,20 @@ pub fn apply(to: To<'_>, child: &DesiredChild, uid: &Uid, version: Option<u64>, 
     let mut request =
         to.kind(&child.key).patch(&child.key.name, &params, &Patch::Apply(serde_json::Value::Null)).map_err(unbuilt)?;
     *request.body_mut() = text(&body).into_bytes();
-    Ok(as_plugin(to, request))
+    Ok(match returns {
+        Part::Metadata => as_plugin(to, request),
+        Part::Whole => signed(to.account, request),
+    })
 }
 
 /// JSON patch before an apply: converts or removes the Update entry that the host's POST, or an apply after managedFields were cleared, left
 /// at this place of managedFields, if it is still there.
 pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, index: usize, removal: Removal) -> Built {
     let entry = format!("/metadata/managedFields/{index}");
+    let manager = match removal {
+        Removal::Convert | Removal::Remove => FIELD_MANAGER,
+        Removal::RemoveBeforeFirstApply => BEFORE_FIRST_APPLY,
+    };
     let patch = serde_json::json!([
         {"op": "replace", "path": "/metadata/resourceVersion", "value": version.to_string()},
         {"op": "test", "path": format!("{entry}/manager"), "value": manager},
@@ -104,10 +117,6 @@ pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, index: usize, rem
             Removal::Remove | Removal::RemoveBeforeFirstApply => serde_json::json!({"op": "remove", "path": entry}),
         },
     ]);
-    let manager = match removal {
-        Removal::Convert | Removal::Remove => FIELD_MANAGER,
-        Removal::RemoveBeforeFirstApply => BEFORE_FIRST_APPLY,
-    };
     Ok(as_plugin(to, json_patch(to.resource, &child.key, &PatchParams::default(), patch.to_string())?))
 }
 
