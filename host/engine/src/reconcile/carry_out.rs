@@ -116,6 +116,9 @@ impl Reconciler {
             Some(problem) => outcome_of(problem),
             None => Outcome::applied(desired.children.len(), desired.requeue),
         };
+        if matches!(problem, Some(Problem::Writes(_))) {
+            outcome.add_waiting_deletions(applied.kept_from_pruning);
+        }
         let finalized = phase == Phase::Finalize && desired.finalized && !applied.marked;
         // The reconcile that sees the marked child reports.
         let silent = matches!(problem, Some(Problem::PutOff)) || problem.is_none() && applied.marked;

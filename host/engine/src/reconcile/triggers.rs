@@ -162,7 +162,9 @@ impl Triggers {
         };
         if let Some(parent) = parent {
             tell_cause(&live.terms.name, &parent, change);
-            self.parents.add(&live.terms.name, &parent, Trigger::Event);
+            // What a deleted child took up, such as a port or a part of a quota, may be what another one waits for.
+            let is_freed = !is_there && live.shared.records.with(&parent, |record| record.failure().is_some());
+            self.parents.add(&live.terms.name, &parent, if is_freed { Trigger::Changed } else { Trigger::Event });
         }
     }
 }

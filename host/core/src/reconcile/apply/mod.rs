@@ -40,13 +40,15 @@ pub async fn apply(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -> Ap
             wave.push(next);
         }
         send_wave(&mut applied, wave.into_iter().map(|next| write(world, snapshot, &creates, next))).await;
-        if !applied.problems.is_empty() {
-            // Later children depend on the ones that failed.
-            return applied;
+        // Later children may depend on one that is not there, and not on the refused change of one that is.
+        let is_in_the_way = |(child, problem): &(_, WriteProblem)| creates.contains(child) || !problem.is_childs_own();
+        if applied.problems.iter().any(is_in_the_way) {
+            break;
         }
     }
-    if applied.marked {
+    if applied.marked || !applied.problems.is_empty() {
         // Nothing is pruned before all desired children are there (rule R8).
+        applied.kept_from_pruning = prunes.iter().map(Vec::len).sum();
         return applied;
     }
     for wave in prunes {

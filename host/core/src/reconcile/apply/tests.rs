@@ -217,6 +217,30 @@ async fn u3_binding_waits_until_the_api_server_shows_the_role_that_was_created_b
 }
 
 #[tokio::test]
+async fn r10_refused_change_of_a_child_keeps_no_later_child_from_its_write_and_a_refused_create_does() {
+    let role = |verb: &str| {
+        let mut role =
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "reader"}});
+        role["rules"] = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}]);
+        role
+    };
+    let no = || refused(json!({"code": 422, "reason": "Invalid", "message": "no"}));
+    let live: Vec<_> =
+        validate(&[role("get"), pod("old")]).expect("valid").children.iter().map(|child| created(child)).collect();
+    let desired = validate(&[role("list"), pod("new")]).expect("valid");
+    let of = snapshot(&live);
+    let script = Script::new([no(), Ok(acked(9))]);
+    let applied = apply(&script, &of, plan(&of, &desired)).await;
+    assert_eq!(script.sent.into_inner(), ["apply to 7, force Yes", "create"], "nothing is deleted");
+    assert_eq!((applied.problems.len(), applied.changes.created.len(), applied.kept_from_pruning), (1, 1, 1));
+    let without = snapshot(&live[1..]);
+    let script = Script::new([no()]);
+    let applied = apply(&script, &without, plan(&without, &desired)).await;
+    assert_eq!(script.sent.into_inner(), ["create"], "the Pod may need the Role");
+    assert_eq!((applied.problems.len(), applied.kept_from_pruning), (1, 1));
+}
+
+#[tokio::test]
 async fn r15_write_is_not_repeated_for_an_object_that_is_no_child_any_more() {
     let (sent, applied) = changed(false, None, vec![outdated()]).await;
     assert_eq!(sent, ["apply to 7, force Yes", "read"]);

@@ -85,6 +85,15 @@ impl Outcome {
         self.message = bounded(more);
     }
 
+    /// Adds to the message of failed writes that this many deletions wait for them.
+    pub fn add_waiting_deletions(&mut self, deletions: usize) {
+        if deletions > 0 {
+            let children = if deletions == 1 { "1 child waits" } else { &format!("{deletions} children wait") };
+            let more = format!("{}. The deletion of {children} until all writes succeed", self.message);
+            self.message = bounded(more);
+        }
+    }
+
     /// Converts the outcome into that of a parent that is being deleted. The message names the annotation that skips
     /// the finalizer, so that a broken plugin cannot block a deletion. A plugin that rejects the cleanup is retried
     /// with backoff, because no change of the parent would trigger the next call.
