@@ -18,13 +18,13 @@ use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::plugin::schema::structural as schema;
 use windlass_core::reconcile::applied::{Done, Effect};
-use windlass_core::reconcile::apply;
-use windlass_core::reconcile::carry_out::planned;
+use windlass_core::reconcile::carry_out;
+use windlass_core::reconcile::due::planned;
 use windlass_core::reconcile::next_step::{Circumstances, NextStep, finalizers_with, next_step};
 use windlass_core::reconcile::outcome::{Outcome, Problem, Rejection, WriteProblem, name_is_taken};
 use windlass_core::reconcile::plan::{self, Change, Plan, Target, Write, changes};
 use windlass_core::reconcile::status;
-use windlass_core::reconcile::world::{Request, World};
+use windlass_core::reconcile::world::{ApiRequest, World};
 use windlass_core::value::json::{Map, Value as CoreValue};
 use windlass_engine::telemetry::one_line;
 use windlass_sandbox::{Ambient, run_here};
@@ -285,7 +285,7 @@ impl Previewer {
     }
 
     /// An object after this write, as the API server would store it.
-    async fn sent(&self, live: &Object, request: Request<'_>) -> Result<Value, WriteProblem> {
+    async fn sent(&self, live: &Object, request: ApiRequest<'_>) -> Result<Value, WriteProblem> {
         let world = self.world(Some(live));
         world.send(request).await.map_err(|refused| refused.problem())?;
         world.into_after()
@@ -320,10 +320,10 @@ impl Previewer {
             let mut after = before.clone();
             if let Some(wanted) = finalizer {
                 let finalizers = finalizers_with(live, &self.scope.plugin, wanted);
-                after = self.sent(live, Request::Finalizers { parent: live, finalizers: &finalizers }).await?;
+                after = self.sent(live, ApiRequest::Finalizers { parent: live, finalizers: &finalizers }).await?;
             }
             if let Some(status) = status {
-                let written = self.sent(live, Request::Status { parent: live, status }).await?;
+                let written = self.sent(live, ApiRequest::Status { parent: live, status }).await?;
                 if let (Some(after), Some(status)) = (after.as_object_mut(), written.get("status")) {
                     after.insert("status".to_owned(), status.clone());
                 }
@@ -384,7 +384,7 @@ fn body_of(child: &DesiredChild) -> Result<Value, WriteProblem> {
 
 /// Sends one write of a plan as dry runs, as the host's writes follow each other.
 async fn written(world: &Dry<'_>, snapshot: &Snapshot, write: Write) -> Result<Done, WriteProblem> {
-    let done = apply::write(world, snapshot, &[], write).await.map_err(|(_, failed)| failed.problem)?;
+    let done = carry_out::write(world, snapshot, &[], write).await.map_err(|(_, failed)| failed.problem)?;
     match done.effect {
         // The host leaves an object that its parent's deletion orphaned.
         Effect::Nothing if done.kept.is_none() => Err(WriteProblem::Taken { owner: None }),

@@ -11,10 +11,10 @@ use windlass_core::contract::desired::DesiredChild;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::object::managed::{Removal, drop_created};
+use windlass_core::reconcile::api_response::{Ack, Refused};
 use windlass_core::reconcile::claim::Claim;
 use windlass_core::reconcile::outcome::WriteProblem;
-use windlass_core::reconcile::response::{Ack, Refused};
-use windlass_core::reconcile::world::{Later, Read, Request, World};
+use windlass_core::reconcile::world::{ApiRequest, Later, Read, World};
 use windlass_core::value::ids::ObjectKey;
 use windlass_core::value::json::{self, Value as CoreValue};
 use windlass_engine::cluster::writer::dry_run::{Built, DryRun};
@@ -105,35 +105,35 @@ impl<'a> Dry<'a> {
         self.dry_run(replaced).await.map(|(_, text)| text)
     }
 
-    async fn sent(&self, request: Request<'_>) -> Result<Ack, Refused> {
+    async fn sent(&self, request: ApiRequest<'_>) -> Result<Ack, Refused> {
         let of = request.object();
         let resource = || self.resource(&of);
         let (ack, text) = match request {
-            Request::Create(child) => self.dry_run(resource().and_then(|to| DryRun::create(to, child))).await?,
-            Request::Apply { child, uid, force, resource_version: _, returns: _ } => {
+            ApiRequest::Create(child) => self.dry_run(resource().and_then(|to| DryRun::create(to, child))).await?,
+            ApiRequest::Apply { child, uid, force, resource_version: _, returns: _ } => {
                 let built = resource().and_then(|to| DryRun::apply(to, child, uid, force));
                 let (ack, text) = self.dry_run(built).await?;
                 (ack, self.with_kept(&of, text).await?)
             }
-            Request::Finalizers { parent, finalizers } => {
+            ApiRequest::Finalizers { parent, finalizers } => {
                 self.dry_run(DryRun::finalizers(&self.scope.parents, parent, finalizers)).await?
             }
-            Request::Status { parent, status } => {
+            ApiRequest::Status { parent, status } => {
                 self.dry_run(DryRun::status(&self.scope.parents, parent, status)).await?
             }
-            Request::Mark { found, .. } => {
+            ApiRequest::Mark { found, .. } => {
                 self.kept.lock().marked = Some(Arc::new(found.clone()));
                 return Ok(Ack::default());
             }
-            Request::Migrate { removal, .. } => {
+            ApiRequest::Migrate { removal, .. } => {
                 self.kept.lock().removal = Some(removal);
                 return Ok(Ack::default());
             }
-            Request::RemoveData { keys, .. } => {
+            ApiRequest::RemoveData { keys, .. } => {
                 self.kept.lock().dropped = keys.to_vec();
                 return Ok(Ack::default());
             }
-            Request::Delete(_) => return Ok(Ack::default()),
+            ApiRequest::Delete(_) => return Ok(Ack::default()),
         };
         self.kept.lock().after = Some(parsed(&text).map_err(Refused::Unsent)?);
         Ok(ack)
@@ -176,7 +176,7 @@ impl World for Dry<'_> {
         Box::pin(self.found(what))
     }
 
-    fn send<'a>(&'a self, request: Request<'a>) -> Later<'a, Result<Ack, Refused>> {
+    fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>> {
         Box::pin(self.sent(request))
     }
 

@@ -1,8 +1,8 @@
 //! The results of a plan's writes.
 
+use super::api_response::Refused;
 use super::events::Changes;
 use super::outcome::WriteProblem;
-use super::response::Refused;
 use super::written::{Subject, Written};
 use crate::object::Object;
 use crate::object::child::ChildId;

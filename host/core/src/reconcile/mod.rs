@@ -4,10 +4,11 @@
 //! The steps are functions of what they are given, and of a [`world`], through which every write goes. [`recent`] and [`recording`] are
 //! about past reconciles, [`record`] is what the next one must know of the last.
 
+pub mod api_response;
 pub mod applied;
-pub mod apply;
 pub mod carry_out;
 pub mod claim;
+pub mod due;
 pub mod events;
 pub mod next_step;
 pub mod outcome;
@@ -15,7 +16,6 @@ pub mod plan;
 pub mod recent;
 pub mod record;
 pub mod recording;
-pub mod response;
 pub mod rounds;
 pub mod status;
 pub mod terms;

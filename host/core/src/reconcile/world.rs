@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::api_response::{Ack, Refused};
 use super::claim::Claim;
-use super::response::{Ack, Refused};
 use crate::contract::desired::DesiredChild;
 use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
@@ -31,7 +31,7 @@ pub trait World: Send + Sync {
     /// Reads an object; none if it does not exist.
     fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>>;
     /// Sends a write once.
-    fn send<'a>(&'a self, request: Request<'a>) -> Later<'a, Result<Ack, Refused>>;
+    fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>>;
     /// Lets time pass.
     fn pause(&self, time: Duration) -> Later<'_, ()>;
     /// Is told what was found, for developers.
@@ -58,7 +58,7 @@ pub enum Part {
 
 /// A write.
 #[derive(Debug)]
-pub enum Request<'a> {
+pub enum ApiRequest<'a> {
     /// The creation of a child.
     Create(&'a DesiredChild),
     /// The server-side apply of a child to the object with this uid, if it still has this version.
@@ -123,7 +123,7 @@ pub enum Request<'a> {
     },
 }
 
-impl Request<'_> {
+impl ApiRequest<'_> {
     /// The object that is written.
     pub fn object(&self) -> ChildId {
         match self {

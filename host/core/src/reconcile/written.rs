@@ -43,12 +43,12 @@ pub enum Written {
 
 impl Written {
     /// A parent that is no longer as it was in this version.
-    pub fn past(parent: &Object) -> Self {
+    pub fn parent_past(parent: &Object) -> Self {
         Self::Past { uid: parent.uid.clone(), resource_version: parent.resource_version }
     }
 
     /// A parent that is gone.
-    pub fn gone(parent: &Object) -> Self {
+    pub fn parent_gone(parent: &Object) -> Self {
         Self::Past { uid: parent.uid.clone(), resource_version: u64::MAX }
     }
 }

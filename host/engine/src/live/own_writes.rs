@@ -251,7 +251,7 @@ mod tests {
         for kept_by_another_finalizer in [true, false] {
             let mut fixture = Fixture::new();
             let shown = fixture.parents.get(&web()).expect("the parent");
-            fixture.add(vec![Written::past(&shown)]);
+            fixture.add(vec![Written::parent_past(&shown)]);
             // A later version of another parent proves nothing: the removal of the last finalizer has no version of its own.
             fixture.parents.upsert(object("ConfigMap", "another", 9));
             assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
@@ -268,7 +268,7 @@ mod tests {
     fn r03_parent_that_is_gone_is_awaited_beyond_its_later_versions_up_to_a_namesake() {
         let mut fixture = Fixture::new();
         let shown = fixture.parents.get(&web()).expect("the parent");
-        fixture.add(vec![Written::gone(&shown)]);
+        fixture.add(vec![Written::parent_gone(&shown)]);
         fixture.parents.upsert(object("ConfigMap", "web", 2));
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
         let namesake = r#"{"metadata":{"name":"web","namespace":"n","uid":"another","resourceVersion":"3"}}"#;
@@ -283,7 +283,7 @@ mod tests {
             let mut fixture = Fixture::new();
             fixture.secrets.upsert(object("Secret", "a", 3));
             let gone = || match &subject {
-                Subject::Parent => Written::gone(&object("ConfigMap", "web", 1)),
+                Subject::Parent => Written::parent_gone(&object("ConfigMap", "web", 1)),
                 Subject::Child(child) => Written::Gone { child: child.clone(), uid: Uid::from("uid-of-a") },
             };
             let is_there = || match &subject {

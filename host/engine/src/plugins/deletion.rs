@@ -14,8 +14,8 @@ use windlass_core::object::child::Delete;
 use windlass_core::object::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER};
 use windlass_core::object::order::install_rank;
 use windlass_core::object::reason::PluginReason;
+use windlass_core::reconcile::api_response::Refused;
 use windlass_core::reconcile::next_step::{finalizer_of, finalizers_with};
-use windlass_core::reconcile::response::Refused;
 use windlass_core::value::ids::Gvk;
 
 use super::leftovers::Leftovers;

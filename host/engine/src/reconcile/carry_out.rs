@@ -11,8 +11,8 @@ use windlass_core::guard::deletions::{self, Cause, Stop};
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::reconcile::applied::{Applied, Kept, Stored};
-use windlass_core::reconcile::apply::apply;
-use windlass_core::reconcile::carry_out::{Carried, drop_children_of_deselected, planned, take_tokens};
+use windlass_core::reconcile::carry_out::carry_out;
+use windlass_core::reconcile::due::{Carried, drop_children_of_deselected, planned, take_tokens};
 use windlass_core::reconcile::outcome::{Outcome, Problem, WriteProblem};
 use windlass_core::reconcile::plan::{self, Plan};
 use windlass_core::reconcile::record::Record;
@@ -91,7 +91,7 @@ impl Reconciler {
         let mut applied = if plan.is_empty() {
             Applied::default()
         } else {
-            apply(&world, snapshot, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
+            carry_out(&world, snapshot, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
         };
         remember_values(live, parent, &mut applied);
         for (child, _) in applied.problems.iter().filter(|(_, problem)| problem.is_refusal()) {

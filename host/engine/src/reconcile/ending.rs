@@ -6,7 +6,7 @@ use windlass_core::contract::Event;
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::object::reason::ParentReason;
 use windlass_core::reconcile::applied::Applied;
-use windlass_core::reconcile::apply::FinalizerWrite;
+use windlass_core::reconcile::carry_out::FinalizerWrite;
 use windlass_core::reconcile::outcome::{FinalizerEnd, Outcome, Problem, Requeue};
 use windlass_core::reconcile::record::steady::Inputs;
 use windlass_core::value::json::Map;

@@ -10,7 +10,7 @@ use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::object::names::ANNOTATION_SKIP_FINALIZE;
 use windlass_core::reconcile::applied::Failed;
-use windlass_core::reconcile::apply::{FinalizerWrite, set_finalizer};
+use windlass_core::reconcile::carry_out::{FinalizerWrite, set_finalizer};
 use windlass_core::reconcile::next_step::{NextStep, finalizer_of, finalizers_with, has_finalizer};
 use windlass_core::reconcile::outcome::{FinalizerEnd, Problem, UNAVAILABLE, WriteProblem};
 use windlass_core::value::ids::ObjectKey;
@@ -30,7 +30,7 @@ impl Reconciler {
     /// Removes the finalizer of a parent that is being deleted and has the annotation to skip it, even if the caches
     /// are out of date. While the watch of the parents is rejected or stalled, the annotation is read from the API
     /// server. None if the finalizer stays.
-    pub(super) async fn skip_finalizer_unobserved(&self, live: &Arc<Live>, key: &ObjectKey) -> Option<Ending> {
+    pub(super) async fn skip_clean_up_unobserved(&self, live: &Arc<Live>, key: &ObjectKey) -> Option<Ending> {
         let cached = live.caches.parents.store.get(key)?;
         let is_asked = cached.deleting && cached.marks.is_true(ANNOTATION_SKIP_FINALIZE);
         let has_finalizer = || cached.finalizers.iter().any(|name| **name == *finalizer_of(&live.terms.name));
@@ -40,7 +40,7 @@ impl Reconciler {
         let parent = live.caches.parents.read(key).await.ok()??;
         let snapshot = around(live, Arc::new(parent));
         match live.terms.next_step(&snapshot.parent, true) {
-            NextStep::RemoveFinalizer if snapshot.parent.deleting => Some(self.skip_finalizer(live, snapshot).await),
+            NextStep::RemoveFinalizer if snapshot.parent.deleting => Some(self.skip_clean_up(live, snapshot).await),
             NextStep::RemoveFinalizer
             | NextStep::Call(_)
             | NextStep::AddFinalizer
@@ -59,7 +59,7 @@ impl Reconciler {
     }
 
     /// Removes the finalizer, because the plugin does not finalize (any more), or a user set the annotation to skip it.
-    pub(super) async fn skip_finalizer(&self, live: &Live, snapshot: Snapshot) -> Ending {
+    pub(super) async fn skip_clean_up(&self, live: &Live, snapshot: Snapshot) -> Ending {
         let is_asked = snapshot.parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
         if is_asked {
             return self.end_clean_up(live, snapshot, (FinalizerEnd::Skipped, Vec::new()), None).await;

@@ -9,7 +9,7 @@ use windlass_core::guard::deletions::blocked_in_status;
 use windlass_core::object::child::ChildId;
 use windlass_core::object::reason::ParentReason;
 use windlass_core::reconcile::applied::Applied;
-use windlass_core::reconcile::apply::FinalizerWrite;
+use windlass_core::reconcile::carry_out::FinalizerWrite;
 use windlass_core::reconcile::events::Changes;
 use windlass_core::reconcile::outcome::{BACKOFF, FinalizerEnd, Outcome, Problem, Progress, Requeue, WriteProblem};
 use windlass_core::reconcile::recent::{Decision, StatusResult};
@@ -17,7 +17,7 @@ use windlass_core::value::ids::ObjectKey;
 use windlass_core::value::json::Map;
 
 use super::Reconciler;
-use super::decide::note_observed;
+use super::ask::note_observed;
 use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest, outcome_of};
 use super::journal::Journal;
 use super::report::{Happened, Reported};
@@ -233,7 +233,7 @@ fn completed(live: &Live, snapshot: &Snapshot, outcome: Outcome, is_planned: boo
     if parent.deleting {
         return outcome.while_finalizing();
     }
-    let decided = live.shared.records.with(&parent.key, |record| record.blocked(parent));
+    let decided = live.shared.records.with(&parent.key, |record| record.blocked_by_last_plan(parent));
     // A plan decides about deletions; without one, an earlier block stays.
     let blocked = if is_planned { decided } else { decided.or_else(|| blocked_in_status(parent)) };
     Outcome { blocked, ..outcome }

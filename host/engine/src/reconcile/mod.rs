@@ -3,9 +3,9 @@
 //! Each step uses the results of the steps before it, and may end the reconcile: it returns an [`Ending`], and `finish` reports and
 //! remembers it. Only `world` sends writes, and it decides nothing.
 
+mod ask;
 pub mod call;
 mod carry_out;
-mod decide;
 mod ending;
 mod finalizer;
 mod finish;
@@ -171,7 +171,7 @@ impl Reconciler {
         match live.terms.next_step(&snapshot.parent, selected) {
             NextStep::Call(phase) => self.call_and_carry_out(live, snapshot, (phase, job.trigger), turn, journal).await,
             NextStep::AddFinalizer => self.add_finalizer(live, snapshot).await,
-            NextStep::RemoveFinalizer => self.skip_finalizer(live, snapshot).await,
+            NextStep::RemoveFinalizer => self.skip_clean_up(live, snapshot).await,
             NextStep::Suspended => suspended(snapshot),
             NextStep::Leave => leave(&snapshot.parent),
             NextStep::DeleteChildren => self.delete_children(live, snapshot).await,
@@ -183,7 +183,7 @@ impl Reconciler {
     async fn not_followed(&self, live: &Arc<Live>, key: &ObjectKey) -> Ending {
         let failure = Some((ParentReason::ApiError, "a kind of the plugin cannot be watched"));
         let waits = Ending::Waits { outcome: "not_followed", failure, requeue: UNAVAILABLE };
-        self.skip_finalizer_unobserved(live, key).await.unwrap_or(waits)
+        self.skip_clean_up_unobserved(live, key).await.unwrap_or(waits)
     }
 
     /// Refuses a parent in the host's namespace: a plugin that saw objects there, or had children there, could act as the host.

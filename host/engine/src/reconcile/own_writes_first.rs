@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::object::child::ChildId;
 use windlass_core::object::reason::ParentReason;
-use windlass_core::reconcile::apply::look_up;
+use windlass_core::reconcile::carry_out::look_up;
 use windlass_core::reconcile::next_step::NextStep;
 use windlass_core::reconcile::outcome::{LOOK_AGAIN, Outcome, Problem, Requeue, UNAVAILABLE, WriteProblem};
 use windlass_core::reconcile::record::own_writes::Wait;
@@ -78,7 +78,7 @@ impl Reconciler {
         let snapshot = around(live, Arc::new(parent));
         match live.terms.next_step(&snapshot.parent, true) {
             // A user's annotation to skip the finalizer counts first.
-            NextStep::RemoveFinalizer => Some(self.skip_finalizer(live, snapshot).await),
+            NextStep::RemoveFinalizer => Some(self.skip_clean_up(live, snapshot).await),
             NextStep::Leave | NextStep::Suspended | NextStep::DeleteChildren => None,
             NextStep::Call(_) | NextStep::AddFinalizer => Some(Ending::problem(snapshot, problem)),
         }

@@ -10,11 +10,11 @@ use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::guard::breaker::{Breaker, PACE, ParentRevision, StatusPass};
 use windlass_core::object::child::ChildId;
 use windlass_core::object::parent::ParentRef;
-use windlass_core::reconcile::apply::status_written;
+use windlass_core::reconcile::carry_out::status_written;
 use windlass_core::reconcile::events::{Before, Changes, Note, Occasion, note};
 use windlass_core::reconcile::outcome::{FinalizerEnd, Outcome, Problem, WriteProblem};
 use windlass_core::reconcile::status;
-use windlass_core::reconcile::world::{Request, World};
+use windlass_core::reconcile::world::{ApiRequest, World};
 use windlass_core::reconcile::written::Written;
 use windlass_core::value::json::Map;
 
@@ -139,7 +139,7 @@ impl Reporter {
         };
         let reported = Reported { written: None, failed: None, again, instead };
         let Some(status) = status else { return reported };
-        let response = world.send(Request::Status { parent, status }).await;
+        let response = world.send(ApiRequest::Status { parent, status }).await;
         let (written, failed) = status_written(&world, parent, response);
         Reported { written, failed, ..reported }
     }

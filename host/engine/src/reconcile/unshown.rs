@@ -45,7 +45,7 @@ impl Reconciler {
                 tracing::Span::current().record("windlass.parent.uid", uid);
                 let ending = match live.terms.next_step(&snapshot.parent, false) {
                     NextStep::DeleteChildren => self.delete_children(live, snapshot).await,
-                    NextStep::RemoveFinalizer => self.skip_finalizer(live, snapshot).await,
+                    NextStep::RemoveFinalizer => self.skip_clean_up(live, snapshot).await,
                     NextStep::Leave => leave(&snapshot.parent),
                     // The watch shows every parent that must be finalized, and is about to show this one.
                     NextStep::Call(_) | NextStep::AddFinalizer | NextStep::Suspended => {

@@ -8,10 +8,10 @@ use kube::core::ApiResource;
 use tracing::Instrument;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
+use windlass_core::reconcile::api_response::{Ack, Refused};
 use windlass_core::reconcile::claim::Claim;
 use windlass_core::reconcile::outcome::WriteProblem;
-use windlass_core::reconcile::response::{Ack, Refused};
-use windlass_core::reconcile::world::{Later, Part, Read, Request, World};
+use windlass_core::reconcile::world::{ApiRequest, Later, Part, Read, World};
 use windlass_core::value::ids::{Gvk, ObjectKey};
 
 use crate::cluster::in_time;
@@ -61,24 +61,24 @@ impl<'a> Cluster<'a> {
         is_parents.then_some(&parents.resource).or_else(of_children)
     }
 
-    fn built(&self, request: Request<'_>) -> Built {
+    fn built(&self, request: ApiRequest<'_>) -> Built {
         match request {
-            Request::Create(child) => request::create(self.to(&child.kind)?, child),
-            Request::Apply { child, uid, resource_version, force, returns } => {
+            ApiRequest::Create(child) => request::create(self.to(&child.kind)?, child),
+            ApiRequest::Apply { child, uid, resource_version, force, returns } => {
                 request::apply(self.to(&child.kind)?, child, (uid, Some(resource_version)), force, returns)
             }
-            Request::Mark { child, marks, found: _ } => request::mark(self.to(&child.kind)?, child, marks),
-            Request::Migrate { child, resource_version, index, removal } => {
+            ApiRequest::Mark { child, marks, found: _ } => request::mark(self.to(&child.kind)?, child, marks),
+            ApiRequest::Migrate { child, resource_version, index, removal } => {
                 request::migrate(self.to(&child.kind)?, child, resource_version, index, removal)
             }
-            Request::RemoveData { child, uid, resource_version, keys } => {
+            ApiRequest::RemoveData { child, uid, resource_version, keys } => {
                 request::remove_data(self.to(&child.kind)?, child, (uid, resource_version), keys)
             }
-            Request::Delete(delete) => request::delete(self.to(&delete.child.kind)?, delete),
-            Request::Finalizers { parent, finalizers } => {
+            ApiRequest::Delete(delete) => request::delete(self.to(&delete.child.kind)?, delete),
+            ApiRequest::Finalizers { parent, finalizers } => {
                 request::finalizers(&self.live.caches.parents.resource, parent, finalizers)
             }
-            Request::Status { parent, status } => {
+            ApiRequest::Status { parent, status } => {
                 let to = To { resource: &self.live.caches.parents.resource, account: self.live.status_account() };
                 // A parent that was deleted and created again must not have the status of the first one.
                 request::status(to, parent, Some(parent.resource_version), status)
@@ -133,19 +133,19 @@ impl World for Cluster<'_> {
         }
     }
 
-    fn send<'a>(&'a self, request: Request<'a>) -> Later<'a, Result<Ack, Refused>> {
+    fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>> {
         let object = request.object();
-        let returns = if let Request::Apply { returns, .. } = &request { *returns } else { Part::Metadata };
+        let returns = if let ApiRequest::Apply { returns, .. } = &request { *returns } else { Part::Metadata };
         let verb = match &request {
-            Request::Create(_) => Some("create"),
-            Request::Apply { .. } => Some("apply"),
-            Request::Mark { .. }
-            | Request::Migrate { .. }
-            | Request::RemoveData { .. }
-            | Request::Finalizers { .. } => Some("patch"),
-            Request::Delete(_) => Some("delete"),
+            ApiRequest::Create(_) => Some("create"),
+            ApiRequest::Apply { .. } => Some("apply"),
+            ApiRequest::Mark { .. }
+            | ApiRequest::Migrate { .. }
+            | ApiRequest::RemoveData { .. }
+            | ApiRequest::Finalizers { .. } => Some("patch"),
+            ApiRequest::Delete(_) => Some("delete"),
             // The report has a span of its own.
-            Request::Status { .. } => None,
+            ApiRequest::Status { .. } => None,
         };
         let span = verb.map_or_else(tracing::Span::none, |verb| {
             tracing::debug_span!(

@@ -32,7 +32,7 @@ pub fn forecast(
         Cause::Deleted => true,
         Cause::SpecChanged if !may_be_by_component => true,
         Cause::SpecChanged | Cause::Unchanged | Cause::LeftSelector | Cause::LeftNamespaces => {
-            own.is_allowed(snapshot, &deletions)
+            own.note_allowed(snapshot, &deletions)
         }
     };
     let because = if may_be_by_component { BlockReason::NewComponent } else { BlockReason::Inputs };

@@ -100,9 +100,9 @@ impl ParentDeletions {
         self.blocked.is_none() && self.allowed.is_none()
     }
 
-    /// Returns true if a user allowed these deletions: the parent's annotation matches them, or matched a larger set
-    /// that includes them, or they remain from deletions that were allowed at the Plugin.
-    fn is_allowed(&mut self, snapshot: &Snapshot, prunes: &[Delete]) -> bool {
+    /// Notes and returns whether a user allowed these deletions: the parent's annotation matches them, or matched a larger
+    /// set that includes them, or they remain from deletions that were allowed at the Plugin.
+    fn note_allowed(&mut self, snapshot: &Snapshot, prunes: &[Delete]) -> bool {
         let annotation = snapshot.parent.marks.get(names::ANNOTATION_ALLOW_DELETION);
         if annotation.is_some_and(|annotation| hash_of(prunes).short() == annotation) {
             self.allow(annotation.map(str::to_owned), prunes);
@@ -121,11 +121,11 @@ impl ParentDeletions {
 
     /// Why the parent's deletions are blocked already, according to this process or to the parent's status.
     fn blocked(&self, parent: &Object) -> Option<BlockReason> {
-        self.decided(parent).or_else(|| blocked_in_status(parent))
+        self.blocked_by_last_plan(parent).or_else(|| blocked_in_status(parent))
     }
 
     /// Why the parent's deletions are blocked, according to the last plan of this process.
-    pub fn decided(&self, parent: &Object) -> Option<BlockReason> {
+    pub fn blocked_by_last_plan(&self, parent: &Object) -> Option<BlockReason> {
         self.blocked.as_ref().filter(|blocked| blocked.uid == parent.uid).map(|blocked| blocked.because)
     }
 
@@ -297,7 +297,7 @@ pub fn judge(
         Cause::SpecChanged => !may_be_by_component,
         Cause::Unchanged | Cause::LeftSelector | Cause::LeftNamespaces => false,
     };
-    let is_asked = deletions.is_empty() || by_user || own.is_allowed(snapshot, &deletions);
+    let is_asked = deletions.is_empty() || by_user || own.note_allowed(snapshot, &deletions);
     let leaves_children = cause == Cause::LeftNamespaces && has_children(snapshot);
     let decision = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), leaves_children, leavers);
     if decision == RolloutDecision::Allowed {

@@ -83,8 +83,8 @@ impl Record {
     }
 
     /// Why the deletions of the parent's children are blocked, according to the last plan of this process.
-    pub fn blocked(&self, parent: &Object) -> Option<BlockReason> {
-        self.rare.as_ref().and_then(|rare| rare.deletions.decided(parent))
+    pub fn blocked_by_last_plan(&self, parent: &Object) -> Option<BlockReason> {
+        self.rare.as_ref().and_then(|rare| rare.deletions.blocked_by_last_plan(parent))
     }
 
     /// Whether the API server refused a child of this parent, because its namespace is being deleted.

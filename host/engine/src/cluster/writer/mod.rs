@@ -11,7 +11,7 @@ use std::sync::Arc;
 use http::Request;
 use kube::Client;
 use windlass_core::object::Object;
-use windlass_core::reconcile::response::{Ack, Refused};
+use windlass_core::reconcile::api_response::{Ack, Refused};
 use windlass_core::value::ids::Gvk;
 
 use self::response::refused;

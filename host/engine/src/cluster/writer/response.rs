@@ -1,7 +1,7 @@
 //! The client's errors, as what the core makes of a response.
 
 use kube::core::Status;
-use windlass_core::reconcile::response::{self, Cause, Details, Refused};
+use windlass_core::reconcile::api_response::{self, Cause, Details, Refused};
 
 /// The failure of a request.
 pub fn refused(error: &kube::Error) -> Refused {
@@ -11,7 +11,7 @@ pub fn refused(error: &kube::Error) -> Refused {
     }
 }
 
-fn of(status: &Status) -> response::Status {
+fn of(status: &Status) -> api_response::Status {
     let Status { code, reason, message, details, .. } = status;
     let details = details.as_ref().map(|details| Details {
         name: details.name.clone(),
@@ -28,5 +28,5 @@ fn of(status: &Status) -> response::Status {
             .collect(),
         retry_after_seconds: details.retry_after_seconds,
     });
-    response::Status { code: *code, reason: reason.clone(), message: message.clone(), details }
+    api_response::Status { code: *code, reason: reason.clone(), message: message.clone(), details }
 }

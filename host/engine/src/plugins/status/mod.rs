@@ -13,8 +13,8 @@ use windlass_core::object::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK};
 use windlass_core::object::observed_status::observed;
 use windlass_core::object::reason::PluginReason;
 use windlass_core::plugin::events;
+use windlass_core::reconcile::api_response::{Ack, Refused};
 use windlass_core::reconcile::events::Note;
-use windlass_core::reconcile::response::{Ack, Refused};
 use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_core::value::json::{Map, Value};
 
@@ -339,7 +339,7 @@ fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Val
 mod tests {
     use std::sync::LazyLock;
 
-    use windlass_core::reconcile::response;
+    use windlass_core::reconcile::api_response;
     use windlass_core::value::json;
 
     use super::*;
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn e10_failed_write_of_a_status_is_retried_also_after_a_conflict() {
         let response = |code: u16| {
-            let status = response::Status { code, ..response::Status::default() };
+            let status = api_response::Status { code, ..api_response::Status::default() };
             written(Err(Refused::ByServer(Box::new(status))))
         };
         for code in [400, 403, 409, 422, 429, 500, 503, 504] {

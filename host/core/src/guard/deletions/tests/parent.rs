@@ -55,7 +55,7 @@ fn r09_block_survives_a_restart_after_a_reconcile_that_ended_before_its_plan() {
     let rename_all = |snapshot: &Snapshot| plan(snapshot, &desired_pods(&[4, 5, 6, 7, 8, 9, 10, 11]));
     let blocked = apply_guard_in(&mut parents, DeletionGuard::default(), &first, &mut rename_all(&first));
     assert!(blocked.is_some());
-    let decided = parents.of(&first).decided(&first.parent);
+    let decided = parents.of(&first).blocked_by_last_plan(&first.parent);
     assert_eq!(decided, Some(BlockReason::Inputs));
 
     // Two outcomes without a plan: the second is of another process, which knows the status alone.
@@ -78,7 +78,7 @@ fn r09_block_survives_a_restart_after_a_reconcile_that_ended_before_its_plan() {
 
     // A plan without deletions ends the block.
     let nothing = apply_guard_in(&mut parents, DeletionGuard::default(), &later, &mut Plan::default());
-    assert_eq!((nothing, parents.of(&later).decided(&later.parent)), (None, None));
+    assert_eq!((nothing, parents.of(&later).blocked_by_last_plan(&later.parent)), (None, None));
     let applied = status_after(&Outcome::applied(12, None), None);
     assert_eq!(applied["conditions"].as_array().map(Vec::len), Some(1), "Ready alone: {applied:#}");
 

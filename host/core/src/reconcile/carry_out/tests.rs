@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::*;
 use crate::fixtures::{created, object, parent, pod, snapshot, validate};
+use crate::reconcile::api_response::Status;
 use crate::reconcile::plan::{plan, plan_comparing};
-use crate::reconcile::response::Status;
 use crate::reconcile::world::Later;
 use crate::value::ids::Gvk;
 
@@ -50,16 +50,18 @@ impl World for Script {
         Box::pin(async { Ok(self.found.clone()) })
     }
 
-    fn send<'a>(&'a self, request: Request<'a>) -> Later<'a, Result<Ack, Refused>> {
+    fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>> {
         self.sent.lock().push(match request {
-            Request::Create(_) => "create".to_owned(),
-            Request::Apply { resource_version, force, .. } => format!("apply to {resource_version}, force {force:?}"),
-            Request::Mark { .. } => "mark".to_owned(),
-            Request::Migrate { .. } => "migrate".to_owned(),
-            Request::RemoveData { .. } => "remove data".to_owned(),
-            Request::Delete(delete) => format!("delete {}", delete.resource_version),
-            Request::Finalizers { finalizers, .. } => format!("finalizers {finalizers:?}"),
-            Request::Status { .. } => "status".to_owned(),
+            ApiRequest::Create(_) => "create".to_owned(),
+            ApiRequest::Apply { resource_version, force, .. } => {
+                format!("apply to {resource_version}, force {force:?}")
+            }
+            ApiRequest::Mark { .. } => "mark".to_owned(),
+            ApiRequest::Migrate { .. } => "migrate".to_owned(),
+            ApiRequest::RemoveData { .. } => "remove data".to_owned(),
+            ApiRequest::Delete(delete) => format!("delete {}", delete.resource_version),
+            ApiRequest::Finalizers { finalizers, .. } => format!("finalizers {finalizers:?}"),
+            ApiRequest::Status { .. } => "status".to_owned(),
         });
         let response = self.responses.lock().pop_front().expect("a response");
         Box::pin(async { response })
@@ -118,7 +120,7 @@ async fn changed(take_over: bool, found: Option<u64>, responses: Vec<Result<Ack,
         live["metadata"]["resourceVersion"] = version.to_string().into();
         Object::clone(&object(&live))
     });
-    let applied = apply(&script, &snapshot, plan).await;
+    let applied = carry_out(&script, &snapshot, plan).await;
     assert!(script.responses.lock().is_empty(), "every response was asked for");
     (script.sent.into_inner(), applied)
 }
@@ -160,7 +162,7 @@ async fn u4_apply_that_changes_no_value_restores_nothing_and_is_not_repeated() {
         let ack = acked(8).with_object(Some(Object::clone(&object(&response))));
         let plan = plan_comparing(&snapshot, &desired, differing);
         assert_eq!(plan.counts(), (0, 1, 0));
-        apply(&Script::new([Ok(ack)]), &snapshot, plan).await
+        carry_out(&Script::new([Ok(ack)]), &snapshot, plan).await
     };
     let mut owned = defaulted.clone();
     owned["metadata"]["managedFields"][0]["operation"] = "Apply".into();
@@ -176,7 +178,7 @@ async fn u4_child_is_known_as_the_api_server_stored_it_until_its_spec_changes() 
     let response = || Ok(serde_json::from_value::<Ack>(ack.clone()).expect("metadata"));
     let of = snapshot(&[]);
     let desired = validate(&[pod("a")]).expect("valid");
-    let applied = apply(&Script::new([response()]), &of, plan(&of, &desired)).await;
+    let applied = carry_out(&Script::new([response()]), &of, plan(&of, &desired)).await;
     let [stored] = &*applied.stored else { panic!("{applied:?}") };
     let mut live = created(&desired.children[0]);
     for (version, generation, is_stored) in [("7", 1, true), ("8", 1, true), ("8", 2, false)] {
@@ -189,7 +191,7 @@ async fn u4_child_is_known_as_the_api_server_stored_it_until_its_spec_changes() 
     let mut plain = pod("a");
     plain["spec"] = json!({"nodeName": "n", "securityContext": {"runAsUser": 1}});
     let desired = validate(&[plain]).expect("valid");
-    let applied = apply(&Script::new([response()]), &of, plan(&of, &desired)).await;
+    let applied = carry_out(&Script::new([response()]), &of, plan(&of, &desired)).await;
     assert!(applied.stored.is_empty(), "the API server adds nothing that counts as a difference");
 }
 
@@ -208,11 +210,11 @@ async fn u3_binding_waits_until_the_api_server_shows_the_role_that_was_created_b
     let snapshot = snapshot(&[]);
     let plan = || plan(&snapshot, &validate(&[rbac("RoleBinding", "a"), rbac("Role", "reader")]).expect("valid"));
     let script = Script::new([Ok(acked(1)), missing("reader"), missing("reader"), Ok(acked(2))]);
-    let applied = apply(&script, &snapshot, plan()).await;
+    let applied = carry_out(&script, &snapshot, plan()).await;
     assert_eq!(script.sent.into_inner(), ["create", "create", "pause", "create", "pause", "create"]);
     assert_eq!((applied.changes.created.len(), applied.problems.len()), (2, 0));
     let script = Script::new([Ok(acked(1)), missing("another")]);
-    let applied = apply(&script, &snapshot, plan()).await;
+    let applied = carry_out(&script, &snapshot, plan()).await;
     assert!(matches!(&*applied.problems, [(_, WriteProblem::Rejected { code: 404, .. })]), "nobody creates that role");
 }
 
@@ -230,12 +232,12 @@ async fn r10_refused_change_of_a_child_keeps_no_later_child_from_its_write_and_a
     let desired = validate(&[role("list"), pod("new")]).expect("valid");
     let of = snapshot(&live);
     let script = Script::new([no(), Ok(acked(9))]);
-    let applied = apply(&script, &of, plan(&of, &desired)).await;
+    let applied = carry_out(&script, &of, plan(&of, &desired)).await;
     assert_eq!(script.sent.into_inner(), ["apply to 7, force Yes", "create"], "nothing is deleted");
     assert_eq!((applied.problems.len(), applied.changes.created.len(), applied.kept_from_pruning), (1, 1, 1));
     let without = snapshot(&live[1..]);
     let script = Script::new([no()]);
-    let applied = apply(&script, &without, plan(&without, &desired)).await;
+    let applied = carry_out(&script, &without, plan(&without, &desired)).await;
     assert_eq!(script.sent.into_inner(), ["create"], "the Pod may need the Role");
     assert_eq!((applied.problems.len(), applied.kept_from_pruning), (1, 1));
 }
@@ -249,12 +251,12 @@ async fn r15_write_is_not_repeated_for_an_object_that_is_no_child_any_more() {
     let snapshot = snapshot(std::slice::from_ref(&live));
     let plan = || plan(&snapshot, &validate(&[]).expect("valid"));
     let script = Script::new([outdated()]);
-    let applied = apply(&script, &snapshot, plan()).await;
+    let applied = carry_out(&script, &snapshot, plan()).await;
     assert!(matches!(&*applied.problems, [(_, WriteProblem::Outdated)]), "a released child is not deleted");
     let mut later = live.clone();
     later["metadata"]["resourceVersion"] = "9".into();
     let script = Script { found: Some(Object::clone(&object(&later))), ..Script::new([outdated(), Ok(acked(10))]) };
-    let applied = apply(&script, &snapshot, plan()).await;
+    let applied = carry_out(&script, &snapshot, plan()).await;
     assert_eq!(script.sent.into_inner(), ["delete 7", "read", "delete 9"]);
     assert_eq!(applied.changes.deleted.len(), 1, "its status had changed");
 }
@@ -271,13 +273,13 @@ async fn r03_every_write_of_a_finalizer_is_awaited_and_a_removal_beyond_the_vers
     };
     assert_eq!(written(Ok(acked(6)), true).await, Some(Written::Parent { resource_version: 6 }));
     // The API server deletes the object, and responds with the version that it had.
-    assert_eq!(written(Ok(acked(5)), false).await, Some(Written::past(&web)));
+    assert_eq!(written(Ok(acked(5)), false).await, Some(Written::parent_past(&web)));
     let gone =
         json!({"code": 404, "reason": "NotFound", "message": "no", "details": {"name": "hello", "kind": "echoes"}});
-    assert_eq!(written(refused(gone), false).await, Some(Written::gone(&web)));
+    assert_eq!(written(refused(gone), false).await, Some(Written::parent_gone(&web)));
     assert_eq!(
         written(outdated(), false).await,
-        Some(Written::past(&web)),
+        Some(Written::parent_past(&web)),
         "the cache shows a version that exists no more"
     );
     let lost = refused(json!({"code": 500, "message": "timeout"}));
@@ -301,7 +303,7 @@ fn r12_failed_write_of_a_status_is_recorded_whatever_the_api_server_responded() 
         json!({"code": 404, "reason": "NotFound", "message": "no", "details": {"name": "hello", "kind": "echoes"}});
     assert_eq!(
         result_of(refused(gone)).0,
-        Some(Written::gone(&web)),
+        Some(Written::parent_gone(&web)),
         "no plan before the cache shows that the parent is gone"
     );
     assert_eq!(result_of(Ok(acked(7))), (Some(Written::Parent { resource_version: 7 }), None));

@@ -9,14 +9,14 @@ use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
 use crate::object::managed::{CreateEntry, may_differ_as_stored};
 use crate::object::order::install_rank;
+use crate::reconcile::api_response::{Ack, Refused};
 use crate::reconcile::applied::{Applied, Done, Effect, Failed, Kept, WriteResult, Wrote, named};
 use crate::reconcile::claim::{Claim, claim, marks, may_be_adopted, owner_of};
 use crate::reconcile::next_step::finalizers_with;
 use crate::reconcile::outcome::WriteProblem;
 use crate::reconcile::plan::{Plan, Target, Write, differing};
-use crate::reconcile::response::{Ack, Refused};
 use crate::reconcile::waves::send_wave;
-use crate::reconcile::world::{Force, Part, Read, Request, World};
+use crate::reconcile::world::{ApiRequest, Force, Part, Read, World};
 use crate::reconcile::written::{Subject, Written};
 use crate::value::ids::{ObjectKey, PluginName, Uid};
 
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Sends the writes of a plan in install order, those of one rank in parallel; then, if all succeeded and no object was only marked as a
 /// child, its deletes.
-pub async fn apply(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -> Applied {
+pub async fn carry_out(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -> Applied {
     let mut applied = Applied::default();
     let prunes = plan.take_due_prunes();
     let creates: Vec<_> =
@@ -98,7 +98,7 @@ async fn create(world: &dyn World, snapshot: &Snapshot, creates: &[ChildId], chi
     };
     let mut pauses = 0;
     loop {
-        match world.send(Request::Create(child)).await {
+        match world.send(ApiRequest::Create(child)).await {
             Ok(ack) => return Ok(wrote(Effect::Created, child, &ack)),
             Err(refused) if refused.already_exists() => return reclaim(world, snapshot, child).await,
             Err(refused) if pauses < PAUSES && refused.missing().is_some_and(is_created) => {
@@ -161,7 +161,7 @@ async fn mark(
     effect: Effect,
 ) -> WriteResult {
     let marks = marks(found, child, &snapshot.parent_ref, effect == Effect::Adopted);
-    match world.send(Request::Mark { child, found, marks: &marks }).await {
+    match world.send(ApiRequest::Mark { child, found, marks: &marks }).await {
         Ok(ack) => Ok(Wrote::new(effect, ack.child(&child.kind))),
         Err(refused) => Err(Failed::of(&refused, Subject::Child(child.id()))),
     }
@@ -177,7 +177,7 @@ async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, ta
     let mut version = prepare(world, child, target).await?;
     let returns = if target.differing.is_some() { Part::Whole } else { Part::Metadata };
     let apply = async |resource_version, force, effect| {
-        let sent = world.send(Request::Apply { child, uid: &target.uid, resource_version, force, returns }).await;
+        let sent = world.send(ApiRequest::Apply { child, uid: &target.uid, resource_version, force, returns }).await;
         sent.map(|ack| {
             let is_as_before = |now: &Object| target.differing.is_some() && differing(now, child) == target.differing;
             if !ack.object().is_some_and(is_as_before) {
@@ -222,7 +222,7 @@ async fn prepare(world: &dyn World, child: &DesiredChild, target: &Target) -> Re
     let failed = |refused: &Refused| Failed::of(refused, Subject::Child(child.id()));
     let mut resource_version = target.resource_version;
     if let Some(CreateEntry::MustGo { index, removal }) = target.create_entry {
-        let sent = world.send(Request::Migrate { child, resource_version, index, removal }).await;
+        let sent = world.send(ApiRequest::Migrate { child, resource_version, index, removal }).await;
         resource_version = sent.map(|ack| ack.resource_version()).map_err(|refused| {
             // Another write moved the host's entry in managedFields.
             if refused.does_not_fit() { WriteProblem::Outdated.into() } else { failed(&refused) }
@@ -230,7 +230,7 @@ async fn prepare(world: &dyn World, child: &DesiredChild, target: &Target) -> Re
     }
     if !target.leftover_data.is_empty() {
         let keys = &*target.leftover_data;
-        let sent = world.send(Request::RemoveData { child, uid: &target.uid, resource_version, keys }).await;
+        let sent = world.send(ApiRequest::RemoveData { child, uid: &target.uid, resource_version, keys }).await;
         resource_version = sent.map_err(|refused| failed(&refused))?.resource_version();
     }
     Ok(resource_version)
@@ -282,10 +282,10 @@ async fn delete(
 }
 
 async fn send_delete(world: &dyn World, snapshot: &Snapshot, mut delete: Delete, effect: Effect) -> WriteResult {
-    let mut response = world.send(Request::Delete(&delete)).await;
+    let mut response = world.send(ApiRequest::Delete(&delete)).await;
     if response.as_ref().is_err_and(Refused::is_outdated) {
         delete.resource_version = current_version(world, snapshot, &delete.child, &delete.uid).await?;
-        response = world.send(Request::Delete(&delete)).await;
+        response = world.send(ApiRequest::Delete(&delete)).await;
     }
     match response {
         Ok(ack) => Ok(Wrote::new(effect, ack.deleted(delete))),
@@ -320,17 +320,17 @@ pub async fn set_finalizer(
     wanted: bool,
 ) -> Result<FinalizerWrite, Failed> {
     let finalizers = finalizers_with(parent, plugin, wanted);
-    match world.send(Request::Finalizers { parent, finalizers: &finalizers }).await {
+    match world.send(ApiRequest::Finalizers { parent, finalizers: &finalizers }).await {
         Ok(ack) if wanted => Ok(FinalizerWrite::Done(ack.parent())),
         // If it was the last finalizer of a parent that is being deleted, the response has the version from before the write.
-        Ok(_) => Ok(FinalizerWrite::Done(Written::past(parent))),
+        Ok(_) => Ok(FinalizerWrite::Done(Written::parent_past(parent))),
         Err(refused) if is_gone(world, &refused, &ChildId::of(parent), &parent.uid) => {
-            Ok(FinalizerWrite::Gone(Written::gone(parent)))
+            Ok(FinalizerWrite::Gone(Written::parent_gone(parent)))
         }
         Err(refused) => {
             let failed = Failed::of(&refused, Subject::Parent);
             let is_outdated = failed.problem == WriteProblem::Outdated;
-            let awaited = is_outdated.then(|| Box::new(Written::past(parent))).or(failed.awaited);
+            let awaited = is_outdated.then(|| Box::new(Written::parent_past(parent))).or(failed.awaited);
             Err(Failed { problem: failed.problem, awaited })
         }
     }
@@ -345,7 +345,7 @@ pub fn status_written(
     match response {
         Ok(ack) => (Some(ack.parent()), None),
         Err(refused) if is_gone(world, &refused, &ChildId::of(parent), &parent.uid) => {
-            (Some(Written::gone(parent)), Some(refused.problem()))
+            (Some(Written::parent_gone(parent)), Some(refused.problem()))
         }
         Err(refused) => {
             // Only an apply without force can meet a conflict.
@@ -366,7 +366,7 @@ pub async fn look_up(world: &dyn World, parent: &ObjectKey, of: &Subject) -> Res
             let found = world.read(Read::Parent(parent)).await.map_err(|refused| refused.problem())?;
             Ok(match found {
                 Some(found) => Some(Written::Parent { resource_version: found.resource_version }),
-                None => world.cached_parent(parent).map(|cached| Written::gone(&cached)),
+                None => world.cached_parent(parent).map(|cached| Written::parent_gone(&cached)),
             })
         }
         Subject::Child(child) => Ok(match read(world, child, Part::Metadata).await? {
