@@ -44,14 +44,16 @@ impl Bucket {
         true
     }
 
-    /// Takes tokens if at least one is available beside those that are kept; the balance may become negative.
+    /// Takes tokens if they are available beside those that are kept. Of more than `most`, only so many need be available: the balance becomes
+    /// negative.
     ///
     /// # Errors
-    /// The time until a token is available.
-    pub fn spend(&mut self, tokens: f64, kept: f64, now: Timestamp) -> Result<(), Duration> {
+    /// The time until they are available.
+    pub fn spend(&mut self, tokens: f64, (kept, most): (f64, f64), now: Timestamp) -> Result<(), Duration> {
         self.fill(now);
-        if self.tokens < kept + 1.0 {
-            let missing = (kept + 1.0 - self.tokens) / self.rate.per_second;
+        let needed = kept + tokens.min(most);
+        if self.tokens < needed {
+            let missing = (needed - self.tokens) / self.rate.per_second;
             return Err(Duration::try_from_secs_f64(missing).unwrap_or(Duration::MAX));
         }
         self.tokens -= tokens;

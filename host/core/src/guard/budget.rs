@@ -1,8 +1,8 @@
 //! Limits the requests that a plugin causes: writes of children, and access reviews. A faulty component may desire
 //! children with new names, or require other objects, in every response.
 //!
-//! A plan or a set of reviews is carried out as a whole or not at all. It may make a bucket's balance negative;
-//! otherwise a plan larger than the bucket would never be carried out.
+//! A plan or a set of reviews is carried out as a whole or not at all. One that is larger than the burst makes the bucket's balance
+//! negative; otherwise it would never be carried out.
 //!
 //! The parents of all namespaces share a bucket. So that a namespace which uses it up leaves something to others, a bucket has a reserve:
 //! the larger the part of the used tokens that a namespace has taken, the more of the reserve it must leave.
@@ -117,7 +117,7 @@ impl Allowance {
     fn spend(&mut self, tokens: f64, namespace: Option<&Arc<str>>, now: Timestamp) -> Result<(), Duration> {
         self.used.set_total(self.rate.burst + self.reserve() - self.bucket.level(now));
         let kept = self.reserve() * self.used.part(namespace);
-        self.bucket.spend(tokens, kept, now)?;
+        self.bucket.spend(tokens, (kept, self.rate.burst), now)?;
         self.used.add(namespace, tokens);
         Ok(())
     }
@@ -129,7 +129,7 @@ impl Budget {
         Self { writes: Allowance::new(WRITES, now), reviews: Allowance::new(REVIEWS, now), newly_empty: false }
     }
 
-    /// Takes `count` tokens for a parent in this namespace, if at least one is available to it; the balance may become negative.
+    /// Takes `count` tokens for a parent in this namespace, if they are available to it.
     ///
     /// # Errors
     /// The time until tokens are available.
@@ -184,7 +184,7 @@ mod tests {
         assert!((400_000..=60_000 + 3600 * 100 + 2000).contains(&written), "{written}");
         assert_eq!((reports, budget.empty(at(3600))), (1, Some(Cost::Write)));
         assert_eq!(budget.spend(Cost::Review, 1, None, at(3600)), Ok(()), "reviews have tokens of their own");
-        assert_eq!(budget.empty(at(3600 + 40)), Some(Cost::Write));
+        assert_eq!(budget.empty(at(3600 + 20)), Some(Cost::Write));
         assert_eq!(budget.empty(at(3600 + 100)), None, "a tenth of the tokens is back");
     }
 

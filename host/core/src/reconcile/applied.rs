@@ -23,7 +23,7 @@ pub struct Applied {
     pub marked: bool,
     /// The live values that an apply could not change, each with its child.
     pub kept: Vec<(ChildId, Kept)>,
-    /// Number of deletions that were not sent, because writes failed.
+    /// Number of deletions that were not sent, because writes failed or an object was only marked as a child.
     pub kept_from_pruning: usize,
     /// The objects as the API server stored them, for the next comparison with the desired values.
     pub stored: Vec<Stored>,
@@ -136,7 +136,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Whether an object still has these values: at most its status and metadata changed.
+    /// Whether an object still has these values, but for its status and metadata.
     pub fn is(&self, object: &Object) -> bool {
         let is_same_spec = self.generation.is_some() && self.generation == object.generation;
         self.uid == object.uid && (self.resource_version == object.resource_version || is_same_spec)

@@ -11,20 +11,20 @@ use crate::clock;
 /// Number of namespaces whose permits are kept although no call of them runs or waits.
 const KEPT: usize = 64;
 
-/// Largest number of calls that run at once. A call keeps a core busy, and there is one call more than cores: a plugin, and a namespace
-/// within it, whose calls take long leave one to others.
+/// Largest number of calls that run at once: one for each core, because a call keeps a core busy, but at least three, so that a plugin, and
+/// a namespace within it, whose calls take long leave one to others.
 pub fn calls_at_once() -> usize {
-    calls_of_plugin() + 1
+    clock::cores().max(3)
 }
 
 /// Largest number of calls of one plugin that run at once.
-pub fn calls_of_plugin() -> usize {
-    clock::cores().max(2)
+fn calls_of_plugin() -> usize {
+    calls_at_once() - 1
 }
 
 /// Largest number of calls for the parents of one namespace that run at once.
-pub fn calls_of_namespace() -> usize {
-    calls_of_plugin() - 1
+fn calls_of_namespace() -> usize {
+    calls_at_once() - 2
 }
 
 /// The permits for the calls of one plugin. A call first waits for those of its namespace, so namespaces take turns.
@@ -93,10 +93,7 @@ mod tests {
         let mut of_third = Box::pin(slots.acquire(Some(&third)));
         assert!(poll!(&mut of_third).is_pending(), "the plugin has no more");
         of_slow.clear();
-        assert!(
-            poll!(&mut of_third).is_ready(),
-            "the calls of the first namespace have waited longer, for its own permits"
-        );
+        assert!(poll!(&mut of_third).is_ready(), "it has waited longest for those of the plugin");
         drop(of_other);
     }
 

@@ -194,7 +194,7 @@ impl Comparison<'_> {
     fn differing(&self, live: &Object, child: &DesiredChild) -> Option<Digest> {
         let is_as_stored = self.stored.iter().any(|stored| stored.is(live));
         let values = if self.compares || is_as_stored { plan::differing(live, child) } else { None }?;
-        if is_as_stored {
+        if is_as_stored && !plan::differs_in_metadata(live, child) {
             // This is what the API server makes of the desired values.
             self.kept.keep(&live.uid, &child.applied, values);
         }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use windlass_core::object::names::LABEL_PLUGIN;
+use windlass_core::object::reason::ParentReason;
 use windlass_core::object::{Object, OwnerKey};
+use windlass_core::reconcile::record::Failing;
 use windlass_core::value::difference::changed_fields;
 use windlass_core::value::ids::{Gvk, ObjectKey, PluginName};
 
@@ -163,7 +165,9 @@ impl Triggers {
         if let Some(parent) = parent {
             tell_cause(&live.terms.name, &parent, change);
             // What a deleted child took up, such as a port or a part of a quota, may be what another one waits for.
-            let is_freed = !is_there && live.shared.records.with(&parent, |record| record.failure().is_some());
+            let is_refused = |failure: Failing| failure.reason == ParentReason::ChildRejected;
+            let is_freed =
+                !is_there && live.shared.records.with(&parent, |record| record.failure().is_some_and(is_refused));
             self.parents.add(&live.terms.name, &parent, if is_freed { Trigger::Changed } else { Trigger::Event });
         }
     }

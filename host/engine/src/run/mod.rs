@@ -37,7 +37,6 @@ use crate::cluster::lease::{Candidate, Instance, NotHolder, WriteGate};
 use crate::cluster::secret_key::SecretKey;
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::{AllProgress, Change, HealthListener, Watch, WatchId, Watches, follow_config_maps};
-use crate::live::call_slots::{calls_of_namespace, calls_of_plugin};
 use crate::live::interests::Interests;
 use crate::live::registry::{Publisher, Registry};
 use crate::live::{Live, ParentIndex, ParentKey};
@@ -336,7 +335,8 @@ fn watch_plugins(watches: &Watches) -> Arc<Watch> {
 
 /// The number of runs that keep the cores busy, and one fewer for a single plugin.
 fn busy_max() -> Busy {
-    Busy { of_all: calls_of_plugin(), of_group: calls_of_namespace() }
+    let of_all = clock::cores().max(2);
+    Busy { of_all, of_group: of_all - 1 }
 }
 
 /// Queues the Plugin when its component enters or leaves quarantine, and all its parents when it leaves.

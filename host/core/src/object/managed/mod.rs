@@ -37,7 +37,7 @@ use crate::value::packed::Json;
 pub struct ManagedFields {
     /// The host's Apply entry.
     apply: Option<Fields>,
-    /// The Update entry of the fields that the host sent when it created the object, and its index in the list.
+    /// The Update entry that the host left, what left it, and its index in the list.
     update: Option<(Fields, usize, Left)>,
     /// The host's Apply entry for the status subresource.
     status: Option<Fields>,
@@ -99,6 +99,27 @@ const MAPS: [&str; 12] = [
     "parameters",
     "requests",
     "selector",
+];
+
+/// Unions of the API's types of which a member may be empty.
+const UNIONS: [&[&str]; 3] = [
+    &["value", "valueFrom"],
+    &["httpGet", "tcpSocket", "exec", "grpc", "sleep"],
+    // The sources of volumes.
+    &[
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "hostPath",
+        "image",
+        "iscsi",
+        "nfs",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    ],
 ];
 
 /// Placeholder for the UID of the object's controller.
@@ -276,7 +297,10 @@ impl ManagedFields {
             .and_then(|live| live.as_object().map(data))
             .unwrap_or_default();
         let desired = data(desired);
-        let others: Few<'_> = self.others.iter().filter_map(|other| other.tree()?.field("data")).collect();
+        let of_all =
+            self.update.iter().filter(|(_, _, left)| *left == Left::ByApplyAfterClearing).map(|(fields, ..)| fields);
+        let others: Few<'_> =
+            self.others.iter().chain(of_all).filter_map(|other| other.tree()?.field("data")).collect();
         let is_left = |key: &&str| {
             desired.get(key).is_none() && !others.iter().any(|data| data.is_empty() || data.field(key).is_some())
         };
@@ -444,7 +468,7 @@ struct MapAt<'a, 'n> {
 /// Compares field ownership with a desired object.
 struct Coverage<'c> {
     names: ItemMatcher<'c>,
-    /// Whether the host has applied the object. It owns each desired field then, also those that the API server does not store.
+    /// Whether the host has applied the object. It owns desired fields then that the API server does not store ([`is_owned_once_applied`]).
     is_applied: bool,
 }
 
@@ -468,20 +492,20 @@ impl Coverage<'_> {
     fn covers_field(&self, of: MapAt<'_, '_>, key: &str, value: &Value) -> bool {
         let (inside, live) = (of.nodes.below(key), of.live.and_then(|live| live.get(key)));
         if is_empty(value) && inside.ours.is_empty() && inside.others.is_empty() {
-            return live.is_some() || self.may_lack(of, value);
+            return live.is_some() || self.may_lack(of, key, value);
         }
         // A create with `false` stores no field and owns none. If the live object still lacks the field, the desired zero value is in force.
         let is_lacking = of.live.is_some() && live.is_none();
-        self.covers_value(&inside, key, value, live) || (is_lacking && is_zero(value) && self.may_lack(of, value))
+        self.covers_value(&inside, key, value, live) || (is_lacking && is_zero(value) && self.may_lack(of, key, value))
     }
 
     /// Whether a zero value that nobody owns and the live object lacks is in force: the API server has not stored it when the host created
-    /// the object, and no other manager has chosen another field in its place, as of a union (`emptyDir` and `hostPath`).
-    fn may_lack(&self, of: MapAt<'_, '_>, value: &Value) -> bool {
-        // Autoscalers set `replicas`, and controllers `status`, in place of nothing.
-        let is_other = |field: &str| of.desired.get(field).is_none() && !matches!(field, "replicas" | "status");
+    /// the object, and no other manager has chosen another member of a union in its place.
+    fn may_lack(&self, of: MapAt<'_, '_>, key: &str, value: &Value) -> bool {
+        let is_removed = self.is_applied && is_owned_once_applied(value);
+        let is_other = |field: &str| of.desired.get(field).is_none() && excludes(key, field);
         let is_chosen = |other: &&Node| other.fields.iter().any(|(field, _)| is_other(field));
-        !self.is_applied && !is_entry_of_map(of.name, value) && !of.nodes.others.iter().any(is_chosen)
+        !is_removed && !is_entry_of_map(of.name, value) && !of.nodes.others.iter().any(is_chosen)
     }
 
     /// `key` is the name of the value's field, and empty for a list item.
@@ -538,6 +562,21 @@ impl Coverage<'_> {
             .zip(below)
             .all(|(item, (below, live_item))| !below.ours.is_empty() && self.covers_value(&below, "", item, live_item))
     }
+}
+
+/// Whether an Apply entry owns a zero value, also if the API server does not store it. Of an empty list, the entry owns nothing if the list
+/// has keys or is a set.
+fn is_owned_once_applied(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Array(_) => false,
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        Value::Object(map) => map.is_empty() || map.iter().any(|(_, value)| is_owned_once_applied(value)),
+    }
+}
+
+/// Whether two fields are members of the same union: an object has only one of them.
+fn excludes(field: &str, other: &str) -> bool {
+    field != other && UNIONS.iter().any(|union| union.contains(&field) && union.contains(&other))
 }
 
 /// Whether a value in the map with this name is stored, also if it is zero.

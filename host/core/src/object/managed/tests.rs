@@ -435,6 +435,15 @@ fn r07_empty_value_that_was_removed_is_drift() {
     }
     assert!(covers("Update", empty, "", "", ""), "the create may have stored nothing");
     assert!(!covers("Apply", empty, "", "", ""), "the host has owned it since its apply");
+    for list in [r#","items":[]"#, r#","resources":{"claims":[]}"#] {
+        assert!(covers("Apply", list, "", "", ""), "an Apply entry owns nothing of an empty list with keys");
+    }
+    assert!(covers("Update", empty, "", r#","f:more":{}"#, r#","more":1"#), "another field is no member of the union");
+    let differs = |live: &str| {
+        let fields = fields("", labels);
+        managed(&[("windlass", "Update", &*fields)]).differs(&map(&object(empty)), &map(&object(live)), None)
+    };
+    assert!(differs(host) && !differs(empty), "also if the host's own manager name was used");
     // An entry of a map is stored although it is empty.
     let owned = fields(owns_empty, r#""f:metadata":{"f:labels":{".":{},"f:app":{}}}"#);
     let without = object(empty).replace(r#","empty":"""#, "");

@@ -2,7 +2,7 @@
 //! change by a user who writes under the host's own manager name: only the values show it.
 
 use super::finder::Finder;
-use super::{Few, Fields, Item, ItemMatcher, ManagedFields, Nodes, is_entry_of_map, is_zero};
+use super::{Few, Fields, Item, ItemMatcher, ManagedFields, Nodes, excludes, is_entry_of_map, is_zero};
 use crate::value::ids::Uid;
 use crate::value::json::{Map, Value};
 use crate::value::quantity::Quantity;
@@ -96,7 +96,10 @@ impl Difference<'_> {
                 let is_more = |(key, live): (&str, &Value)| {
                     desired.get(key).is_none() && !ADDED.contains(&key) && *live != Value::Null
                 };
-                let is_lost = |key, value| live.get(key).is_none() && is_entry_of_map(at.key, value);
+                let is_lost = |key, value: &Value| {
+                    let is_other = |(other, _): (&str, _)| desired.get(other).is_none() && excludes(key, other);
+                    live.get(key).is_none() && (is_entry_of_map(at.key, value) || live.iter().any(is_other))
+                };
                 let mut fields = desired.iter();
                 (is_whole && live.iter().any(is_more))
                     || fields.any(|(key, value)| {

@@ -88,8 +88,8 @@ impl Outcome {
     /// Adds to the message of failed writes that this many deletions wait for them.
     pub fn add_waiting_deletions(&mut self, deletions: usize) {
         if deletions > 0 {
-            let children = if deletions == 1 { "1 child waits" } else { &format!("{deletions} children wait") };
-            let more = format!("{}. The deletion of {children} until all writes succeed", self.message);
+            let waiting = if deletions == 1 { "1 deletion waits" } else { &format!("{deletions} deletions wait") };
+            let more = format!("{}. {waiting} until all writes succeed", self.message);
             self.message = bounded(more);
         }
     }

@@ -365,6 +365,13 @@ pub fn differing(live: &Object, child: &DesiredChild) -> Option<Digest> {
     Some(Digest::of(Value::Object(values).to_string().as_bytes()))
 }
 
+/// Whether the metadata of a live object differs from the desired one.
+pub fn differs_in_metadata(live: &Object, child: &DesiredChild) -> bool {
+    let Ok(Value::Object(values)) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else { return true };
+    let meta = child.body.get("metadata").cloned().unwrap_or(Value::Null);
+    live.managed.differs(&Map::from([("metadata", meta)]), &values, live.controller.as_ref())
+}
+
 fn apply(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) -> Write {
     let create_entry = live.managed.create_entry(&child.body, live.controller.as_ref());
     let target = Target {

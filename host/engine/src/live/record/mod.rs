@@ -90,7 +90,7 @@ impl Records {
         let is_known = all.parents.contains_key(parent);
         if is_known {
             all.with(parent, |record| {
-                drop(record.take_deletions());
+                drop((record.take_deletions(), record.take_stored()));
                 // The other host may carry out what its user wants next.
                 record.observed = None;
             });

@@ -43,6 +43,8 @@ pub(super) struct Group<G> {
 struct Tenants {
     all: Slab<Tenant>,
     places: HashMap<Option<Arc<str>>, usize>,
+    /// Number of ready keys.
+    ready: usize,
     /// Number of tenants that have ready keys and none that runs.
     without_place: usize,
     /// Tenants with keys in their urgent lanes, and in the others. The first one is served next.
@@ -81,9 +83,10 @@ impl Tenants {
     /// Changes the numbers of a tenant's keys.
     fn count(&mut self, at: usize, change: impl FnOnce(&mut Tenant)) {
         let Some(tenant) = self.all.get_mut(at) else { return };
-        let before = tenant.lacks_place();
+        let (ready, lacks_place) = (tenant.ready, tenant.lacks_place());
         change(tenant);
-        self.without_place = self.without_place - usize::from(before) + usize::from(tenant.lacks_place());
+        self.ready = self.ready - ready + tenant.ready;
+        self.without_place = self.without_place - usize::from(lacks_place) + usize::from(tenant.lacks_place());
     }
 
     fn push(&mut self, at: usize, is_urgent: bool, place: usize) {
@@ -147,7 +150,7 @@ impl<G> Group<G> {
 
     /// Whether one of the keys may run.
     pub fn wants_turn(&self) -> bool {
-        self.running < self.concurrency && !(self.tenants.urgent.is_empty() && self.tenants.patient.is_empty())
+        self.running < self.concurrency && self.tenants.ready > 0
     }
 
     /// Whether a ready key may run while this many workers are idle: a group never has more workers than it leaves idle, and its last

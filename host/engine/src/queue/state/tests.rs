@@ -557,6 +557,20 @@ fn group_with_one_place_runs_the_keys_of_all_its_tenants() {
 }
 
 #[test]
+fn group_whose_lanes_have_only_stale_places_waits_for_no_worker() {
+    let mut queue = Harness::new();
+    queue.state.set_concurrency(&"a", 1);
+    queue.add("a", of_tenant(2, 1), Trigger::Event);
+    let other = queue.next().expect("ready");
+    queue.add("a", of_tenant(1, 1), Trigger::Sweep);
+    queue.add("a", of_tenant(1, 1), Trigger::Event);
+    queue.done(&other, Requeue::WhenChanged);
+    let job = queue.next().expect("ready");
+    queue.done(&job, Requeue::WhenChanged);
+    assert_eq!((queue.key(), queue.state.stalled(queue.now)), (None, None));
+}
+
+#[test]
 fn tenants_of_a_group_take_turns() {
     let mut queue = Harness::new();
     queue.state.set_concurrency(&"a", 1);
