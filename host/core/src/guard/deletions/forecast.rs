@@ -1,6 +1,6 @@
 //! Forecasts which deletions would be blocked, without what a running host remembers.
 
-use super::{BlockReason, BlockedDeletions, Cause, DeletionGuard, Deletions, ParentDeletions};
+use super::{BlockReason, BlockedDeletions, Cause, DeletionGuard, Deletions, ParentDeletions, asked};
 use crate::contract::snapshot::Snapshot;
 
 /// The deletions of a plan that count for the guard, and whether they would be blocked.
@@ -28,14 +28,7 @@ pub fn forecast(
     let mut own = ParentDeletions::default();
     let may_be_by_component = is_new || own.blocked(parent) == Some(BlockReason::NewComponent);
     let deletions = deletions.counted(may_be_by_component);
-    let is_asked = match cause {
-        Cause::Deleted => true,
-        Cause::SpecChanged if !may_be_by_component => true,
-        Cause::SpecChanged | Cause::Unchanged | Cause::LeftSelector | Cause::LeftNamespaces => {
-            own.note_allowed(snapshot, &deletions)
-        }
-    };
-    let because = if may_be_by_component { BlockReason::NewComponent } else { BlockReason::Inputs };
+    let (is_asked, because) = asked(&mut own, snapshot, (cause, may_be_by_component), &deletions);
     let children = snapshot.children.iter().filter(|child| !child.deleting && child.is_owned_by(&parent.uid)).count();
     let blocked = own.block(guard, snapshot, (is_asked, because), None, &deletions);
     Forecast { deletions: if is_asked { 0 } else { deletions.len() }, children, blocked }

@@ -292,22 +292,12 @@ pub fn judge(
     let may_be_by_component = fleet.is_undecided_for(parent) || own_block == Some(BlockReason::NewComponent);
     let deletions = deletions.counted(may_be_by_component);
     let cause = if deletions.is_empty() && !fleet.is_leaving(parent) { Cause::Unchanged } else { cause() };
-    let by_user = match cause {
-        Cause::Deleted => true,
-        Cause::SpecChanged => !may_be_by_component,
-        Cause::Unchanged | Cause::LeftSelector | Cause::LeftNamespaces => false,
-    };
-    let is_asked = deletions.is_empty() || by_user || own.note_allowed(snapshot, &deletions);
+    let (is_asked, because) = asked(own, snapshot, (cause, may_be_by_component), &deletions);
     let leaves_children = cause == Cause::LeftNamespaces && has_children(snapshot);
     let decision = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), leaves_children, leavers);
     if decision == RolloutDecision::Allowed {
         own.allow(None, &deletions);
     }
-    let because = match cause {
-        Cause::LeftSelector | Cause::LeftNamespaces => BlockReason::Left,
-        Cause::Deleted | Cause::SpecChanged | Cause::Unchanged if may_be_by_component => BlockReason::NewComponent,
-        Cause::Deleted | Cause::SpecChanged | Cause::Unchanged => BlockReason::Inputs,
-    };
     let is_allowed = is_asked || decision == RolloutDecision::Allowed;
     let blocked = own.block(guard, snapshot, (is_allowed, because), created_since, &deletions);
     let stop = match decision {
@@ -317,6 +307,26 @@ pub fn judge(
         RolloutDecision::ForLeader => Some(Stop::ForLeader),
     };
     stop.map(|stop| Verdict { stop, keeps_recreated: may_be_by_component })
+}
+
+/// Whether a user asked for these deletions of a parent's children, and why they are blocked if nobody did.
+fn asked(
+    own: &mut ParentDeletions,
+    snapshot: &Snapshot,
+    (cause, may_be_by_component): (Cause, bool),
+    deletions: &[Delete],
+) -> (bool, BlockReason) {
+    let by_user = match cause {
+        Cause::Deleted => true,
+        Cause::SpecChanged => !may_be_by_component,
+        Cause::Unchanged | Cause::LeftSelector | Cause::LeftNamespaces => false,
+    };
+    let because = match cause {
+        Cause::LeftSelector | Cause::LeftNamespaces => BlockReason::Left,
+        Cause::Deleted | Cause::SpecChanged | Cause::Unchanged if may_be_by_component => BlockReason::NewComponent,
+        Cause::Deleted | Cause::SpecChanged | Cause::Unchanged => BlockReason::Inputs,
+    };
+    (deletions.is_empty() || by_user || own.note_allowed(snapshot, deletions), because)
 }
 
 /// Returns true if the parent has children that are not being deleted.
