@@ -94,6 +94,11 @@ pub fn differences(server: &ApiServer) -> Vec<String> {
             found.extend(failure_problem(id, parent).filter(|_| !is_deleted));
             continue;
         }
+        if lacks_namespace(server, id, parent) {
+            failing.insert(text(parent, "/metadata/uid"));
+            found.extend(failure_problem(id, parent).filter(|_| !is_deleted));
+            continue;
+        }
         let taken = add_children(server, id, parent, &mut wanted);
         if !taken.is_empty() {
             occupied.insert(text(parent, "/metadata/uid"));
@@ -140,6 +145,16 @@ pub fn scripted<'a>(parent: &'a Id, object: &'a Value) -> impl Iterator<Item = (
         let namespace = own.unwrap_or_else(|| text(script, "/metadata/namespace"));
         (Id::new(&resource, namespace, &text(script, "/metadata/name").replace("${name}", &parent.name)), script)
     })
+}
+
+/// Whether a child does not exist and cannot be created, because its namespace is being deleted: a parent in it whose plugin fails to clean up
+/// keeps the namespace for ever.
+fn lacks_namespace(server: &ApiServer, id: &Id, parent: &Value) -> bool {
+    let is_leaving = |namespace: &str| {
+        let namespace = server.object(&Id::new("namespaces", "", namespace));
+        namespace.is_some_and(|namespace| namespace.pointer("/metadata/deletionTimestamp").is_some())
+    };
+    scripted(id, parent).any(|(child, _)| server.object(&child).is_none() && is_leaving(&child.namespace))
 }
 
 /// The children that a parent has for the keys of the ConfigMap that it requires.
