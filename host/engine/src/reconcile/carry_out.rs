@@ -1,5 +1,6 @@
 //! From a response to writes: validate → plan → guard → apply.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracing::Instrument;
@@ -17,7 +18,7 @@ use windlass_core::reconcile::outcome::{Outcome, Problem, WriteProblem};
 use windlass_core::reconcile::plan::{self, Plan};
 use windlass_core::reconcile::record::Record;
 use windlass_core::value::digest::Digest;
-use windlass_core::value::ids::ObjectKey;
+use windlass_core::value::ids::{ObjectKey, Uid};
 
 use super::ending::{Attempt, outcome_of};
 use super::{Reconciler, spans};
@@ -67,6 +68,7 @@ impl Reconciler {
     ) -> Attempt {
         let (records, parent) = (&live.shared.records, &snapshot.parent.key);
         let stored = records.with(parent, Record::take_stored);
+        let stored = stored.into_iter().map(|stored| (stored.uid.clone(), stored)).collect();
         let comparison = Comparison { kept: &records.kept_values, stored, compares };
         let world = self.worlds.of(live);
         let mut plan =
@@ -184,7 +186,7 @@ impl Reconciler {
 struct Comparison<'a> {
     kept: &'a KeptValues,
     /// Children as the API server stored them after the last writes.
-    stored: Vec<Stored>,
+    stored: HashMap<Uid, Stored>,
     /// Whether all children are compared.
     compares: bool,
 }
@@ -192,7 +194,7 @@ struct Comparison<'a> {
 impl Comparison<'_> {
     /// The hash of the values of a child that must be changed, although managedFields show no change.
     fn differing(&self, live: &Object, child: &DesiredChild) -> Option<Digest> {
-        let is_as_stored = self.stored.iter().any(|stored| stored.is(live));
+        let is_as_stored = self.stored.get(&live.uid).is_some_and(|stored| stored.is(live));
         let values = if self.compares || is_as_stored { plan::differing(live, child) } else { None }?;
         if is_as_stored && !plan::differs_in_metadata(live, child) {
             // This is what the API server makes of the desired values.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashSet;
+
 use crate::contract::desired::DesiredChild;
 use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
@@ -41,9 +43,13 @@ pub async fn carry_out(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -
         }
         send_wave(&mut applied, wave.into_iter().map(|next| write(world, snapshot, &creates, next))).await;
         // Later children may depend on one that is not there, and not on the refused change of one that is.
-        let is_in_the_way = |(child, problem): &(_, WriteProblem)| creates.contains(child) || !problem.is_childs_own();
-        if applied.problems.iter().any(is_in_the_way) {
-            break;
+        if !applied.problems.is_empty() {
+            let creates: HashSet<_> = creates.iter().collect();
+            let is_in_the_way =
+                |(child, problem): &(_, WriteProblem)| creates.contains(child) || !problem.is_childs_own();
+            if applied.problems.iter().any(is_in_the_way) {
+                break;
+            }
         }
     }
     if applied.marked || !applied.problems.is_empty() {
