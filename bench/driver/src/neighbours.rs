@@ -21,7 +21,7 @@ use crate::work::{PATIENCE, WorkB};
 /// Parents of the computing plugin. Each is changed about once a second, and its call takes less than the deadline: the
 /// call never fails, so only the host's fairness protects the measured plugin.
 const BUSY: usize = 4;
-/// Parents of the measured plugin in another namespace whose calls take long. They are changed as often, and their calls never end.
+/// Parents of the measured plugin in another namespace whose calls take long: after they are created, some of them wait for a call all the time.
 const SLOW: usize = 150;
 /// The namespace of these parents.
 const OTHER_NAMESPACE: &str = "other";

@@ -178,7 +178,7 @@ fn every_module_begins_with_a_line_that_describes_it() {
     let folders = CRATES.map(|folder| host().join(folder));
     for path in folders.iter().flat_map(|folder| sources(folder)) {
         let text = fs::read_to_string(&path).expect("UTF-8");
-        let is_tests = path.file_name().is_some_and(|name| name == "tests.rs");
+        let is_tests = is_of_tests(&path);
         assert!(
             is_tests || text.starts_with("//! "),
             "{} does not start with `//! ` and a description",
@@ -191,7 +191,7 @@ fn every_module_begins_with_a_line_that_describes_it() {
 fn the_core_reads_neither_clock_nor_environment_nor_files() {
     for path in sources(&host().join("core/src")) {
         // Tests may measure, wherever they are.
-        if path.ends_with("tests.rs") {
+        if is_of_tests(&path) {
             continue;
         }
         let code = code(&path);
@@ -203,12 +203,17 @@ fn the_core_reads_neither_clock_nor_environment_nor_files() {
     }
 }
 
+/// Whether a file has the tests of a module: `tests.rs`, or a file in a folder `tests`.
+fn is_of_tests(path: &Path) -> bool {
+    path.ends_with("tests.rs") || path.parent().is_some_and(|folder| folder.ends_with("tests"))
+}
+
 /// The simulator runs hosts by its own clock, and needs the same order of their tasks for the same seed.
 #[test]
 fn engine_reads_time_through_its_clock_and_polls_in_a_fixed_order() {
     let is_measured = |path: &Path| path.ends_with("clock.rs") || path.starts_with(host().join(ENGINE).join("serve"));
     for path in sources(&host().join(ENGINE)) {
-        if path.ends_with("tests.rs") || is_measured(&path) {
+        if is_of_tests(&path) || is_measured(&path) {
             continue;
         }
         let code = code(&path);

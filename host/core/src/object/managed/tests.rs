@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::empty::is_zero;
 use super::*;
 
 pub(super) fn managed(entries: &[(&str, &str, &str)]) -> ManagedFields {

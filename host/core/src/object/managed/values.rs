@@ -1,8 +1,9 @@
 //! Compares a live object's values with the desired values, whichever manager owns them. Managed fields cannot reveal a
 //! change by a user who writes under the host's own manager name: only the values show it.
 
+use super::empty::{excludes, is_entry_of_map, is_zero};
 use super::finder::Finder;
-use super::{Few, Fields, Item, ItemMatcher, ManagedFields, Nodes, excludes, is_entry_of_map, is_zero};
+use super::{Few, Fields, Item, ItemMatcher, ManagedFields, Nodes};
 use crate::value::ids::Uid;
 use crate::value::json::{Map, Value};
 use crate::value::quantity::Quantity;
