@@ -151,6 +151,27 @@ impl Api {
         Ok(())
     }
 
+    /// Patches the object of this resource, namespace and name.
+    ///
+    /// # Errors
+    /// When the API server does not serve such a resource, or rejects the patch.
+    pub fn patch(
+        &self,
+        parameters: &PatchParams,
+        (resource, namespace, name): (&str, &str, &str),
+        patch: &Patch<Value>,
+    ) -> Result<()> {
+        self.ask(
+            resource,
+            |served| served.is_named(resource),
+            |served| {
+                let request = served.request(Some(namespace)).patch(name, parameters, patch)?;
+                self.runtime.block_on(self.client.request::<Value>(request))?;
+                Ok(Some(()))
+            },
+        )
+    }
+
     /// Sends a request for the first resource that satisfies `is_wanted`. `request` returns `None` if the resource is not
     /// served: the known resources may include one whose CRD was deleted.
     fn ask<T>(

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use kube::api::PatchParams;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use windlass_faults::Faults;
 use windlass_testbed::{Audit, AuditEvent, AuditEvents, AuditLevel, Cluster, Mark, Options};
@@ -364,6 +364,17 @@ impl Env {
     pub fn try_apply_as(&self, manager: &str, manifests: &str) -> Result<(), String> {
         let parameters = PatchParams::apply(manager).force();
         self.api().apply(&parameters, manifests).map_err(|error| format!("{error:#}"))
+    }
+
+    /// Patches an object as this field manager; the error is the API server's message.
+    pub fn try_patch_as(
+        &self,
+        manager: &str,
+        (resource, namespace, name): (&str, &str, &str),
+        patch: &Patch<Value>,
+    ) -> Result<(), String> {
+        let parameters = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+        self.api().patch(&parameters, (resource, namespace, name), patch).map_err(|error| format!("{error:#}"))
     }
 
     /// An object, or `None` if it does not exist. `resource` is the plural, with or without its group: `echoes`,

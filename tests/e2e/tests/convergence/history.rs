@@ -1,0 +1,263 @@
+//! One history: desired states of one object, and edits by other managers between them.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use kube::api::Patch;
+use serde_json::{Value, json};
+use windlass_e2e::{Namespace, condition};
+
+use super::compare::compare;
+use super::kinds::{KINDS, Kind};
+
+/// How long the object may take until it is as a create would give it.
+const CONVERGED_WITHIN: Duration = Duration::from_secs(10);
+
+/// What writes the desired states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writer {
+    /// The host, for a parent.
+    Host,
+    /// `kubectl apply --server-side --force-conflicts`.
+    Kubectl,
+}
+
+/// A difference at the end of a history.
+pub struct Difference {
+    resource: &'static str,
+    text: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.resource, self.text)
+    }
+}
+
+enum Step {
+    /// The desired state changes; whether the next step waits until it is applied.
+    Desire(Value, bool),
+    /// `kubectl patch` with a part of another desired state.
+    Patch(Value),
+    /// `kubectl replace` with another desired state.
+    Replace(Value),
+    /// Another manager applies a part of another desired state by force, and then nothing.
+    ApplyAndLeave(Value),
+    /// A field is removed.
+    Remove(String),
+}
+
+/// A history of one object.
+pub struct History {
+    seed: u64,
+    kind: &'static Kind,
+    steps: Vec<Step>,
+    last: Value,
+}
+
+impl History {
+    /// The history of this seed. One half has edits of other managers.
+    pub fn of(seed: u64) -> Self {
+        fastrand::seed(seed);
+        let kind = &KINDS[usize::try_from(seed).expect("a small seed") % KINDS.len()];
+        let is_edited = fastrand::bool();
+        let mut steps = Vec::new();
+        let mut desired = (kind.desired)();
+        steps.push(Step::Desire(desired.clone(), true));
+        for _ in 0..fastrand::usize(1..=4) {
+            if is_edited && fastrand::u8(..10) < 7 {
+                steps.push(edit(kind, &desired));
+            }
+            desired = (kind.desired)();
+            steps.push(Step::Desire(desired.clone(), fastrand::u8(..10) < 8));
+        }
+        if is_edited {
+            steps.push(edit(kind, &desired));
+        }
+        Self { seed, kind, steps, last: desired }
+    }
+
+    /// Plays it, and compares its end with a fresh object.
+    pub fn play(&self, namespace: &Namespace<'_>, writer: Writer) -> Vec<Difference> {
+        let difference = |text| Difference { resource: self.kind.resource, text };
+        let (name, fresh) = (format!("old-{}", self.seed), format!("new-{}", self.seed));
+        for step in &self.steps {
+            if let Step::Desire(desired, waits) = step {
+                desire(namespace, writer, &name, desired);
+                if *waits {
+                    wait(|| is_applied(namespace, writer, &name).ok());
+                }
+            } else {
+                self.edit(namespace, &name, step);
+            }
+        }
+        desire(namespace, writer, &fresh, &self.last);
+        if let Err(refused) = wait_last(|| is_applied(namespace, writer, &fresh)) {
+            return vec![difference(format!("a create is refused: {refused}"))];
+        }
+        let get = |name: &str| namespace.get(self.kind.resource, name).unwrap_or_default();
+        let fresh = get(&fresh);
+        let end = wait_last(|| {
+            is_applied(namespace, writer, &name)?;
+            let differences = compare(&get(&name), &fresh, &self.last);
+            if differences.is_empty() { Ok(()) } else { Err(differences.join("; ")) }
+        });
+        if end.is_err() && std::env::var_os("WINDLASS_TRACE").is_some() {
+            self.steps.iter().for_each(|step| eprintln!("{step:?}"));
+            eprintln!("{:#}\n{fresh:#}", get(&name));
+        }
+        end.err().map(difference).into_iter().collect()
+    }
+
+    fn edit(&self, namespace: &Namespace<'_>, name: &str, step: &Step) {
+        let env = namespace.env();
+        let of = (self.kind.resource, namespace.name(), name);
+        // The API server may refuse an edit, which then changes nothing.
+        drop(match step {
+            Step::Desire(..) => Ok(()),
+            Step::Patch(spec) if self.kind.resource.contains("convergence") => {
+                env.try_patch_as("kubectl-patch", of, &Patch::Merge(spec.clone()))
+            }
+            Step::Patch(spec) => env.try_patch_as("kubectl-patch", of, &Patch::Strategic(spec.clone())),
+            Step::Replace(object) => {
+                let operations = object.as_object().into_iter().flatten();
+                let operations =
+                    operations.filter(|(field, _)| !["apiVersion", "kind", "metadata"].contains(&field.as_str()));
+                let operations: Vec<_> = operations
+                    .map(|(field, value)| json!({ "op": "add", "path": format!("/{field}"), "value": value }))
+                    .collect();
+                json_patch(env, of, "kubectl-replace", operations)
+            }
+            Step::ApplyAndLeave(object) => {
+                let mut object = object.clone();
+                object["metadata"] = json!({ "name": name, "namespace": namespace.name() });
+                env.try_apply_as("helm", &object.to_string()).and_then(|()| {
+                    let empty = json!({ "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": object["metadata"] });
+                    env.try_apply_as("helm", &empty.to_string())
+                })
+            }
+            Step::Remove(path) => json_patch(env, of, "kubectl-edit", vec![json!({ "op": "remove", "path": path })]),
+        });
+    }
+}
+
+/// Makes this the desired state of the object.
+fn desire(namespace: &Namespace<'_>, writer: Writer, name: &str, desired: &Value) {
+    let mut desired = desired.clone();
+    desired["metadata"]["name"] = name.into();
+    match writer {
+        Writer::Host => {
+            namespace.puppet_of("KindsPuppet", name).apply(&json!({ "children": [desired] }));
+        }
+        Writer::Kubectl => {
+            desired["metadata"]["namespace"] = namespace.name().into();
+            // What is refused shows at the end.
+            drop(namespace.env().try_apply_as("kubectl", &desired.to_string()));
+        }
+    }
+}
+
+/// Whether the desired state is applied, or why not.
+fn is_applied(namespace: &Namespace<'_>, writer: Writer, name: &str) -> Result<(), String> {
+    if writer == Writer::Kubectl {
+        return Ok(());
+    }
+    let parent = namespace.puppet_of("KindsPuppet", name).get().unwrap_or_default();
+    if windlass_e2e::is_done(&parent) {
+        return Ok(());
+    }
+    let ready = condition(&parent, "Ready");
+    Err(format!("{}: {}", ready.reason, ready.message))
+}
+
+fn json_patch(
+    env: &windlass_e2e::Env,
+    of: (&str, &str, &str),
+    manager: &str,
+    operations: Vec<Value>,
+) -> Result<(), String> {
+    let patch = serde_json::from_value(operations.into()).map_err(|error| error.to_string())?;
+    env.try_patch_as(manager, of, &Patch::Json(patch))
+}
+
+/// An edit by another manager.
+fn edit(kind: &Kind, desired: &Value) -> Step {
+    let other = (kind.desired)();
+    match fastrand::u8(..4) {
+        0 => Step::Replace(other),
+        1 => Step::Patch(part(&other)),
+        2 => {
+            let (api_version, object_kind) = (other["apiVersion"].clone(), other["kind"].clone());
+            let mut part = part(&other);
+            part["apiVersion"] = api_version;
+            part["kind"] = object_kind;
+            Step::ApplyAndLeave(part)
+        }
+        _ => {
+            let mut paths = Vec::new();
+            leaves(&mut String::new(), desired, &mut paths);
+            paths.retain(|path| !["/apiVersion", "/kind"].contains(&path.as_str()));
+            Step::Remove(paths.swap_remove(fastrand::usize(..paths.len())))
+        }
+    }
+}
+
+/// A part of an object: some fields, to a random depth. Lists are taken whole.
+fn part(value: &Value) -> Value {
+    let Value::Object(map) = value else { return value.clone() };
+    let mut part = serde_json::Map::new();
+    for (field, value) in map.iter().filter(|(field, _)| !["apiVersion", "kind", "metadata"].contains(&field.as_str()))
+    {
+        if map.len() < 3 || fastrand::u8(..10) < 4 {
+            part.insert(field.clone(), self::part(value));
+        }
+    }
+    part.into()
+}
+
+fn leaves(path: &mut String, value: &Value, paths: &mut Vec<String>) {
+    let length = path.len();
+    let mut below = |key: &str, value: &Value| {
+        path.push('/');
+        path.push_str(&key.replace('~', "~0").replace('/', "~1"));
+        leaves(path, value, paths);
+        path.truncate(length);
+    };
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| below(key, value)),
+        Value::Array(items) => items.iter().enumerate().for_each(|(at, value)| below(&at.to_string(), value)),
+        _ => {}
+    }
+    if length > 0 {
+        paths.push(path.clone());
+    }
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Desire(desired, waits) => write!(f, "desire (waits: {waits}) {desired}"),
+            Self::Patch(part) => write!(f, "patch {part}"),
+            Self::Replace(object) => write!(f, "replace {object}"),
+            Self::ApplyAndLeave(part) => write!(f, "apply and leave {part}"),
+            Self::Remove(path) => write!(f, "remove {path}"),
+        }
+    }
+}
+
+/// Waits until there is a value, at most [`CONVERGED_WITHIN`]: what is refused has none, and the end shows it.
+fn wait(condition: impl Fn() -> Option<()>) {
+    drop(wait_last(|| condition().ok_or_else(String::new)));
+}
+
+/// Waits until there is no error, at most [`CONVERGED_WITHIN`]; returns the last error.
+fn wait_last(condition: impl Fn() -> Result<(), String>) -> Result<(), String> {
+    let end = Instant::now() + CONVERGED_WITHIN;
+    loop {
+        let result = condition();
+        if result.is_ok() || Instant::now() > end {
+            return result;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
