@@ -293,7 +293,8 @@ impl Previewer {
 
     /// A child that takes the place of a live one, as the API server would store it.
     async fn recreated(&self, child: &DesiredChild) -> Result<Value, WriteProblem> {
-        let mut created: Value = self.world(None).create_unnamed(child).await?;
+        let mut created: Value =
+            parsed(&self.world(None).create_unnamed(child).await.map_err(|refused| refused.problem())?)?;
         if let Some(meta) = created.get_mut("metadata").and_then(Value::as_object_mut) {
             meta.remove("generateName");
             meta.insert("name".to_owned(), (&*child.key.name).into());

@@ -10,14 +10,15 @@ use serde_json::Value;
 use windlass_core::contract::desired::DesiredChild;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
-use windlass_core::object::managed::{Removal, drop_created};
+use windlass_core::object::managed::{Ownership, Removal, drop_owned};
 use windlass_core::reconcile::api_response::{Ack, Refused};
 use windlass_core::reconcile::claim::Claim;
 use windlass_core::reconcile::outcome::WriteProblem;
 use windlass_core::reconcile::world::{ApiRequest, Later, Read, World};
 use windlass_core::value::ids::ObjectKey;
-use windlass_core::value::json::{self, Value as CoreValue};
+use windlass_core::value::json::{self, Map, Value as CoreValue};
 use windlass_engine::cluster::writer::dry_run::{Built, DryRun};
+use windlass_engine::cluster::writer::request::To;
 
 use super::cluster::Scope;
 use super::parents::{Children, object};
@@ -40,6 +41,8 @@ struct Kept {
     marked: Option<Arc<Object>>,
     /// How the entry of the host's POST would be gone from managedFields, and with it the fields that it alone owned.
     removal: Option<Removal>,
+    /// What the host's Apply entry would own before the apply.
+    entry: Option<Ownership>,
     /// The keys that would be gone from a Secret's data.
     dropped: Vec<String>,
 }
@@ -71,10 +74,9 @@ impl<'a> Dry<'a> {
     ///
     /// # Errors
     /// If the API server rejects it.
-    pub async fn create_unnamed(&self, child: &DesiredChild) -> Result<Value, WriteProblem> {
-        let built = self.resource(&child.id()).and_then(|resource| DryRun::create_unnamed(resource, child));
-        let sent = self.dry_run(built).await.map_err(|refused| refused.problem())?;
-        parsed(&sent.1)
+    pub async fn create_unnamed(&self, child: &DesiredChild) -> Result<String, Refused> {
+        let to = self.resource(&child.id()).map(|resource| To { resource, account: None });
+        Ok(self.dry_run(to.and_then(|to| DryRun::create_unnamed(to, child))).await?.1)
     }
 
     async fn dry_run(&self, built: Built) -> Result<(Ack, String), Refused> {
@@ -92,7 +94,7 @@ impl<'a> Dry<'a> {
         };
         let is_changed = {
             let kept = self.kept.lock();
-            let mut is_changed = kept.removal.is_some_and(|removal| drop_created(&mut after, removal, &live.managed));
+            let mut is_changed = drop_owned(&mut after, kept.removal, kept.entry.as_ref(), &live.managed);
             for key in &kept.dropped {
                 is_changed |= after.object_mut("data").is_some_and(|data| data.remove(key).is_some());
             }
@@ -125,8 +127,10 @@ impl<'a> Dry<'a> {
                 self.kept.lock().marked = Some(Arc::new(found.clone()));
                 return Ok(Ack::default());
             }
-            ApiRequest::Migrate { removal, .. } => {
-                self.kept.lock().removal = Some(removal);
+            ApiRequest::Migrate { left, entry, .. } => {
+                let mut kept = self.kept.lock();
+                kept.removal = left.map(|(_, removal)| removal);
+                kept.entry = entry.cloned();
                 return Ok(Ack::default());
             }
             ApiRequest::RemoveData { keys, .. } => {
@@ -174,6 +178,18 @@ impl World for Dry<'_> {
 
     fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
         Box::pin(self.found(what))
+    }
+
+    fn fresh<'a>(&'a self, child: &'a DesiredChild) -> Later<'a, Result<Map, Refused>> {
+        Box::pin(async move {
+            let text = self.create_unnamed(child).await?;
+            match json::parse(text.as_bytes(), json::OBJECT_DEPTH) {
+                Ok(CoreValue::Object(fresh)) => Ok(fresh),
+                Ok(_) | Err(_) => {
+                    Err(Refused::Unsent(unavailable("the API server's response is no object".to_owned())))
+                }
+            }
+        })
     }
 
     fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>> {

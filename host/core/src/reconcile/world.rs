@@ -9,7 +9,7 @@ use super::claim::Claim;
 use crate::contract::desired::DesiredChild;
 use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
-use crate::object::managed::Removal;
+use crate::object::managed::{Ownership, Removal};
 use crate::value::ids::{ObjectKey, Uid};
 use crate::value::json::Map;
 
@@ -30,6 +30,8 @@ pub trait World: Send + Sync {
     fn plural(&self, of: &ChildId) -> &str;
     /// Reads an object; none if it does not exist.
     fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>>;
+    /// The object that a create of this child would give, if its name were free. Nothing is created.
+    fn fresh<'a>(&'a self, child: &'a DesiredChild) -> Later<'a, Result<Map, Refused>>;
     /// Sends a write once.
     fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>>;
     /// Lets time pass.
@@ -83,16 +85,17 @@ pub enum ApiRequest<'a> {
         /// The patch.
         marks: &'a Map,
     },
-    /// The conversion or removal of the entry that the host's POST left at this place of managedFields.
+    /// The change of the host's entries in managedFields before an apply, which removes from the object what the Apply entry owns then and
+    /// the child lacks.
     Migrate {
         /// The child.
         child: &'a DesiredChild,
         /// The object's version.
         resource_version: u64,
-        /// The place of the entry.
-        index: usize,
-        /// What becomes of the entry.
-        removal: Removal,
+        /// The place of the Update entry that the host left, and what becomes of it; none if there is no such entry.
+        left: Option<(usize, Removal)>,
+        /// What the Apply entry, or the one that is converted to it, owns after that; none if it is as before.
+        entry: Option<&'a Ownership>,
     },
     /// The removal of keys from a Secret's data.
     RemoveData {

@@ -1,11 +1,13 @@
 //! The cluster, as the world of a parent's reconcile: its caches, and requests to the API server as the Plugin's ServiceAccount.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
 use kube::core::ApiResource;
 use tracing::Instrument;
+use windlass_core::contract::desired::DesiredChild;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::reconcile::api_response::{Ack, Refused};
@@ -13,9 +15,11 @@ use windlass_core::reconcile::claim::Claim;
 use windlass_core::reconcile::outcome::WriteProblem;
 use windlass_core::reconcile::world::{ApiRequest, Later, Part, Read, World};
 use windlass_core::value::ids::{Gvk, ObjectKey};
+use windlass_core::value::json::{self, Map, Value};
 
 use crate::cluster::in_time;
 use crate::cluster::writer::audit::about;
+use crate::cluster::writer::dry_run::DryRun;
 use crate::cluster::writer::request::{self, Built, To};
 use crate::cluster::writer::response::refused;
 use crate::cluster::writer::{send, send_for};
@@ -68,8 +72,8 @@ impl<'a> Cluster<'a> {
                 request::apply(self.to(&child.kind)?, child, (uid, Some(resource_version)), force, returns)
             }
             ApiRequest::Mark { child, marks, found: _ } => request::mark(self.to(&child.kind)?, child, marks),
-            ApiRequest::Migrate { child, resource_version, index, removal } => {
-                request::migrate(self.to(&child.kind)?, child, resource_version, index, removal)
+            ApiRequest::Migrate { child, resource_version, left, entry } => {
+                request::migrate(self.to(&child.kind)?, child, resource_version, left, entry)
             }
             ApiRequest::RemoveData { child, uid, resource_version, keys } => {
                 request::remove_data(self.to(&child.kind)?, child, (uid, resource_version), keys)
@@ -90,10 +94,7 @@ impl<'a> Cluster<'a> {
         let to = self.to(&child.kind).map_err(Refused::Unsent)?;
         let request = request::get(to, child, part).map_err(Refused::Unsent)?;
         match in_time(self.client.request_text(request)).await {
-            Ok(text) => Object::from_api(&child.kind, &text).map(Some).map_err(|error| {
-                let message = format!("it cannot be read: {error}");
-                Refused::Unsent(WriteProblem::Unavailable { message, retry_after: None })
-            }),
+            Ok(text) => Object::from_api(&child.kind, &text).map(Some).map_err(unreadable),
             Err(error) => {
                 let refused = refused(&error);
                 let is_gone = refused.is_gone((&to.resource.kind, &to.resource.plural), &child.key.name, None);
@@ -101,6 +102,11 @@ impl<'a> Cluster<'a> {
             }
         }
     }
+}
+
+/// A response that is not an object.
+fn unreadable(error: impl Display) -> Refused {
+    Refused::Unsent(WriteProblem::Unavailable { message: format!("it cannot be read: {error}"), retry_after: None })
 }
 
 impl World for Cluster<'_> {
@@ -131,6 +137,18 @@ impl World for Cluster<'_> {
             }
             Read::Child(child, part) => Box::pin(self.read_child(child, part)),
         }
+    }
+
+    fn fresh<'a>(&'a self, child: &'a DesiredChild) -> Later<'a, Result<Map, Refused>> {
+        Box::pin(async move {
+            let to = self.to(&child.kind).map_err(Refused::Unsent)?;
+            let text = DryRun::create_unnamed(to, child).map_err(Refused::Unsent)?.send(self.client).await?;
+            match json::parse(text.as_bytes(), json::OBJECT_DEPTH) {
+                Ok(Value::Object(fresh)) => Ok(fresh),
+                Ok(_) => Err(unreadable("it is no object")),
+                Err(error) => Err(unreadable(error)),
+            }
+        })
     }
 
     fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>> {

@@ -14,11 +14,7 @@ impl ManagedFields {
     /// Ignores apiVersion, kind, name and namespace, which no manager owns. `live` is the object's JSON; it is parsed
     /// only if the entries are ambiguous.
     pub fn cover(&self, desired: &Map, live: &Json, controller: Option<&Uid>) -> bool {
-        let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, ..)| fields)];
-        let nodes = Nodes {
-            ours: entries.into_iter().flatten().filter_map(Fields::tree).collect(),
-            others: self.others.iter().filter_map(Fields::tree).collect(),
-        };
+        let nodes = Nodes { ours: self.own().collect(), others: self.others.iter().filter_map(Fields::tree).collect() };
         let controller = controller.map(ToString::to_string).unwrap_or_default();
         let coverage = Coverage { names: ItemMatcher { controller: &controller }, is_applied: self.apply.is_some() };
         if coverage.covers_object(&nodes, desired, None) {

@@ -1,41 +1,45 @@
-//! Computes what remains of an object once the host's create entry is gone: server-side apply then removes the fields
-//! that the entry alone owned.
+//! Computes what remains of an object if the host changes its entries before an apply: server-side apply removes the fields that the Apply
+//! entry alone owned.
 
-use super::{BEFORE_FIRST_APPLY, Few, Fields, Item, ItemMatcher, ManagedFields, Node, Removal};
+use super::{BEFORE_FIRST_APPLY, Few, ItemMatcher, ManagedFields, Node, OwnEntry, Ownership, Removal};
 use crate::object::names::FIELD_MANAGER;
 use crate::value::json::{Map, Value};
 
-/// Removes from an object the fields and items that no manager owns except for the Update entry of the host's POST.
-/// `object` is the result of an apply that left the entry in `managedFields`, as a dry run does: a host removes or
-/// converts the entry before its apply ([`CreateEntry::MustGo`](super::CreateEntry::MustGo)). `before`: the entries before
-/// the apply. Returns whether anything was removed.
-pub fn drop_created(object: &mut Map, removal: Removal, before: &ManagedFields) -> bool {
-    let of_created = match removal {
+/// Removes from an object the fields and items that an apply of the host would remove. `object` is the result of an apply to the object as it
+/// is, as a dry run gives it: a host changes its entries in `managedFields` before its apply. `removal`: what becomes of the Update entry
+/// that the host left; `entry`: what the Apply entry owns before the apply, if that changes; `before`: the entries as they are. Returns
+/// whether anything was removed.
+pub fn drop_owned(
+    object: &mut Map,
+    removal: Option<Removal>,
+    entry: Option<&Ownership>,
+    before: &ManagedFields,
+) -> bool {
+    let left_by = removal.map(|removal| match removal {
         Removal::Convert | Removal::Remove => FIELD_MANAGER,
         Removal::RemoveBeforeFirstApply => BEFORE_FIRST_APPLY,
-    };
-    let mut created = None;
+    });
+    let mut left = None;
     let mut others = Vec::new();
     let managed = object.get("metadata").and_then(|meta| meta.at(&["managedFields"])?.as_array());
     for entry in managed.unwrap_or_default() {
         let text = |field: &str| entry.at(&[field]).and_then(Value::as_str).unwrap_or_default();
         let Some(fields) = entry.at(&["fieldsV1"]).and_then(Value::as_object) else { continue };
-        let is_created = (text("manager"), text("operation"), text("subresource")) == (of_created, "Update", "");
-        if is_created {
-            created = Some(Node::of(fields));
+        if (text("operation"), text("subresource")) == ("Update", "") && Some(text("manager")) == left_by {
+            left = Some(Node::of(fields));
         } else {
             others.push(Node::of(fields));
         }
     }
     let others = others.iter().collect();
-    match removal {
-        Removal::Convert | Removal::Remove => created.is_some_and(|created| drop_fields(&created, object, &others)),
+    let owned = entry.map(|entry| Node::of(&entry.fields)).or_else(|| left.take_if(|_| left_by == Some(FIELD_MANAGER)));
+    let owned = match (&owned, removal) {
+        (Some(owned), _) => Some(owned),
         // The entry has the fields of all managers: those that the host had applied were its own.
-        Removal::RemoveBeforeFirstApply => {
-            let applied = before.apply.as_ref().and_then(Fields::tree);
-            applied.is_some_and(|applied| drop_fields(applied, object, &others))
-        }
-    }
+        (None, Some(Removal::RemoveBeforeFirstApply)) => before.apply.as_ref().and_then(OwnEntry::tree),
+        (None, _) => None,
+    };
+    owned.is_some_and(|owned| drop_fields(owned, object, &others))
 }
 
 fn drop_fields(node: &Node, map: &mut Map, others: &Few<'_>) -> bool {
@@ -74,17 +78,6 @@ fn drop_within(node: &Node, value: &mut Value, others: &Few<'_>) -> bool {
     }
 }
 
-impl Node {
-    /// The node of a list item of this name.
-    fn item(&self, wanted: &Item) -> Option<&Self> {
-        let is_it = |name: &Item| match (name, wanted) {
-            (Item::Keys(name), Item::Keys(wanted)) | (Item::Value(name), Item::Value(wanted)) => name == wanted,
-            _ => false,
-        };
-        self.items.iter().find(|(name, _)| is_it(name)).map(|(_, node)| node)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::map;
@@ -111,7 +104,7 @@ mod tests {
     #[test]
     fn only_fields_that_the_create_entry_alone_owns_are_dropped() {
         let mut object = applied();
-        assert!(drop_created(&mut object, Removal::Remove, &ManagedFields::default()));
+        assert!(drop_owned(&mut object, Some(Removal::Remove), None, &ManagedFields::default()));
         if let Some(meta) = object.object_mut("metadata") {
             meta.remove("managedFields");
         }
@@ -126,7 +119,7 @@ mod tests {
             {"f:data":{"f:a":{}}}},{"manager":"kubectl","operation":"Update","fieldsV1":{"f:data":{"f:b":{}}}}]},
             "data":{"a":"1","b":"2"}}"#;
         let mut object = map(text);
-        assert!(!drop_created(&mut object, Removal::Remove, &ManagedFields::default()));
+        assert!(!drop_owned(&mut object, Some(Removal::Remove), None, &ManagedFields::default()));
         assert_eq!(object, map(text));
     }
 
@@ -141,7 +134,7 @@ mod tests {
             {{"manager":"before-first-apply","operation":"Update","fieldsV1":{all}}},
             {{"manager":"windlass","operation":"Apply","fieldsV1":{{"f:data":{{"f:a":{{}}}}}}}}]}}}}"#
         ));
-        assert!(drop_created(&mut object, Removal::RemoveBeforeFirstApply, &before));
+        assert!(drop_owned(&mut object, Some(Removal::RemoveBeforeFirstApply), None, &before));
         assert_eq!(object.get("data"), map(r#"{"data":{"a":"1","users":"3"}}"#).get("data"));
     }
 }

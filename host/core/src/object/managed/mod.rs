@@ -12,6 +12,7 @@ mod coverage;
 mod dropped;
 mod empty;
 mod finder;
+mod stale;
 mod values;
 
 use std::borrow::Cow;
@@ -23,8 +24,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
-pub use self::dropped::drop_created;
+pub use self::dropped::drop_owned;
 use self::finder::Finder;
+pub use self::stale::{Correction, Ownership};
 pub use self::values::may_differ_as_stored;
 use crate::object::names::FIELD_MANAGER;
 use crate::value::ids::Uid;
@@ -38,13 +40,23 @@ use crate::value::packed::Json;
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct ManagedFields {
     /// The host's Apply entry.
-    apply: Option<Fields>,
-    /// The Update entry that the host left, what left it, and its index in the list.
-    update: Option<(Fields, usize, Left)>,
+    apply: Option<OwnEntry>,
+    /// The Update entry that the host left, and what left it.
+    update: Option<(OwnEntry, Left)>,
     /// The host's Apply entry for the status subresource.
     status: Option<Fields>,
     /// The entries of other managers, except those for the status alone.
     others: Box<[Fields]>,
+}
+
+/// An entry of the host.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OwnEntry {
+    fields: Fields,
+    /// The entry's index in the list.
+    index: usize,
+    /// The apiVersion in terms of which the fields are named.
+    version: CompactString,
 }
 
 /// What left the host's `Update` entry.
@@ -153,12 +165,27 @@ impl Node {
         self.fields.get(at).map(|(_, node)| node)
     }
 
+    /// The node of a list item of this name.
+    fn item(&self, wanted: &Item) -> Option<&Self> {
+        let is_it = |name: &Item| match (name, wanted) {
+            (Item::Keys(name), Item::Keys(wanted)) | (Item::Value(name), Item::Value(wanted)) => name == wanted,
+            _ => false,
+        };
+        self.items.iter().find(|(name, _)| is_it(name)).map(|(_, node)| node)
+    }
+
     fn is_empty(&self) -> bool {
         !self.itself && !self.has_below()
     }
 
     fn has_below(&self) -> bool {
         !(self.fields.is_empty() && self.items.is_empty())
+    }
+}
+
+impl OwnEntry {
+    fn tree(&self) -> Option<&Node> {
+        self.fields.tree()
     }
 }
 
@@ -182,6 +209,8 @@ struct Entry<'a> {
     #[serde(borrow, default)]
     manager: Cow<'a, str>,
     #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
     operation: Cow<'a, str>,
     #[serde(borrow, default)]
     subresource: Cow<'a, str>,
@@ -198,17 +227,18 @@ impl ManagedFields {
         let named = |uid: &str| format!(r#"\"uid\":\"{uid}\""#);
         let mut ours = Self::default();
         let (mut others, mut before_first_apply) = (Vec::new(), None);
-        for (at, entry) in entries.iter().enumerate() {
+        for (index, entry) in entries.iter().enumerate() {
             let text = entry.fields_v1.map_or("{}", RawValue::get);
             let text = match controller {
                 Some(uid) if !uid.is_empty() => text.replace(&named(uid), &named(CONTROLLER)),
                 _ => text.to_owned(),
             };
             let fields = Fields { text: text.into(), tree: OnceLock::new() };
+            let own = |fields| OwnEntry { fields, index, version: entry.api_version.as_ref().into() };
             match (entry.manager == FIELD_MANAGER, &*entry.operation, &*entry.subresource) {
-                (true, "Apply", "") => ours.apply = Some(fields),
-                (true, "Update", "") => ours.update = Some((fields, at, Left::ByPost)),
-                (false, "Update", "") if entry.manager == BEFORE_FIRST_APPLY => before_first_apply = Some((fields, at)),
+                (true, "Apply", "") => ours.apply = Some(own(fields)),
+                (true, "Update", "") => ours.update = Some((own(fields), Left::ByPost)),
+                (false, "Update", "") if entry.manager == BEFORE_FIRST_APPLY => before_first_apply = Some(own(fields)),
                 (true, "Apply", "status") => ours.status = Some(fields),
                 // An entry for the status that also owns metadata (Pods accept labels and annotations through their
                 // status) begins with `f:metadata`, because the API server sorts the names.
@@ -217,22 +247,37 @@ impl ManagedFields {
                 _ => {}
             }
         }
-        if let Some((fields, at)) = before_first_apply {
+        if let Some(entry) = before_first_apply {
             // Without an entry of the host, somebody else's apply left it.
             if ours.apply.is_some() && ours.update.is_none() {
-                ours.update = Some((fields, at, Left::ByApplyAfterClearing));
+                ours.update = Some((entry, Left::ByApplyAfterClearing));
             } else {
-                others.push(fields);
+                others.push(entry.fields);
             }
         }
         ours.others = others.into();
         ours
     }
 
+    /// The trees of the host's entries.
+    fn own(&self) -> impl Iterator<Item = &Node> {
+        self.apply.iter().chain(self.update.iter().map(|(entry, _)| entry)).filter_map(OwnEntry::tree)
+    }
+
+    /// The entry of the host's POST.
+    fn created(&self) -> Option<&OwnEntry> {
+        self.update.as_ref().filter(|(_, left)| *left == Left::ByPost).map(|(entry, _)| entry)
+    }
+
+    /// The fields that the object had when its managedFields had been cleared, of all managers.
+    fn cleared(&self) -> Option<&Fields> {
+        self.update.as_ref().filter(|(_, left)| *left == Left::ByApplyAfterClearing).map(|(entry, _)| &entry.fields)
+    }
+
     /// Returns what to do about the Update entry of the host's POST before an apply of the desired object, whose
     /// controller is `controller`; `None` if there is no such entry.
     pub fn create_entry(&self, desired: &Map, controller: Option<&Uid>) -> Option<CreateEntry> {
-        let (fields, index, left) = self.update.as_ref()?;
+        let (OwnEntry { fields, index, .. }, left) = self.update.as_ref()?;
         let controller = controller.map(ToString::to_string).unwrap_or_default();
         let names = ItemMatcher { controller: &controller };
         let is_harmless =
@@ -251,7 +296,7 @@ impl ManagedFields {
     /// The keys in a Secret's data that earlier versions of the host wrote as `stringData`, and that are not desired. The host's Apply entry
     /// owns `stringData`, which does not exist in the object, so no manager owns the data that came from it, and no apply removes it.
     pub fn leftover_string_data(&self, desired: &Map, live: &Json) -> Vec<String> {
-        let wrote = self.apply.as_ref().and_then(Fields::tree).is_some_and(|tree| tree.field("stringData").is_some());
+        let wrote = self.apply.as_ref().and_then(OwnEntry::tree).is_some_and(|tree| tree.field("stringData").is_some());
         if !wrote {
             return Vec::new();
         }
@@ -261,8 +306,7 @@ impl ManagedFields {
             .and_then(|live| live.as_object().map(data))
             .unwrap_or_default();
         let desired = data(desired);
-        let of_all =
-            self.update.iter().filter(|(_, _, left)| *left == Left::ByApplyAfterClearing).map(|(fields, ..)| fields);
+        let of_all = self.cleared();
         let others: Few<'_> =
             self.others.iter().chain(of_all).filter_map(|other| other.tree()?.field("data")).collect();
         let is_left = |key: &&str| {
@@ -312,7 +356,16 @@ type Few<'a> = SmallVec<[&'a Node; 4]>;
 impl<'a> Nodes<'a> {
     /// The nodes of a field in each tree.
     fn below(&self, key: &str) -> Self {
-        let below = |nodes: &Few<'a>| nodes.iter().filter_map(|node| node.field(key)).collect();
+        self.each(|node| node.field(key))
+    }
+
+    /// The nodes of a list item of this name in each tree.
+    fn item(&self, name: &Item) -> Self {
+        self.each(|node| node.item(name))
+    }
+
+    fn each(&self, below: impl Fn(&'a Node) -> Option<&'a Node>) -> Self {
+        let below = |nodes: &Few<'a>| nodes.iter().filter_map(|node| below(node)).collect();
         Self { ours: below(&self.ours), others: below(&self.others) }
     }
 }

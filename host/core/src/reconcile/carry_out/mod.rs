@@ -1,15 +1,19 @@
 //! Carries out a plan: sends its writes in order, and decides after each response what is sent next.
 
+mod correct;
+
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashSet;
 
+use self::correct::correction;
 use crate::contract::desired::DesiredChild;
 use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
-use crate::object::managed::{CreateEntry, may_differ_as_stored};
+use crate::object::managed::{Correction, CreateEntry, Ownership, may_differ_as_stored};
 use crate::object::order::install_rank;
 use crate::reconcile::api_response::{Ack, Refused};
 use crate::reconcile::applied::{Applied, Done, Effect, Failed, Kept, WriteResult, Wrote, named};
@@ -180,7 +184,14 @@ async fn mark(
 /// If the API server rejects it or does not respond, or if the apply conflicts with other managers.
 async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, target: &Target) -> WriteResult {
     let failed = |refused: &Refused| Failed::of(refused, Subject::Child(child.id()));
-    let mut version = prepare(world, child, target).await?;
+    let correction = correction(world, snapshot, child, target).await;
+    let entry = correction.as_ref().and_then(|correction| correction.entry.as_ref());
+    let mut version = prepare(world, child, target, entry).await?;
+    let child = match correction {
+        Some(Correction { body, .. }) => Cow::Owned(DesiredChild { body, ..child.clone() }),
+        None => Cow::Borrowed(child),
+    };
+    let child = &*child;
     let returns = if target.differing.is_some() { Part::Whole } else { Part::Metadata };
     let apply = async |resource_version, force, effect| {
         let sent = world.send(ApiRequest::Apply { child, uid: &target.uid, resource_version, force, returns }).await;
@@ -223,12 +234,22 @@ async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, ta
     apply(version, Force::Yes, effect).await.map_err(|refused| failed(&refused))
 }
 
-/// Removes what an apply would leave of the host's POST and of earlier hosts. Returns the child's version after that.
-async fn prepare(world: &dyn World, child: &DesiredChild, target: &Target) -> Result<u64, Failed> {
+/// Removes what an apply would leave of the host's POST and of earlier hosts, and changes what the host's Apply entry owns. Returns the
+/// child's version after that.
+async fn prepare(
+    world: &dyn World,
+    child: &DesiredChild,
+    target: &Target,
+    entry: Option<&Ownership>,
+) -> Result<u64, Failed> {
     let failed = |refused: &Refused| Failed::of(refused, Subject::Child(child.id()));
     let mut resource_version = target.resource_version;
-    if let Some(CreateEntry::MustGo { index, removal }) = target.create_entry {
-        let sent = world.send(ApiRequest::Migrate { child, resource_version, index, removal }).await;
+    let left = match target.create_entry {
+        Some(CreateEntry::MustGo { index, removal }) => Some((index, removal)),
+        Some(CreateEntry::Harmless) | None => None,
+    };
+    if left.is_some() || entry.is_some() {
+        let sent = world.send(ApiRequest::Migrate { child, resource_version, left, entry }).await;
         resource_version = sent.map(|ack| ack.resource_version()).map_err(|refused| {
             // Another write moved the host's entry in managedFields.
             if refused.does_not_fit() { WriteProblem::Outdated.into() } else { failed(&refused) }

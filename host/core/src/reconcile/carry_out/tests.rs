@@ -11,12 +11,15 @@ use crate::reconcile::api_response::Status;
 use crate::reconcile::plan::{plan, plan_comparing};
 use crate::reconcile::world::Later;
 use crate::value::ids::Gvk;
+use crate::value::json::Map;
 
 /// A world whose API server gives these responses, one after the other.
 #[derive(Default)]
 struct Script {
     responses: Mutex<VecDeque<Result<Ack, Refused>>>,
     found: Option<Object>,
+    /// The object that a create would give; none if the API server refuses it.
+    fresh: Option<Map>,
     sent: Mutex<Vec<String>>,
 }
 
@@ -48,6 +51,12 @@ impl World for Script {
     fn read<'a>(&'a self, _what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
         self.sent.lock().push("read".to_owned());
         Box::pin(async { Ok(self.found.clone()) })
+    }
+
+    fn fresh<'a>(&'a self, _child: &'a DesiredChild) -> Later<'a, Result<Map, Refused>> {
+        self.sent.lock().push("fresh".to_owned());
+        let none = || Refused::NoResponse("no response".to_owned());
+        Box::pin(async move { self.fresh.clone().ok_or_else(none) })
     }
 
     fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>> {

@@ -18,7 +18,7 @@ use super::request::{self, To, unbuilt};
 use super::response::refused;
 use crate::cluster::in_time;
 
-/// A write that the client's own user sends as a dry run. Its body is that of the host's write.
+/// A write that is sent as a dry run: by `windlass diff` as the client's own user, or by the host. Its body is that of the host's write.
 ///
 /// Only writes whose options are in the query can be dry runs; those of a delete are in its body.
 #[derive(Debug)]
@@ -36,18 +36,17 @@ impl DryRun {
         Self::of(request::create(To { resource, account: None }, child)?)
     }
 
-    /// The creation of a child whose name is taken until the present child is deleted: the API server chooses another
-    /// name.
+    /// The creation of a child whose name is taken by the present child: the API server chooses another name.
     ///
     /// # Errors
     /// If the name does not form a valid URL.
-    pub fn create_unnamed(resource: &ApiResource, child: &DesiredChild) -> Built {
+    pub fn create_unnamed(to: To<'_>, child: &DesiredChild) -> Built {
         let mut unnamed = child.clone();
         if let Some(meta) = unnamed.body.object_mut("metadata") {
             meta.remove("name");
             meta.insert("generateName", format!("{}-", child.key.name));
         }
-        Self::of(request::create(To { resource, account: None }, &unnamed)?)
+        Self::of(request::create(to, &unnamed)?)
     }
 
     /// The server-side apply to the object with this uid.
@@ -141,7 +140,7 @@ mod tests {
         let (child, object) = (child(), object());
         for (built, method) in [
             (DryRun::create(&resource, &child), "POST"),
-            (DryRun::create_unnamed(&resource, &child), "POST"),
+            (DryRun::create_unnamed(To { resource: &resource, account: None }, &child), "POST"),
             (DryRun::apply(&resource, &child, &object.uid, Force::Yes), "PATCH"),
             (DryRun::replace(&resource, &object, &child.body), "PATCH"),
             (DryRun::status(&resource, &object, Map::default()), "PATCH"),
@@ -162,7 +161,8 @@ mod tests {
         let of_host = request::create(To { resource: &resource, account: None }, &child).expect("a request");
         let DryRun(dry) = DryRun::create(&resource, &child).expect("a request");
         assert_eq!(dry.body(), of_host.body());
-        let DryRun(unnamed) = DryRun::create_unnamed(&resource, &child).expect("a request");
+        let DryRun(unnamed) =
+            DryRun::create_unnamed(To { resource: &resource, account: None }, &child).expect("a request");
         let body = String::from_utf8(unnamed.into_body()).expect("JSON");
         assert!(body.contains(r#""generateName":"a-""#) && !body.contains(r#""name""#), "{body}");
     }

@@ -4,10 +4,11 @@ use http::{HeaderValue, Method, Request, header};
 use kube::Resource;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{ApiResource, DynamicObject};
+use serde_json::json;
 use windlass_core::contract::desired::DesiredChild;
 use windlass_core::object::Object;
 use windlass_core::object::child::{ChildId, Delete};
-use windlass_core::object::managed::{BEFORE_FIRST_APPLY, Removal};
+use windlass_core::object::managed::{BEFORE_FIRST_APPLY, Ownership, Removal};
 use windlass_core::object::names::{FIELD_MANAGER, FINALIZER_MANAGER};
 use windlass_core::reconcile::outcome::WriteProblem;
 use windlass_core::reconcile::world::{Force, Part};
@@ -38,10 +39,11 @@ impl To<'_> {
     }
 }
 
-/// Whether a request changes nothing. Access reviews are sent as creates, but change nothing.
+/// Whether a request changes nothing. Access reviews and dry runs are sent as writes, but change nothing.
 pub fn is_read<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+        || request.uri().query().is_some_and(|query| query.split('&').any(|option| option == "dryRun=All"))
         || ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"].iter().any(|group| path.starts_with(group))
 }
 
@@ -100,24 +102,42 @@ pub fn apply(
     })
 }
 
-/// JSON patch before an apply: converts or removes the Update entry that the host's POST, or an apply after managedFields were cleared, left
-/// at this place of managedFields, if it is still there.
-pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, index: usize, removal: Removal) -> Built {
-    let entry = format!("/metadata/managedFields/{index}");
-    let manager = match removal {
-        Removal::Convert | Removal::Remove => FIELD_MANAGER,
-        Removal::RemoveBeforeFirstApply => BEFORE_FIRST_APPLY,
+/// JSON patch before an apply, of managedFields: changes what the entry of the host owns that is the Apply entry or is converted to it, and
+/// converts or removes the Update entry that the host's POST, or an apply after managedFields were cleared, left; if they are still there.
+pub fn migrate(
+    to: To<'_>,
+    child: &DesiredChild,
+    version: u64,
+    left: Option<(usize, Removal)>,
+    entry: Option<&Ownership>,
+) -> Built {
+    let mut patch = vec![json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version.to_string()})];
+    let is = |index: usize, manager: &str, operation: &str| {
+        [("manager", manager), ("operation", operation)].map(|(field, value)| {
+            json!({"op": "test", "path": format!("/metadata/managedFields/{index}/{field}"), "value": value})
+        })
     };
-    let patch = serde_json::json!([
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": version.to_string()},
-        {"op": "test", "path": format!("{entry}/manager"), "value": manager},
-        {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
-        match removal {
-            Removal::Convert => serde_json::json!({"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"}),
-            Removal::Remove | Removal::RemoveBeforeFirstApply => serde_json::json!({"op": "remove", "path": entry}),
-        },
-    ]);
-    Ok(as_plugin(to, json_patch(to.resource, &child.key, &PatchParams::default(), patch.to_string())?))
+    if let Some(Ownership { index, fields }) = entry {
+        let is_converted = left == Some((*index, Removal::Convert));
+        patch.extend(is(*index, FIELD_MANAGER, if is_converted { "Update" } else { "Apply" }));
+        let fields: serde_json::Value = serde_json::from_str(&text(fields))
+            .map_err(|error| unbuilt(kube::core::request::Error::SerializeBody(error)))?;
+        patch.push(
+            json!({"op": "replace", "path": format!("/metadata/managedFields/{index}/fieldsV1"), "value": fields}),
+        );
+    }
+    // Last, because it may change the places of others.
+    if let Some((index, removal)) = left {
+        let entry = format!("/metadata/managedFields/{index}");
+        let manager = if removal == Removal::RemoveBeforeFirstApply { BEFORE_FIRST_APPLY } else { FIELD_MANAGER };
+        patch.extend(is(index, manager, "Update"));
+        patch.push(match removal {
+            Removal::Convert => json!({"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"}),
+            Removal::Remove | Removal::RemoveBeforeFirstApply => json!({"op": "remove", "path": entry}),
+        });
+    }
+    let patch = serde_json::Value::from(patch).to_string();
+    Ok(as_plugin(to, json_patch(to.resource, &child.key, &PatchParams::default(), patch)?))
 }
 
 /// Merge patch before an apply: removes these keys from a Secret's data, if the Secret still has this version.

@@ -1,0 +1,299 @@
+//! Finds what an object has of its history: fields that no other manager owns, and that a create of the desired object would not give it.
+//!
+//! The API server sets defaults where fields are absent, and after an apply no manager owns them. So they stay when that changes from which
+//! they were derived (kubernetes#24198): `imagePullPolicy` beside another image, `rollingUpdate` beside the type `Recreate`. An apply removes
+//! such a field if the host's Apply entry owns it; if the field is to have another value, the apply sets that.
+
+use super::finder::Finder;
+use super::{CONTROLLER, Fields, Item, ItemMatcher, ManagedFields, Nodes, OwnEntry};
+use crate::value::ids::Uid;
+use crate::value::json::{self, Map, Value};
+
+/// Fields that the API server allocates: a create would give other values.
+const ALLOCATED: [&str; 4] = ["clusterIP", "clusterIPs", "healthCheckNodePort", "nodePort"];
+
+/// What makes an apply give an object that has nothing of its history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Correction {
+    /// The desired object, with the values that a create would give to fields that have others.
+    pub body: Map,
+    /// What the host's entry must own before the apply; none if it owns exactly that.
+    pub entry: Option<Ownership>,
+}
+
+/// What an entry of the host is to own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ownership {
+    /// The entry's index in the list.
+    pub index: usize,
+    /// Its `fieldsV1`.
+    pub fields: Map,
+}
+
+impl ManagedFields {
+    /// Whether a live object has fields that are not desired and that neither the host's Apply entry nor another manager owns.
+    pub fn has_unowned(&self, desired: &Map, live: &Map) -> bool {
+        let unowned = |entry| !self.compare(entry, desired, live, &Map::default()).1.unowned.is_empty();
+        self.apply.as_ref().is_some_and(unowned)
+    }
+
+    /// Compares a live object with a fresh one, as a create of the desired object would give it. None if no entry of the host is there that
+    /// could own something, or if it is in terms of another version of the kind. `controller` is the UID of the object's controller.
+    pub fn correct(&self, desired: &Map, live: &Map, fresh: &Map, controller: Option<&Uid>) -> Option<Correction> {
+        let entry = self.apply.as_ref().or_else(|| self.created())?;
+        if desired.get("apiVersion").and_then(Value::as_str) != Some(&*entry.version) {
+            return None;
+        }
+        let (body, found) = self.compare(entry, desired, live, fresh);
+        let text = entry.fields.text.replace(CONTROLLER, &controller.map(ToString::to_string).unwrap_or_default());
+        let Ok(Value::Object(before)) = json::parse(text.as_bytes(), json::OBJECT_DEPTH) else { return None };
+        let mut fields = before.clone();
+        subtract(&mut fields, &found.kept);
+        unite(&mut fields, &found.unowned);
+        Some(Correction { body, entry: (fields != before).then_some(Ownership { index: entry.index, fields }) })
+    }
+
+    /// Returns the desired object with the values that a fresh one has, and what the object has beside it.
+    fn compare(&self, entry: &OwnEntry, desired: &Map, live: &Map, fresh: &Map) -> (Map, Found) {
+        // Nobody knows whose the fields are that were there when managedFields were cleared.
+        let others = self.others.iter().chain(self.cleared()).filter_map(Fields::tree).collect();
+        let nodes = Nodes { ours: entry.tree().into_iter().collect(), others };
+        let (mut body, mut found) = (desired.clone(), Found::default());
+        let is_compared = |key: &str| !matches!(key, "apiVersion" | "kind" | "metadata" | "status");
+        for (key, live) in live.iter().filter(|(key, _)| is_compared(key)) {
+            found.field(&nodes, key, (live, fresh.get(key)), &mut body);
+        }
+        (body, found)
+    }
+}
+
+/// What an object has beside what is desired, as trees of `fieldsV1`.
+#[derive(Default)]
+struct Found {
+    /// Fields of the host's entry that a fresh object has with the same value: an apply must not remove them, because admission may set them
+    /// at a create alone.
+    kept: Map,
+    /// Fields that a fresh object lacks, and that the host's entry does not own.
+    unowned: Map,
+}
+
+impl Found {
+    /// Compares a field of a live map with that of a fresh one (`values`). `desired` is the map at the same place.
+    fn field(&mut self, nodes: &Nodes<'_>, key: &str, values: (&Value, Option<&Value>), desired: &mut Map) {
+        let below = nodes.below(key);
+        let mut inside = Self::default();
+        match (desired.get_mut(key), values) {
+            (Some(desired), (live, fresh)) => inside.within(&below, (live, fresh), desired),
+            (None, (live, fresh)) if !below.others.is_empty() || (is_map(live) && fresh.is_some_and(is_map)) => {
+                // Fields of other managers are in it, or fields of the fresh object.
+                let mut added = Value::Object(Map::default());
+                inside.within(&below, (live, fresh), &mut added);
+                if added.as_object().is_some_and(|added| !added.is_empty()) {
+                    desired.insert(key, added);
+                }
+            }
+            (None, (live, Some(fresh))) if live == fresh || ALLOCATED.contains(&key) => {
+                if !below.ours.is_empty() {
+                    self.kept.insert(&format!("f:{key}"), Map::default());
+                }
+            }
+            (None, (_, Some(fresh))) => drop(desired.insert(key, fresh.clone())),
+            (None, (_, None)) if below.ours.is_empty() => {
+                self.unowned.insert(&format!("f:{key}"), Map::default());
+            }
+            // An apply removes it.
+            (None, (_, None)) => {}
+        }
+        self.add(&format!("f:{key}"), inside);
+    }
+
+    /// Compares what is inside of a value. What has a single owner is desired as a whole.
+    fn within(&mut self, nodes: &Nodes<'_>, values: (&Value, Option<&Value>), desired: &mut Value) {
+        if nodes.ours.iter().any(|node| node.is_empty()) {
+            return;
+        }
+        match (values.0, desired) {
+            (Value::Object(live), Value::Object(desired)) => {
+                let fresh = values.1.and_then(Value::as_object);
+                for (key, live) in live.iter() {
+                    self.field(nodes, key, (live, fresh.and_then(|fresh| fresh.get(key))), desired);
+                }
+            }
+            (Value::Array(live), Value::Array(desired)) => {
+                self.items(nodes, (live, values.1.and_then(Value::as_array).unwrap_or_default()), desired);
+            }
+            _ => {}
+        }
+    }
+
+    /// Compares the items of a list that entries name by keys. Other items have no owner by which to tell them apart.
+    fn items(&mut self, nodes: &Nodes<'_>, (live, fresh): (&[Value], &[Value]), desired: &mut [Value]) {
+        // Items of lists with keys have no ownerReferences.
+        let names = ItemMatcher { controller: "" };
+        let all = || nodes.ours.iter().chain(&nodes.others).copied();
+        let mut seen = Vec::new();
+        for (name, _) in all().flat_map(|node| &node.items) {
+            let Item::Keys(keys) = name else { continue };
+            if seen.contains(&keys) {
+                continue;
+            }
+            seen.push(keys);
+            let Some(live) = Finder::of(live, all()).first(name, &names) else { continue };
+            let fresh = Finder::of(fresh, all()).first(name, &names);
+            let below = nodes.item(name);
+            let at = Finder::of(desired, all()).all(name, &names).first().copied();
+            let mut inside = Self::default();
+            match at.and_then(|at| desired.get_mut(at)) {
+                Some(desired) => inside.within(&below, (live, fresh), desired),
+                // An item that admission adds.
+                None if fresh == Some(live) && below.others.is_empty() => {
+                    self.kept.insert(&format!("k:{keys}"), Map::default());
+                }
+                None => {}
+            }
+            self.add(&format!("k:{keys}"), inside);
+        }
+    }
+
+    fn add(&mut self, name: &str, inside: Self) {
+        for (all, inside) in [(&mut self.kept, inside.kept), (&mut self.unowned, inside.unowned)] {
+            if !inside.is_empty() {
+                all.insert(name, inside);
+            }
+        }
+    }
+}
+
+fn is_map(value: &Value) -> bool {
+    value.as_object().is_some()
+}
+
+/// Removes from a `fieldsV1` what another one has.
+fn subtract(from: &mut Map, other: &Map) {
+    for (name, below) in other.iter().filter_map(|(name, below)| Some((name, below.as_object()?))) {
+        if let Some(Value::Object(inside)) = from.get_mut(name)
+            && !below.is_empty()
+        {
+            subtract(inside, below);
+            // An apply would remove the whole map, and a node without anything below it owns all of it.
+            inside.remove(".");
+            if !inside.is_empty() {
+                continue;
+            }
+        }
+        from.remove(name);
+    }
+}
+
+/// Adds to a `fieldsV1` what another one has.
+fn unite(into: &mut Map, other: &Map) {
+    for (name, below) in other.iter().filter_map(|(name, below)| Some((name, below.as_object()?))) {
+        match into.get_mut(name) {
+            Some(Value::Object(into)) => unite(into, below),
+            _ => drop(into.insert(name, below.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{managed, map};
+    use super::*;
+
+    /// What an apply must set and own for the change of `live` to `desired`, which a create would give as `fresh`; `ours` and `others` are
+    /// the `fieldsV1` of the host's entry and of another manager's. All are specs.
+    fn corrected(
+        operation: &str,
+        [ours, others]: [&str; 2],
+        [live, desired, fresh]: [&str; 3],
+    ) -> (String, Option<String>) {
+        let object = |spec: &str| {
+            map(&format!(r#"{{"apiVersion":"v1","kind":"Thing","metadata":{{"name":"x"}},"spec":{spec}}}"#))
+        };
+        let entry = |spec: &str| format!(r#"{{"f:spec":{spec}}}"#);
+        let (ours, others) = (entry(ours), entry(others));
+        let managed = managed(&[("kubectl", "Update", &others), ("windlass", operation, &ours)]);
+        let correction = managed.correct(&object(desired), &object(live), &object(fresh), None).expect("a correction");
+        let spec = |map: &Map, name: &str| map.get(name).map(ToString::to_string).unwrap_or_default();
+        let entry = correction.entry.map(|entry| {
+            assert_eq!(entry.index, 1);
+            spec(&entry.fields, "f:spec")
+        });
+        (spec(&correction.body, "spec"), entry)
+    }
+
+    #[test]
+    fn r21_default_that_a_create_would_not_set_is_owned_so_that_the_apply_removes_it() {
+        let recreate = r#"{"strategy":{"type":"Recreate"}}"#;
+        let live = r#"{"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":1}},"grace":30}"#;
+        let fresh = r#"{"strategy":{"type":"Recreate"},"grace":30}"#;
+        let ours = r#"{"f:strategy":{"f:type":{}}}"#;
+        let owned = r#"{"f:strategy":{"f:rollingUpdate":{},"f:type":{}}}"#;
+        assert_eq!(corrected("Apply", [ours, "{}"], [live, recreate, fresh]), (recreate.into(), Some(owned.into())));
+        let others = r#"{"f:strategy":{"f:rollingUpdate":{"f:maxSurge":{}}}}"#;
+        assert_eq!(
+            corrected("Apply", [ours, others], [live, recreate, fresh]),
+            (recreate.into(), None),
+            "a user's field stays"
+        );
+        let others = r#"{"f:strategy":{"f:rollingUpdate":{"f:maxUnavailable":{}}}}"#;
+        let owned = r#"{"f:strategy":{"f:rollingUpdate":{"f:maxSurge":{}},"f:type":{}}}"#;
+        assert_eq!(corrected("Apply", [ours, others], [live, recreate, fresh]).1, Some(owned.into()));
+    }
+
+    #[test]
+    fn r21_default_of_another_value_is_set_by_the_apply() {
+        let live = r#"{"containers":[{"name":"b","image":"b:1","policy":"IfNotPresent"},{"name":"a","image":"a:1","policy":"IfNotPresent"}]}"#;
+        let desired = r#"{"containers":[{"image":"a:latest","name":"a"},{"image":"b:2","name":"b"}]}"#;
+        let fresh = r#"{"containers":[{"name":"a","image":"a:latest","policy":"Always"},{"name":"b","image":"b:2","policy":"IfNotPresent"}]}"#;
+        let ours = r#"{"f:containers":{"k:{\"name\":\"a\"}":{".":{},"f:image":{},"f:name":{}},"k:{\"name\":\"b\"}":{".":{},"f:image":{},"f:name":{}}}}"#;
+        let set = r#"{"containers":[{"image":"a:latest","name":"a","policy":"Always"},{"image":"b:2","name":"b"}]}"#;
+        assert_eq!(corrected("Apply", [ours, "{}"], [live, desired, fresh]), (set.into(), None));
+        let others = r#"{"f:containers":{"k:{\"name\":\"a\"}":{"f:policy":{}}}}"#;
+        assert_eq!(
+            corrected("Apply", [ours, others], [live, desired, fresh]),
+            (desired.into(), None),
+            "a user's value stays"
+        );
+    }
+
+    #[test]
+    fn r21_first_apply_after_the_create_removes_no_field_that_a_create_would_set() {
+        let live = r#"{"class":"usual","strategy":{"type":"Rolling","max":1},"dropped":1,"image":"a"}"#;
+        let (desired, fresh) =
+            (r#"{"image":"b"}"#, r#"{"class":"usual","strategy":{"type":"Rolling","max":1},"image":"b"}"#);
+        let ours = r#"{"f:class":{},"f:dropped":{},"f:image":{},"f:strategy":{".":{},"f:max":{},"f:type":{}}}"#;
+        let owned = r#"{"f:dropped":{},"f:image":{}}"#;
+        assert_eq!(corrected("Update", [ours, "{}"], [live, desired, fresh]), (desired.into(), Some(owned.into())));
+    }
+
+    #[test]
+    fn r21_allocated_fields_go_only_if_a_create_would_allocate_none() {
+        let live = r#"{"clusterIP":"10.0.0.1","ports":[{"port":1,"nodePort":30000}]}"#;
+        let fresh = r#"{"clusterIP":"10.0.0.2","ports":[{"port":1,"nodePort":30001}]}"#;
+        let ours = r#"{"f:ports":{"k:{\"port\":1}":{".":{},"f:port":{}}}}"#;
+        let desired = r#"{"ports":[{"port":1}]}"#;
+        assert_eq!(corrected("Apply", [ours, "{}"], [live, desired, fresh]), (desired.into(), None));
+        let owned = r#"{"f:clusterIP":{},"f:ports":{"k:{\"port\":1}":{".":{},"f:nodePort":{},"f:port":{}}}}"#;
+        assert_eq!(corrected("Apply", [ours, "{}"], [live, desired, desired]).1, Some(owned.into()));
+    }
+
+    #[test]
+    fn r21_nothing_is_corrected_without_an_entry_of_the_host_in_the_same_version() {
+        let spec = |spec: &str| map(&format!(r#"{{"apiVersion":"v2","spec":{spec}}}"#));
+        for manager in ["windlass", "kubectl"] {
+            let managed = managed(&[(manager, "Apply", r#"{"f:spec":{"f:a":{}}}"#)]);
+            assert_eq!(managed.correct(&spec(r#"{"a":1}"#), &spec(r#"{"b":1}"#), &spec("{}"), None), None, "{manager}");
+        }
+    }
+
+    #[test]
+    fn r21_field_that_was_there_when_managed_fields_were_cleared_may_be_a_users() {
+        let spec = |spec: &str| map(&format!(r#"{{"apiVersion":"v1","spec":{spec}}}"#));
+        let all = r#"{"f:spec":{"f:a":{},"f:users":{}}}"#;
+        let managed =
+            managed(&[("before-first-apply", "Update", all), ("windlass", "Apply", r#"{"f:spec":{"f:a":{}}}"#)]);
+        let correction = managed.correct(&spec(r#"{"a":2}"#), &spec(r#"{"a":1,"users":1}"#), &spec(r#"{"a":2}"#), None);
+        assert_eq!(correction.map(|correction| correction.entry), Some(None));
+    }
+}
