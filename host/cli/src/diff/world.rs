@@ -127,10 +127,10 @@ impl<'a> Dry<'a> {
                 self.kept.lock().marked = Some(Arc::new(found.clone()));
                 return Ok(Ack::default());
             }
-            ApiRequest::Migrate { left, entry, .. } => {
+            ApiRequest::Migrate { left, entries, .. } => {
                 let mut kept = self.kept.lock();
                 kept.removal = left.map(|(_, removal)| removal);
-                kept.entry = entry.cloned();
+                kept.entry = entries.first().cloned();
                 return Ok(Ack::default());
             }
             ApiRequest::RemoveData { keys, .. } => {

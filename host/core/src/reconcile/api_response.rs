@@ -155,6 +155,13 @@ impl Refused {
         })
     }
 
+    /// The fields that make the object invalid, if that is why the API server refuses it.
+    pub fn invalid_fields(&self) -> Vec<&str> {
+        let status = self.status().filter(|status| status.code == 422 && !status.is_by_webhook());
+        let causes = status.and_then(|status| status.details.as_ref()).map_or(&[][..], |details| &details.causes);
+        causes.iter().map(|cause| &*cause.field).collect()
+    }
+
     /// Whether a create failed because the name is taken.
     pub fn already_exists(&self) -> bool {
         self.status().is_some_and(|status| status.reason == "AlreadyExists" && !status.is_by_webhook())

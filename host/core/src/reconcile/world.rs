@@ -85,7 +85,7 @@ pub enum ApiRequest<'a> {
         /// The patch.
         marks: &'a Map,
     },
-    /// The change of the host's entries in managedFields before an apply, which removes from the object what the Apply entry owns then and
+    /// The change of entries in managedFields before an apply, which removes from the object what the host's Apply entry alone owns then and
     /// the child lacks.
     Migrate {
         /// The child.
@@ -94,8 +94,8 @@ pub enum ApiRequest<'a> {
         resource_version: u64,
         /// The place of the Update entry that the host left, and what becomes of it; none if there is no such entry.
         left: Option<(usize, Removal)>,
-        /// What the Apply entry, or the one that is converted to it, owns after that; none if it is as before.
-        entry: Option<&'a Ownership>,
+        /// What entries own after that, among them the one that is converted.
+        entries: &'a [Ownership],
     },
     /// The removal of keys from a Secret's data.
     RemoveData {

@@ -72,8 +72,8 @@ impl<'a> Cluster<'a> {
                 request::apply(self.to(&child.kind)?, child, (uid, Some(resource_version)), force, returns)
             }
             ApiRequest::Mark { child, marks, found: _ } => request::mark(self.to(&child.kind)?, child, marks),
-            ApiRequest::Migrate { child, resource_version, left, entry } => {
-                request::migrate(self.to(&child.kind)?, child, resource_version, left, entry)
+            ApiRequest::Migrate { child, resource_version, left, entries } => {
+                request::migrate(self.to(&child.kind)?, child, resource_version, left, entries)
             }
             ApiRequest::RemoveData { child, uid, resource_version, keys } => {
                 request::remove_data(self.to(&child.kind)?, child, (uid, resource_version), keys)

@@ -3,7 +3,12 @@
 use serde_json::{Map, Value};
 
 /// Annotations of controllers and of the host.
-const ANNOTATIONS: [&str; 3] = ["windlass.dev/", "deployment.kubernetes.io/", "kubectl.kubernetes.io/"];
+const ANNOTATIONS: [&str; 4] = [
+    "windlass.dev/",
+    "deployment.kubernetes.io/",
+    "deprecated.daemonset.template.generation",
+    "kubectl.kubernetes.io/",
+];
 /// Fields that the API server allocates: compared is whether they are there.
 const ALLOCATED: [&str; 4] = ["clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"];
 
@@ -100,17 +105,30 @@ fn below(path: &mut String, (old, fresh, desired): Places<'_>, others: &[&Value]
                 path.truncate(length);
             }
         }
+        _ if is_empty(path, old, fresh) || is_of_others(desired, others) => {}
         _ => {
-            let has_items_of_others = others.iter().any(|node| {
-                node.as_object()
-                    .is_some_and(|node| node.keys().any(|name| name.starts_with("k:") || name.starts_with("v:")))
-            });
-            if !has_items_of_others {
-                let show = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
-                differences.push(format!("{path} is {}, not {}", show(old), show(fresh)));
-            }
+            let show = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
+            differences.push(format!("{path} is {}, not {}", show(old), show(fresh)));
         }
     }
+}
+
+/// Whether a place has nothing, or an empty map or list, in both objects: an apply leaves an empty one out that a create stores. Only of
+/// selectors and volumes, the empty one means something.
+fn is_empty(path: &str, old: Option<&Value>, fresh: Option<&Value>) -> bool {
+    let has_meaning = path.ends_with("elector") || path.ends_with(".emptyDir");
+    let is_nothing = |value: Option<&Value>| match value {
+        None => true,
+        Some(Value::Object(map)) => map.is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(_) => false,
+    };
+    !has_meaning && is_nothing(old) && is_nothing(fresh)
+}
+
+/// Whether others own something in a place in which the desired state has no value of its own.
+fn is_of_others(desired: Option<&Value>, others: &[&Value]) -> bool {
+    !others.is_empty() && desired.is_none_or(|desired| desired.is_object() || desired.is_array())
 }
 
 /// Whether a name of `fieldsV1` names this item.

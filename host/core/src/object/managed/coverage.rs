@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::empty::{excludes, is_empty, is_entry_of_map, is_owned_once_applied, is_zero};
 use super::finder::Finder;
-use super::{Fields, Item, ItemMatcher, ManagedFields, Node, Nodes};
+use super::{Entry, Item, ItemMatcher, ManagedFields, Node, Nodes};
 use crate::value::ids::Uid;
 use crate::value::json::{self, Map, Value};
 use crate::value::packed::Json;
@@ -14,7 +14,7 @@ impl ManagedFields {
     /// Ignores apiVersion, kind, name and namespace, which no manager owns. `live` is the object's JSON; it is parsed
     /// only if the entries are ambiguous.
     pub fn cover(&self, desired: &Map, live: &Json, controller: Option<&Uid>) -> bool {
-        let nodes = Nodes { ours: self.own().collect(), others: self.others.iter().filter_map(Fields::tree).collect() };
+        let nodes = Nodes { ours: self.own().collect(), others: self.others.iter().filter_map(Entry::tree).collect() };
         let controller = controller.map(ToString::to_string).unwrap_or_default();
         let coverage = Coverage { names: ItemMatcher { controller: &controller }, is_applied: self.apply.is_some() };
         if coverage.covers_object(&nodes, desired, None) {

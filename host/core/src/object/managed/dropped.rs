@@ -1,7 +1,7 @@
 //! Computes what remains of an object if the host changes its entries before an apply: server-side apply removes the fields that the Apply
 //! entry alone owned.
 
-use super::{BEFORE_FIRST_APPLY, Few, ItemMatcher, ManagedFields, Node, OwnEntry, Ownership, Removal};
+use super::{BEFORE_FIRST_APPLY, Entry, Few, ItemMatcher, ManagedFields, Node, Ownership, Removal};
 use crate::object::names::FIELD_MANAGER;
 use crate::value::json::{Map, Value};
 
@@ -36,7 +36,7 @@ pub fn drop_owned(
     let owned = match (&owned, removal) {
         (Some(owned), _) => Some(owned),
         // The entry has the fields of all managers: those that the host had applied were its own.
-        (None, Some(Removal::RemoveBeforeFirstApply)) => before.apply.as_ref().and_then(OwnEntry::tree),
+        (None, Some(Removal::RemoveBeforeFirstApply)) => before.apply.as_ref().and_then(Entry::tree),
         (None, _) => None,
     };
     owned.is_some_and(|owned| drop_fields(owned, object, &others))

@@ -40,23 +40,25 @@ use crate::value::packed::Json;
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct ManagedFields {
     /// The host's Apply entry.
-    apply: Option<OwnEntry>,
+    apply: Option<Entry>,
     /// The Update entry that the host left, and what left it.
-    update: Option<(OwnEntry, Left)>,
+    update: Option<(Entry, Left)>,
     /// The host's Apply entry for the status subresource.
     status: Option<Fields>,
     /// The entries of other managers, except those for the status alone.
-    others: Box<[Fields]>,
+    others: Box<[Entry]>,
 }
 
-/// An entry of the host.
+/// An entry of the list.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OwnEntry {
+struct Entry {
     fields: Fields,
     /// The entry's index in the list.
     index: usize,
     /// The apiVersion in terms of which the fields are named.
     version: CompactString,
+    /// Whether the manager applies the object.
+    applies: bool,
 }
 
 /// What left the host's `Update` entry.
@@ -183,7 +185,7 @@ impl Node {
     }
 }
 
-impl OwnEntry {
+impl Entry {
     fn tree(&self) -> Option<&Node> {
         self.fields.tree()
     }
@@ -203,9 +205,10 @@ impl Hash for Fields {
     }
 }
 
+/// An entry as the API server sends it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry<'a> {
+struct Sent<'a> {
     #[serde(borrow, default)]
     manager: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -222,7 +225,7 @@ impl ManagedFields {
     /// Reads the relevant parts of a `managedFields` list of an object with this controller. An unreadable list counts
     /// as one without the host's entries: the next reconcile applies once more, which is always safe.
     pub fn read(list: &str, controller: Option<&str>) -> Self {
-        let entries: Vec<Entry<'_>> = serde_json::from_str(list).unwrap_or_default();
+        let entries: Vec<Sent<'_>> = serde_json::from_str(list).unwrap_or_default();
         // The UID of the ownerReference, as it occurs within a field's name.
         let named = |uid: &str| format!(r#"\"uid\":\"{uid}\""#);
         let mut ours = Self::default();
@@ -234,16 +237,17 @@ impl ManagedFields {
                 _ => text.to_owned(),
             };
             let fields = Fields { text: text.into(), tree: OnceLock::new() };
-            let own = |fields| OwnEntry { fields, index, version: entry.api_version.as_ref().into() };
+            let applies = entry.operation == "Apply";
+            let of = |fields| Entry { fields, index, version: entry.api_version.as_ref().into(), applies };
             match (entry.manager == FIELD_MANAGER, &*entry.operation, &*entry.subresource) {
-                (true, "Apply", "") => ours.apply = Some(own(fields)),
-                (true, "Update", "") => ours.update = Some((own(fields), Left::ByPost)),
-                (false, "Update", "") if entry.manager == BEFORE_FIRST_APPLY => before_first_apply = Some(own(fields)),
+                (true, "Apply", "") => ours.apply = Some(of(fields)),
+                (true, "Update", "") => ours.update = Some((of(fields), Left::ByPost)),
+                (false, "Update", "") if entry.manager == BEFORE_FIRST_APPLY => before_first_apply = Some(of(fields)),
                 (true, "Apply", "status") => ours.status = Some(fields),
                 // An entry for the status that also owns metadata (Pods accept labels and annotations through their
                 // status) begins with `f:metadata`, because the API server sorts the names.
                 (false, _, "status") if fields.text.starts_with(r#"{"f:status":"#) => {}
-                (false, _, _) => others.push(fields),
+                (false, _, _) => others.push(of(fields)),
                 _ => {}
             }
         }
@@ -252,7 +256,7 @@ impl ManagedFields {
             if ours.apply.is_some() && ours.update.is_none() {
                 ours.update = Some((entry, Left::ByApplyAfterClearing));
             } else {
-                others.push(entry.fields);
+                others.push(entry);
             }
         }
         ours.others = others.into();
@@ -261,23 +265,23 @@ impl ManagedFields {
 
     /// The trees of the host's entries.
     fn own(&self) -> impl Iterator<Item = &Node> {
-        self.apply.iter().chain(self.update.iter().map(|(entry, _)| entry)).filter_map(OwnEntry::tree)
+        self.apply.iter().chain(self.update.iter().map(|(entry, _)| entry)).filter_map(Entry::tree)
     }
 
     /// The entry of the host's POST.
-    fn created(&self) -> Option<&OwnEntry> {
+    fn created(&self) -> Option<&Entry> {
         self.update.as_ref().filter(|(_, left)| *left == Left::ByPost).map(|(entry, _)| entry)
     }
 
     /// The fields that the object had when its managedFields had been cleared, of all managers.
-    fn cleared(&self) -> Option<&Fields> {
-        self.update.as_ref().filter(|(_, left)| *left == Left::ByApplyAfterClearing).map(|(entry, _)| &entry.fields)
+    fn cleared(&self) -> Option<&Entry> {
+        self.update.as_ref().filter(|(_, left)| *left == Left::ByApplyAfterClearing).map(|(entry, _)| entry)
     }
 
     /// Returns what to do about the Update entry of the host's POST before an apply of the desired object, whose
     /// controller is `controller`; `None` if there is no such entry.
     pub fn create_entry(&self, desired: &Map, controller: Option<&Uid>) -> Option<CreateEntry> {
-        let (OwnEntry { fields, index, .. }, left) = self.update.as_ref()?;
+        let (Entry { fields, index, .. }, left) = self.update.as_ref()?;
         let controller = controller.map(ToString::to_string).unwrap_or_default();
         let names = ItemMatcher { controller: &controller };
         let is_harmless =
@@ -296,7 +300,7 @@ impl ManagedFields {
     /// The keys in a Secret's data that earlier versions of the host wrote as `stringData`, and that are not desired. The host's Apply entry
     /// owns `stringData`, which does not exist in the object, so no manager owns the data that came from it, and no apply removes it.
     pub fn leftover_string_data(&self, desired: &Map, live: &Json) -> Vec<String> {
-        let wrote = self.apply.as_ref().and_then(OwnEntry::tree).is_some_and(|tree| tree.field("stringData").is_some());
+        let wrote = self.apply.as_ref().and_then(Entry::tree).is_some_and(|tree| tree.field("stringData").is_some());
         if !wrote {
             return Vec::new();
         }

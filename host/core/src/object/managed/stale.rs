@@ -5,7 +5,7 @@
 //! such a field if the host's Apply entry owns it; if the field is to have another value, the apply sets that.
 
 use super::finder::Finder;
-use super::{CONTROLLER, Fields, Item, ItemMatcher, ManagedFields, Nodes, OwnEntry};
+use super::{CONTROLLER, Entry, Item, ItemMatcher, ManagedFields, Nodes};
 use crate::value::ids::Uid;
 use crate::value::json::{self, Map, Value};
 
@@ -17,11 +17,11 @@ const ALLOCATED: [&str; 4] = ["clusterIP", "clusterIPs", "healthCheckNodePort", 
 pub struct Correction {
     /// The desired object, with the values that a create would give to fields that have others.
     pub body: Map,
-    /// What the host's entry must own before the apply; none if it owns exactly that.
-    pub entry: Option<Ownership>,
+    /// What entries must own before the apply; none if each owns exactly that.
+    pub entries: Vec<Ownership>,
 }
 
-/// What an entry of the host is to own.
+/// What an entry of `managedFields` is to own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ownership {
     /// The entry's index in the list.
@@ -31,40 +31,83 @@ pub struct Ownership {
 }
 
 impl ManagedFields {
-    /// Whether a live object has fields that are not desired and that neither the host's Apply entry nor another manager owns.
-    pub fn has_unowned(&self, desired: &Map, live: &Map) -> bool {
-        let unowned = |entry| !self.compare(entry, desired, live, &Map::default()).1.unowned.is_empty();
-        self.apply.as_ref().is_some_and(unowned)
+    /// Whether a live object has fields beside the desired ones, except in its metadata, that no other manager owns. An apply may leave them
+    /// as they are, or remove what admission sets at a create alone.
+    pub fn may_be_stale(&self, desired: &Map, live: &Map) -> bool {
+        let is_stale = |entry| !self.compare((entry, Others::All), desired, live, &Map::default()).1.stale.is_empty();
+        self.entry().is_some_and(is_stale)
+    }
+
+    /// The entry that says what is the host's own: before the first apply, that of its POST.
+    fn entry(&self) -> Option<&Entry> {
+        self.apply.as_ref().or_else(|| self.created())
     }
 
     /// Compares a live object with a fresh one, as a create of the desired object would give it. None if no entry of the host is there that
     /// could own something, or if it is in terms of another version of the kind. `controller` is the UID of the object's controller.
-    pub fn correct(&self, desired: &Map, live: &Map, fresh: &Map, controller: Option<&Uid>) -> Option<Correction> {
-        let entry = self.apply.as_ref().or_else(|| self.created())?;
+    ///
+    /// If the API server has refused an apply, `refused` are the fields that it named. Then fields beside and in them also go that managers own
+    /// who changed the object in place, and that a fresh object lacks: such as the other member of a union.
+    pub fn correct(
+        &self,
+        desired: &Map,
+        [live, fresh]: [&Map; 2],
+        controller: Option<&Uid>,
+        refused: &[&str],
+    ) -> Option<Correction> {
+        let entry = self.entry()?;
         if desired.get("apiVersion").and_then(Value::as_str) != Some(&*entry.version) {
             return None;
         }
-        let (body, found) = self.compare(entry, desired, live, fresh);
-        let text = entry.fields.text.replace(CONTROLLER, &controller.map(ToString::to_string).unwrap_or_default());
-        let Ok(Value::Object(before)) = json::parse(text.as_bytes(), json::OBJECT_DEPTH) else { return None };
-        let mut fields = before.clone();
-        subtract(&mut fields, &found.kept);
-        unite(&mut fields, &found.unowned);
-        Some(Correction { body, entry: (fields != before).then_some(Ownership { index: entry.index, fields }) })
+        let (body, mut found) = self.compare((entry, Others::All), desired, live, fresh);
+        let mut taken = Map::default();
+        if !refused.is_empty() {
+            let near: Vec<_> = refused.iter().flat_map(|field| around(field)).collect();
+            taken = self.compare((entry, Others::Appliers), desired, live, fresh).1.stale;
+            keep_within(&mut taken, "", &near);
+            unite(&mut found.stale, &taken);
+        }
+        let controller = controller.map(ToString::to_string).unwrap_or_default();
+        let changed = |entry: &Entry, change: &dyn Fn(&mut Map)| {
+            let text = entry.fields.text.replace(CONTROLLER, &controller);
+            let Ok(Value::Object(before)) = json::parse(text.as_bytes(), json::OBJECT_DEPTH) else { return None };
+            let mut fields = before.clone();
+            change(&mut fields);
+            (fields != before).then_some(Ownership { index: entry.index, fields })
+        };
+        let ours = changed(entry, &|fields| {
+            subtract(fields, &found.kept);
+            unite(fields, &found.stale);
+        });
+        let others = self.others.iter().filter(|other| !other.applies);
+        let others = others.filter_map(|other| changed(other, &|fields| subtract(fields, &taken)));
+        Some(Correction { body, entries: ours.into_iter().chain(others).collect() })
     }
 
     /// Returns the desired object with the values that a fresh one has, and what the object has beside it.
-    fn compare(&self, entry: &OwnEntry, desired: &Map, live: &Map, fresh: &Map) -> (Map, Found) {
+    fn compare(&self, (entry, others): (&Entry, Others), desired: &Map, live: &Map, fresh: &Map) -> (Map, Found) {
+        let others = self.others.iter().filter(|other| others == Others::All || other.applies);
         // Nobody knows whose the fields are that were there when managedFields were cleared.
-        let others = self.others.iter().chain(self.cleared()).filter_map(Fields::tree).collect();
+        let others = others.chain(self.cleared()).filter_map(Entry::tree).collect();
         let nodes = Nodes { ours: entry.tree().into_iter().collect(), others };
         let (mut body, mut found) = (desired.clone(), Found::default());
-        let is_compared = |key: &str| !matches!(key, "apiVersion" | "kind" | "metadata" | "status");
         for (key, live) in live.iter().filter(|(key, _)| is_compared(key)) {
-            found.field(&nodes, key, (live, fresh.get(key)), &mut body);
+            found.field(&nodes, key, (live, fresh.get(key)), &mut body, true);
         }
         (body, found)
     }
+}
+
+fn is_compared(field: &str) -> bool {
+    !matches!(field, "apiVersion" | "kind" | "metadata" | "status")
+}
+
+/// The other managers whose fields stay.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    All,
+    /// Those that apply the object.
+    Appliers,
 }
 
 /// What an object has beside what is desired, as trees of `fieldsV1`.
@@ -73,13 +116,21 @@ struct Found {
     /// Fields of the host's entry that a fresh object has with the same value: an apply must not remove them, because admission may set them
     /// at a create alone.
     kept: Map,
-    /// Fields that a fresh object lacks, and that the host's entry does not own.
-    unowned: Map,
+    /// Fields that a fresh object lacks.
+    stale: Map,
 }
 
 impl Found {
-    /// Compares a field of a live map with that of a fresh one (`values`). `desired` is the map at the same place.
-    fn field(&mut self, nodes: &Nodes<'_>, key: &str, values: (&Value, Option<&Value>), desired: &mut Map) {
+    /// Compares a field of a live map with that of a fresh one (`values`). `desired` is the map at the same place. `keeps`: whether the host
+    /// keeps a field of its own that the fresh map has as well.
+    fn field(
+        &mut self,
+        nodes: &Nodes<'_>,
+        key: &str,
+        values: (&Value, Option<&Value>),
+        desired: &mut Map,
+        keeps: bool,
+    ) {
         let below = nodes.below(key);
         let mut inside = Self::default();
         match (desired.get_mut(key), values) {
@@ -93,16 +144,14 @@ impl Found {
                 }
             }
             (None, (live, Some(fresh))) if live == fresh || ALLOCATED.contains(&key) => {
-                if !below.ours.is_empty() {
+                if keeps && !below.ours.is_empty() {
                     self.kept.insert(&format!("f:{key}"), Map::default());
                 }
             }
             (None, (_, Some(fresh))) => drop(desired.insert(key, fresh.clone())),
-            (None, (_, None)) if below.ours.is_empty() => {
-                self.unowned.insert(&format!("f:{key}"), Map::default());
+            (None, (_, None)) => {
+                self.stale.insert(&format!("f:{key}"), Map::default());
             }
-            // An apply removes it.
-            (None, (_, None)) => {}
         }
         self.add(&format!("f:{key}"), inside);
     }
@@ -115,8 +164,11 @@ impl Found {
         match (values.0, desired) {
             (Value::Object(live), Value::Object(desired)) => {
                 let fresh = values.1.and_then(Value::as_object);
+                // The API server sets some defaults only where the field beside them is absent.
+                let is_more = |(key, _): (&str, _)| live.get(key).is_none() && desired.get(key).is_none();
+                let keeps = !fresh.is_some_and(|fresh| fresh.iter().any(is_more));
                 for (key, live) in live.iter() {
-                    self.field(nodes, key, (live, fresh.and_then(|fresh| fresh.get(key))), desired);
+                    self.field(nodes, key, (live, fresh.and_then(|fresh| fresh.get(key))), desired, keeps);
                 }
             }
             (Value::Array(live), Value::Array(desired)) => {
@@ -149,6 +201,9 @@ impl Found {
                 None if fresh == Some(live) && below.others.is_empty() => {
                     self.kept.insert(&format!("k:{keys}"), Map::default());
                 }
+                None if fresh.is_none() && below.others.is_empty() => {
+                    self.stale.insert(&format!("k:{keys}"), Map::default());
+                }
                 None => {}
             }
             self.add(&format!("k:{keys}"), inside);
@@ -156,7 +211,7 @@ impl Found {
     }
 
     fn add(&mut self, name: &str, inside: Self) {
-        for (all, inside) in [(&mut self.kept, inside.kept), (&mut self.unowned, inside.unowned)] {
+        for (all, inside) in [(&mut self.kept, inside.kept), (&mut self.stale, inside.stale)] {
             if !inside.is_empty() {
                 all.insert(name, inside);
             }
@@ -183,6 +238,44 @@ fn subtract(from: &mut Map, other: &Map) {
         }
         from.remove(name);
     }
+}
+
+/// The path of a field that the API server names, as in `spec.containers[0].env`, and that of the map or list in which it is; without
+/// indices. If a union is refused, either it is named or one of its members.
+fn around(field: &str) -> [String; 2] {
+    let mut path = String::with_capacity(field.len());
+    for part in field.split('[') {
+        match part.split_once(']') {
+            Some((_, rest)) => path.extend(["[]", rest]),
+            None => path.push_str(part),
+        }
+    }
+    let parent = path.get(..path.rfind(['.', '[']).unwrap_or_default()).unwrap_or_default().to_owned();
+    [path, parent]
+}
+
+/// Removes from a `fieldsV1` all leaves but those whose maps have these paths.
+fn keep_within(fields: &mut Map, path: &str, paths: &[String]) {
+    let mut kept = Map::default();
+    for (name, below) in fields.iter() {
+        let Some(below) = below.as_object() else { continue };
+        let inside = match name.strip_prefix("f:") {
+            Some(name) if path.is_empty() => name.to_owned(),
+            Some(name) => format!("{path}.{name}"),
+            None => format!("{path}[]"),
+        };
+        // A field is in its map, and a list item is what its fields are in.
+        let place = if name.starts_with("f:") { path } else { &inside };
+        if below.is_empty() && paths.iter().any(|kept| kept == place) {
+            kept.insert(name, Map::default());
+        }
+        let mut below = below.clone();
+        keep_within(&mut below, &inside, paths);
+        if !below.is_empty() {
+            kept.insert(name, below);
+        }
+    }
+    *fields = kept;
 }
 
 /// Adds to a `fieldsV1` what another one has.
@@ -213,12 +306,11 @@ mod tests {
         let entry = |spec: &str| format!(r#"{{"f:spec":{spec}}}"#);
         let (ours, others) = (entry(ours), entry(others));
         let managed = managed(&[("kubectl", "Update", &others), ("windlass", operation, &ours)]);
-        let correction = managed.correct(&object(desired), &object(live), &object(fresh), None).expect("a correction");
+        let correction =
+            managed.correct(&object(desired), [&object(live), &object(fresh)], None, &[]).expect("a correction");
         let spec = |map: &Map, name: &str| map.get(name).map(ToString::to_string).unwrap_or_default();
-        let entry = correction.entry.map(|entry| {
-            assert_eq!(entry.index, 1);
-            spec(&entry.fields, "f:spec")
-        });
+        assert!(correction.entries.iter().all(|entry| entry.index == 1));
+        let entry = correction.entries.first().map(|entry| spec(&entry.fields, "f:spec"));
         (spec(&correction.body, "spec"), entry)
     }
 
@@ -283,7 +375,11 @@ mod tests {
         let spec = |spec: &str| map(&format!(r#"{{"apiVersion":"v2","spec":{spec}}}"#));
         for manager in ["windlass", "kubectl"] {
             let managed = managed(&[(manager, "Apply", r#"{"f:spec":{"f:a":{}}}"#)]);
-            assert_eq!(managed.correct(&spec(r#"{"a":1}"#), &spec(r#"{"b":1}"#), &spec("{}"), None), None, "{manager}");
+            assert_eq!(
+                managed.correct(&spec(r#"{"a":1}"#), [&spec(r#"{"b":1}"#), &spec("{}")], None, &[]),
+                None,
+                "{manager}"
+            );
         }
     }
 
@@ -293,7 +389,8 @@ mod tests {
         let all = r#"{"f:spec":{"f:a":{},"f:users":{}}}"#;
         let managed =
             managed(&[("before-first-apply", "Update", all), ("windlass", "Apply", r#"{"f:spec":{"f:a":{}}}"#)]);
-        let correction = managed.correct(&spec(r#"{"a":2}"#), &spec(r#"{"a":1,"users":1}"#), &spec(r#"{"a":2}"#), None);
-        assert_eq!(correction.map(|correction| correction.entry), Some(None));
+        let (live, desired) = (spec(r#"{"a":1,"users":1}"#), spec(r#"{"a":2}"#));
+        let correction = managed.correct(&desired, [&live, &desired], None, &[]);
+        assert_eq!(correction.map(|correction| correction.entries), Some(Vec::new()));
     }
 }

@@ -1,43 +1,58 @@
 //! Makes a changed child as a create of the desired one would, whatever its history is (rule R21).
 
 use crate::contract::desired::DesiredChild;
-use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
-use crate::object::managed::{Correction, CreateEntry, Removal};
+use crate::object::managed::Correction;
+use crate::reconcile::api_response::Refused;
 use crate::reconcile::plan::Target;
 use crate::reconcile::world::World;
-use crate::value::ids::Gvk;
 use crate::value::json::{self, Map, Value};
 
 /// Kinds whose objects are not compared with fresh ones: hardly a field of them can change, or controllers set fields that no create gives.
 const LEFT_OUT: [(&str, &str); 5] =
     [("v1", "Namespace"), ("v1", "Node"), ("v1", "PersistentVolumeClaim"), ("v1", "Pod"), ("batch/v1", "Job")];
 
-/// Asks the API server for the object that a create would give, if the present one has fields that an apply would leave as they are. None if
-/// there is nothing to correct, or no such object to compare with: a policy or a quota may be against a second object.
-pub(super) async fn correction(
-    world: &dyn World,
-    snapshot: &Snapshot,
-    child: &DesiredChild,
-    target: &Target,
-) -> Option<Correction> {
-    let is_change = !target.restores && target.differing.is_none();
-    if !is_change || is_left_out(&child.kind) {
-        return None;
-    }
-    let live = snapshot.children.iter().find(|live| live.uid == target.uid)?;
-    let values = values(live)?;
-    // Before the first apply, the entry of the host's POST owns the defaults, too.
-    let is_as_created = matches!(target.create_entry, Some(CreateEntry::MustGo { removal: Removal::Convert, .. }));
-    if !is_as_created && !live.managed.has_unowned(&child.body, &values) {
-        return None;
-    }
-    let fresh = world.fresh(child).await.ok()?;
-    live.managed.correct(&child.body, &values, &fresh, live.controller.as_ref())
+/// Compares a child with a fresh one: the object that a create would give, which the API server is asked for once, and only if that is
+/// needed. A policy or a quota may be against a second object; then nothing is corrected.
+pub(super) struct Correcting<'a> {
+    world: &'a dyn World,
+    child: &'a DesiredChild,
+    fresh: Option<Result<Map, Refused>>,
 }
 
-fn is_left_out(kind: &Gvk) -> bool {
-    LEFT_OUT.iter().any(|(api_version, name)| kind.is(api_version, name))
+impl<'a> Correcting<'a> {
+    pub(super) fn new(world: &'a dyn World, child: &'a DesiredChild) -> Self {
+        Self { world, child, fresh: None }
+    }
+
+    /// What to correct with a change of the desired state. None if the live object has only what is desired, or what others own.
+    pub(super) async fn of_change(&mut self, target: &Target, live: Option<&Object>) -> Option<Correction> {
+        let is_change = !target.restores && target.differing.is_none();
+        let live = live.filter(|_| is_change)?;
+        if !live.managed.may_be_stale(&self.child.body, &values(live)?) {
+            return None;
+        }
+        self.compared(live, &[]).await
+    }
+
+    /// What to correct after the API server has refused an apply because of these fields: what others changed in place may be in its way.
+    /// None if no entry has to change.
+    pub(super) async fn of_invalid(&mut self, live: Option<&Object>, fields: &[&str]) -> Option<Correction> {
+        let live = live.filter(|_| !fields.is_empty())?;
+        self.compared(live, fields).await.filter(|correction| !correction.entries.is_empty())
+    }
+
+    async fn compared(&mut self, live: &Object, refused: &[&str]) -> Option<Correction> {
+        let Self { world, child, fresh } = self;
+        if LEFT_OUT.iter().any(|(api_version, kind)| child.kind.is(api_version, kind)) {
+            return None;
+        }
+        if fresh.is_none() {
+            *fresh = Some(world.fresh(child).await);
+        }
+        let fresh = fresh.as_ref()?.as_ref().ok()?;
+        live.managed.correct(&child.body, [&values(live)?, fresh], live.controller.as_ref(), refused)
+    }
 }
 
 fn values(object: &Object) -> Option<Map> {

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 
-use self::correct::correction;
+use self::correct::Correcting;
 use crate::contract::desired::DesiredChild;
 use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
-use crate::object::managed::{Correction, CreateEntry, Ownership, may_differ_as_stored};
+use crate::object::managed::{Correction, CreateEntry, Ownership, Removal, may_differ_as_stored};
 use crate::object::order::install_rank;
 use crate::reconcile::api_response::{Ack, Refused};
 use crate::reconcile::applied::{Applied, Done, Effect, Failed, Kept, WriteResult, Wrote, named};
@@ -177,34 +177,62 @@ async fn mark(
     }
 }
 
-/// Applies a child to a live object. Ownership of fields is taken from managers that edited the child in place, and from others if the
-/// plugin asks for it.
+/// Applies a child to a live object, so that the object becomes what a create would give.
 ///
 /// # Errors
 /// If the API server rejects it or does not respond, or if the apply conflicts with other managers.
 async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, target: &Target) -> WriteResult {
+    let live = snapshot.children.iter().find(|live| live.uid == target.uid).map(|live| &**live);
+    let mut correcting = Correcting::new(world, child);
+    let first = change_to(world, child, target, live, &mut correcting).await;
+    if !matches!(first, Err(Failed { problem: WriteProblem::Outdated, .. })) {
+        return first;
+    }
+    // Another writer, often the child's own controller, has changed it meanwhile.
+    let now = current(world, snapshot, &child.id(), &target.uid, Part::Whole).await?;
+    let target = Target::of(&now, child, target.differing);
+    change_to(world, child, &target, Some(&now), &mut correcting).await
+}
+
+/// Applies a child to a live object in the version of `target`. `live` is the object, if it is known as a whole.
+async fn change_to(
+    world: &dyn World,
+    child: &DesiredChild,
+    target: &Target,
+    live: Option<&Object>,
+    correcting: &mut Correcting<'_>,
+) -> WriteResult {
     let failed = |refused: &Refused| Failed::of(refused, Subject::Child(child.id()));
-    let correction = correction(world, snapshot, child, target).await;
-    let entry = correction.as_ref().and_then(|correction| correction.entry.as_ref());
-    let mut version = prepare(world, child, target, entry).await?;
-    let child = match correction {
-        Some(Correction { body, .. }) => Cow::Owned(DesiredChild { body, ..child.clone() }),
-        None => Cow::Borrowed(child),
+    let corrected = |correction| match correction {
+        Some(Correction { body, entries }) => (Cow::Owned(DesiredChild { body, ..child.clone() }), entries),
+        None => (Cow::Borrowed(child), Vec::new()),
     };
-    let child = &*child;
-    let returns = if target.differing.is_some() { Part::Whole } else { Part::Metadata };
-    let apply = async |resource_version, force, effect| {
-        let sent = world.send(ApiRequest::Apply { child, uid: &target.uid, resource_version, force, returns }).await;
-        sent.map(|ack| {
-            let is_as_before = |now: &Object| target.differing.is_some() && differing(now, child) == target.differing;
-            if !ack.object().is_some_and(is_as_before) {
-                return wrote(effect, child, &ack);
-            }
-            // At most the ownership of fields has changed.
-            let is_written = ack.resource_version() != target.resource_version;
-            Wrote::new(Effect::Nothing, is_written.then(|| ack.child(&child.kind)))
-        })
+    let (body, entries) = corrected(correcting.of_change(target, live).await);
+    let version = prepare(world, child, target, &entries).await?;
+    let refused = match apply(world, &body, target, version).await? {
+        Ok(wrote) => return Ok(wrote),
+        Err(refused) => refused,
     };
+    // The places of entries are those of the plan's version.
+    if version == target.resource_version
+        && let invalid @ Some(_) = correcting.of_invalid(live, &refused.invalid_fields()).await
+    {
+        let (body, entries) = corrected(invalid);
+        let version = migrate(world, child, version, None, &entries).await?;
+        let sent = send_apply(world, &body, target, (version, Force::Yes, Effect::Restored)).await;
+        return sent.map_err(|refused| failed(&refused));
+    }
+    Err(failed(&refused))
+}
+
+/// Applies a child to a live object. Ownership of fields is taken from managers that edited the child in place, and from others if the
+/// plugin asks for it. The inner error is the API server's last refusal.
+async fn apply(
+    world: &dyn World,
+    child: &DesiredChild,
+    target: &Target,
+    version: u64,
+) -> Result<Result<Wrote, Refused>, Failed> {
     // No conflict shows a field that another manager has removed; the plan does.
     let expected = if target.restores { Effect::Restored } else { Effect::Updated };
     let force = match target.create_entry {
@@ -212,70 +240,97 @@ async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, ta
         Some(CreateEntry::Harmless) => Force::Yes,
         Some(CreateEntry::MustGo { .. }) | None => Force::No,
     };
-    let mut first = apply(version, force, expected).await;
-    if first.as_ref().is_err_and(Refused::is_outdated) {
-        // Another manager may have taken a field: without force, the response says which.
-        version = current_version(world, snapshot, &child.id(), &target.uid).await?;
-        first = apply(version, Force::No, expected).await;
-    }
-    let refused = match first {
-        Ok(done) => return Ok(done),
+    let refused = match send_apply(world, child, target, (version, force, expected)).await {
+        Ok(wrote) => return Ok(Ok(wrote)),
         Err(refused) => refused,
     };
     let effect = match refused.conflict() {
-        // Met only without force, by the second attempt.
         Some(conflict) if conflict.only_ours => expected,
         // Another manager changed fields of the child in place: restore them.
         Some(conflict) if conflict.only_drift => Effect::Restored,
         Some(_) if child.force_ownership => Effect::TakenOver,
         Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }.into()),
-        None => return Err(failed(&refused)),
+        None => return Ok(Err(refused)),
     };
-    apply(version, Force::Yes, effect).await.map_err(|refused| failed(&refused))
+    Ok(send_apply(world, child, target, (version, Force::Yes, effect)).await)
 }
 
-/// Removes what an apply would leave of the host's POST and of earlier hosts, and changes what the host's Apply entry owns. Returns the
-/// child's version after that.
+async fn send_apply(
+    world: &dyn World,
+    child: &DesiredChild,
+    target: &Target,
+    (resource_version, force, effect): (u64, Force, Effect),
+) -> Result<Wrote, Refused> {
+    let returns = if target.differing.is_some() { Part::Whole } else { Part::Metadata };
+    let sent = world.send(ApiRequest::Apply { child, uid: &target.uid, resource_version, force, returns }).await;
+    sent.map(|ack| {
+        let is_as_before = |now: &Object| target.differing.is_some() && differing(now, child) == target.differing;
+        if !ack.object().is_some_and(is_as_before) {
+            return wrote(effect, child, &ack);
+        }
+        // At most the ownership of fields has changed.
+        let is_written = ack.resource_version() != target.resource_version;
+        Wrote::new(Effect::Nothing, is_written.then(|| ack.child(&child.kind)))
+    })
+}
+
+/// Removes what an apply would leave of the host's POST and of earlier hosts, and makes entries of managedFields own these fields. Returns
+/// the child's version after that.
 async fn prepare(
     world: &dyn World,
     child: &DesiredChild,
     target: &Target,
-    entry: Option<&Ownership>,
+    entries: &[Ownership],
 ) -> Result<u64, Failed> {
-    let failed = |refused: &Refused| Failed::of(refused, Subject::Child(child.id()));
-    let mut resource_version = target.resource_version;
+    let mut version = target.resource_version;
     let left = match target.create_entry {
         Some(CreateEntry::MustGo { index, removal }) => Some((index, removal)),
         Some(CreateEntry::Harmless) | None => None,
     };
-    if left.is_some() || entry.is_some() {
-        let sent = world.send(ApiRequest::Migrate { child, resource_version, left, entry }).await;
-        resource_version = sent.map(|ack| ack.resource_version()).map_err(|refused| {
-            // Another write moved the host's entry in managedFields.
-            if refused.does_not_fit() { WriteProblem::Outdated.into() } else { failed(&refused) }
-        })?;
+    if left.is_some() || !entries.is_empty() {
+        version = migrate(world, child, version, left, entries).await?;
     }
     if !target.leftover_data.is_empty() {
         let keys = &*target.leftover_data;
-        let sent = world.send(ApiRequest::RemoveData { child, uid: &target.uid, resource_version, keys }).await;
-        resource_version = sent.map_err(|refused| failed(&refused))?.resource_version();
+        let sent =
+            world.send(ApiRequest::RemoveData { child, uid: &target.uid, resource_version: version, keys }).await;
+        version = sent.map_err(|refused| Failed::of(&refused, Subject::Child(child.id())))?.resource_version();
     }
-    Ok(resource_version)
+    Ok(version)
 }
 
-/// The version that a child has by now, after a write met another version than the plan is based on: its status may have changed. The
-/// write is not repeated if the object is no child any more, because a user or the garbage collector released it
-/// (`--cascade=orphan`).
-async fn current_version(
+/// Changes entries of managedFields. Returns the child's version after that.
+async fn migrate(
+    world: &dyn World,
+    child: &DesiredChild,
+    resource_version: u64,
+    left: Option<(usize, Removal)>,
+    entries: &[Ownership],
+) -> Result<u64, Failed> {
+    let sent = world.send(ApiRequest::Migrate { child, resource_version, left, entries }).await;
+    sent.map(|ack| ack.resource_version()).map_err(|refused| {
+        // Another write moved the host's entry.
+        if refused.does_not_fit() {
+            WriteProblem::Outdated.into()
+        } else {
+            Failed::of(&refused, Subject::Child(child.id()))
+        }
+    })
+}
+
+/// A child as it is by now, after a write met another version than the plan is based on: its status may have changed. The write is not
+/// repeated if the object is no child any more, because a user or the garbage collector released it (`--cascade=orphan`).
+async fn current(
     world: &dyn World,
     snapshot: &Snapshot,
     child: &ChildId,
     uid: &Uid,
-) -> Result<u64, WriteProblem> {
-    let found = read(world, child, Part::Metadata).await?;
+    part: Part,
+) -> Result<Object, WriteProblem> {
+    let found = read(world, child, part).await?;
     let inherits = |plugin: &str| world.inherits(plugin);
     let is_child = |found: &Object| found.uid == *uid && found.is_child_of(&snapshot.parent_ref, inherits);
-    found.filter(is_child).map(|found| found.resource_version).ok_or(WriteProblem::Outdated)
+    found.filter(is_child).ok_or(WriteProblem::Outdated)
 }
 
 async fn read(world: &dyn World, child: &ChildId, part: Part) -> Result<Option<Object>, WriteProblem> {
@@ -311,7 +366,8 @@ async fn delete(
 async fn send_delete(world: &dyn World, snapshot: &Snapshot, mut delete: Delete, effect: Effect) -> WriteResult {
     let mut response = world.send(ApiRequest::Delete(&delete)).await;
     if response.as_ref().is_err_and(Refused::is_outdated) {
-        delete.resource_version = current_version(world, snapshot, &delete.child, &delete.uid).await?;
+        let now = current(world, snapshot, &delete.child, &delete.uid, Part::Metadata).await?;
+        delete.resource_version = now.resource_version;
         response = world.send(ApiRequest::Delete(&delete)).await;
     }
     match response {

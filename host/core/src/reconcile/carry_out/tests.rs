@@ -127,6 +127,8 @@ async fn changed(take_over: bool, found: Option<u64>, responses: Vec<Result<Ack,
     script.found = found.map(|version| {
         let mut live = live.clone();
         live["metadata"]["resourceVersion"] = version.to_string().into();
+        let edited = json!({"manager": "editor", "operation": "Update", "fieldsV1": {"f:spec": {"f:x": {}}}});
+        live["metadata"]["managedFields"].as_array_mut().expect("entries").push(edited);
         Object::clone(&object(&live))
     });
     let applied = carry_out(&script, &snapshot, plan).await;
@@ -136,25 +138,26 @@ async fn changed(take_over: bool, found: Option<u64>, responses: Vec<Result<Ack,
 
 #[tokio::test]
 async fn r06_edit_in_place_is_reverted_by_force_and_the_field_of_an_applier_is_not_taken() {
-    let edited = vec![outdated(), conflict(r#""kubectl-edit" using v1"#), Ok(acked(10))];
+    let edited = vec![outdated(), Ok(acked(10)), conflict(r#""kubectl-edit" using v1"#), Ok(acked(11))];
     let (sent, applied) = changed(false, Some(9), edited).await;
     assert_eq!(
         sent,
-        ["apply to 7, force Yes", "read", "apply to 9, force No", "apply to 9, force Yes"],
+        ["apply to 7, force Yes", "read", "migrate", "apply to 10, force No", "apply to 10, force Yes"],
         "the version may have changed because a manager took a field"
     );
     assert_eq!(applied.changes.restored.len(), 1);
-    assert_eq!(applied.written, [Written::Child { kind: pods(), resource_version: 10 }]);
-    let (sent, applied) = changed(false, Some(9), vec![outdated(), conflict(r#""helm""#)]).await;
-    assert_eq!(sent.len(), 3, "the apply is not forced");
+    assert_eq!(applied.written, [Written::Child { kind: pods(), resource_version: 11 }]);
+    let (sent, applied) = changed(false, Some(9), vec![outdated(), Ok(acked(10)), conflict(r#""helm""#)]).await;
+    assert_eq!(sent.len(), 4, "the apply is not forced");
     let [(_, WriteProblem::FieldConflict { conflicts })] = &*applied.problems else { panic!("{applied:?}") };
     assert_eq!(conflicts, &[r#".spec.x (conflict with "helm")"#]);
 }
 
 #[tokio::test]
 async fn r06_plugin_takes_the_field_of_another_applier_if_it_asks_for_it() {
-    let (sent, applied) = changed(true, Some(9), vec![outdated(), conflict(r#""helm""#), Ok(acked(10))]).await;
-    assert_eq!(sent.last().map(String::as_str), Some("apply to 9, force Yes"));
+    let (sent, applied) =
+        changed(true, Some(9), vec![outdated(), Ok(acked(10)), conflict(r#""helm""#), Ok(acked(11))]).await;
+    assert_eq!(sent.last().map(String::as_str), Some("apply to 10, force Yes"));
     assert_eq!(applied.changes.taken_over.len(), 1);
 }
 

@@ -77,6 +77,17 @@ pub struct Target {
 }
 
 impl Target {
+    /// The target of a child's apply to a live object. `differing`: the hash of its values, if they are the reason.
+    pub fn of(live: &Object, child: &DesiredChild, differing: Option<Digest>) -> Self {
+        Self {
+            create_entry: live.managed.create_entry(&child.body, live.controller.as_ref()),
+            leftover_data: live.managed.leftover_string_data(&child.body, &live.json),
+            restores: live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str()),
+            differing,
+            ..Self::as_found(live)
+        }
+    }
+
     /// An object as it was found, of whose managed fields nothing has to go before the apply.
     pub fn as_found(live: &Object) -> Self {
         Self {
@@ -373,16 +384,7 @@ pub fn differs_in_metadata(live: &Object, child: &DesiredChild) -> bool {
 }
 
 fn apply(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) -> Write {
-    let create_entry = live.managed.create_entry(&child.body, live.controller.as_ref());
-    let target = Target {
-        uid: live.uid.clone(),
-        resource_version: live.resource_version,
-        create_entry,
-        leftover_data: live.managed.leftover_string_data(&child.body, &live.json),
-        restores: live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str()),
-        differing,
-    };
-    Write::Apply { child: child.clone(), target }
+    Write::Apply { child: child.clone(), target: Target::of(live, child, differing) }
 }
 
 /// Plans the recreation of a child. A retained child, which has no controller, is applied in place instead.

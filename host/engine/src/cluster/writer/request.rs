@@ -102,37 +102,30 @@ pub fn apply(
     })
 }
 
-/// JSON patch before an apply, of managedFields: changes what the entry of the host owns that is the Apply entry or is converted to it, and
-/// converts or removes the Update entry that the host's POST, or an apply after managedFields were cleared, left; if they are still there.
+/// JSON patch before an apply: changes what entries of managedFields own, and converts or removes the Update entry that the host's POST, or
+/// an apply after managedFields were cleared, left. The places of entries hold for this version alone.
 pub fn migrate(
     to: To<'_>,
     child: &DesiredChild,
     version: u64,
     left: Option<(usize, Removal)>,
-    entry: Option<&Ownership>,
+    entries: &[Ownership],
 ) -> Built {
-    let mut patch = vec![json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version.to_string()})];
-    let is = |index: usize, manager: &str, operation: &str| {
-        [("manager", manager), ("operation", operation)].map(|(field, value)| {
-            json!({"op": "test", "path": format!("/metadata/managedFields/{index}/{field}"), "value": value})
-        })
-    };
-    if let Some(Ownership { index, fields }) = entry {
-        let is_converted = left == Some((*index, Removal::Convert));
-        patch.extend(is(*index, FIELD_MANAGER, if is_converted { "Update" } else { "Apply" }));
-        let fields: serde_json::Value = serde_json::from_str(&text(fields))
-            .map_err(|error| unbuilt(kube::core::request::Error::SerializeBody(error)))?;
-        patch.push(
-            json!({"op": "replace", "path": format!("/metadata/managedFields/{index}/fieldsV1"), "value": fields}),
-        );
+    let replace = |path: &str, value: serde_json::Value| json!({"op": "replace", "path": path, "value": value});
+    let mut patch = vec![replace("/metadata/resourceVersion", version.to_string().into())];
+    for Ownership { index, fields } in entries {
+        let fields = serde_json::from_str(&text(fields));
+        let fields = fields.map_err(|error| unbuilt(kube::core::request::Error::SerializeBody(error)))?;
+        patch.push(replace(&format!("/metadata/managedFields/{index}/fieldsV1"), fields));
     }
-    // Last, because it may change the places of others.
+    // Last, because it changes the places of others.
     if let Some((index, removal)) = left {
         let entry = format!("/metadata/managedFields/{index}");
         let manager = if removal == Removal::RemoveBeforeFirstApply { BEFORE_FIRST_APPLY } else { FIELD_MANAGER };
-        patch.extend(is(index, manager, "Update"));
+        patch.push(json!({"op": "test", "path": format!("{entry}/manager"), "value": manager}));
+        patch.push(json!({"op": "test", "path": format!("{entry}/operation"), "value": "Update"}));
         patch.push(match removal {
-            Removal::Convert => json!({"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"}),
+            Removal::Convert => replace(&format!("{entry}/operation"), "Apply".into()),
             Removal::Remove | Removal::RemoveBeforeFirstApply => json!({"op": "remove", "path": entry}),
         });
     }
