@@ -14,7 +14,8 @@ impl ManagedFields {
     /// Ignores apiVersion, kind, name and namespace, which no manager owns. `live` is the object's JSON; it is parsed
     /// only if the entries are ambiguous.
     pub fn cover(&self, desired: &Map, live: &Json, controller: Option<&Uid>) -> bool {
-        let nodes = Nodes { ours: self.own().collect(), others: self.others.iter().filter_map(Entry::tree).collect() };
+        let others = self.others.iter().filter_map(Entry::tree).collect();
+        let nodes = Nodes { ours: self.own().collect(), others, ..Nodes::default() };
         let controller = controller.map(ToString::to_string).unwrap_or_default();
         let coverage = Coverage { names: ItemMatcher { controller: &controller }, is_applied: self.apply.is_some() };
         if coverage.covers_object(&nodes, desired, None) {

@@ -352,6 +352,8 @@ fn owns_outside(node: &Node, value: &Value, names: &ItemMatcher<'_>) -> bool {
 struct Nodes<'a> {
     ours: Few<'a>,
     others: Few<'a>,
+    /// Of managers whose fields do not count: they only give names to the items of lists.
+    names: Few<'a>,
 }
 
 /// Nodes of different managers; rarely more than four.
@@ -370,7 +372,7 @@ impl<'a> Nodes<'a> {
 
     fn each(&self, below: impl Fn(&'a Node) -> Option<&'a Node>) -> Self {
         let below = |nodes: &Few<'a>| nodes.iter().filter_map(|node| below(node)).collect();
-        Self { ours: below(&self.ours), others: below(&self.others) }
+        Self { ours: below(&self.ours), others: below(&self.others), names: below(&self.names) }
     }
 }
 

@@ -86,10 +86,12 @@ impl ManagedFields {
 
     /// Returns the desired object with the values that a fresh one has, and what the object has beside it.
     fn compare(&self, (entry, others): (&Entry, Others), desired: &Map, live: &Map, fresh: &Map) -> (Map, Found) {
-        let others = self.others.iter().filter(|other| others == Others::All || other.applies);
+        let (others, names): (Vec<_>, Vec<_>) =
+            self.others.iter().partition(|other| others == Others::All || other.applies);
         // Nobody knows whose the fields are that were there when managedFields were cleared.
-        let others = others.chain(self.cleared()).filter_map(Entry::tree).collect();
-        let nodes = Nodes { ours: entry.tree().into_iter().collect(), others };
+        let others = others.into_iter().chain(self.cleared()).filter_map(Entry::tree).collect();
+        let names = names.into_iter().filter_map(Entry::tree).collect();
+        let nodes = Nodes { ours: entry.tree().into_iter().collect(), others, names };
         let (mut body, mut found) = (desired.clone(), Found::default());
         for (key, live) in live.iter().filter(|(key, _)| is_compared(key)) {
             found.field(&nodes, key, (live, fresh.get(key)), &mut body, true);
@@ -182,7 +184,7 @@ impl Found {
     fn items(&mut self, nodes: &Nodes<'_>, (live, fresh): (&[Value], &[Value]), desired: &mut [Value]) {
         // Items of lists with keys have no ownerReferences.
         let names = ItemMatcher { controller: "" };
-        let all = || nodes.ours.iter().chain(&nodes.others).copied();
+        let all = || nodes.ours.iter().chain(&nodes.others).chain(&nodes.names).copied();
         let mut seen = Vec::new();
         for (name, _) in all().flat_map(|node| &node.items) {
             let Item::Keys(keys) = name else { continue };
@@ -201,7 +203,7 @@ impl Found {
                 None if fresh == Some(live) && below.others.is_empty() => {
                     self.kept.insert(&format!("k:{keys}"), Map::default());
                 }
-                None if fresh.is_none() && below.others.is_empty() => {
+                None if fresh.is_none() && below.others.is_empty() && !below.ours.is_empty() => {
                     self.stale.insert(&format!("k:{keys}"), Map::default());
                 }
                 None => {}

@@ -3,7 +3,7 @@
 
 use super::empty::{excludes, is_entry_of_map, is_zero};
 use super::finder::Finder;
-use super::{Few, Item, ItemMatcher, ManagedFields, Nodes};
+use super::{Item, ItemMatcher, ManagedFields, Nodes};
 use crate::value::ids::Uid;
 use crate::value::json::{Map, Value};
 use crate::value::quantity::Quantity;
@@ -27,7 +27,7 @@ impl ManagedFields {
     /// (quantities, defaults, empty values) is not a difference. `controller` is the UID of the object's controller, which is
     /// part of the name of an ownerReference in managed fields.
     pub fn differs(&self, desired: &Map, live: &Map, controller: Option<&Uid>) -> bool {
-        let nodes = Nodes { ours: self.own().collect(), others: Few::default() };
+        let nodes = Nodes { ours: self.own().collect(), ..Nodes::default() };
         let controller = controller.map(ToString::to_string).unwrap_or_default();
         Difference { names: ItemMatcher { controller: &controller }, quantities: false }
             .of_object(&nodes, desired, live)
