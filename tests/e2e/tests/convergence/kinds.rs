@@ -302,7 +302,7 @@ fn service() -> Value {
         json!({ "type": "ClusterIP", "internalTrafficPolicy": "Local" }),
         json!({ "type": "NodePort" }),
         json!({ "type": "NodePort", "externalTrafficPolicy": "Local" }),
-        json!({ "type": "LoadBalancer" }),
+        json!({ "type": "LoadBalancer", "loadBalancerClass": "example.com/a" }),
         json!({ "type": "LoadBalancer", "externalTrafficPolicy": "Local", "allocateLoadBalancerNodePorts": false, "loadBalancerClass": "example.com/a" }),
         json!({ "type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0/8"], "loadBalancerClass": "example.com/a" }),
         json!({ "type": "ExternalName", "externalName": "example.com" }),
@@ -454,12 +454,8 @@ fn gauge() -> Value {
         json!({ "port": 53, "protocol": "UDP" }),
         json!({ "port": 80, "weight": 3 }),
     ]);
-    let source = one(vec![
-        json!({ "plain": { "text": "t" } }),
-        json!({ "plain": {} }),
-        json!({ "remote": { "url": "u" } }),
-        json!({}),
-    ]);
+    let source =
+        one(vec![json!({ "plain": { "text": "t" } }), json!({ "plain": {} }), json!({ "remote": { "url": "u" } })]);
     let unit = one(vec![json!({}), json!({ "name": "m" }), json!({ "name": "s", "factor": 2 })]);
     let rest = some(vec![
         ("ports", ports),

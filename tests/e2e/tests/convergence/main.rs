@@ -76,7 +76,7 @@ fn start() -> Env {
 }
 
 #[test]
-fn every_history_ends_with_the_object_that_a_create_would_give() {
+fn r21_every_history_ends_with_the_object_that_a_create_would_give() {
     let env = start();
     let _host = env.start_host();
     env.push(&guest("puppets/puppet-kinds"), "puppet-kinds", &["--grant-all-declared"]);

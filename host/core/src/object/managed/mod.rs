@@ -370,6 +370,11 @@ impl<'a> Nodes<'a> {
         self.each(|node| node.item(name))
     }
 
+    /// Whether one of them names items of a list.
+    fn have_items(&self) -> bool {
+        self.ours.iter().chain(&self.others).chain(&self.names).any(|node| !node.items.is_empty())
+    }
+
     fn each(&self, below: impl Fn(&'a Node) -> Option<&'a Node>) -> Self {
         let below = |nodes: &Few<'a>| nodes.iter().filter_map(|node| below(node)).collect();
         Self { ours: below(&self.ours), others: below(&self.others), names: below(&self.names) }

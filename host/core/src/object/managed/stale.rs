@@ -5,7 +5,7 @@
 //! such a field if the host's Apply entry owns it; if the field is to have another value, the apply sets that.
 
 use super::finder::Finder;
-use super::{CONTROLLER, Entry, Item, ItemMatcher, ManagedFields, Nodes};
+use super::{CONTROLLER, Entry, Item, ItemMatcher, ManagedFields, Nodes, owns_outside};
 use crate::value::ids::Uid;
 use crate::value::json::{self, Map, Value};
 
@@ -36,6 +36,16 @@ impl ManagedFields {
     pub fn may_be_stale(&self, desired: &Map, live: &Map) -> bool {
         let is_stale = |entry| !self.compare((entry, Others::All), desired, live, &Map::default()).1.stale.is_empty();
         self.entry().is_some_and(is_stale)
+    }
+
+    /// Whether the host's entry owns fields beside the desired ones, except in the metadata: an apply would remove them.
+    pub fn owns_more(&self, desired: &Map) -> bool {
+        // Only metadata names the controller.
+        let names = ItemMatcher { controller: "" };
+        let mut fields = self.entry().and_then(Entry::tree).into_iter().flat_map(|tree| &tree.fields);
+        fields.any(|(field, node)| {
+            is_compared(field) && desired.get(field).is_none_or(|found| owns_outside(node, found, &names))
+        })
     }
 
     /// The entry that says what is the host's own: before the first apply, that of its POST.
@@ -94,7 +104,7 @@ impl ManagedFields {
         let nodes = Nodes { ours: entry.tree().into_iter().collect(), others, names };
         let (mut body, mut found) = (desired.clone(), Found::default());
         for (key, live) in live.iter().filter(|(key, _)| is_compared(key)) {
-            found.field(&nodes, key, (live, fresh.get(key)), &mut body, true);
+            found.field(&nodes, key, (live, fresh.get(key)), &mut body);
         }
         (body, found)
     }
@@ -123,20 +133,21 @@ struct Found {
 }
 
 impl Found {
-    /// Compares a field of a live map with that of a fresh one (`values`). `desired` is the map at the same place. `keeps`: whether the host
-    /// keeps a field of its own that the fresh map has as well.
-    fn field(
-        &mut self,
-        nodes: &Nodes<'_>,
-        key: &str,
-        values: (&Value, Option<&Value>),
-        desired: &mut Map,
-        keeps: bool,
-    ) {
+    /// Compares a field of a live map with that of a fresh one (`values`). `desired` is the map at the same place.
+    fn field(&mut self, nodes: &Nodes<'_>, key: &str, values: (&Value, Option<&Value>), desired: &mut Map) {
         let below = nodes.below(key);
         let mut inside = Self::default();
         match (desired.get_mut(key), values) {
             (Some(desired), (live, fresh)) => inside.within(&below, (live, fresh), desired),
+            // The API server sets some defaults only where those beside them are absent.
+            (None, (Value::Object(live), Some(Value::Object(fresh))))
+                if below.others.is_empty() && fresh.iter().any(|(key, _)| live.get(key).is_none()) =>
+            {
+                self.stale.insert(&format!("f:{key}"), Map::default());
+            }
+            (None, (live @ Value::Array(_), fresh)) if below.have_items() => {
+                inside.within(&below, (live, fresh), &mut Value::Array(Vec::new()));
+            }
             (None, (live, fresh)) if !below.others.is_empty() || (is_map(live) && fresh.is_some_and(is_map)) => {
                 // Fields of other managers are in it, or fields of the fresh object.
                 let mut added = Value::Object(Map::default());
@@ -146,7 +157,7 @@ impl Found {
                 }
             }
             (None, (live, Some(fresh))) if live == fresh || ALLOCATED.contains(&key) => {
-                if keeps && !below.ours.is_empty() {
+                if !below.ours.is_empty() {
                     self.kept.insert(&format!("f:{key}"), Map::default());
                 }
             }
@@ -160,17 +171,16 @@ impl Found {
 
     /// Compares what is inside of a value. What has a single owner is desired as a whole.
     fn within(&mut self, nodes: &Nodes<'_>, values: (&Value, Option<&Value>), desired: &mut Value) {
-        if nodes.ours.iter().any(|node| node.is_empty()) {
+        let is_empty = matches!(desired, Value::Object(desired) if desired.is_empty());
+        let is_shared = nodes.others.iter().chain(&nodes.names).any(|node| node.has_below());
+        if !is_empty && !is_shared && nodes.ours.iter().any(|node| node.is_empty()) {
             return;
         }
         match (values.0, desired) {
             (Value::Object(live), Value::Object(desired)) => {
                 let fresh = values.1.and_then(Value::as_object);
-                // The API server sets some defaults only where the field beside them is absent.
-                let is_more = |(key, _): (&str, _)| live.get(key).is_none() && desired.get(key).is_none();
-                let keeps = !fresh.is_some_and(|fresh| fresh.iter().any(is_more));
                 for (key, live) in live.iter() {
-                    self.field(nodes, key, (live, fresh.and_then(|fresh| fresh.get(key))), desired, keeps);
+                    self.field(nodes, key, (live, fresh.and_then(|fresh| fresh.get(key))), desired);
                 }
             }
             (Value::Array(live), Value::Array(desired)) => {
@@ -256,7 +266,7 @@ fn around(field: &str) -> [String; 2] {
     [path, parent]
 }
 
-/// Removes from a `fieldsV1` all leaves but those whose maps have these paths.
+/// Removes from a `fieldsV1` all leaves but those that are in these places, or around them.
 fn keep_within(fields: &mut Map, path: &str, paths: &[String]) {
     let mut kept = Map::default();
     for (name, below) in fields.iter() {
@@ -268,7 +278,10 @@ fn keep_within(fields: &mut Map, path: &str, paths: &[String]) {
         };
         // A field is in its map, and a list item is what its fields are in.
         let place = if name.starts_with("f:") { path } else { &inside };
-        if below.is_empty() && paths.iter().any(|kept| kept == place) {
+        let is_at = |near: &String| {
+            near == place || near.strip_prefix(&*inside).is_some_and(|rest| rest.starts_with(['.', '[']))
+        };
+        if below.is_empty() && paths.iter().any(is_at) {
             kept.insert(name, Map::default());
         }
         let mut below = below.clone();
@@ -394,5 +407,40 @@ mod tests {
         let (live, desired) = (spec(r#"{"a":1,"users":1}"#), spec(r#"{"a":2}"#));
         let correction = managed.correct(&desired, [&live, &desired], None, &[]);
         assert_eq!(correction.map(|correction| correction.entries), Some(Vec::new()));
+    }
+
+    #[test]
+    fn r21_member_of_a_union_that_a_user_chose_goes_only_if_the_api_server_names_a_field_near_it() {
+        let item = |fields: &str| map(&format!(r#"{{"apiVersion":"v1","spec":{{"env":[{{"name":"A",{fields}}}]}}}}"#));
+        let (live, desired) = (item(r#""value":"1","more":"2""#), item(r#""valueFrom":{"x":1}"#));
+        let entry =
+            |fields: &str| format!(r#"{{"f:spec":{{"f:env":{{"k:{{\"name\":\"A\"}}":{{".":{{}}{fields}}}}}}}}}"#);
+        let (ours, user) = (entry(r#","f:name":{}"#), entry(r#","f:more":{},"f:value":{}"#));
+        let fields = |operation: &str, refused: &[&str]| {
+            let managed = managed(&[("windlass", "Apply", &ours), ("kubectl", operation, &user)]);
+            let correction = managed.correct(&desired, [&live, &desired], None, refused).expect("a correction");
+            correction
+                .entries
+                .into_iter()
+                .map(|entry| (entry.index, Value::from(entry.fields).to_string()))
+                .collect::<Vec<_>>()
+        };
+        for refused in ["spec.env[0].valueFrom", "spec.env[0]", "spec.env[0].value.inside"] {
+            let taken = fields("Update", &[refused]);
+            let left = if refused.ends_with("inside") {
+                entry(r#","f:more":{}"#).replace(r#"".":{},"#, "")
+            } else {
+                "{}".into()
+            };
+            let [(0, ours), (1, user)] = &*taken else { panic!("{taken:?}") };
+            assert!(ours.contains(r#""f:value":{}"#), "{refused}: {ours}");
+            assert_eq!(*user, left, "{refused}");
+        }
+        assert_eq!(fields("Update", &["spec.replicas"]), []);
+        assert_eq!(
+            fields("Apply", &["spec.env[0].valueFrom"]),
+            [],
+            "the fields of a manager that applies the object stay"
+        );
     }
 }

@@ -25,11 +25,12 @@ impl<'a> Correcting<'a> {
         Self { world, child, fresh: None }
     }
 
-    /// What to correct with a change of the desired state. None if the live object has only what is desired, or what others own.
-    pub(super) async fn of_change(&mut self, target: &Target, live: Option<&Object>) -> Option<Correction> {
+    /// What to correct with an apply. None if it neither leaves a field as it is that is not desired, nor removes one that a create would
+    /// set. That the desired state is as before leaves only the second: what nobody owns was corrected when it changed.
+    pub(super) async fn of_apply(&mut self, target: &Target, live: Option<&Object>) -> Option<Correction> {
+        let (live, desired) = (live?, &self.child.body);
         let is_change = !target.restores && target.differing.is_none();
-        let live = live.filter(|_| is_change)?;
-        if !live.managed.may_be_stale(&self.child.body, &values(live)?) {
+        if !(live.managed.owns_more(desired) || is_change && live.managed.may_be_stale(desired, &values(live)?)) {
             return None;
         }
         self.compared(live, &[]).await

@@ -207,7 +207,7 @@ async fn change_to(
         Some(Correction { body, entries }) => (Cow::Owned(DesiredChild { body, ..child.clone() }), entries),
         None => (Cow::Borrowed(child), Vec::new()),
     };
-    let (body, entries) = corrected(correcting.of_change(target, live).await);
+    let (body, entries) = corrected(correcting.of_apply(target, live).await);
     let version = prepare(world, child, target, &entries).await?;
     let refused = match apply(world, &body, target, version).await? {
         Ok(wrote) => return Ok(wrote),
