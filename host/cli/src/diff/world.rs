@@ -43,6 +43,8 @@ struct Kept {
     removal: Option<Removal>,
     /// What the host's Apply entry would own before the apply.
     entry: Option<Ownership>,
+    /// The object that a create would give, if the host compares the child with it.
+    fresh: Option<Map>,
     /// The keys that would be gone from a Secret's data.
     dropped: Vec<String>,
 }
@@ -107,6 +109,21 @@ impl<'a> Dry<'a> {
         self.dry_run(replaced).await.map(|(_, text)| text)
     }
 
+    /// The object with what a fresh one has, if the API server refuses an apply as invalid because fields are still there that the host
+    /// removes before it.
+    async fn as_fresh(&self, of: &ChildId, refused: Refused) -> Result<(Ack, String), Refused> {
+        let fresh = self.kept.lock().fresh.clone().filter(|_| !refused.invalid_fields().is_empty());
+        let (Some(live), Some(fresh)) = (self.live, fresh) else { return Err(refused) };
+        let Ok(CoreValue::Object(mut after)) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else {
+            return Err(refused);
+        };
+        after.retain(|field, _| ["metadata", "status"].contains(&field));
+        for (field, value) in fresh.iter().filter(|(field, _)| !["metadata", "status"].contains(field)) {
+            after.insert(field, value.clone());
+        }
+        self.dry_run(self.resource(of).and_then(|resource| DryRun::replace(resource, live, &after))).await
+    }
+
     async fn sent(&self, request: ApiRequest<'_>) -> Result<Ack, Refused> {
         let of = request.object();
         let resource = || self.resource(&of);
@@ -114,8 +131,10 @@ impl<'a> Dry<'a> {
             ApiRequest::Create(child) => self.dry_run(resource().and_then(|to| DryRun::create(to, child))).await?,
             ApiRequest::Apply { child, uid, force, resource_version: _, returns: _ } => {
                 let built = resource().and_then(|to| DryRun::apply(to, child, uid, force));
-                let (ack, text) = self.dry_run(built).await?;
-                (ack, self.with_kept(&of, text).await?)
+                match self.dry_run(built).await {
+                    Ok((ack, text)) => (ack, self.with_kept(&of, text).await?),
+                    Err(refused) => self.as_fresh(&of, refused).await?,
+                }
             }
             ApiRequest::Finalizers { parent, finalizers } => {
                 self.dry_run(DryRun::finalizers(&self.scope.parents, parent, finalizers)).await?
@@ -184,7 +203,10 @@ impl World for Dry<'_> {
         Box::pin(async move {
             let text = self.create_unnamed(child).await?;
             match json::parse(text.as_bytes(), json::OBJECT_DEPTH) {
-                Ok(CoreValue::Object(fresh)) => Ok(fresh),
+                Ok(CoreValue::Object(fresh)) => {
+                    self.kept.lock().fresh = Some(fresh.clone());
+                    Ok(fresh)
+                }
                 Ok(_) | Err(_) => {
                     Err(Refused::Unsent(unavailable("the API server's response is no object".to_owned())))
                 }

@@ -251,6 +251,24 @@ fn diff_shows_fields_that_the_next_apply_removes_from_a_child_that_was_never_app
 }
 
 #[test]
+fn r21_diff_shows_that_a_default_goes_which_another_choice_of_the_plugin_excludes() {
+    let still = Still::new("diff-default");
+    let deployment = |strategy: &Value| {
+        let labels = json!({"app": "one"});
+        let container = json!({"name": "main", "image": "nginx:1"});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "one"}, "spec": {"strategy": strategy,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}})
+    };
+    still.create(&[deployment(&json!({}))]);
+    still.script(&[deployment(&json!({"type": "Recreate"}))]);
+    let changed = still.diff(&[]);
+    assert_eq!(changed.code, 1, "{changed:?}");
+    let has = |line: &str| changed.stdout.lines().any(|found| found.split_whitespace().collect::<String>() == line);
+    assert!(has("-rollingUpdate:") && has("+type:Recreate") && has("-type:RollingUpdate"), "{}", changed.stdout);
+}
+
+#[test]
 fn diff_shows_the_status_of_the_parent_on_request_and_leaves_out_a_suspended_parent() {
     let still = Still::new("diff-status");
     still.ns.puppet("web").apply(&json!({"status": {"phase": "Odd"}}));

@@ -57,8 +57,8 @@ struct Entry {
     index: usize,
     /// The apiVersion in terms of which the fields are named.
     version: CompactString,
-    /// Whether the manager applies the object.
-    applies: bool,
+    /// Whether the manager changes the object in place: neither by an apply, nor through a subresource.
+    edits: bool,
 }
 
 /// What left the host's `Update` entry.
@@ -237,8 +237,8 @@ impl ManagedFields {
                 _ => text.to_owned(),
             };
             let fields = Fields { text: text.into(), tree: OnceLock::new() };
-            let applies = entry.operation == "Apply";
-            let of = |fields| Entry { fields, index, version: entry.api_version.as_ref().into(), applies };
+            let edits = entry.operation == "Update" && entry.subresource.is_empty();
+            let of = |fields| Entry { fields, index, version: entry.api_version.as_ref().into(), edits };
             match (entry.manager == FIELD_MANAGER, &*entry.operation, &*entry.subresource) {
                 (true, "Apply", "") => ours.apply = Some(of(fields)),
                 (true, "Update", "") => ours.update = Some((of(fields), Left::ByPost)),

@@ -73,7 +73,7 @@ impl ManagedFields {
         let mut taken = Map::default();
         if !refused.is_empty() {
             let near: Vec<_> = refused.iter().flat_map(|field| around(field)).collect();
-            taken = self.compare((entry, Others::Appliers), desired, live, fresh).1.stale;
+            taken = self.compare((entry, Others::NoEditors), desired, live, fresh).1.stale;
             keep_within(&mut taken, "", &near);
             unite(&mut found.stale, &taken);
         }
@@ -89,7 +89,7 @@ impl ManagedFields {
             subtract(fields, &found.kept);
             unite(fields, &found.stale);
         });
-        let others = self.others.iter().filter(|other| !other.applies);
+        let others = self.others.iter().filter(|other| other.edits);
         let others = others.filter_map(|other| changed(other, &|fields| subtract(fields, &taken)));
         Some(Correction { body, entries: ours.into_iter().chain(others).collect() })
     }
@@ -97,7 +97,7 @@ impl ManagedFields {
     /// Returns the desired object with the values that a fresh one has, and what the object has beside it.
     fn compare(&self, (entry, others): (&Entry, Others), desired: &Map, live: &Map, fresh: &Map) -> (Map, Found) {
         let (others, names): (Vec<_>, Vec<_>) =
-            self.others.iter().partition(|other| others == Others::All || other.applies);
+            self.others.iter().partition(|other| others == Others::All || !other.edits);
         // Nobody knows whose the fields are that were there when managedFields were cleared.
         let others = others.into_iter().chain(self.cleared()).filter_map(Entry::tree).collect();
         let names = names.into_iter().filter_map(Entry::tree).collect();
@@ -118,8 +118,8 @@ fn is_compared(field: &str) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Others {
     All,
-    /// Those that apply the object.
-    Appliers,
+    /// Those that do not change the object in place.
+    NoEditors,
 }
 
 /// What an object has beside what is desired, as trees of `fieldsV1`.
