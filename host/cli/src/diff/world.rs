@@ -45,8 +45,6 @@ struct Kept {
     entry: Option<Ownership>,
     /// The object that a create would give, if the host compares the child with it.
     fresh: Option<Map>,
-    /// The keys that would be gone from a Secret's data.
-    dropped: Vec<String>,
 }
 
 impl<'a> Dry<'a> {
@@ -96,11 +94,7 @@ impl<'a> Dry<'a> {
         };
         let is_changed = {
             let kept = self.kept.lock();
-            let mut is_changed = drop_owned(&mut after, kept.removal, kept.entry.as_ref(), &live.managed);
-            for key in &kept.dropped {
-                is_changed |= after.object_mut("data").is_some_and(|data| data.remove(key).is_some());
-            }
-            is_changed
+            drop_owned(&mut after, kept.removal, kept.entry.as_ref(), &live.managed)
         };
         if !is_changed {
             return Ok(applied);
@@ -150,10 +144,6 @@ impl<'a> Dry<'a> {
                 let mut kept = self.kept.lock();
                 kept.removal = left.map(|(_, removal)| removal);
                 kept.entry = entries.first().cloned();
-                return Ok(Ack::default());
-            }
-            ApiRequest::RemoveData { keys, .. } => {
-                self.kept.lock().dropped = keys.to_vec();
                 return Ok(Ack::default());
             }
             ApiRequest::Delete(_) => return Ok(Ack::default()),

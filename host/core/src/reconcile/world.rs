@@ -97,17 +97,6 @@ pub enum ApiRequest<'a> {
         /// What entries own after that, among them the one that is converted.
         entries: &'a [Ownership],
     },
-    /// The removal of keys from a Secret's data.
-    RemoveData {
-        /// The child.
-        child: &'a DesiredChild,
-        /// The object's uid.
-        uid: &'a Uid,
-        /// The object's version.
-        resource_version: u64,
-        /// The keys.
-        keys: &'a [String],
-    },
     /// A deletion.
     Delete(&'a Delete),
     /// The change of a parent's finalizers.
@@ -133,8 +122,7 @@ impl ApiRequest<'_> {
             Self::Create(child)
             | Self::Apply { child, .. }
             | Self::Mark { child, .. }
-            | Self::Migrate { child, .. }
-            | Self::RemoveData { child, .. } => child.id(),
+            | Self::Migrate { child, .. } => child.id(),
             Self::Delete(delete) => delete.child.clone(),
             Self::Finalizers { parent, .. } | Self::Status { parent, .. } => ChildId::of(parent),
         }

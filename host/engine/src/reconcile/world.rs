@@ -75,9 +75,6 @@ impl<'a> Cluster<'a> {
             ApiRequest::Migrate { child, resource_version, left, entries } => {
                 request::migrate(self.to(&child.kind)?, child, resource_version, left, entries)
             }
-            ApiRequest::RemoveData { child, uid, resource_version, keys } => {
-                request::remove_data(self.to(&child.kind)?, child, (uid, resource_version), keys)
-            }
             ApiRequest::Delete(delete) => request::delete(self.to(&delete.child.kind)?, delete),
             ApiRequest::Finalizers { parent, finalizers } => {
                 request::finalizers(&self.live.caches.parents.resource, parent, finalizers)
@@ -157,10 +154,7 @@ impl World for Cluster<'_> {
         let verb = match &request {
             ApiRequest::Create(_) => Some("create"),
             ApiRequest::Apply { .. } => Some("apply"),
-            ApiRequest::Mark { .. }
-            | ApiRequest::Migrate { .. }
-            | ApiRequest::RemoveData { .. }
-            | ApiRequest::Finalizers { .. } => Some("patch"),
+            ApiRequest::Mark { .. } | ApiRequest::Migrate { .. } | ApiRequest::Finalizers { .. } => Some("patch"),
             ApiRequest::Delete(_) => Some("delete"),
             // The report has a span of its own.
             ApiRequest::Status { .. } => None,

@@ -31,7 +31,6 @@ pub use self::values::may_differ_as_stored;
 use crate::object::names::FIELD_MANAGER;
 use crate::value::ids::Uid;
 use crate::value::json::{self, Map, Value};
-use crate::value::packed::Json;
 
 /// The host's own entries in an object's `metadata.managedFields`.
 ///
@@ -295,28 +294,6 @@ impl ManagedFields {
             Left::ByApplyAfterClearing => Removal::RemoveBeforeFirstApply,
         };
         Some(CreateEntry::MustGo { index: *index, removal })
-    }
-
-    /// The keys in a Secret's data that earlier versions of the host wrote as `stringData`, and that are not desired. The host's Apply entry
-    /// owns `stringData`, which does not exist in the object, so no manager owns the data that came from it, and no apply removes it.
-    pub fn leftover_string_data(&self, desired: &Map, live: &Json) -> Vec<String> {
-        let wrote = self.apply.as_ref().and_then(Entry::tree).is_some_and(|tree| tree.field("stringData").is_some());
-        if !wrote {
-            return Vec::new();
-        }
-        let data = |object: &Map| object.get("data").and_then(Value::as_object).cloned().unwrap_or_default();
-        let live = json::parse(&live.bytes(), json::OBJECT_DEPTH)
-            .ok()
-            .and_then(|live| live.as_object().map(data))
-            .unwrap_or_default();
-        let desired = data(desired);
-        let of_all = self.cleared();
-        let others: Few<'_> =
-            self.others.iter().chain(of_all).filter_map(|other| other.tree()?.field("data")).collect();
-        let is_left = |key: &&str| {
-            desired.get(key).is_none() && !others.iter().any(|data| data.is_empty() || data.field(key).is_some())
-        };
-        live.iter().map(|(key, _)| key).filter(is_left).map(str::to_owned).collect()
     }
 
     /// Returns true if the host owns a status field that `status` lacks; then the status must be written to remove the

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::empty::is_zero;
 use super::*;
+use crate::value::packed::Json;
 
 pub(super) fn managed(entries: &[(&str, &str, &str)]) -> ManagedFields {
     let list: Vec<String> = entries

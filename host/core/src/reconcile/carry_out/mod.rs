@@ -208,7 +208,14 @@ async fn change_to(
         None => (Cow::Borrowed(child), Vec::new()),
     };
     let (body, entries) = corrected(correcting.of_apply(target, live).await);
-    let version = prepare(world, child, target, &entries).await?;
+    let left = match target.create_entry {
+        Some(CreateEntry::MustGo { index, removal }) => Some((index, removal)),
+        Some(CreateEntry::Harmless) | None => None,
+    };
+    let mut version = target.resource_version;
+    if left.is_some() || !entries.is_empty() {
+        version = migrate(world, child, version, left, &entries).await?;
+    }
     let refused = match apply(world, &body, target, version).await? {
         Ok(wrote) => return Ok(wrote),
         Err(refused) => refused,
@@ -272,31 +279,6 @@ async fn send_apply(
         let is_written = ack.resource_version() != target.resource_version;
         Wrote::new(Effect::Nothing, is_written.then(|| ack.child(&child.kind)))
     })
-}
-
-/// Removes what an apply would leave of the host's POST and of earlier hosts, and makes entries of managedFields own these fields. Returns
-/// the child's version after that.
-async fn prepare(
-    world: &dyn World,
-    child: &DesiredChild,
-    target: &Target,
-    entries: &[Ownership],
-) -> Result<u64, Failed> {
-    let mut version = target.resource_version;
-    let left = match target.create_entry {
-        Some(CreateEntry::MustGo { index, removal }) => Some((index, removal)),
-        Some(CreateEntry::Harmless) | None => None,
-    };
-    if left.is_some() || !entries.is_empty() {
-        version = migrate(world, child, version, left, entries).await?;
-    }
-    if !target.leftover_data.is_empty() {
-        let keys = &*target.leftover_data;
-        let sent =
-            world.send(ApiRequest::RemoveData { child, uid: &target.uid, resource_version: version, keys }).await;
-        version = sent.map_err(|refused| Failed::of(&refused, Subject::Child(child.id())))?.resource_version();
-    }
-    Ok(version)
 }
 
 /// Changes entries of managedFields. Returns the child's version after that.

@@ -67,7 +67,6 @@ impl World for Script {
             }
             ApiRequest::Mark { .. } => "mark".to_owned(),
             ApiRequest::Migrate { .. } => "migrate".to_owned(),
-            ApiRequest::RemoveData { .. } => "remove data".to_owned(),
             ApiRequest::Delete(delete) => format!("delete {}", delete.resource_version),
             ApiRequest::Finalizers { finalizers, .. } => format!("finalizers {finalizers:?}"),
             ApiRequest::Status { .. } => "status".to_owned(),

@@ -67,8 +67,6 @@ pub struct Target {
     pub resource_version: u64,
     /// What to do about the `managedFields` entry that the host's own POST left; `None` if there is no such entry.
     pub create_entry: Option<CreateEntry>,
-    /// Keys of a Secret's data that an earlier version of the host wrote, and that an apply would not remove.
-    pub leftover_data: Vec<String>,
     /// Whether the desired state was applied before, so that the apply reverts what another manager changed or removed.
     pub restores: bool,
     /// Hash of the live values, if the values alone are the reason for the change: according to `managedFields`, no
@@ -81,7 +79,6 @@ impl Target {
     pub fn of(live: &Object, child: &DesiredChild, differing: Option<Digest>) -> Self {
         Self {
             create_entry: live.managed.create_entry(&child.body, live.controller.as_ref()),
-            leftover_data: live.managed.leftover_string_data(&child.body, &live.json),
             restores: live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str()),
             differing,
             ..Self::as_found(live)
@@ -94,7 +91,6 @@ impl Target {
             uid: live.uid.clone(),
             resource_version: live.resource_version,
             create_entry: None,
-            leftover_data: Vec::new(),
             restores: false,
             differing: None,
         }

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::fixtures::{
-    PARENT_UID, created, parent, parent_ref, pod, snapshot, validate, validate_secrets, validate_with,
+    PARENT_UID, created, object, parent, parent_ref, pod, snapshot, validate, validate_secrets, validate_with,
 };
 
 fn converged(names: &[&str]) -> (Desired, Vec<serde_json::Value>) {
@@ -46,14 +46,7 @@ fn missing_child_is_created_and_changed_child_is_applied_with_its_uid() {
     let create_entry = Some(CreateEntry::Harmless);
     assert_eq!(
         *target,
-        Target {
-            uid: "uid-of-a".into(),
-            resource_version: 7,
-            create_entry,
-            leftover_data: Vec::new(),
-            restores: false,
-            differing: None
-        },
+        Target { uid: "uid-of-a".into(), resource_version: 7, create_entry, restores: false, differing: None },
         "R6: the desired state drops no field"
     );
 }
@@ -88,8 +81,13 @@ fn r06_secret_that_an_earlier_version_wrote_as_string_data_is_applied_once_in_pl
         let desired = validate_secrets(std::slice::from_ref(&secret), &update).expect("valid");
         let plan = plan(&snapshot(std::slice::from_ref(&live)), &desired);
         let [Write::Apply { target, .. }] = &plan.writes[..] else { panic!("{update:?}: {plan:?}") };
-        assert_eq!(target.leftover_data, ["dropped"]);
-        let converged = created(&desired.children[0]);
+        let (live, child) = (object(&live), &desired.children[0]);
+        assert!(live.managed.owns_more(&child.body), "{target:?}: it is compared with a fresh one");
+        let Ok(Value::Object(values)) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else { panic!("{live:?}") };
+        let correction = live.managed.correct(&child.body, [&values, &child.body], None, &[]).expect("a correction");
+        let fields = correction.entries[0].fields.get("f:data").map(ToString::to_string);
+        assert_eq!(fields.as_deref(), Some(r#"{"f:dropped":{}}"#));
+        let converged = created(child);
         assert!(super::plan(&snapshot(&[converged]), &desired).is_empty(), "{update:?}: applied once");
     }
     let changed = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"a": "y"}});
@@ -231,7 +229,7 @@ fn r05_child_of_another_plugin_under_the_same_parent_is_ignored() {
     assert_eq!(snapshot(&live).children.len(), 1);
     live[0]["metadata"]["labels"]["windlass.dev/plugin"] = json!("another");
     assert!(snapshot(&live).children.is_empty(), "a built-in kind may have several plugins");
-    let all = [crate::fixtures::object(&live[0])];
+    let all = [object(&live[0])];
     let heir = |plugin: &str| plugin == "another";
     let inherited = Snapshot::new(parent_ref(), parent(), all, None, heir);
     assert_eq!(inherited.children.len(), 1, "the children of a deleted plugin are inherited");

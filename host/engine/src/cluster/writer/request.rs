@@ -133,15 +133,6 @@ pub fn migrate(
     Ok(as_plugin(to, json_patch(to.resource, &child.key, &PatchParams::default(), patch)?))
 }
 
-/// Merge patch before an apply: removes these keys from a Secret's data, if the Secret still has this version.
-pub fn remove_data(to: To<'_>, child: &DesiredChild, (uid, version): (&Uid, u64), keys: &[String]) -> Built {
-    let data: serde_json::Map<_, _> = keys.iter().map(|key| (key.clone(), serde_json::Value::Null)).collect();
-    let meta = serde_json::json!({ "uid": uid.to_string(), "resourceVersion": version.to_string() });
-    let patch = Patch::Merge(serde_json::json!({ "metadata": meta, "data": data }));
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    to.kind(&child.key).patch(&child.key.name, &params, &patch).map(|request| as_plugin(to, request)).map_err(unbuilt)
-}
-
 /// JSON patch of an object; `patch` is the list of its operations.
 pub(super) fn json_patch(resource: &ApiResource, key: &ObjectKey, params: &PatchParams, patch: String) -> Built {
     let url = DynamicObject::url_path(resource, key.namespace.as_deref());
