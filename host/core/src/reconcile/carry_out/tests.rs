@@ -11,7 +11,7 @@ use crate::reconcile::api_response::Status;
 use crate::reconcile::plan::{plan, plan_comparing};
 use crate::reconcile::world::Later;
 use crate::value::ids::Gvk;
-use crate::value::json::Map;
+use crate::value::json::{self, Map};
 
 /// A world whose API server gives these responses, one after the other.
 #[derive(Default)]
@@ -322,4 +322,73 @@ fn r12_failed_write_of_a_status_is_recorded_whatever_the_api_server_responded() 
 
 fn pods() -> Arc<Gvk> {
     Arc::new(Gvk::from_api_version("v1", "Pod"))
+}
+
+/// Carries out the change of a Service's spec. The host has applied the Service; `users` are the fields that a user set in it, `fresh` is the
+/// spec of the object that a create would give.
+async fn changed_service(
+    [before, live, after]: [serde_json::Value; 3],
+    users: serde_json::Value,
+    fresh: Option<serde_json::Value>,
+    responses: Vec<Result<Ack, Refused>>,
+) -> (Vec<String>, Applied) {
+    let service = |spec: &serde_json::Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": spec});
+    let mut present = created(&validate(&[service(&before)]).expect("valid").children[0]);
+    present["spec"] = live;
+    let entries = present["metadata"]["managedFields"].as_array_mut().expect("entries");
+    entries[0]["operation"] = "Apply".into();
+    let ours = entries[0]["fieldsV1"]["f:spec"].as_object_mut().expect("fields");
+    ours.retain(|field, _| users.get(field).is_none());
+    entries.push(json!({"manager": "editor", "operation": "Update", "fieldsV1": {"f:spec": users}}));
+    let snapshot = snapshot(&[present]);
+    let plan = plan(&snapshot, &validate(&[service(&after)]).expect("valid"));
+    let mut script = Script::new(responses);
+    script.fresh = fresh.map(|spec| match json::parse(service(&spec).to_string().as_bytes(), json::OBJECT_DEPTH) {
+        Ok(json::Value::Object(fresh)) => fresh,
+        other => panic!("{other:?}"),
+    });
+    let applied = carry_out(&script, &snapshot, plan).await;
+    assert!(script.responses.lock().is_empty(), "every response was asked for");
+    (script.sent.into_inner(), applied)
+}
+
+#[tokio::test]
+async fn r21_changed_child_is_compared_with_a_fresh_one_only_if_it_has_more_than_what_is_desired() {
+    let (before, after) = (json!({"type": "x"}), json!({"type": "y"}));
+    let of = async |live: serde_json::Value, fresh, responses| {
+        changed_service([before.clone(), live, after.clone()], json!({}), fresh, responses).await.0
+    };
+    assert_eq!(of(before.clone(), None, vec![Ok(acked(8))]).await, ["apply to 7, force No"]);
+    let defaulted = json!({"type": "x", "of-x": 1});
+    let stale = of(defaulted.clone(), Some(after.clone()), vec![Ok(acked(8)), Ok(acked(9))]).await;
+    assert_eq!(stale, ["fresh", "migrate", "apply to 8, force No"]);
+    let same = of(defaulted.clone(), Some(json!({"type": "y", "of-x": 1})), vec![Ok(acked(8))]).await;
+    assert_eq!(same, ["fresh", "apply to 7, force No"]);
+    let refused = of(defaulted, None, vec![Ok(acked(8))]).await;
+    assert_eq!(refused, ["fresh", "apply to 7, force No"], "in doubt, nothing is removed");
+}
+
+#[tokio::test]
+async fn r21_edit_that_makes_the_desired_child_invalid_is_taken_away_and_other_edits_stay() {
+    let desired = json!({"type": "x"});
+    let invalid = |field: &str| {
+        refused(json!({"code": 422, "reason": "Invalid", "message": "no", "details": {"causes": [{"field": field}]}}))
+    };
+    let of = async |field: &str, responses: Vec<_>| {
+        let live = json!({"type": "y", "of-y": 1});
+        let all = std::iter::once(invalid(field)).chain(responses).collect();
+        changed_service(
+            [desired.clone(), live, desired.clone()],
+            json!({"f:type": {}, "f:of-y": {}}),
+            Some(desired.clone()),
+            all,
+        )
+        .await
+    };
+    let (sent, applied) = of("spec.type", vec![Ok(acked(8)), Ok(acked(9))]).await;
+    assert_eq!(sent, ["apply to 7, force No", "fresh", "migrate", "apply to 8, force Yes"]);
+    assert_eq!((applied.changes.restored.len(), applied.problems.len()), (1, 0));
+    let (sent, applied) = of("spec.elsewhere.type", vec![]).await;
+    assert_eq!(sent, ["apply to 7, force No", "fresh"]);
+    assert_eq!(applied.problems.len(), 1);
 }
