@@ -155,11 +155,23 @@ impl Refused {
         })
     }
 
-    /// The fields that make the object invalid, if that is why the API server refuses it.
+    /// The fields that make the object invalid, if that is why the API server refuses it; not if they cannot change.
     pub fn invalid_fields(&self) -> Vec<&str> {
-        let status = self.status().filter(|status| status.code == 422 && !status.is_by_webhook());
+        let is_immutable =
+            matches!(self.problem(), WriteProblem::Rejected { rejection: Rejection::ImmutableField, .. });
+        let is_invalid = |status: &&Status| status.code == 422 && !status.is_by_webhook() && !is_immutable;
+        let status = self.status().filter(is_invalid);
         let causes = status.and_then(|status| status.details.as_ref()).map_or(&[][..], |details| &details.causes);
         causes.iter().map(|cause| &*cause.field).collect()
+    }
+
+    /// Whether the same request may succeed later: there was no response, or the API server is busy.
+    pub fn passes(&self) -> bool {
+        match self {
+            Self::NoResponse(_) => true,
+            Self::ByServer(status) => matches!(status.code, 429 | 502..=504),
+            Self::Unsent(_) => false,
+        }
     }
 
     /// Whether a create failed because the name is taken.

@@ -24,7 +24,7 @@ use crate::cluster::writer::request::{self, Built, To};
 use crate::cluster::writer::response::refused;
 use crate::cluster::writer::{send, send_for};
 use crate::live::Live;
-use crate::telemetry::TRACE;
+use crate::telemetry::{self, TRACE};
 
 /// Makes the worlds of reconciles.
 #[derive(Clone)]
@@ -139,7 +139,12 @@ impl World for Cluster<'_> {
     fn fresh<'a>(&'a self, child: &'a DesiredChild) -> Later<'a, Result<Map, Refused>> {
         Box::pin(async move {
             let to = self.to(&child.kind).map_err(Refused::Unsent)?;
-            let text = DryRun::create_unnamed(to, child).map_err(Refused::Unsent)?.send(self.client).await?;
+            let sent = DryRun::create_unnamed(to, child).map_err(Refused::Unsent)?.send(self.client).await;
+            let text = sent.inspect_err(|refused| {
+                let plugin = &self.live.terms.name;
+                let why = telemetry::one_line(&refused.to_string()).into_owned();
+                tracing::info!(%plugin, object = %child.id(), why, "a changed child cannot be compared with a fresh one");
+            })?;
             match json::parse(text.as_bytes(), json::OBJECT_DEPTH) {
                 Ok(Value::Object(fresh)) => Ok(fresh),
                 Ok(_) => Err(unreadable("it is no object")),

@@ -102,7 +102,11 @@ impl History {
             let differences = compare(&get(&name), &fresh, &self.last);
             if differences.is_empty() { Ok(()) } else { Err(differences.join("; ")) }
         };
+        let is_last_step_an_edit = !matches!(self.steps.last(), Some(Step::Desire(..)));
         let end = wait_last(is_as_fresh).or_else(|early| {
+            if !is_last_step_an_edit {
+                return Err(early);
+            }
             // What others leave in fields that nobody owns goes with the next change.
             let mut changed = self.last.clone();
             changed["metadata"]["annotations"]["convergence.example/changed"] = "true".into();

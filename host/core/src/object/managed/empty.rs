@@ -27,6 +27,8 @@ const UNIONS: [&[&str]; 3] = [
     &[
         "configMap",
         "csi",
+        // As messages of the API server misspell the next one.
+        "downwarAPI",
         "downwardAPI",
         "emptyDir",
         "ephemeral",

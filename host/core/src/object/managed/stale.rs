@@ -4,6 +4,9 @@
 //! they were derived (kubernetes#24198): `imagePullPolicy` beside another image, `rollingUpdate` beside the type `Recreate`. An apply removes
 //! such a field if the host's Apply entry owns it; if the field is to have another value, the apply sets that.
 
+use std::collections::BTreeMap;
+
+use super::empty::excludes;
 use super::finder::Finder;
 use super::{CONTROLLER, Entry, Item, ItemMatcher, ManagedFields, Nodes, owns_outside};
 use crate::value::ids::Uid;
@@ -19,6 +22,8 @@ pub struct Correction {
     pub body: Map,
     /// What entries must own before the apply; none if each owns exactly that.
     pub entries: Vec<Ownership>,
+    /// The index of the entry of the host's POST, if it is among them: it must be converted to an Apply entry.
+    pub created: Option<usize>,
 }
 
 /// What an entry of `managedFields` is to own.
@@ -28,6 +33,8 @@ pub struct Ownership {
     pub index: usize,
     /// Its `fieldsV1`.
     pub fields: Map,
+    /// Its `fieldsV1` before that.
+    pub before: Map,
 }
 
 impl ManagedFields {
@@ -54,10 +61,10 @@ impl ManagedFields {
     }
 
     /// Compares a live object with a fresh one, as a create of the desired object would give it. None if no entry of the host is there that
-    /// could own something, or if it is in terms of another version of the kind. `controller` is the UID of the object's controller.
+    /// could own something, or if an entry is in terms of another version of the kind. `controller` is the UID of the object's controller.
     ///
-    /// If the API server has refused an apply, `refused` are the fields that it named. Then fields beside and in them also go that managers own
-    /// who changed the object in place, and that a fresh object lacks: such as the other member of a union.
+    /// If the API server has refused an apply, `refused` are the fields that it named. Then fields in them, and other members of their unions,
+    /// also go that managers own who changed the object in place, and that a fresh object lacks.
     pub fn correct(
         &self,
         desired: &Map,
@@ -66,15 +73,16 @@ impl ManagedFields {
         refused: &[&str],
     ) -> Option<Correction> {
         let entry = self.entry()?;
-        if desired.get("apiVersion").and_then(Value::as_str) != Some(&*entry.version) {
+        let version = desired.get("apiVersion").and_then(Value::as_str)?;
+        if self.others.iter().chain([entry]).any(|entry| entry.version != version) {
             return None;
         }
         let (body, mut found) = self.compare((entry, Others::All), desired, live, fresh);
         let mut taken = Map::default();
         if !refused.is_empty() {
-            let near: Vec<_> = refused.iter().flat_map(|field| around(field)).collect();
+            let near: Vec<_> = refused.iter().map(|field| without_indices(field)).collect();
             taken = self.compare((entry, Others::NoEditors), desired, live, fresh).1.stale;
-            keep_within(&mut taken, "", &near);
+            keep_near(&mut taken, "", &near);
             unite(&mut found.stale, &taken);
         }
         let controller = controller.map(ToString::to_string).unwrap_or_default();
@@ -83,7 +91,7 @@ impl ManagedFields {
             let Ok(Value::Object(before)) = json::parse(text.as_bytes(), json::OBJECT_DEPTH) else { return None };
             let mut fields = before.clone();
             change(&mut fields);
-            (fields != before).then_some(Ownership { index: entry.index, fields })
+            (fields != before).then_some(Ownership { index: entry.index, fields, before })
         };
         let ours = changed(entry, &|fields| {
             subtract(fields, &found.kept);
@@ -91,7 +99,8 @@ impl ManagedFields {
         });
         let others = self.others.iter().filter(|other| other.edits);
         let others = others.filter_map(|other| changed(other, &|fields| subtract(fields, &taken)));
-        Some(Correction { body, entries: ours.into_iter().chain(others).collect() })
+        let created = ours.as_ref().filter(|_| self.apply.is_none()).map(|ours| ours.index);
+        Some(Correction { body, entries: ours.into_iter().chain(others).collect(), created })
     }
 
     /// Returns the desired object with the values that a fresh one has, and what the object has beside it.
@@ -139,17 +148,10 @@ impl Found {
         let mut inside = Self::default();
         match (desired.get_mut(key), values) {
             (Some(desired), (live, fresh)) => inside.within(&below, (live, fresh), desired),
-            // The API server sets some defaults only where those beside them are absent.
-            (None, (Value::Object(live), Some(Value::Object(fresh))))
-                if below.others.is_empty() && fresh.iter().any(|(key, _)| live.get(key).is_none()) =>
-            {
-                self.stale.insert(&format!("f:{key}"), Map::default());
-            }
             (None, (live @ Value::Array(_), fresh)) if below.have_items() => {
                 inside.within(&below, (live, fresh), &mut Value::Array(Vec::new()));
             }
-            (None, (live, fresh)) if !below.others.is_empty() || (is_map(live) && fresh.is_some_and(is_map)) => {
-                // Fields of other managers are in it, or fields of the fresh object.
+            (None, (live, fresh)) if !below.others.is_empty() => {
                 let mut added = Value::Object(Map::default());
                 inside.within(&below, (live, fresh), &mut added);
                 if added.as_object().is_some_and(|added| !added.is_empty()) {
@@ -161,7 +163,13 @@ impl Found {
                     self.kept.insert(&format!("f:{key}"), Map::default());
                 }
             }
-            (None, (_, Some(fresh))) => drop(desired.insert(key, fresh.clone())),
+            (None, (live, Some(fresh))) => {
+                // An apply without a map removes all of it, also what nobody owns; one with an empty map removes nothing.
+                inside.within(&below, (live, Some(fresh)), &mut fresh.clone());
+                if fresh.as_object().is_none_or(|fresh| !fresh.is_empty()) {
+                    desired.insert(key, fresh.clone());
+                }
+            }
             (None, (_, None)) => {
                 self.stale.insert(&format!("f:{key}"), Map::default());
             }
@@ -169,11 +177,9 @@ impl Found {
         self.add(&format!("f:{key}"), inside);
     }
 
-    /// Compares what is inside of a value. What has a single owner is desired as a whole.
+    /// Compares what is inside of a value, unless it belongs to another manager as a whole.
     fn within(&mut self, nodes: &Nodes<'_>, values: (&Value, Option<&Value>), desired: &mut Value) {
-        let is_empty = matches!(desired, Value::Object(desired) if desired.is_empty());
-        let is_shared = nodes.others.iter().chain(&nodes.names).any(|node| node.has_below());
-        if !is_empty && !is_shared && nodes.ours.iter().any(|node| node.is_empty()) {
+        if nodes.others.iter().any(|node| node.is_empty()) {
             return;
         }
         match (values.0, desired) {
@@ -191,23 +197,22 @@ impl Found {
     }
 
     /// Compares the items of a list that entries name by keys. Other items have no owner by which to tell them apart.
-    fn items(&mut self, nodes: &Nodes<'_>, (live, fresh): (&[Value], &[Value]), desired: &mut [Value]) {
+    fn items<'n>(&mut self, nodes: &Nodes<'n>, (live, fresh): (&[Value], &[Value]), desired: &mut [Value]) {
         // Items of lists with keys have no ownerReferences.
         let names = ItemMatcher { controller: "" };
         let all = || nodes.ours.iter().chain(&nodes.others).chain(&nodes.names).copied();
-        let mut seen = Vec::new();
-        for (name, _) in all().flat_map(|node| &node.items) {
-            let Item::Keys(keys) = name else { continue };
-            if seen.contains(&keys) {
-                continue;
-            }
-            seen.push(keys);
-            let Some(live) = Finder::of(live, all()).first(name, &names) else { continue };
-            let fresh = Finder::of(fresh, all()).first(name, &names);
+        let by_keys = |name: &'n Item| if let Item::Keys(keys) = name { Some((keys.to_string(), name)) } else { None };
+        let items: BTreeMap<_, _> = all().flat_map(|node| &node.items).filter_map(|(name, _)| by_keys(name)).collect();
+        let (live, fresh) = (Finder::of(live, all()), Finder::of(fresh, all()));
+        let wanted = Finder::of(desired, all());
+        let places: Vec<_> = items.values().map(|name| wanted.all(name, &names).first().copied()).collect();
+        for ((keys, name), place) in items.into_iter().zip(places) {
+            let Some(live) = live.first(name, &names) else { continue };
+            let fresh = fresh.first(name, &names);
             let below = nodes.item(name);
-            let at = Finder::of(desired, all()).all(name, &names).first().copied();
             let mut inside = Self::default();
-            match at.and_then(|at| desired.get_mut(at)) {
+            // A desired item may lack a key that has a default: the fresh object has all keys.
+            match place.filter(|_| fresh.is_some()).and_then(|at| desired.get_mut(at)) {
                 Some(desired) => inside.within(&below, (live, fresh), desired),
                 // An item that admission adds.
                 None if fresh == Some(live) && below.others.is_empty() => {
@@ -231,10 +236,6 @@ impl Found {
     }
 }
 
-fn is_map(value: &Value) -> bool {
-    value.as_object().is_some()
-}
-
 /// Removes from a `fieldsV1` what another one has.
 fn subtract(from: &mut Map, other: &Map) {
     for (name, below) in other.iter().filter_map(|(name, below)| Some((name, below.as_object()?))) {
@@ -254,9 +255,8 @@ fn subtract(from: &mut Map, other: &Map) {
     }
 }
 
-/// The path of a field that the API server names, as in `spec.containers[0].env`, and that of the map or list in which it is; without
-/// indices. If a union is refused, either it is named or one of its members.
-fn around(field: &str) -> [String; 2] {
+/// The path of a field that the API server names, as in `spec.containers[0].env`, without indices.
+fn without_indices(field: &str) -> String {
     let mut path = String::with_capacity(field.len());
     for part in field.split('[') {
         match part.split_once(']') {
@@ -264,30 +264,36 @@ fn around(field: &str) -> [String; 2] {
             None => path.push_str(part),
         }
     }
-    let parent = path.get(..path.rfind(['.', '[']).unwrap_or_default()).unwrap_or_default().to_owned();
-    [path, parent]
+    path
 }
 
-/// Removes from a `fieldsV1` all leaves but those that are in these places, or around them.
-fn keep_within(fields: &mut Map, path: &str, paths: &[String]) {
+/// Removes from a `fieldsV1` all leaves but those that are in a named field or around it, or are another member of its union.
+fn keep_near(fields: &mut Map, path: &str, named: &[String]) {
     let mut kept = Map::default();
     for (name, below) in fields.iter() {
         let Some(below) = below.as_object() else { continue };
-        let inside = match name.strip_prefix("f:") {
-            Some(name) if path.is_empty() => name.to_owned(),
-            Some(name) => format!("{path}.{name}"),
+        let field = name.strip_prefix("f:");
+        let inside = match field {
+            Some(field) if path.is_empty() => field.to_owned(),
+            Some(field) => format!("{path}.{field}"),
             None => format!("{path}[]"),
         };
         // A field is in its map, and a list item is what its fields are in.
-        let place = if name.starts_with("f:") { path } else { &inside };
-        let is_at = |near: &String| {
-            near == place || near.strip_prefix(&*inside).is_some_and(|rest| rest.starts_with(['.', '[']))
+        let place = if field.is_some() { path } else { &inside };
+        let is_at = |named: &String| {
+            let is_around = named.strip_prefix(&*inside).is_some_and(|rest| rest.starts_with(['.', '[']));
+            let beside = named.strip_prefix(path).and_then(|rest| rest.strip_prefix('.'));
+            // Some messages write the first letter of a field as a capital.
+            named == place
+                || named.eq_ignore_ascii_case(&inside)
+                || is_around
+                || field.zip(beside).is_some_and(|(a, b)| excludes(a, b))
         };
-        if below.is_empty() && paths.iter().any(is_at) {
+        if below.is_empty() && named.iter().any(is_at) {
             kept.insert(name, Map::default());
         }
         let mut below = below.clone();
-        keep_within(&mut below, &inside, paths);
+        keep_near(&mut below, &inside, named);
         if !below.is_empty() {
             kept.insert(name, below);
         }
@@ -299,7 +305,7 @@ fn keep_within(fields: &mut Map, path: &str, paths: &[String]) {
 fn unite(into: &mut Map, other: &Map) {
     for (name, below) in other.iter().filter_map(|(name, below)| Some((name, below.as_object()?))) {
         match into.get_mut(name) {
-            Some(Value::Object(into)) => unite(into, below),
+            Some(Value::Object(into)) if !below.is_empty() => unite(into, below),
             _ => drop(into.insert(name, below.clone())),
         }
     }
@@ -320,7 +326,8 @@ mod tests {
         let object = |spec: &str| {
             map(&format!(r#"{{"apiVersion":"v1","kind":"Thing","metadata":{{"name":"x"}},"spec":{spec}}}"#))
         };
-        let entry = |spec: &str| format!(r#"{{"f:spec":{spec}}}"#);
+        // An empty node would own all of the spec.
+        let entry = |spec: &str| if spec == "{}" { spec.to_owned() } else { format!(r#"{{"f:spec":{spec}}}"#) };
         let (ours, others) = (entry(ours), entry(others));
         let managed = managed(&[("kubectl", "Update", &others), ("windlass", operation, &ours)]);
         let correction =
@@ -329,6 +336,10 @@ mod tests {
         assert!(correction.entries.iter().all(|entry| entry.index == 1));
         let entry = correction.entries.first().map(|entry| spec(&entry.fields, "f:spec"));
         (spec(&correction.body, "spec"), entry)
+    }
+
+    fn sorted(spec: &str) -> String {
+        Value::from(map(spec)).to_string()
     }
 
     #[test]
@@ -374,6 +385,32 @@ mod tests {
         let ours = r#"{"f:class":{},"f:dropped":{},"f:image":{},"f:strategy":{".":{},"f:max":{},"f:type":{}}}"#;
         let owned = r#"{"f:dropped":{},"f:image":{}}"#;
         assert_eq!(corrected("Update", [ours, "{}"], [live, desired, fresh]), (desired.into(), Some(owned.into())));
+    }
+
+    #[test]
+    fn r21_map_that_another_manager_owns_as_a_whole_stays() {
+        let (live, desired, fresh) =
+            (r#"{"a":1,"unit":{"name":"s"}}"#, r#"{"a":2}"#, r#"{"a":2,"unit":{"name":"kg"}}"#);
+        let others = r#"{"f:unit":{}}"#;
+        assert_eq!(corrected("Apply", [r#"{"f:a":{}}"#, others], [live, desired, fresh]), (desired.into(), None));
+    }
+
+    #[test]
+    fn r21_map_that_was_desired_as_an_empty_one_is_compared() {
+        let live = r#"{"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":1}}}"#;
+        let recreate = r#"{"strategy":{"type":"Recreate"}}"#;
+        let owned = corrected("Apply", [r#"{"f:strategy":{}}"#, "{}"], [live, recreate, recreate]).1;
+        assert_eq!(owned.as_deref(), Some(r#"{"f:strategy":{"f:rollingUpdate":{}}}"#));
+    }
+
+    #[test]
+    fn r21_map_that_is_no_longer_desired_becomes_that_of_a_create_with_what_nobody_owns_in_it() {
+        let live = r#"{"a":1,"update":{"type":"OnDelete","by-admission":1,"old":1}}"#;
+        let fresh = r#"{"a":1,"update":{"type":"Rolling","rolling":{"partition":0},"by-admission":1}}"#;
+        let (ours, owned) =
+            (r#"{"f:a":{},"f:update":{"f:type":{}}}"#, r#"{"f:a":{},"f:update":{"f:old":{},"f:type":{}}}"#);
+        let expected = (sorted(fresh), Some(owned.to_owned()));
+        assert_eq!(corrected("Apply", [ours, "{}"], [live, r#"{"a":1}"#, fresh]), expected);
     }
 
     #[test]
@@ -429,7 +466,7 @@ mod tests {
         };
         for refused in ["spec.env[0].valueFrom", "spec.env[0]", "spec.env[0].value.inside"] {
             let taken = fields("Update", &[refused]);
-            let left = entry(if refused.ends_with("inside") { r#","f:more":{}"# } else { "" });
+            let left = entry(if refused == "spec.env[0]" { "" } else { r#","f:more":{}"# });
             let [(0, ours), (1, user)] = &*taken else { panic!("{taken:?}") };
             assert!(ours.contains(r#""f:value":{}"#), "{refused}: {ours}");
             assert_eq!(*user, left, "{refused}");

@@ -3,7 +3,7 @@
 use crate::contract::desired::DesiredChild;
 use crate::object::Object;
 use crate::object::managed::Correction;
-use crate::reconcile::api_response::Refused;
+use crate::reconcile::applied::Failed;
 use crate::reconcile::plan::Target;
 use crate::reconcile::world::World;
 use crate::value::json::{self, Map, Value};
@@ -13,11 +13,18 @@ const LEFT_OUT: [(&str, &str); 5] =
     [("v1", "Namespace"), ("v1", "Node"), ("v1", "PersistentVolumeClaim"), ("v1", "Pod"), ("batch/v1", "Job")];
 
 /// Compares a child with a fresh one: the object that a create would give, which the API server is asked for once, and only if that is
-/// needed. A policy or a quota may be against a second object; then nothing is corrected.
+/// needed. A policy or a quota may be against a second object; then nothing is corrected. If the API server does not respond, the write
+/// fails, and is tried again.
 pub(super) struct Correcting<'a> {
     world: &'a dyn World,
     child: &'a DesiredChild,
-    fresh: Option<Result<Map, Refused>>,
+    fresh: Option<Fresh>,
+}
+
+/// The API server's response.
+enum Fresh {
+    Known(Map),
+    Refused,
 }
 
 impl<'a> Correcting<'a> {
@@ -25,34 +32,52 @@ impl<'a> Correcting<'a> {
         Self { world, child, fresh: None }
     }
 
-    /// What to correct with an apply. None if it neither leaves a field as it is that is not desired, nor removes one that a create would
-    /// set. That the desired state is as before leaves only the second: what nobody owns was corrected when it changed.
-    pub(super) async fn of_apply(&mut self, target: &Target, live: Option<&Object>) -> Option<Correction> {
-        let (live, desired) = (live?, &self.child.body);
+    /// What to correct with an apply, if anything. A changed child may have fields that an apply would leave as they are. An unchanged one may
+    /// only have fields of the host's entry that an apply would remove, and a create would set: the others went when it changed.
+    pub(super) async fn of_apply(
+        &mut self,
+        target: &Target,
+        live: Option<&Object>,
+    ) -> Result<Option<Correction>, Failed> {
         let is_change = !target.restores && target.differing.is_none();
-        if !(live.managed.owns_more(desired) || is_change && live.managed.may_be_stale(desired, &values(live)?)) {
-            return None;
+        let may_be_stale = |live: &Object| {
+            let (managed, desired) = (&live.managed, &self.child.body);
+            let is_stale = || values(live).is_some_and(|values| managed.may_be_stale(desired, &values));
+            managed.owns_more(desired) || is_change && is_stale()
+        };
+        match live.filter(|live| may_be_stale(live)) {
+            Some(live) => self.compared(live, &[]).await,
+            None => Ok(None),
         }
-        self.compared(live, &[]).await
     }
 
     /// What to correct after the API server has refused an apply because of these fields: what others changed in place may be in its way.
     /// None if no entry has to change.
-    pub(super) async fn of_invalid(&mut self, live: Option<&Object>, fields: &[&str]) -> Option<Correction> {
-        let live = live.filter(|_| !fields.is_empty())?;
-        self.compared(live, fields).await.filter(|correction| !correction.entries.is_empty())
+    pub(super) async fn of_invalid(
+        &mut self,
+        live: Option<&Object>,
+        fields: &[&str],
+    ) -> Result<Option<Correction>, Failed> {
+        let Some(live) = live.filter(|_| !fields.is_empty()) else { return Ok(None) };
+        Ok(self.compared(live, fields).await?.filter(|correction| !correction.entries.is_empty()))
     }
 
-    async fn compared(&mut self, live: &Object, refused: &[&str]) -> Option<Correction> {
+    async fn compared(&mut self, live: &Object, refused: &[&str]) -> Result<Option<Correction>, Failed> {
         let Self { world, child, fresh } = self;
         if LEFT_OUT.iter().any(|(api_version, kind)| child.kind.is(api_version, kind)) {
-            return None;
+            return Ok(None);
         }
         if fresh.is_none() {
-            *fresh = Some(world.fresh(child).await);
+            *fresh = Some(match world.fresh(child).await {
+                Ok(fresh) => Fresh::Known(fresh),
+                Err(refused) if refused.passes() => return Err(refused.problem().into()),
+                Err(_) => Fresh::Refused,
+            });
         }
-        let fresh = fresh.as_ref()?.as_ref().ok()?;
-        live.managed.correct(&child.body, [&values(live)?, fresh], live.controller.as_ref(), refused)
+        let Some(Fresh::Known(fresh)) = fresh else { return Ok(None) };
+        let corrected =
+            |values: Map| live.managed.correct(&child.body, [&values, fresh], live.controller.as_ref(), refused);
+        Ok(values(live).and_then(corrected))
     }
 }
 

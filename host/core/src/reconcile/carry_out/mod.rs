@@ -2,7 +2,6 @@
 
 mod correct;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -203,30 +202,40 @@ async fn change_to(
     correcting: &mut Correcting<'_>,
 ) -> WriteResult {
     let failed = |refused: &Refused| Failed::of(refused, Subject::Child(child.id()));
-    let corrected = |correction| match correction {
-        Some(Correction { body, entries }) => (Cow::Owned(DesiredChild { body, ..child.clone() }), entries),
-        None => (Cow::Borrowed(child), Vec::new()),
-    };
-    let (body, entries) = corrected(correcting.of_apply(target, live).await);
+    let with = |body| DesiredChild { body, ..child.clone() };
+    let correction = correcting.of_apply(target, live).await?;
+    let (entries, created) = correction.as_ref().map_or((&[][..], None), |found| (&found.entries, found.created));
     let left = match target.create_entry {
         Some(CreateEntry::MustGo { index, removal }) => Some((index, removal)),
-        Some(CreateEntry::Harmless) | None => None,
+        Some(CreateEntry::Harmless) | None => created.map(|index| (index, Removal::Convert)),
     };
     let mut version = target.resource_version;
     if left.is_some() || !entries.is_empty() {
-        version = migrate(world, child, version, left, &entries).await?;
+        version = migrate(world, child, version, left, entries).await?;
     }
-    let refused = match apply(world, &body, target, version).await? {
+    let added = correction.map(|correction| correction.body).filter(|body| *body != child.body).map(with);
+    if let Some(added) = added {
+        match apply(world, &added, target, version).await? {
+            // The values that a create would set may not be valid for this object: without them, it is as an apply leaves it.
+            Err(refused) if !matches!(refused.problem(), WriteProblem::Unavailable { .. }) => {}
+            sent => return sent.map_err(|refused| failed(&refused)),
+        }
+    }
+    let refused = match apply(world, child, target, version).await? {
         Ok(wrote) => return Ok(wrote),
         Err(refused) => refused,
     };
     // The places of entries are those of the plan's version.
     if version == target.resource_version
-        && let invalid @ Some(_) = correcting.of_invalid(live, &refused.invalid_fields()).await
+        && let Some(Correction { body, entries, .. }) = correcting.of_invalid(live, &refused.invalid_fields()).await?
     {
-        let (body, entries) = corrected(invalid);
         let version = migrate(world, child, version, None, &entries).await?;
-        let sent = send_apply(world, &body, target, (version, Force::Yes, Effect::Restored)).await;
+        let sent = send_apply(world, &with(body), target, (version, Force::Yes, Effect::Restored)).await;
+        if sent.is_err() {
+            // In vain: the fields stay those of their managers.
+            let before = entries.into_iter().map(|entry| Ownership { fields: entry.before.clone(), ..entry });
+            migrate(world, child, version, None, &before.collect::<Vec<_>>()).await?;
+        }
         return sent.map_err(|refused| failed(&refused));
     }
     Err(failed(&refused))

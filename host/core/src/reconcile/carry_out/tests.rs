@@ -337,9 +337,11 @@ async fn changed_service(
     present["spec"] = live;
     let entries = present["metadata"]["managedFields"].as_array_mut().expect("entries");
     entries[0]["operation"] = "Apply".into();
+    let users = if users == json!({}) { json!({"f:other": {}}) } else { users };
     let ours = entries[0]["fieldsV1"]["f:spec"].as_object_mut().expect("fields");
     ours.retain(|field, _| users.get(field).is_none());
-    entries.push(json!({"manager": "editor", "operation": "Update", "fieldsV1": {"f:spec": users}}));
+    entries
+        .push(json!({"manager": "editor", "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:spec": users}}));
     let snapshot = snapshot(&[present]);
     let plan = plan(&snapshot, &validate(&[service(&after)]).expect("valid"));
     let mut script = Script::new(responses);
@@ -364,8 +366,10 @@ async fn r21_changed_child_is_compared_with_a_fresh_one_only_if_it_has_more_than
     assert_eq!(stale, ["fresh", "migrate", "apply to 8, force No"]);
     let same = of(defaulted.clone(), Some(json!({"type": "y", "of-x": 1})), vec![Ok(acked(8))]).await;
     assert_eq!(same, ["fresh", "apply to 7, force No"]);
-    let refused = of(defaulted, None, vec![Ok(acked(8))]).await;
-    assert_eq!(refused, ["fresh", "apply to 7, force No"], "in doubt, nothing is removed");
+    let other = of(defaulted.clone(), Some(json!({"type": "y", "of-x": 2})), vec![Ok(acked(8))]).await;
+    assert_eq!(other, ["fresh", "apply to 7, force No"]);
+    let without_response = of(defaulted, None, vec![]).await;
+    assert_eq!(without_response, ["fresh"], "in doubt, nothing is written");
 }
 
 #[tokio::test]
@@ -385,9 +389,12 @@ async fn r21_edit_that_makes_the_desired_child_invalid_is_taken_away_and_other_e
         )
         .await
     };
-    let (sent, applied) = of("spec.type", vec![Ok(acked(8)), Ok(acked(9))]).await;
+    let (sent, applied) = of("spec.of-y", vec![Ok(acked(8)), Ok(acked(9))]).await;
     assert_eq!(sent, ["apply to 7, force No", "fresh", "migrate", "apply to 8, force Yes"]);
     assert_eq!((applied.changes.restored.len(), applied.problems.len()), (1, 0));
+    let (sent, applied) = of("spec.of-y.inside", vec![Ok(acked(8)), invalid("spec.of-y"), Ok(acked(9))]).await;
+    assert_eq!(sent.last().map(String::as_str), Some("migrate"), "what was taken in vain is given back");
+    assert_eq!(applied.problems.len(), 1);
     let (sent, applied) = of("spec.elsewhere.type", vec![]).await;
     assert_eq!(sent, ["apply to 7, force No", "fresh"]);
     assert_eq!(applied.problems.len(), 1);

@@ -43,7 +43,9 @@ impl To<'_> {
 pub fn is_read<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
-        || request.uri().query().is_some_and(|query| query.split('&').any(|option| option == "dryRun=All"))
+        // A DELETE has its options in the body.
+        || matches!(*request.method(), Method::POST | Method::PATCH)
+            && request.uri().query().is_some_and(|query| query.split('&').any(|option| option == "dryRun=All"))
         || ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"].iter().any(|group| path.starts_with(group))
 }
 
@@ -113,7 +115,7 @@ pub fn migrate(
 ) -> Built {
     let replace = |path: &str, value: serde_json::Value| json!({"op": "replace", "path": path, "value": value});
     let mut patch = vec![replace("/metadata/resourceVersion", version.to_string().into())];
-    for Ownership { index, fields } in entries {
+    for Ownership { index, fields, .. } in entries {
         let fields = serde_json::from_str(&text(fields));
         let fields = fields.map_err(|error| unbuilt(kube::core::request::Error::SerializeBody(error)))?;
         patch.push(replace(&format!("/metadata/managedFields/{index}/fieldsV1"), fields));
