@@ -119,8 +119,9 @@ impl History {
             self.steps.iter().for_each(|step| eprintln!("{step:?}"));
             eprintln!("{:#}\n{fresh:#}", get(&name));
         }
-        // Another manager still applies the object, because its last apply was refused: the user decides.
-        end.err().filter(|text| !text.contains("(conflict with \"helm\")")).map(difference).into_iter().collect()
+        // Another manager may still apply the object, because its last apply was refused: the user decides.
+        let is_left = self.steps.iter().all(|step| !matches!(step, Step::ApplyAndLeave(_)));
+        end.err().filter(|text| is_left || !text.starts_with("FieldConflict")).map(difference).into_iter().collect()
     }
 
     fn edit(&self, namespace: &Namespace<'_>, name: &str, step: &Step) {
