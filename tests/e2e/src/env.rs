@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
@@ -14,6 +14,7 @@ use windlass_testbed::{Audit, AuditEvent, AuditEvents, AuditLevel, Cluster, Mark
 use crate::api::Api;
 use crate::binaries::compiled;
 use crate::host::excerpt;
+use crate::slot::Slot;
 use crate::{Host, HostOptions, Namespace, TIMEOUT, condition, wait, windlass};
 
 /// The namespace of the host and of ConfigMaps with components.
@@ -28,9 +29,6 @@ pub fn account(plugin: &str) -> String {
 
 /// The API group of Events.
 const EVENTS_GROUP: &str = "events.k8s.io";
-
-/// Control planes at once: each takes 700 MB, and the start of one all cores.
-const MAX_CLUSTERS: usize = 3;
 
 /// A control plane with Windlass' CRDs, `ServiceAccount` and roles.
 pub struct Env {
@@ -478,26 +476,4 @@ fn is_the_hosts(write: &AuditEvent) -> bool {
         || of_its_own.contains(&write.resource.as_str())
         || is_key
         || (write.verb == "patch" && write.query("fieldManager") == Some("windlass-finalizer"))
-}
-
-/// A place among the clusters that run at once.
-struct Slot;
-
-static TAKEN: Mutex<usize> = Mutex::new(0);
-static FREED: Condvar = Condvar::new();
-
-impl Slot {
-    fn take() -> Self {
-        let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut taken = FREED.wait_while(taken, |taken| *taken >= MAX_CLUSTERS).unwrap_or_else(PoisonError::into_inner);
-        *taken += 1;
-        Self
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        FREED.notify_one();
-    }
 }

@@ -34,6 +34,7 @@ mod puppet;
 mod reader;
 mod replica;
 mod shared;
+mod slot;
 
 use std::time::Duration;
 

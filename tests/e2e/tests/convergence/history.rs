@@ -1,7 +1,7 @@
 //! One history: desired states of one object, and edits by other managers between them.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kube::api::Patch;
 use serde_json::{Value, json};
@@ -10,9 +10,6 @@ use windlass_e2e::{Namespace, condition};
 use super::compare::compare;
 use super::kinds::{KINDS, Kind};
 
-/// How long the object may take until it is as a create would give it.
-const CONVERGED_WITHIN: Duration = Duration::from_secs(10);
-
 /// What writes the desired states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writer {
@@ -20,6 +17,17 @@ pub enum Writer {
     Host,
     /// `kubectl apply --server-side --force-conflicts`.
     Kubectl,
+}
+
+impl Writer {
+    /// How long the object may take until it is as a create would give it.
+    fn converges_within(self) -> Duration {
+        match self {
+            Self::Host => Duration::from_secs(10),
+            // It applies once.
+            Self::Kubectl => Duration::ZERO,
+        }
+    }
 }
 
 /// A difference at the end of a history.
@@ -85,14 +93,15 @@ impl History {
             if let Step::Desire(desired, waits) = step {
                 desire(namespace, writer, &name, desired);
                 if *waits {
-                    wait(|| is_applied(namespace, writer, &name).ok());
+                    // What is refused shows at the end.
+                    drop(wait(writer, || is_applied(namespace, writer, &name)));
                 }
             } else {
                 self.edit(namespace, &name, step);
             }
         }
         desire(namespace, writer, &fresh, &self.last);
-        if let Err(refused) = wait_last(|| is_applied(namespace, writer, &fresh)) {
+        if let Err(refused) = wait(writer, || is_applied(namespace, writer, &fresh)) {
             return vec![difference(format!("a create is refused: {refused}"))];
         }
         let get = |name: &str| namespace.get(self.kind.resource, name).unwrap_or_default();
@@ -103,7 +112,7 @@ impl History {
             if differences.is_empty() { Ok(()) } else { Err(differences.join("; ")) }
         };
         let is_last_step_an_edit = !matches!(self.steps.last(), Some(Step::Desire(..)));
-        let end = wait_last(is_as_fresh).or_else(|early| {
+        let end = wait(writer, is_as_fresh).or_else(|early| {
             if !is_last_step_an_edit {
                 return Err(early);
             }
@@ -111,9 +120,9 @@ impl History {
             let mut changed = self.last.clone();
             changed["metadata"]["annotations"]["convergence.example/changed"] = "true".into();
             desire(namespace, writer, &name, &changed);
-            wait(|| is_applied(namespace, writer, &name).ok());
+            drop(wait(writer, || is_applied(namespace, writer, &name)));
             desire(namespace, writer, &name, &self.last);
-            wait_last(is_as_fresh).map(|()| eprintln!("seed {}: only after the next change: {early}", self.seed))
+            wait(writer, is_as_fresh).map(|()| eprintln!("seed {}: only after the next change: {early}", self.seed))
         });
         if end.is_err() && std::env::var_os("WINDLASS_TRACE").is_some() {
             self.steps.iter().for_each(|step| eprintln!("{step:?}"));
@@ -270,19 +279,12 @@ impl fmt::Debug for Step {
     }
 }
 
-/// Waits until there is a value, at most [`CONVERGED_WITHIN`]: what is refused has none, and the end shows it.
-fn wait(condition: impl Fn() -> Option<()>) {
-    drop(wait_last(|| condition().ok_or_else(String::new)));
-}
-
-/// Waits until there is no error, at most [`CONVERGED_WITHIN`]; returns the last error.
-fn wait_last(condition: impl Fn() -> Result<(), String>) -> Result<(), String> {
-    let end = Instant::now() + CONVERGED_WITHIN;
-    loop {
-        let result = condition();
-        if result.is_ok() || Instant::now() > end {
-            return result;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// Waits until the condition has no error; returns the last error.
+fn wait(writer: Writer, condition: impl Fn() -> Result<(), String>) -> Result<(), String> {
+    let mut last = Ok(());
+    let waited = windlass_testbed::until("the end of a step", writer.converges_within(), || {
+        last = condition();
+        Ok(last.is_ok().then_some(()))
+    });
+    if waited.is_ok() { Ok(()) } else { last }
 }
