@@ -293,15 +293,12 @@ impl Previewer {
 
     /// A child that takes the place of a live one, as the API server would store it.
     async fn recreated(&self, child: &DesiredChild) -> Result<Value, WriteProblem> {
-        let mut created: Value =
-            parsed(&self.world(None).create_unnamed(child).await.map_err(|refused| refused.problem())?)?;
-        if let Some(meta) = created.get_mut("metadata").and_then(Value::as_object_mut) {
-            meta.remove("generateName");
-            meta.insert("name".to_owned(), (&*child.key.name).into());
+        let mut fresh = self.world(None).fresh(child).await.map_err(|refused| refused.problem())?;
+        if let Some(meta) = fresh.object_mut("metadata") {
             // The new object has another UID, which is not known.
             meta.remove("uid");
         }
-        Ok(created)
+        parsed(&CoreValue::from(fresh).to_string())
     }
 
     /// Adds the parent, if its finalizer changes or its status is shown.

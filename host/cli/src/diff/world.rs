@@ -10,14 +10,14 @@ use serde_json::Value;
 use windlass_core::contract::desired::DesiredChild;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
-use windlass_core::object::managed::{Ownership, Removal, drop_owned};
+use windlass_core::object::managed::{Ownership, Removal, drop_owned, work_out_apply};
 use windlass_core::reconcile::api_response::{Ack, Refused};
 use windlass_core::reconcile::claim::Claim;
 use windlass_core::reconcile::outcome::WriteProblem;
 use windlass_core::reconcile::world::{ApiRequest, Later, Read, World};
 use windlass_core::value::ids::ObjectKey;
 use windlass_core::value::json::{self, Map, Value as CoreValue};
-use windlass_engine::cluster::writer::dry_run::{Built, DryRun};
+use windlass_engine::cluster::writer::dry_run::{self, Built, DryRun};
 use windlass_engine::cluster::writer::request::To;
 
 use super::cluster::Scope;
@@ -70,15 +70,6 @@ impl<'a> Dry<'a> {
         self.scope.resource_of(&of.kind).ok_or_else(|| unavailable(format!("{} is not granted", of.kind)))
     }
 
-    /// A child whose name is taken until the present child is deleted, as the API server would store it.
-    ///
-    /// # Errors
-    /// If the API server rejects it.
-    pub async fn create_unnamed(&self, child: &DesiredChild) -> Result<String, Refused> {
-        let to = self.resource(&child.id()).map(|resource| To { resource, account: None });
-        Ok(self.dry_run(to.and_then(|to| DryRun::create_unnamed(to, child))).await?.1)
-    }
-
     async fn dry_run(&self, built: Built) -> Result<(Ack, String), Refused> {
         let text = built.map_err(Refused::Unsent)?.send(&self.scope.client).await?;
         let ack = parsed::<Ack>(&text).map_err(Refused::Unsent)?;
@@ -103,19 +94,19 @@ impl<'a> Dry<'a> {
         self.dry_run(replaced).await.map(|(_, text)| text)
     }
 
-    /// The object with what a fresh one has, if the API server refuses an apply as invalid because fields are still there that the host
-    /// removes before it.
-    async fn as_fresh(&self, of: &ChildId, refused: Refused) -> Result<(Ack, String), Refused> {
-        let fresh = self.kept.lock().fresh.clone().filter(|_| !refused.invalid_fields().is_empty());
-        let (Some(live), Some(fresh)) = (self.live, fresh) else { return Err(refused) };
+    /// The object after an apply that the API server refuses as invalid, because fields are still there that the host's entry would own
+    /// before its apply. The host's apply is worked out here, and the API server validates the result.
+    async fn worked_out(&self, child: &DesiredChild, refused: Refused) -> Result<(Ack, String), Refused> {
+        let (entry, fresh) = {
+            let kept = self.kept.lock();
+            (kept.entry.clone().filter(|_| !refused.invalid_fields().is_empty()), kept.fresh.clone())
+        };
+        let (Some(live), Some(entry), Some(fresh)) = (self.live, entry, fresh) else { return Err(refused) };
         let Ok(CoreValue::Object(mut after)) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else {
             return Err(refused);
         };
-        after.retain(|field, _| ["metadata", "status"].contains(&field));
-        for (field, value) in fresh.iter().filter(|(field, _)| !["metadata", "status"].contains(field)) {
-            after.insert(field, value.clone());
-        }
-        self.dry_run(self.resource(of).and_then(|resource| DryRun::replace(resource, live, &after))).await
+        work_out_apply(&mut after, &child.body, &fresh, &entry);
+        self.dry_run(self.resource(&child.id()).and_then(|resource| DryRun::replace(resource, live, &after))).await
     }
 
     async fn sent(&self, request: ApiRequest<'_>) -> Result<Ack, Refused> {
@@ -127,7 +118,7 @@ impl<'a> Dry<'a> {
                 let built = resource().and_then(|to| DryRun::apply(to, child, uid, force));
                 match self.dry_run(built).await {
                     Ok((ack, text)) => (ack, self.with_kept(&of, text).await?),
-                    Err(refused) => self.as_fresh(&of, refused).await?,
+                    Err(refused) => self.worked_out(child, refused).await?,
                 }
             }
             ApiRequest::Finalizers { parent, finalizers } => {
@@ -140,10 +131,10 @@ impl<'a> Dry<'a> {
                 self.kept.lock().marked = Some(Arc::new(found.clone()));
                 return Ok(Ack::default());
             }
-            ApiRequest::Migrate { left, entries, .. } => {
+            ApiRequest::Migrate { left, own, .. } => {
                 let mut kept = self.kept.lock();
                 kept.removal = left.map(|(_, removal)| removal);
-                kept.entry = entries.first().cloned();
+                kept.entry = own.cloned();
                 return Ok(Ack::default());
             }
             ApiRequest::Delete(_) => return Ok(Ack::default()),
@@ -191,16 +182,10 @@ impl World for Dry<'_> {
 
     fn fresh<'a>(&'a self, child: &'a DesiredChild) -> Later<'a, Result<Map, Refused>> {
         Box::pin(async move {
-            let text = self.create_unnamed(child).await?;
-            match json::parse(text.as_bytes(), json::OBJECT_DEPTH) {
-                Ok(CoreValue::Object(fresh)) => {
-                    self.kept.lock().fresh = Some(fresh.clone());
-                    Ok(fresh)
-                }
-                Ok(_) | Err(_) => {
-                    Err(Refused::Unsent(unavailable("the API server's response is no object".to_owned())))
-                }
-            }
+            let resource = self.resource(&child.id()).map_err(Refused::Unsent)?;
+            let fresh = dry_run::fresh(&self.scope.client, To { resource, account: None }, child).await?;
+            self.kept.lock().fresh = Some(fresh.clone());
+            Ok(fresh)
         })
     }
 

@@ -166,7 +166,7 @@ impl Refused {
     }
 
     /// Whether the same request may succeed later: there was no response, or the API server is busy.
-    pub fn passes(&self) -> bool {
+    pub fn is_temporary(&self) -> bool {
         match self {
             Self::NoResponse(_) => true,
             Self::ByServer(status) => matches!(status.code, 429 | 502..=504),

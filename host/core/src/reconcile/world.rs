@@ -85,7 +85,7 @@ pub enum ApiRequest<'a> {
         /// The patch.
         marks: &'a Map,
     },
-    /// The change of entries in managedFields before an apply, which removes from the object what the host's Apply entry alone owns then and
+    /// The change of entries in managedFields before an apply. The apply then removes from the object what the host's Apply entry alone owns and
     /// the child lacks.
     Migrate {
         /// The child.
@@ -94,8 +94,10 @@ pub enum ApiRequest<'a> {
         resource_version: u64,
         /// The place of the Update entry that the host left, and what becomes of it; none if there is no such entry.
         left: Option<(usize, Removal)>,
-        /// What entries own after that, among them the one that is converted.
-        entries: &'a [Ownership],
+        /// What the host's entry owns after that; none if it stays as it is.
+        own: Option<&'a Ownership>,
+        /// What entries of other managers own after that, of those that change.
+        taken: &'a [Ownership],
     },
     /// A deletion.
     Delete(&'a Delete),

@@ -1,6 +1,5 @@
 //! The cluster, as the world of a parent's reconcile: its caches, and requests to the API server as the Plugin's ServiceAccount.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +14,11 @@ use windlass_core::reconcile::claim::Claim;
 use windlass_core::reconcile::outcome::WriteProblem;
 use windlass_core::reconcile::world::{ApiRequest, Later, Part, Read, World};
 use windlass_core::value::ids::{Gvk, ObjectKey};
-use windlass_core::value::json::{self, Map, Value};
+use windlass_core::value::json::Map;
 
 use crate::cluster::in_time;
 use crate::cluster::writer::audit::about;
-use crate::cluster::writer::dry_run::DryRun;
+use crate::cluster::writer::dry_run;
 use crate::cluster::writer::request::{self, Built, To};
 use crate::cluster::writer::response::refused;
 use crate::cluster::writer::{send, send_for};
@@ -72,7 +71,8 @@ impl<'a> Cluster<'a> {
                 request::apply(self.to(&child.kind)?, child, (uid, Some(resource_version)), force, returns)
             }
             ApiRequest::Mark { child, marks, found: _ } => request::mark(self.to(&child.kind)?, child, marks),
-            ApiRequest::Migrate { child, resource_version, left, entries } => {
+            ApiRequest::Migrate { child, resource_version, left, own, taken } => {
+                let entries = own.into_iter().chain(taken);
                 request::migrate(self.to(&child.kind)?, child, resource_version, left, entries)
             }
             ApiRequest::Delete(delete) => request::delete(self.to(&delete.child.kind)?, delete),
@@ -91,7 +91,10 @@ impl<'a> Cluster<'a> {
         let to = self.to(&child.kind).map_err(Refused::Unsent)?;
         let request = request::get(to, child, part).map_err(Refused::Unsent)?;
         match in_time(self.client.request_text(request)).await {
-            Ok(text) => Object::from_api(&child.kind, &text).map(Some).map_err(unreadable),
+            Ok(text) => Object::from_api(&child.kind, &text).map(Some).map_err(|error| {
+                let message = format!("it cannot be read: {error}");
+                Refused::Unsent(WriteProblem::Unavailable { message, retry_after: None })
+            }),
             Err(error) => {
                 let refused = refused(&error);
                 let is_gone = refused.is_gone((&to.resource.kind, &to.resource.plural), &child.key.name, None);
@@ -99,11 +102,6 @@ impl<'a> Cluster<'a> {
             }
         }
     }
-}
-
-/// A response that is not an object.
-fn unreadable(error: impl Display) -> Refused {
-    Refused::Unsent(WriteProblem::Unavailable { message: format!("it cannot be read: {error}"), retry_after: None })
 }
 
 impl World for Cluster<'_> {
@@ -138,18 +136,12 @@ impl World for Cluster<'_> {
 
     fn fresh<'a>(&'a self, child: &'a DesiredChild) -> Later<'a, Result<Map, Refused>> {
         Box::pin(async move {
-            let to = self.to(&child.kind).map_err(Refused::Unsent)?;
-            let sent = DryRun::create_unnamed(to, child).map_err(Refused::Unsent)?.send(self.client).await;
-            let text = sent.inspect_err(|refused| {
+            let fresh = dry_run::fresh(self.client, self.to(&child.kind).map_err(Refused::Unsent)?, child).await;
+            fresh.inspect_err(|refused| {
                 let plugin = &self.live.terms.name;
-                let why = telemetry::one_line(&refused.to_string()).into_owned();
-                tracing::info!(%plugin, object = %child.id(), why, "a changed child cannot be compared with a fresh one");
-            })?;
-            match json::parse(text.as_bytes(), json::OBJECT_DEPTH) {
-                Ok(Value::Object(fresh)) => Ok(fresh),
-                Ok(_) => Err(unreadable("it is no object")),
-                Err(error) => Err(unreadable(error)),
-            }
+                let why = &*telemetry::one_line(&refused.to_string()).into_owned();
+                tracing::info!(%plugin, object = %child.id(), why, "child is not compared with a fresh one: the dry run of its creation failed");
+            })
         })
     }
 

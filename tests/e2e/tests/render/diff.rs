@@ -261,11 +261,13 @@ fn r21_diff_shows_that_a_default_goes_which_another_choice_of_the_plugin_exclude
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}})
     };
     still.create(&[deployment(&json!({}))]);
+    still.ns.kubectl(&["scale", "deployment", "one", "--replicas=5"]);
     still.script(&[deployment(&json!({"type": "Recreate"}))]);
     let changed = still.diff(&[]);
     assert_eq!(changed.code, 1, "{changed:?}");
     let has = |line: &str| changed.stdout.lines().any(|found| found.split_whitespace().collect::<String>() == line);
     assert!(has("-rollingUpdate:") && has("+type:Recreate") && has("-type:RollingUpdate"), "{}", changed.stdout);
+    assert!(!has("-replicas:5") && !has("+replicas:1"), "the replicas are another manager's: {}", changed.stdout);
 }
 
 #[test]

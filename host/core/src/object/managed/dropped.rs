@@ -32,7 +32,8 @@ pub fn drop_owned(
         }
     }
     let others = others.iter().collect();
-    let owned = entry.map(|entry| Node::of(&entry.fields)).or_else(|| left.take_if(|_| left_by == Some(FIELD_MANAGER)));
+    let created = left.filter(|_| left_by == Some(FIELD_MANAGER));
+    let owned = entry.map(|entry| Node::of(&entry.fields)).or(created);
     let owned = match (&owned, removal) {
         (Some(owned), _) => Some(owned),
         // The entry has the fields of all managers: those that the host had applied were its own.
@@ -40,6 +41,25 @@ pub fn drop_owned(
         (None, _) => None,
     };
     owned.is_some_and(|owned| drop_fields(owned, object, &others))
+}
+
+/// Changes a live object as an apply of the desired one does, without the rules that the API server has for the merge: what the host's entry
+/// owns by then goes, and the desired fields are as in a fresh object.
+pub fn work_out_apply(live: &mut Map, desired: &Map, fresh: &Map, entry: &Ownership) {
+    drop_fields(&Node::of(&entry.fields), live, &Few::default());
+    set_desired(live, desired, fresh);
+}
+
+fn set_desired(live: &mut Map, desired: &Map, fresh: &Map) {
+    for (key, desired) in desired.iter() {
+        match (desired, live.get_mut(key), fresh.get(key)) {
+            (Value::Object(desired), Some(Value::Object(live)), Some(Value::Object(fresh))) => {
+                set_desired(live, desired, fresh);
+            }
+            (_, _, Some(fresh)) => drop(live.insert(key, fresh.clone())),
+            (_, _, None) => drop(live.remove(key)),
+        }
+    }
 }
 
 fn drop_fields(node: &Node, map: &mut Map, others: &Few<'_>) -> bool {
@@ -136,5 +156,17 @@ mod tests {
         ));
         assert!(drop_owned(&mut object, Some(Removal::RemoveBeforeFirstApply), None, &before));
         assert_eq!(object.get("data"), map(r#"{"data":{"a":"1","users":"3"}}"#).get("data"));
+    }
+
+    #[test]
+    fn r21_worked_out_apply_sets_what_is_desired_and_leaves_what_others_own() {
+        let mut object =
+            map(r#"{"spec":{"replicas":5,"strategy":{"type":"Rolling","surge":1},"paused":true,"old":1}}"#);
+        let desired = map(r#"{"spec":{"strategy":{"type":"Recreate"},"paused":false}}"#);
+        let fresh = map(r#"{"spec":{"replicas":1,"strategy":{"type":"Recreate"},"grace":30}}"#);
+        let fields = map(r#"{"f:spec":{"f:strategy":{"f:type":{},"f:surge":{}},"f:paused":{},"f:old":{}}}"#);
+        let entry = Ownership { index: 0, before: fields.clone(), fields };
+        work_out_apply(&mut object, &desired, &fresh, &entry);
+        assert_eq!(object, map(r#"{"spec":{"replicas":5,"strategy":{"type":"Recreate"}}}"#));
     }
 }

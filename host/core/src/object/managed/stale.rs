@@ -1,8 +1,8 @@
-//! Finds what an object has of its history: fields that no other manager owns, and that a create of the desired object would not give it.
+//! Finds the fields of a live object that a create of the desired object would not set, and that no other manager owns.
 //!
-//! The API server sets defaults where fields are absent, and after an apply no manager owns them. So they stay when that changes from which
-//! they were derived (kubernetes#24198): `imagePullPolicy` beside another image, `rollingUpdate` beside the type `Recreate`. An apply removes
-//! such a field if the host's Apply entry owns it; if the field is to have another value, the apply sets that.
+//! The API server sets defaults where fields are absent, and after an apply no manager owns them. So a default stays when the value changes
+//! from which it was derived (kubernetes#24198): `imagePullPolicy` beside another image, `rollingUpdate` beside the type `Recreate`. An apply
+//! removes such a field if the host's Apply entry owns it. If a create would set another value, the apply sets it.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,17 @@ use crate::value::json::{self, Map, Value};
 /// Fields that the API server allocates: a create would give other values.
 const ALLOCATED: [&str; 4] = ["clusterIP", "clusterIPs", "healthCheckNodePort", "nodePort"];
 
-/// What makes an apply give an object that has nothing of its history.
+/// How the apply of a desired object gives the object that a create would give.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correction {
     /// The desired object, with the values that a create would give to fields that have others.
     pub body: Map,
-    /// What entries must own before the apply; none if each owns exactly that.
-    pub entries: Vec<Ownership>,
-    /// The index of the entry of the host's POST, if it is among them: it must be converted to an Apply entry.
-    pub created: Option<usize>,
+    /// What the host's entry must own before the apply; none if it owns exactly that.
+    pub own: Option<Ownership>,
+    /// Whether that entry is the one of the host's POST: it must become an Apply entry.
+    pub is_of_post: bool,
+    /// What entries of other managers own after fields have been taken from them.
+    pub taken: Vec<Ownership>,
 }
 
 /// What an entry of `managedFields` is to own.
@@ -93,21 +95,20 @@ impl ManagedFields {
             change(&mut fields);
             (fields != before).then_some(Ownership { index: entry.index, fields, before })
         };
-        let ours = changed(entry, &|fields| {
+        let own = changed(entry, &|fields| {
             subtract(fields, &found.kept);
             unite(fields, &found.stale);
         });
         let others = self.others.iter().filter(|other| other.edits);
         let others = others.filter_map(|other| changed(other, &|fields| subtract(fields, &taken)));
-        let created = ours.as_ref().filter(|_| self.apply.is_none()).map(|ours| ours.index);
-        Some(Correction { body, entries: ours.into_iter().chain(others).collect(), created })
+        Some(Correction { body, own, is_of_post: self.apply.is_none(), taken: others.collect() })
     }
 
     /// Returns the desired object with the values that a fresh one has, and what the object has beside it.
     fn compare(&self, (entry, others): (&Entry, Others), desired: &Map, live: &Map, fresh: &Map) -> (Map, Found) {
         let (others, names): (Vec<_>, Vec<_>) =
             self.others.iter().partition(|other| others == Others::All || !other.edits);
-        // Nobody knows whose the fields are that were there when managedFields were cleared.
+        // The fields that an object had when its managedFields were cleared may be those of any manager.
         let others = others.into_iter().chain(self.cleared()).filter_map(Entry::tree).collect();
         let names = names.into_iter().filter_map(Entry::tree).collect();
         let nodes = Nodes { ours: entry.tree().into_iter().collect(), others, names };
@@ -177,7 +178,7 @@ impl Found {
         self.add(&format!("f:{key}"), inside);
     }
 
-    /// Compares what is inside of a value, unless it belongs to another manager as a whole.
+    /// Compares the fields or items of a value, unless another manager owns the value as a whole.
     fn within(&mut self, nodes: &Nodes<'_>, values: (&Value, Option<&Value>), desired: &mut Value) {
         if nodes.others.iter().any(|node| node.is_empty()) {
             return;
@@ -333,8 +334,9 @@ mod tests {
         let correction =
             managed.correct(&object(desired), [&object(live), &object(fresh)], None, &[]).expect("a correction");
         let spec = |map: &Map, name: &str| map.get(name).map(ToString::to_string).unwrap_or_default();
-        assert!(correction.entries.iter().all(|entry| entry.index == 1));
-        let entry = correction.entries.first().map(|entry| spec(&entry.fields, "f:spec"));
+        assert!(correction.own.iter().all(|entry| entry.index == 1));
+        assert_eq!((correction.is_of_post, correction.taken), (operation == "Update", Vec::new()));
+        let entry = correction.own.map(|entry| spec(&entry.fields, "f:spec"));
         (spec(&correction.body, "spec"), entry)
     }
 
@@ -445,7 +447,7 @@ mod tests {
             managed(&[("before-first-apply", "Update", all), ("windlass", "Apply", r#"{"f:spec":{"f:a":{}}}"#)]);
         let (live, desired) = (spec(r#"{"a":1,"users":1}"#), spec(r#"{"a":2}"#));
         let correction = managed.correct(&desired, [&live, &desired], None, &[]);
-        assert_eq!(correction.map(|correction| correction.entries), Some(Vec::new()));
+        assert_eq!(correction.map(|correction| correction.own), Some(None));
     }
 
     #[test]
@@ -458,11 +460,8 @@ mod tests {
         let fields = |operation: &str, refused: &[&str]| {
             let managed = managed(&[("windlass", "Apply", &ours), ("kubectl", operation, &user)]);
             let correction = managed.correct(&desired, [&live, &desired], None, refused).expect("a correction");
-            correction
-                .entries
-                .into_iter()
-                .map(|entry| (entry.index, Value::from(entry.fields).to_string()))
-                .collect::<Vec<_>>()
+            let entries = correction.own.into_iter().chain(correction.taken);
+            entries.map(|entry| (entry.index, Value::from(entry.fields).to_string())).collect::<Vec<_>>()
         };
         for refused in ["spec.env[0].valueFrom", "spec.env[0]", "spec.env[0].value.inside"] {
             let taken = fields("Update", &[refused]);

@@ -1,4 +1,4 @@
-//! Makes a changed child as a create of the desired one would, whatever its history is (rule R21).
+//! Finds out what a child's apply must change so that the child becomes the object that a create would give (rule R21).
 
 use crate::contract::desired::DesiredChild;
 use crate::object::Object;
@@ -8,13 +8,12 @@ use crate::reconcile::plan::Target;
 use crate::reconcile::world::World;
 use crate::value::json::{self, Map, Value};
 
-/// Kinds whose objects are not compared with fresh ones: hardly a field of them can change, or controllers set fields that no create gives.
+/// Kinds whose objects are not compared with fresh ones: few of their fields can change, or controllers set fields that no create sets.
 const LEFT_OUT: [(&str, &str); 5] =
     [("v1", "Namespace"), ("v1", "Node"), ("v1", "PersistentVolumeClaim"), ("v1", "Pod"), ("batch/v1", "Job")];
 
-/// Compares a child with a fresh one: the object that a create would give, which the API server is asked for once, and only if that is
-/// needed. A policy or a quota may be against a second object; then nothing is corrected. If the API server does not respond, the write
-/// fails, and is tried again.
+/// Compares a child with a fresh one, the object that a create would give. The API server is asked for it at most once. If it refuses, because
+/// of a policy or a quota, nothing is corrected. If it does not respond, the write fails, and the next reconcile repeats it.
 pub(super) struct Correcting<'a> {
     world: &'a dyn World,
     child: &'a DesiredChild,
@@ -51,15 +50,15 @@ impl<'a> Correcting<'a> {
         }
     }
 
-    /// What to correct after the API server has refused an apply because of these fields: what others changed in place may be in its way.
-    /// None if no entry has to change.
+    /// What to correct after the API server has refused an apply because of these fields: fields that users changed in place may be in the way.
+    /// None if there are no such fields.
     pub(super) async fn of_invalid(
         &mut self,
         live: Option<&Object>,
         fields: &[&str],
     ) -> Result<Option<Correction>, Failed> {
         let Some(live) = live.filter(|_| !fields.is_empty()) else { return Ok(None) };
-        Ok(self.compared(live, fields).await?.filter(|correction| !correction.entries.is_empty()))
+        Ok(self.compared(live, fields).await?.filter(|correction| correction.own.is_some()))
     }
 
     async fn compared(&mut self, live: &Object, refused: &[&str]) -> Result<Option<Correction>, Failed> {
@@ -70,7 +69,7 @@ impl<'a> Correcting<'a> {
         if fresh.is_none() {
             *fresh = Some(match world.fresh(child).await {
                 Ok(fresh) => Fresh::Known(fresh),
-                Err(refused) if refused.passes() => return Err(refused.problem().into()),
+                Err(refused) if refused.is_temporary() => return Err(refused.problem().into()),
                 Err(_) => Fresh::Refused,
             });
         }

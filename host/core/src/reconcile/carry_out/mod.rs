@@ -12,7 +12,7 @@ use crate::contract::desired::DesiredChild;
 use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
-use crate::object::managed::{Correction, CreateEntry, Ownership, Removal, may_differ_as_stored};
+use crate::object::managed::{CreateEntry, Ownership, Removal, may_differ_as_stored};
 use crate::object::order::install_rank;
 use crate::reconcile::api_response::{Ack, Refused};
 use crate::reconcile::applied::{Applied, Done, Effect, Failed, Kept, WriteResult, Wrote, named};
@@ -201,24 +201,26 @@ async fn change_to(
     live: Option<&Object>,
     correcting: &mut Correcting<'_>,
 ) -> WriteResult {
-    let failed = |refused: &Refused| Failed::of(refused, Subject::Child(child.id()));
+    let failed = |refused: Refused| Failed::of(&refused, Subject::Child(child.id()));
     let with = |body| DesiredChild { body, ..child.clone() };
     let correction = correcting.of_apply(target, live).await?;
-    let (entries, created) = correction.as_ref().map_or((&[][..], None), |found| (&found.entries, found.created));
+    let own = correction.as_ref().and_then(|correction| correction.own.as_ref());
     let left = match target.create_entry {
         Some(CreateEntry::MustGo { index, removal }) => Some((index, removal)),
-        Some(CreateEntry::Harmless) | None => created.map(|index| (index, Removal::Convert)),
+        Some(CreateEntry::Harmless) | None => {
+            let is_of_post = correction.as_ref().is_some_and(|correction| correction.is_of_post);
+            own.filter(|_| is_of_post).map(|own| (own.index, Removal::Convert))
+        }
     };
     let mut version = target.resource_version;
-    if left.is_some() || !entries.is_empty() {
-        version = migrate(world, child, version, left, entries).await?;
+    if left.is_some() || own.is_some() {
+        version = migrate(world, child, version, (left, own, &[])).await?;
     }
-    let added = correction.map(|correction| correction.body).filter(|body| *body != child.body).map(with);
-    if let Some(added) = added {
-        match apply(world, &added, target, version).await? {
-            // The values that a create would set may not be valid for this object: without them, it is as an apply leaves it.
-            Err(refused) if !matches!(refused.problem(), WriteProblem::Unavailable { .. }) => {}
-            sent => return sent.map_err(|refused| failed(&refused)),
+    if let Some(body) = correction.map(|correction| correction.body).filter(|body| *body != child.body) {
+        match apply(world, &with(body), target, version).await? {
+            // What a create would set is not valid for this object: without it, the object is as an apply leaves it.
+            Err(refused) if matches!(refused.problem(), WriteProblem::Rejected { code: 422, .. }) => {}
+            sent => return sent.map_err(failed),
         }
     }
     let refused = match apply(world, child, target, version).await? {
@@ -227,18 +229,19 @@ async fn change_to(
     };
     // The places of entries are those of the plan's version.
     if version == target.resource_version
-        && let Some(Correction { body, entries, .. }) = correcting.of_invalid(live, &refused.invalid_fields()).await?
+        && let Some(found) = correcting.of_invalid(live, &refused.invalid_fields()).await?
     {
-        let version = migrate(world, child, version, None, &entries).await?;
-        let sent = send_apply(world, &with(body), target, (version, Force::Yes, Effect::Restored)).await;
+        let version = migrate(world, child, version, (None, found.own.as_ref(), &found.taken)).await?;
+        let sent = send_apply(world, &with(found.body), target, (version, Force::Yes, Effect::Restored)).await;
         if sent.is_err() {
-            // In vain: the fields stay those of their managers.
-            let before = entries.into_iter().map(|entry| Ownership { fields: entry.before.clone(), ..entry });
-            migrate(world, child, version, None, &before.collect::<Vec<_>>()).await?;
+            // The fields stay those of their managers.
+            let back = |entry: Ownership| Ownership { fields: entry.before.clone(), ..entry };
+            let (own, taken) = (found.own.map(back), found.taken.into_iter().map(back).collect::<Vec<_>>());
+            migrate(world, child, version, (None, own.as_ref(), &taken)).await?;
         }
-        return sent.map_err(|refused| failed(&refused));
+        return sent.map_err(failed);
     }
-    Err(failed(&refused))
+    Err(failed(refused))
 }
 
 /// Applies a child to a live object. Ownership of fields is taken from managers that edited the child in place, and from others if the
@@ -295,10 +298,9 @@ async fn migrate(
     world: &dyn World,
     child: &DesiredChild,
     resource_version: u64,
-    left: Option<(usize, Removal)>,
-    entries: &[Ownership],
+    (left, own, taken): (Option<(usize, Removal)>, Option<&Ownership>, &[Ownership]),
 ) -> Result<u64, Failed> {
-    let sent = world.send(ApiRequest::Migrate { child, resource_version, left, entries }).await;
+    let sent = world.send(ApiRequest::Migrate { child, resource_version, left, own, taken }).await;
     sent.map(|ack| ack.resource_version()).map_err(|refused| {
         // Another write moved the host's entry.
         if refused.does_not_fit() {

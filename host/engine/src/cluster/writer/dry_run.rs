@@ -12,7 +12,7 @@ use windlass_core::reconcile::api_response::Refused;
 use windlass_core::reconcile::outcome::WriteProblem;
 use windlass_core::reconcile::world::{Force, Part};
 use windlass_core::value::ids::Uid;
-use windlass_core::value::json::{Map, Value};
+use windlass_core::value::json::{self, Map, Value};
 
 use super::request::{self, To, unbuilt};
 use super::response::refused;
@@ -36,17 +36,16 @@ impl DryRun {
         Self::of(request::create(To { resource, account: None }, child)?)
     }
 
-    /// The creation of a child whose name is taken by the present child: the API server chooses another name.
+    /// The creation of a child under another name.
     ///
     /// # Errors
     /// If the name does not form a valid URL.
-    pub fn create_unnamed(to: To<'_>, child: &DesiredChild) -> Built {
-        let mut unnamed = child.clone();
-        if let Some(meta) = unnamed.body.object_mut("metadata") {
-            meta.remove("name");
-            meta.insert("generateName", format!("{}-", child.key.name));
+    fn create_as(to: To<'_>, child: &DesiredChild, name: &str) -> Built {
+        let mut renamed = child.clone();
+        if let Some(meta) = renamed.body.object_mut("metadata") {
+            meta.insert("name", name);
         }
-        Self::of(request::create(to, &unnamed)?)
+        Self::of(request::create(to, &renamed)?)
     }
 
     /// The server-side apply to the object with this uid.
@@ -105,6 +104,33 @@ impl DryRun {
     }
 }
 
+/// The object that a create of this child would give, if its name were free: it is created by a dry run under another name, and has its own
+/// name in the result, also where a webhook has derived a value from the name.
+///
+/// # Errors
+/// If the API server rejects it or does not respond.
+pub async fn fresh(client: &Client, to: To<'_>, child: &DesiredChild) -> Result<Map, Refused> {
+    let name = other_name(&child.key.name, fastrand::u32(..));
+    let text = DryRun::create_as(to, child, &name).map_err(Refused::Unsent)?.send(client).await?;
+    let unreadable = |why: String| {
+        let message = format!("the dry run of its creation cannot be read: {why}");
+        Refused::Unsent(WriteProblem::Unavailable { message, retry_after: None })
+    };
+    match json::parse(text.replace(&name, &child.key.name).as_bytes(), json::OBJECT_DEPTH) {
+        Ok(Value::Object(fresh)) => Ok(fresh),
+        Ok(other) => Err(unreadable(format!("it is {}", other.type_name()))),
+        Err(error) => Err(unreadable(error.to_string())),
+    }
+}
+
+/// A name that is hardly in use, and not longer than the API server's own random names.
+fn other_name(name: &str, random: u32) -> String {
+    const MAX: usize = 63;
+    let suffix = format!("-{random:08x}");
+    let start = name.get(..name.floor_char_boundary(MAX - suffix.len())).unwrap_or_default();
+    format!("{}{suffix}", start.trim_end_matches(|char: char| !char.is_ascii_alphanumeric()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -140,7 +166,7 @@ mod tests {
         let (child, object) = (child(), object());
         for (built, method) in [
             (DryRun::create(&resource, &child), "POST"),
-            (DryRun::create_unnamed(To { resource: &resource, account: None }, &child), "POST"),
+            (DryRun::create_as(To { resource: &resource, account: None }, &child, "b"), "POST"),
             (DryRun::apply(&resource, &child, &object.uid, Force::Yes), "PATCH"),
             (DryRun::replace(&resource, &object, &child.body), "PATCH"),
             (DryRun::status(&resource, &object, Map::default()), "PATCH"),
@@ -157,14 +183,22 @@ mod tests {
     #[test]
     fn dry_run_has_the_body_of_the_hosts_write_and_another_name_only_if_the_name_is_taken() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
-        let child = child();
-        let of_host = request::create(To { resource: &resource, account: None }, &child).expect("a request");
+        let (child, to) = (child(), To { resource: &resource, account: None });
+        let of_host = request::create(to, &child).expect("a request");
         let DryRun(dry) = DryRun::create(&resource, &child).expect("a request");
         assert_eq!(dry.body(), of_host.body());
-        let DryRun(unnamed) =
-            DryRun::create_unnamed(To { resource: &resource, account: None }, &child).expect("a request");
-        let body = String::from_utf8(unnamed.into_body()).expect("JSON");
-        assert!(body.contains(r#""generateName":"a-""#) && !body.contains(r#""name""#), "{body}");
+        let DryRun(renamed) = DryRun::create_as(to, &child, "a-1").expect("a request");
+        let body = String::from_utf8(renamed.into_body()).expect("JSON");
+        assert_eq!(body, String::from_utf8_lossy(of_host.body()).replace(r#""a""#, r#""a-1""#));
+    }
+
+    #[test]
+    fn other_name_is_valid_wherever_the_name_is() {
+        assert_eq!(other_name("web", 1), "web-00000001");
+        assert_eq!(other_name("app:reader", u32::MAX), "app:reader-ffffffff");
+        let long = format!("{}.b", "a".repeat(53));
+        assert_eq!(other_name(&long, 1), format!("{}-00000001", "a".repeat(53)));
+        assert!(other_name(&"a".repeat(253), 1).len() <= 63);
     }
 
     #[test]

@@ -106,12 +106,12 @@ pub fn apply(
 
 /// JSON patch before an apply: changes what entries of managedFields own, and converts or removes the Update entry that the host's POST, or
 /// an apply after managedFields were cleared, left. The places of entries hold for this version alone.
-pub fn migrate(
+pub fn migrate<'a>(
     to: To<'_>,
     child: &DesiredChild,
     version: u64,
     left: Option<(usize, Removal)>,
-    entries: &[Ownership],
+    entries: impl IntoIterator<Item = &'a Ownership>,
 ) -> Built {
     let replace = |path: &str, value: serde_json::Value| json!({"op": "replace", "path": path, "value": value});
     let mut patch = vec![replace("/metadata/resourceVersion", version.to_string().into())];
@@ -245,4 +245,23 @@ fn text(body: &Map) -> String {
 #[expect(clippy::needless_pass_by_value)]
 pub(super) fn unbuilt(error: kube::core::request::Error) -> WriteProblem {
     WriteProblem::Unavailable { message: format!("the request could not be built: {error}"), retry_after: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h01_dry_run_is_a_read_unless_the_api_server_ignores_the_option() {
+        let is_read = |method: Method, query: &str| {
+            let uri = format!("https://localhost/api/v1/namespaces/a/configmaps/b?{query}");
+            super::is_read(&Request::builder().method(method).uri(uri).body(()).expect("a request"))
+        };
+        for method in [Method::POST, Method::PATCH] {
+            assert!(is_read(method.clone(), "fieldManager=windlass&dryRun=All"), "{method}");
+            assert!(!is_read(method.clone(), "fieldManager=dryRun=All&xdryRun=All"), "{method}");
+        }
+        assert!(!is_read(Method::DELETE, "dryRun=All"), "its options are in the body");
+        assert!(is_read(Method::GET, ""));
+    }
 }
