@@ -253,15 +253,15 @@ mod tests {
 
     #[test]
     fn h01_dry_run_is_a_read_unless_the_api_server_ignores_the_option() {
-        let is_read = |method: Method, query: &str| {
+        let reads = |method: Method, query: &str| {
             let uri = format!("https://localhost/api/v1/namespaces/a/configmaps/b?{query}");
-            super::is_read(&Request::builder().method(method).uri(uri).body(()).expect("a request"))
+            is_read(&Request::builder().method(method).uri(uri).body(()).expect("a request"))
         };
         for method in [Method::POST, Method::PATCH] {
-            assert!(is_read(method.clone(), "fieldManager=windlass&dryRun=All"), "{method}");
-            assert!(!is_read(method.clone(), "fieldManager=dryRun=All&xdryRun=All"), "{method}");
+            assert!(reads(method.clone(), "fieldManager=windlass&dryRun=All"), "{method}");
+            assert!(!reads(method.clone(), "fieldManager=dryRun=All&xdryRun=All"), "{method}");
         }
-        assert!(!is_read(Method::DELETE, "dryRun=All"), "its options are in the body");
-        assert!(is_read(Method::GET, ""));
+        assert!(!reads(Method::DELETE, "dryRun=All"), "its options are in the body");
+        assert!(reads(Method::GET, ""));
     }
 }
