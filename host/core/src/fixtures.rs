@@ -1,6 +1,7 @@
 //! Parents, children and responses for the tests of this crate.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -16,8 +17,12 @@ use crate::object::parent::ParentRef;
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::plan::Plan;
 use crate::reconcile::status;
+use crate::value::clock::Clock;
 use crate::value::ids::Gvk;
 use crate::value::json::{self, Value as CoreValue};
+
+/// The clock of this machine, without chance.
+pub const CLOCK: Clock = Clock::new(Instant::now, Timestamp::now, || 0.5);
 
 pub const PARENT_UID: &str = "uid-of-parent";
 

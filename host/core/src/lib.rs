@@ -1,5 +1,5 @@
 //! Decisions of the Windlass host: how to interpret a plugin's response, what to write, and what to report. This crate
-//! does no I/O and reads no clock or environment; what a reconcile sends goes through a [`reconcile::world`]. The host,
+//! does no I/O and reads no clock or environment; what a reconcile reads and sends goes through a [`reconcile::world`]. The host,
 //! `windlass render` and the tests all run the same code.
 //!
 //! A *Plugin* is a resource of the cluster, and a *plugin* the component that it runs (docs/glossary.md). R1 to R21 are the rules in

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
+use windlass_core::value::clock::Clock;
 
 /// The clock that also runs while the machine is suspended: `CLOCK_BOOTTIME` on Linux, `CLOCK_MONOTONIC` on macOS.
 #[cfg(target_os = "linux")]
@@ -19,6 +20,9 @@ static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallel
 pub fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
+
+/// The time and chance of decisions.
+pub const CLOCK: Clock = Clock::new(now, date, fastrand::f64);
 
 /// The time that has passed since an instant.
 pub fn since(instant: Instant) -> Duration {

@@ -6,8 +6,8 @@
 //! |---|---|
 //! | [`command`] | the flags of a host, and the check of whether one can run here |
 //! | [`run`] | connects the parts, starts their tasks, stops them |
-//! | [`plugins`], [`reconcile`], [`serve`] | a Plugin becomes a live component; a parent gets its children; health, metrics, recent calls |
-//! | [`live`], [`recent`] | the live components: on which terms they work, their caches, and what their parents share, such as decided deletions and a record of each parent; the last calls of each parent |
+//! | [`plugins`], [`reconcile`], [`serve`] | a Plugin becomes a live component; the world in which core reconciles a parent; health, metrics, recent calls |
+//! | [`live`], [`recent`] | the live components: on which terms they work, their caches and calls, and what their parents share; the last calls of each parent |
 //! | [`cluster`], [`queue`] | the traffic with the API server: the client, watches (objects stay JSON) and their caches, writes, access reviews, Leases; which key runs when |
 //! | [`telemetry`], [`heap`], [`output`] | spans, metrics, logs; unused memory; lines for people |
 //! | [`clock`] | the time |

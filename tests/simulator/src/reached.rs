@@ -57,7 +57,7 @@ impl Visit for Found {
 
 impl<S: Subscriber> Layer<S> for Reached {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        let is_of_reconcile = || metadata.target().starts_with("windlass_engine::reconcile");
+        let is_of_reconcile = || metadata.target().starts_with("windlass_core::reconcile");
         metadata.is_span() && metadata.name() == "reconcile" || metadata.is_event() && is_of_reconcile()
     }
 

@@ -203,9 +203,11 @@ fn the_core_reads_neither_clock_nor_environment_nor_files() {
     }
 }
 
-/// Whether a file has the tests of a module: `tests.rs`, or a file in a folder `tests`.
+/// Whether a file has tests or their data: `tests.rs`, `fixtures.rs`, or a file in a folder `tests`.
 fn is_of_tests(path: &Path) -> bool {
-    path.ends_with("tests.rs") || path.parent().is_some_and(|folder| folder.ends_with("tests"))
+    path.ends_with("tests.rs")
+        || path.ends_with("fixtures.rs")
+        || path.parent().is_some_and(|folder| folder.ends_with("tests"))
 }
 
 /// The simulator runs hosts by its own clock, and needs the same order of their tasks for the same seed.

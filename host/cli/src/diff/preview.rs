@@ -24,7 +24,7 @@ use windlass_core::reconcile::next_step::{Circumstances, NextStep, finalizers_wi
 use windlass_core::reconcile::outcome::{Outcome, Problem, Rejection, WriteProblem, name_is_taken};
 use windlass_core::reconcile::plan::{self, Change, Plan, Target, Write, changes};
 use windlass_core::reconcile::status;
-use windlass_core::reconcile::world::{ApiRequest, World};
+use windlass_core::reconcile::world::{ApiRequest, Writing};
 use windlass_core::value::json::{Map, Value as CoreValue};
 use windlass_engine::telemetry::one_line;
 use windlass_sandbox::{Ambient, run_here};

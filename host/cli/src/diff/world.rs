@@ -12,9 +12,8 @@ use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::object::managed::{Ownership, Removal, drop_owned, work_out_apply};
 use windlass_core::reconcile::api_response::{Ack, Refused};
-use windlass_core::reconcile::claim::Claim;
 use windlass_core::reconcile::outcome::WriteProblem;
-use windlass_core::reconcile::world::{ApiRequest, Later, Read, World};
+use windlass_core::reconcile::world::{ApiRequest, Later, Read, Writing};
 use windlass_core::value::ids::ObjectKey;
 use windlass_core::value::json::{self, Map, Value as CoreValue};
 use windlass_engine::cluster::writer::dry_run::{self, Built, DryRun};
@@ -145,7 +144,7 @@ impl<'a> Dry<'a> {
 
     async fn found(&self, what: Read<'_>) -> Result<Option<Object>, Refused> {
         let (kind, key, resource) = match what {
-            Read::Parent(key) => (self.scope.offline.kind(), key, &self.scope.parents),
+            Read::Parent(key) | Read::FormerParent(key) => (self.scope.offline.kind(), key, &self.scope.parents),
             Read::Child(child, _) => (&child.kind, &child.key, self.resource(child).map_err(Refused::Unsent)?),
         };
         let found = object(&self.scope.client, (kind, resource), key).await;
@@ -154,7 +153,7 @@ impl<'a> Dry<'a> {
     }
 }
 
-impl World for Dry<'_> {
+impl Writing for Dry<'_> {
     fn adopts(&self) -> bool {
         self.scope.adopts
     }
@@ -197,8 +196,6 @@ impl World for Dry<'_> {
         // What a dry run creates never appears.
         Box::pin(ready(()))
     }
-
-    fn note(&self, _claim: &Claim) {}
 }
 
 /// A value from the API server's response.

@@ -9,7 +9,7 @@ use super::applied::Applied;
 use super::next_step::{keeps_children, may_write_children};
 use super::outcome::Problem;
 use super::plan::{Plan, plan_comparing};
-use super::world::World;
+use super::world::Writing;
 use crate::contract::Phase;
 use crate::contract::desired::{Desired, DesiredChild};
 use crate::contract::snapshot::Snapshot;
@@ -21,7 +21,7 @@ use crate::value::ids::ObjectKey;
 
 /// The writes that lead from a snapshot to the desired state, without those that may not be sent now. `differing`: see [`plan_comparing`].
 pub fn planned(
-    world: &dyn World,
+    world: &dyn Writing,
     snapshot: &Snapshot,
     desired: &Desired,
     differing: impl Fn(&Object, &DesiredChild) -> Option<Digest>,

@@ -1,8 +1,9 @@
 //! One reconcile of a parent, step by step: what to do next, the plan of writes, whose an object is, how it ended, and what is reported
 //! of it.
 //!
-//! The steps are functions of what they are given, and of a [`world`], through which every write goes. [`recent`] and [`recording`] are
-//! about past reconciles, [`record`] is what the next one must know of the last.
+//! [`steps`] has a reconcile from top to bottom. What it reads, writes, wakes and tells goes through a [`world`]; what it must know of
+//! earlier reconciles is in the parent's [`record`], and what parents share in [`shared`]. [`recent`] and [`recording`] are about past
+//! reconciles.
 
 pub mod api_response;
 pub mod applied;
@@ -17,8 +18,11 @@ pub mod recent;
 pub mod record;
 pub mod recording;
 pub mod rounds;
+pub mod shared;
 pub mod status;
+pub mod steps;
 pub mod terms;
+pub mod trigger;
 mod waves;
 pub mod world;
 pub mod written;

@@ -16,6 +16,21 @@ use crate::object::observed_status::StatusShape;
 use crate::value::digest::Digest;
 use crate::value::ids::{Gvk, PluginName};
 
+/// The account that writes the status of parents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusWriter {
+    /// The host: the Plugin installed the CRD.
+    Host,
+    /// The Plugin's ServiceAccount, which may patch the status: another owner installed the CRD that the component
+    /// carries.
+    Account,
+    /// No account: another owner installed the CRD that the component carries, and the Plugin's ServiceAccount may not
+    /// patch the status.
+    Denied,
+    /// No account: the component carries no CRD of the kind, or the CRD has no status subresource.
+    Nobody,
+}
+
 /// The terms of one Plugin.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and none decides by itself")]
@@ -27,6 +42,8 @@ pub struct Terms {
     /// Whether the component carries the CRD of the parent kind. If not, for example for a built-in kind, the host does
     /// not write the status, and several plugins may have parents of the kind.
     pub owns_kind: bool,
+    /// The account that writes the status of parents.
+    pub status_writer: StatusWriter,
     /// Which of the host's status fields the schema of the parent kind has. It has no field if the status is not
     /// written.
     pub shape: StatusShape,
@@ -86,6 +103,7 @@ impl Terms {
             && self.parents == other.parents
             && self.config == other.config
             && self.limits == other.limits
+            && self.status_writer == other.status_writer
             && self.shape == other.shape
             && self.grants == other.grants
             && self.mark_key == other.mark_key

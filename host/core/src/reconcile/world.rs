@@ -1,23 +1,86 @@
-//! What a reconcile reads from and writes to. The host's own is the cluster; `windlass diff` has one of dry runs.
+//! What a reconcile reads from, writes to and tells. The host's own is the cluster; `windlass diff` has one of dry runs.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::api_response::{Ack, Refused};
-use super::claim::Claim;
+use super::applied::Applied;
+use super::events::{Before, Note, Occasion};
+use super::outcome::{Outcome, Progress, WriteProblem};
+use super::recent::StatusResult;
+use super::written::Written;
 use crate::contract::desired::DesiredChild;
+use crate::contract::related::{Needs, ReadProblem};
+use crate::contract::reserved::HostNamespace;
+use crate::contract::snapshot::{Served, Snapshot};
+use crate::contract::{CallFailure, Phase, PluginResult};
+use crate::guard::deletions::Leavers;
+use crate::guard::quarantine::QuarantineChange;
 use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
 use crate::object::managed::{Ownership, Removal};
+use crate::object::parent::ParentRef;
+use crate::object::reason::ParentReason;
+use crate::value::digest::Digest;
 use crate::value::ids::{ObjectKey, Uid};
 use crate::value::json::Map;
 
 /// What a world returns later. The box is cheap beside a request.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The world of one parent's reconcile. Every write goes through it, and every read that a write needs. It decides nothing.
-pub trait World: Send + Sync {
+/// Permission to call the plugin, until it is dropped.
+pub type Permit<'a> = Box<dyn Send + 'a>;
+
+/// The world of one parent's reconcile. Everything that a reconcile reads, writes, wakes and tells goes through it. It decides nothing.
+pub trait World: Writing {
+    /// Which caches follow the API server. Others are out of date.
+    fn follows(&self) -> Follows;
+    /// The objects that the caches show as children of a parent.
+    fn children(&self, of: &ParentRef) -> Vec<Arc<Object>>;
+    /// Whether the Plugin selects an object of the parent kind. None while that is not known.
+    fn selects(&self, parent: &Object) -> Option<bool>;
+    /// Whether the Plugin selects the object's namespace.
+    fn selects_namespace(&self, parent: &Object) -> bool;
+    /// The uid of a parent that the caches do not show any more, if it still has children of the plugin.
+    fn former_parent(&self, key: &ObjectKey) -> Option<Uid>;
+    /// The parents in a namespace that have children of the plugin and are not being deleted.
+    fn leavers(&self, namespace: Option<&str>) -> Leavers;
+    /// Whether the cache of its object shows a write, which was executed before this time; also if the kind is not watched any more.
+    fn shows(&self, parent: &ObjectKey, write: &Written, at: Instant) -> bool;
+    /// The host's namespace, if an object is in it, or is it.
+    fn host_namespace_of(&self, object: &Object) -> Option<HostNamespace>;
+    /// The hosts that reconcile the parents of the plugin.
+    fn hosts(&self) -> Hosts;
+
+    /// What the last final response for a parent required; none if it required nothing.
+    fn required_before(&self, parent: &ObjectKey) -> Option<Needs>;
+    /// Remembers what a final response requires; none if the parent is gone.
+    fn remember_required(&self, parent: &ObjectKey, needs: Option<&Needs>);
+    /// The objects that a parent requires. From now on, a change of them wakes the parent.
+    fn serve<'a>(&'a self, parent: &'a ParentRef, needs: &'a Needs) -> Later<'a, Result<Selected, ReadProblem>>;
+    /// Checks that the plugin may read this parent.
+    fn may_read<'a>(&'a self, parent: &'a ParentRef) -> Later<'a, Result<(), ReadProblem>>;
+    /// Checks that the plugin's finalizer may be set on this parent.
+    fn may_finalize<'a>(&'a self, parent: &'a ParentRef) -> Later<'a, Result<(), WriteProblem>>;
+
+    /// Waits until the plugin may be called for a parent in this namespace.
+    fn permit<'a>(&'a self, namespace: Option<&'a Arc<str>>) -> Later<'a, Result<Permit<'a>, CallFailure>>;
+    /// Calls the plugin.
+    fn call<'a>(&'a self, permit: Permit<'a>, call: Call<'a>) -> Later<'a, Called>;
+
+    /// Has a parent, or the Plugin, reconciled.
+    fn wake(&self, who: Wake<'_>);
+    /// The outcome that was reported before this one, or what `unknown` returns if nothing is remembered of the parent.
+    fn reported_before(&self, parent: &Uid, outcome: &Outcome, unknown: &dyn Fn() -> Before) -> Before;
+    /// Emits events. Never waits.
+    fn emit(&self, about: About<'_>, notes: Vec<Note>, occasion: Occasion);
+    /// Is told what happened, for traces, metrics, the log and the recent calls.
+    fn note(&self, happened: Happened<'_>);
+}
+
+/// The part of a world to which a plan is carried out. Every write goes through it, and every read that a write needs.
+pub trait Writing: Send + Sync {
     /// Whether the plugin adopts existing objects that have its children's names (`spec.adopt`).
     fn adopts(&self) -> bool;
     /// Whether the children of another plugin belong to this one by now, because that plugin is gone.
@@ -36,8 +99,115 @@ pub trait World: Send + Sync {
     fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>>;
     /// Lets time pass.
     fn pause(&self, time: Duration) -> Later<'_, ()>;
-    /// Is told what was found, for developers.
-    fn note(&self, claim: &Claim);
+}
+
+/// Which caches follow the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follows {
+    /// Those of all kinds.
+    All,
+    /// That of the parents, and not all others.
+    Parents,
+    /// Not that of the parents.
+    NotParents,
+}
+
+/// The hosts that reconcile the parents of a plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hosts {
+    /// Their number.
+    pub count: usize,
+    /// Whether hosts may hand parents over to each other.
+    pub may_share: bool,
+}
+
+/// The objects that requirements select.
+#[derive(Debug, Default)]
+pub struct Selected {
+    /// In the order of the requirements.
+    pub objects: Vec<Served>,
+    /// How long the selection took: work that the plugin causes, like its call.
+    pub took: Duration,
+}
+
+/// A call of the plugin.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// What the plugin is given.
+    pub snapshot: &'a Snapshot,
+    /// The purpose of the call.
+    pub phase: Phase,
+    /// Hash of the call.
+    pub hash: Digest,
+    /// How long the call may take.
+    pub deadline: Duration,
+}
+
+/// The end of a call.
+#[derive(Debug)]
+pub struct Called {
+    /// The result.
+    pub result: Result<PluginResult, CallFailure>,
+    /// Whether the same request would get the same response: the component read no wall clock.
+    pub is_pure: bool,
+}
+
+/// Who is to be reconciled.
+#[derive(Debug, Clone, Copy)]
+pub enum Wake<'a> {
+    /// Another parent.
+    Parent(&'a ObjectKey),
+    /// The Plugin: its status changes, or its parents may be shared.
+    Plugin,
+    /// The Plugin, without haste.
+    PluginLater,
+    /// The leader, which must reconcile the parent: this host has a share of the parents only.
+    Leader,
+    /// All that a change of the component's quarantine concerns.
+    Quarantine(QuarantineChange),
+}
+
+/// The object that events are about.
+#[derive(Debug, Clone, Copy)]
+pub enum About<'a> {
+    /// A parent.
+    Parent(&'a ParentRef),
+    /// The Plugin, because no event can be created in the namespace of this parent.
+    PluginOf(&'a ParentRef),
+}
+
+/// What happened in a reconcile.
+#[derive(Debug)]
+pub enum Happened<'a> {
+    /// The reconcile is about this parent, as it is.
+    Seen(&'a Snapshot),
+    /// Nothing has changed since the last call, so the plugin was not called.
+    CallSkipped,
+    /// The reconcile ended.
+    Ended(&'a Ended<'a>),
+}
+
+/// How a reconcile ended.
+#[derive(Debug, Default)]
+pub struct Ended<'a> {
+    /// The outcome in a word: the reason of the parent's condition, or why nothing is reported.
+    pub outcome: &'static str,
+    /// How far the parent has come; none if the host reports nothing of it.
+    pub progress: Option<Progress>,
+    /// The message of the parent's conditions.
+    pub message: &'a str,
+    /// The writes; none if there was no plan.
+    pub applied: Option<&'a Applied>,
+    /// What happened to the parent's status.
+    pub status: StatusResult,
+    /// The parent that the outcome is reported of; none if nothing is reported.
+    pub parent: Option<&'a ParentRef>,
+    /// Whether the end is worth a record although the plugin was not called.
+    pub is_notable: bool,
+    /// Why the parent does not have its desired state, unless that is left out of its status.
+    pub failure: Option<(ParentReason, &'a str)>,
+    /// Why the parent's status was not written.
+    pub unwritten: Option<&'a str>,
 }
 
 /// A read.
@@ -45,6 +215,9 @@ pub trait World: Send + Sync {
 pub enum Read<'a> {
     /// The parent of this key.
     Parent(&'a ObjectKey),
+    /// The object with the key of a parent that the caches do not show any more. It may have been read a moment ago. None if it is being
+    /// deleted or is selected again.
+    FormerParent(&'a ObjectKey),
     /// The object that has a child's name, or a part of it.
     Child(&'a ChildId, Part),
 }

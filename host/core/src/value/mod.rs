@@ -3,6 +3,7 @@
 //! Nothing here knows an object, a plugin or a host. It imports from no other room.
 
 pub mod bounded;
+pub mod clock;
 pub mod difference;
 pub mod digest;
 pub mod ids;

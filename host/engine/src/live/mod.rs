@@ -2,14 +2,10 @@
 //! as a whole.
 
 pub mod call_slots;
-pub mod component_state;
-pub mod contended;
-pub mod failures;
 pub mod interests;
-pub mod kept_values;
+pub mod log_rate;
 pub mod namespace_filter;
 pub mod own_writes;
-pub mod record;
 pub mod registry;
 pub mod unselected;
 
@@ -18,22 +14,21 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use kube::core::ApiResource;
-use parking_lot::Mutex;
 use windlass_core::contract::related::ReadGrants;
-use windlass_core::guard::budget::Budget;
 use windlass_core::guard::deletions::Leavers;
 use windlass_core::object::Object;
 use windlass_core::object::observed_status::observed;
-use windlass_core::reconcile::terms::Terms;
+use windlass_core::reconcile::shared::Shared;
+use windlass_core::reconcile::shared::component_state::Beginning;
+use windlass_core::reconcile::terms::{StatusWriter, Terms};
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
 use windlass_sandbox::Component;
 
 use self::call_slots::CallSlots;
-use self::component_state::ComponentState;
+use self::log_rate::LogRate;
 use self::namespace_filter::NamespaceFilter;
 use self::own_writes::Stores;
-use self::record::Records;
 use self::unselected::Unselected;
 use crate::cluster::account::Account;
 use crate::cluster::watch::{Store, Watch, WatchId};
@@ -50,12 +45,12 @@ pub struct Live {
     pub shared: Shared,
     /// The component.
     pub component: Arc<Component>,
+    /// What its calls need, and what is told of them.
+    pub calls: Calls,
     /// The Plugin's ServiceAccount: children are written as it, and related objects are shown only if it may read them.
     pub account: Account,
     /// Who installed the CRD of the parent kind.
     pub crd_owner: CrdOwner,
-    /// The account that writes the status of parents.
-    pub status_writer: StatusWriter,
     /// Largest number of parents that are reconciled at once.
     pub concurrency: usize,
 }
@@ -69,29 +64,25 @@ pub struct Caches {
     pub children: HashMap<GroupKind, Arc<Watch>>,
     /// The namespaces whose objects are parents; none for all namespaces.
     pub namespaces: Option<NamespaceFilter>,
+    /// Former parents: objects that the watch of the parents no longer shows, and that still have children.
+    pub unselected: Arc<Unselected>,
     /// All Plugins of the cluster.
     pub peers: Peers,
     /// The API resources of the related kinds that the plugin may require.
     pub resources: HashMap<Gvk, Arc<ApiResource>>,
 }
 
-/// What the parents of one Plugin share, and its components one after the other.
+/// What the calls of one plugin need, and what is told of them.
 #[derive(Clone)]
-pub struct Shared {
-    /// State of the component, which stays while only the Plugin's settings change.
-    pub state: Arc<ComponentState>,
-    /// The records of the parents. All components of the Plugin share them.
-    pub records: Arc<Records>,
-    /// Former parents: objects that the watch of the parents no longer shows, and that still have children.
-    pub unselected: Arc<Unselected>,
-    /// The rate of requests that the plugin may cause. All components of the Plugin share it.
-    pub budget: Arc<Mutex<Budget>>,
+pub struct Calls {
     /// Permits for calls of this plugin. All components of the Plugin share them, because calls of an earlier component may still run.
-    pub call_slots: Arc<CallSlots>,
+    pub slots: Arc<CallSlots>,
     /// The component's metrics.
     pub measures: Arc<Measures>,
     /// The host's measurements of the plugin.
     pub controller: Arc<Controller>,
+    /// The log lines that the component may write.
+    pub log: Arc<LogRate>,
 }
 
 /// The related objects that a plugin was granted. Its ServiceAccount must be allowed to read them as well.
@@ -113,21 +104,6 @@ pub enum CrdOwner {
     Others,
 }
 
-/// The account that writes the status of parents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatusWriter {
-    /// The host: the Plugin installed the CRD.
-    Host,
-    /// The Plugin's ServiceAccount, which may patch the status: another owner installed the CRD that the component
-    /// carries.
-    Account,
-    /// No account: another owner installed the CRD that the component carries, and the Plugin's ServiceAccount may not
-    /// patch the status.
-    Denied,
-    /// No account: the component carries no CRD of the kind, or the CRD has no status subresource.
-    Nobody,
-}
-
 impl Live {
     /// The component's digest.
     pub fn digest(&self) -> Digest {
@@ -136,7 +112,7 @@ impl Live {
 
     /// Whether an object is a parent, or a former parent that still has children.
     pub fn knows(&self, parent: &ObjectKey) -> bool {
-        self.caches.parents.store.get(parent).is_some() || self.shared.unselected.holds(parent)
+        self.caches.parents.store.get(parent).is_some() || self.caches.unselected.holds(parent)
     }
 
     /// Whether an object has children of this plugin that are not being deleted.
@@ -176,13 +152,29 @@ impl Live {
         self.terms.decide_like(&other.terms)
             && self.caches.are_those_of(&other.caches)
             && self.crd_owner == other.crd_owner
-            && self.status_writer == other.status_writer
             && self.account == other.account
     }
 
     /// The account that the host impersonates to write the status of parents; none if it writes as itself.
     pub fn status_account(&self) -> Option<&Account> {
-        (self.status_writer != StatusWriter::Host).then_some(&self.account)
+        (self.terms.status_writer != StatusWriter::Host).then_some(&self.account)
+    }
+
+    /// What this component goes live with.
+    pub fn beginning(&self) -> Beginning {
+        // Retained children have no controller and are never deleted. Children of parents that are gone are deleted by
+        // the garbage collector; if they counted, the other deletions would be a smaller share.
+        let mut uids = self.caches.parents.store.pick(|parent| Some(parent.uid.clone()));
+        let (former, of_former): (Vec<_>, Vec<_>) = self.caches.unselected.all().into_iter().unzip();
+        uids.extend(of_former);
+        // Parents of a custom kind have no other plugin, so this one re-adopts all their children.
+        let is_ours = |child: &Object| {
+            (self.terms.owns_kind || child.plugin() == Some(self.terms.name.as_str())) && self.terms.has_mark(child)
+        };
+        // Counted by parent, because each of a hundred plugins may have few of the objects of a kind.
+        let owned = self.caches.children.values().map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
+        let (guard, decides_by, parents) = (self.terms.guard, self.decides_by(), self.caches.parents.store.keys());
+        Beginning { guard, decides_by, parents, former, owned }
     }
 
     /// Hash of everything that determines the children of a parent: component, config, grants, limits and selectors. It
@@ -247,10 +239,6 @@ impl Caches {
 impl Stores for Caches {
     fn of_parents(&self) -> &Store {
         &self.parents.store
-    }
-
-    fn parent_kind(&self) -> &Gvk {
-        &self.parents.id.kind
     }
 
     fn of_children(&self, kind: &Gvk) -> Option<&Store> {

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use windlass_core::reconcile::record::own_writes::Shows;
 use windlass_core::reconcile::written::{Subject, Written};
 use windlass_core::value::ids::{Gvk, ObjectKey};
 
@@ -12,24 +11,14 @@ use crate::cluster::watch::Store;
 pub trait Stores {
     /// The cache that shows this parent.
     fn of_parents(&self) -> &Store;
-    /// The kind of the parents.
-    fn parent_kind(&self) -> &Gvk;
     /// The cache that shows children of this kind; none of a kind that is no longer watched.
     fn of_children(&self, kind: &Gvk) -> Option<&Store>;
 }
 
-/// What these caches show.
-pub struct Shown<'a, S>(pub &'a S);
-
-impl<S: Stores> Shows for Shown<'_, S> {
-    fn shows(&self, parent: &ObjectKey, write: &Written, at: Instant) -> bool {
-        // The writes of a kind that is no longer watched are not waited for.
-        cache_of(self.0, write).is_none_or(|store| is_seen(store, parent, write, at))
-    }
-
-    fn parent_kind(&self) -> &Gvk {
-        self.0.parent_kind()
-    }
+/// Whether these caches show a write, which was executed before this time.
+pub fn shows(caches: &impl Stores, parent: &ObjectKey, write: &Written, at: Instant) -> bool {
+    // The writes of a kind that is no longer watched are not waited for.
+    cache_of(caches, write).is_none_or(|store| is_seen(store, parent, write, at))
 }
 
 /// Whether the cache shows a write: by its version, or by a complete list that began after the write.
@@ -87,10 +76,6 @@ mod tests {
             &self.parents
         }
 
-        fn parent_kind(&self) -> &Gvk {
-            &self.kind
-        }
-
         fn of_children(&self, kind: &Gvk) -> Option<&Store> {
             match &*kind.kind {
                 "ConfigMap" => Some(&self.maps),
@@ -144,7 +129,7 @@ mod tests {
 
         fn wait(&mut self) -> Wait {
             let mut writes = std::mem::take(&mut self.writes);
-            let wait = writes.wait(&Shown(self), &web(), self.now);
+            let wait = writes.wait(&self.kind, |write, at| shows(&*self, &web(), write, at), self.now);
             self.writes = writes;
             wait
         }

@@ -3,20 +3,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use windlass_core::object::Object;
 use windlass_core::object::mark::MarkKey;
 use windlass_core::object::selector::Selector;
+use windlass_core::reconcile::steps::not_shown::GOOD_FOR;
 use windlass_core::value::ids::{GroupKind, ObjectKey, PluginName, Uid, is_object_name};
 
 use crate::clock;
 use crate::cluster::watch::{Store, Watch, WatchId};
-
-/// How long the host uses an object outside the label selector after it was read. No watch shows changes of the object,
-/// so it is read again after this time, until its children are deleted.
-pub const GOOD_FOR: Duration = Duration::from_secs(30);
 
 /// The former parents of one plugin.
 pub struct Unselected {

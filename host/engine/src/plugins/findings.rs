@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use windlass_api::Plugin;
+use windlass_core::reconcile::terms::StatusWriter;
 use windlass_core::value::digest::Digest;
 
 use super::caps::Capped;
 use super::grants;
 use super::permissions::Lacking;
-use crate::live::{Live, StatusWriter};
+use crate::live::Live;
 
 /// Facts about a live plugin that the Plugin's conditions report.
 #[derive(Debug, Clone)]
@@ -65,7 +66,7 @@ impl Findings {
             rolled_back: false,
             file: None,
             unsupported: live.component.surface().unsupported_imports.clone(),
-            conditions_kept: live.status_writer == StatusWriter::Denied
+            conditions_kept: live.terms.status_writer == StatusWriter::Denied
                 || !live.terms.owns_kind
                 || live.terms.shape.conditions && live.terms.shape.observed_generation,
         }

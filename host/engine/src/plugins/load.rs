@@ -20,7 +20,9 @@ use windlass_core::object::reason::PluginReason;
 use windlass_core::plugin::config;
 use windlass_core::reconcile::next_step::finalizer_of;
 use windlass_core::reconcile::outcome::Requeue;
-use windlass_core::reconcile::terms::Terms;
+use windlass_core::reconcile::shared::Shared;
+use windlass_core::reconcile::shared::component_state::ComponentState;
+use windlass_core::reconcile::terms::{StatusWriter, Terms};
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_delivery::blocking;
@@ -37,13 +39,12 @@ use super::resource::config_of;
 use super::settings::Settings;
 use super::shared::Plugins;
 use super::{grants, parent, permissions, preflight};
-use crate::clock;
+use crate::clock::{self, CLOCK};
 use crate::cluster::account::Account;
 use crate::cluster::watch::Watch;
-use crate::live::component_state::ComponentState;
 use crate::live::namespace_filter::{NamespaceFilter, parent_namespaces};
 use crate::live::unselected::Unselected;
-use crate::live::{Caches, CrdOwner, Live, Peers, Reads, Shared, StatusWriter};
+use crate::live::{Caches, Calls, CrdOwner, Live, Peers, Reads};
 use crate::telemetry::{self, Controller, Measures};
 
 /// Compiles and maps a component. Runs outside the runtime's threads: compiling waits for a child process, mapping
@@ -264,6 +265,7 @@ fn assemble(
         name: name.clone(),
         parents: parents.id.kind.clone(),
         owns_kind: matches!(descriptor.parent, Parent::Custom(_)),
+        status_writer,
         shape,
         call_inputs: snapshot::call_inputs(
             &surface.contract,
@@ -285,26 +287,31 @@ fn assemble(
         resync: settings.resync,
     };
     let shared = Shared {
-        state: live.map_or_else(|| Arc::new(ComponentState::none()), |live| live.shared.state.clone()),
+        clock: CLOCK,
+        state: live.map_or_else(|| Arc::new(ComponentState::none(CLOCK)), |live| live.shared.state.clone()),
         records: plugins.records(name),
-        unselected,
         budget: live.map_or_else(budget, |live| live.shared.budget.clone()),
-        call_slots: live.map(|live| live.shared.call_slots.clone()).unwrap_or_default(),
+        breaker: plugins.breaker.clone(),
+    };
+    let same = live.filter(|live| live.digest() == surface.digest);
+    let calls = Calls {
+        slots: live.map(|live| live.calls.slots.clone()).unwrap_or_default(),
         // A call that is skipped measures nothing, so the gauges of the same component stay.
-        measures: live
-            .filter(|live| live.digest() == surface.digest)
-            .map_or_else(|| Arc::new(Measures::of(name, &descriptor.metrics)), |live| live.shared.measures.clone()),
+        measures: same
+            .map_or_else(|| Arc::new(Measures::of(name, &descriptor.metrics)), |live| live.calls.measures.clone()),
         controller: Arc::new(Controller::new(name.as_str())),
+        log: same.map(|live| live.calls.log.clone()).unwrap_or_default(),
     };
     let caches = Caches {
         parents,
         children: children.into_iter().map(|watch| (watch.id.kind.group_kind(), watch)).collect(),
         namespaces,
+        unselected,
         peers: Peers(plugins.own.clone()),
         resources,
     };
     let (crd_owner, concurrency) = (parent.crd_owner, settings.concurrency);
-    Live { terms, caches, shared, component, account, crd_owner, status_writer, concurrency }
+    Live { terms, caches, shared, component, calls, account, crd_owner, concurrency }
 }
 
 /// A new component state, if the component decides differently from the live one; none if the live state is kept.
@@ -314,9 +321,19 @@ fn next_state(plugin: &Plugin, live: Option<&Live>, prepared: &Live) -> Option<C
         Some(live) if live.decides_like(prepared) => None,
         Some(live) => {
             let before = live.shared.state.decisions();
-            Some(ComponentState::begin(prepared, Some(&before.rollout), before.blocked_hash.as_deref()))
+            Some(ComponentState::begin(
+                CLOCK,
+                prepared.beginning(),
+                Some(&before.rollout),
+                before.blocked_hash.as_deref(),
+            ))
         }
-        None => Some(ComponentState::begin(prepared, rollout_before(plugin).as_ref(), was_blocked(plugin))),
+        None => Some(ComponentState::begin(
+            CLOCK,
+            prepared.beginning(),
+            rollout_before(plugin).as_ref(),
+            was_blocked(plugin),
+        )),
     }
 }
 

@@ -10,6 +10,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::core::ApiResource;
 use windlass_core::contract::desired::Grant;
 use windlass_core::object::reason::PluginReason;
+use windlass_core::reconcile::terms::StatusWriter;
 use windlass_core::value::ids::Gvk;
 
 use super::grants::Granted;
@@ -18,7 +19,7 @@ use crate::cluster::access_review::{
     Ask, CHILD_VERBS, FINALIZER_VERB, FINALIZERS, PARENT_VERB, Question, READ_VERBS, STATUS, STATUS_VERB,
 };
 use crate::cluster::account::Account;
-use crate::live::{CrdOwner, Live, StatusWriter};
+use crate::live::{CrdOwner, Live};
 
 /// Number of namespaces that are reviewed at once, and that a message names, if a permission is not granted
 /// cluster-wide.
@@ -136,14 +137,14 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
         let beside = grant.namespaces.iter().flatten().cloned().collect();
         Some(Kind { verbs: &READ_VERBS, beside, ..Kind::new(grant.kind.clone(), resource, grant.namespaced) })
     });
-    let namespaced = live.shared.unselected.parents_are_namespaced();
+    let namespaced = live.caches.unselected.parents_are_namespaced();
     let parent_kind =
         || Kind::new(live.terms.parents.clone(), Arc::new(live.caches.parents.resource.clone()), namespaced);
     let parents = (live.crd_owner == CrdOwner::Others).then(|| {
         // A component that carries the CRD of another owner must have this permission before it gets any parents.
         Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], is_doubted: live.terms.owns_kind, ..parent_kind() }
     });
-    let status = matches!(live.status_writer, StatusWriter::Account | StatusWriter::Denied)
+    let status = matches!(live.terms.status_writer, StatusWriter::Account | StatusWriter::Denied)
         .then(|| Kind::of_status(live.terms.parents.clone(), &live.caches.parents.resource, namespaced));
     let finalizers = (live.crd_owner == CrdOwner::Others && live.terms.finalizes).then(|| Kind {
         verbs: &[FINALIZER_VERB],

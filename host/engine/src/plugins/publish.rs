@@ -61,7 +61,7 @@ impl Plugins {
         self.index_live();
         drop(publisher);
         // Parents that left the selector since the preparation were reported to the previous component only.
-        live.shared.unselected.search(&live.caches.parents.store, live.caches.children.values());
+        live.caches.unselected.search(&live.caches.parents.store, live.caches.children.values());
         let parents = self.enqueue_parents(&live, Trigger::Sweep, wave);
         // A reconcile of a parent that is gone forgets its last writes, as soon as the caches show them.
         for gone in live.shared.records.forget_unless(|parent| live.knows(parent), clock::now()) {
@@ -88,7 +88,7 @@ impl Plugins {
         let parents = live.caches.parents.store.keys();
         let count = parents.len();
         let spread = wave.spread(count);
-        let unselected = live.shared.unselected.all().into_iter().map(|(parent, _)| parent);
+        let unselected = live.caches.unselected.all().into_iter().map(|(parent, _)| parent);
         for parent in parents.into_iter().chain(unselected) {
             self.parents.add_within(&live.terms.name, &parent, trigger, spread);
         }
@@ -119,7 +119,7 @@ impl Plugins {
     /// Unpublishes the live component if its Plugin no longer grants its parent kind: it must see no further object of it.
     pub(super) fn revoke(&self, name: &PluginName, plugin: &Plugin) {
         let is_revoked = |live: Arc<Live>| {
-            let (kind, is_namespaced) = (&live.terms.parents, live.shared.unselected.parents_are_namespaced());
+            let (kind, is_namespaced) = (&live.terms.parents, live.caches.unselected.parents_are_namespaced());
             let grants = plugin.spec.spec_grants();
             !live.terms.owns_kind && grants.may_reconcile(kind, is_namespaced, live.terms.finalizes).is_err()
         };

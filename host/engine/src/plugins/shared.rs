@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use kube::Client;
 use parking_lot::Mutex;
+use windlass_core::guard::breaker::Breaker;
+use windlass_core::reconcile::shared::records::Records;
 use windlass_core::value::ids::PluginName;
 use windlass_delivery::Sources;
 use windlass_sandbox::{Component, Sandbox};
@@ -18,6 +20,7 @@ use super::leftovers::Leftovers;
 use super::mark_key::MarkKeys;
 use super::refusal::Refusal;
 use super::startup_order::StartupOrder;
+use crate::clock::CLOCK;
 use crate::cluster::access_review::Ask;
 use crate::cluster::account::Accounts;
 use crate::cluster::discovery::Discovery;
@@ -25,7 +28,6 @@ use crate::cluster::events::Recorder;
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::{AllProgress, Watch, Watches};
 use crate::live::interests::Interests;
-use crate::live::record::Records;
 use crate::live::registry::{Publisher, Registry};
 use crate::live::{Live, ParentIndex, ParentKey};
 use crate::queue::{PluginQueue, Queue, Trigger};
@@ -53,6 +55,8 @@ pub struct Plugins {
     pub(super) known: Mutex<HashMap<PluginName, Known>>,
     /// What is remembered of each Plugin's parents, also of a Plugin that is gone for a short time.
     pub(super) records: Mutex<HashMap<PluginName, Arc<Records>>>,
+    /// The writes to each object.
+    pub(super) breaker: Arc<Mutex<Breaker>>,
     pub(super) startup_order: StartupOrder,
     pub(super) shards: Shards,
 }
@@ -188,6 +192,7 @@ impl Plugins {
             caps,
             known: Mutex::default(),
             records: Mutex::default(),
+            breaker: Arc::default(),
             startup_order: StartupOrder::new(),
             shards,
         }
@@ -215,7 +220,7 @@ impl Plugins {
         let mut records = self.records.lock();
         let records = records.entry(name.clone()).or_insert_with(|| {
             let (queue, name) = (self.queue.clone(), name.clone());
-            Arc::new(Records::new(move |wait| queue.add_after(&(), &name, Trigger::Resync, wait)))
+            Arc::new(Records::new(CLOCK, move |wait| queue.add_after(&(), &name, Trigger::Resync, wait)))
         });
         records.clone()
     }

@@ -13,10 +13,14 @@ use kube::api::ListParams;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use windlass_api::{Plugin, PluginRollout};
 use windlass_core::contract::declared_parent::DeclaredParent;
+use windlass_core::guard::deletions::RolloutRecord;
 use windlass_core::hosts::shards::{FailingShare, Rollout};
 use windlass_core::object::Object;
 use windlass_core::object::reason::PluginReason;
 use windlass_core::reconcile::outcome::Requeue;
+use windlass_core::reconcile::shared::Shared;
+use windlass_core::reconcile::shared::component_state::{ComponentState, Share};
+use windlass_core::reconcile::shared::failures::Sums;
 use windlass_core::value::ids::{ObjectKey, PluginName};
 use windlass_sandbox::Component;
 
@@ -27,11 +31,9 @@ use super::publish::Wave;
 use super::resource::parse;
 use super::shared::{Plugins, Sharing};
 use super::{claim, load, status};
-use crate::clock;
+use crate::clock::{self, CLOCK};
 use crate::cluster::shards::NotObeyed;
-use crate::live::component_state::{ComponentState, Share};
-use crate::live::failures::Sums;
-use crate::live::{Live, Shared};
+use crate::live::Live;
 use crate::queue::Trigger;
 
 /// Time between two checks whether reconciles of a Plugin have ended.
@@ -70,12 +72,12 @@ impl Plugins {
         {
             // While the leader has all parents, this host makes no call that could end a quarantine.
             Some(live) if !rollout.shared.unwrap_or_default() && live.shared.state.is_quarantined() => {
-                self.replace_state(&live, ComponentState::of_share(&live, record));
+                self.replace_state(&live, share_of(&live, record));
             }
             Some(live) if live.shared.state.record_of_rollout() == record => {}
-            Some(live) => self.replace_state(&live, ComponentState::of_share(&live, record)),
+            Some(live) => self.replace_state(&live, share_of(&live, record)),
             None => {
-                let state = Arc::new(ComponentState::of_share(&prepared, record));
+                let state = Arc::new(share_of(&prepared, record));
                 self.publish(object, Live { shared: Shared { state, ..prepared.shared }, ..prepared }, Wave::Resumed)?;
             }
         }
@@ -120,7 +122,7 @@ impl Plugins {
         }
         let Some(gained) = self.shards.take_gained(&live.terms.name) else { return };
         let mut parents = live.caches.parents.store.keys();
-        parents.extend(live.shared.unselected.all().into_iter().map(|(parent, _)| parent));
+        parents.extend(live.caches.unselected.all().into_iter().map(|(parent, _)| parent));
         parents.retain(|parent| gained.may_include(&live.terms.name, parent));
         // Failing parents that passed to another host must not stay counted here.
         parents.extend(live.shared.records.failing());
@@ -141,7 +143,7 @@ impl Plugins {
                 return self.give(&live, object);
             }
             // A user changed the status, or a delayed request of an earlier leader arrived.
-            self.replace_state(&live, ComponentState::of_share(&live, live.shared.state.record_of_rollout()));
+            self.replace_state(&live, share_of(&live, live.shared.state.record_of_rollout()));
             self.shards.set_exclusive(name, false);
             return self.take_back(&live, object).await;
         };
@@ -192,7 +194,7 @@ impl Plugins {
             return Some(Requeue::Pause(ANNOUNCED));
         }
         self.sharing(name, |sharing| sharing.is_handing_out = true);
-        self.replace_state(live, ComponentState::of_share(live, live.shared.state.record_of_rollout()));
+        self.replace_state(live, share_of(live, live.shared.state.record_of_rollout()));
         shards.set_exclusive(name, false);
         shards.followed(name, &hash, object.generation);
         Some(Requeue::Pause(DRAIN))
@@ -207,12 +209,12 @@ impl Plugins {
         }
         let record = live.shared.state.record_of_rollout();
         let state = if was_shared && record.is_decided {
-            ComponentState::settled(live, &record)
+            ComponentState::settled(CLOCK, live.beginning(), &record)
         } else {
             // An earlier leader may have left a rollout in the middle.
             let status = parse(object).ok().and_then(|plugin| plugin.status).unwrap_or_default();
             let before = status.rollout.as_ref().map(PluginRollout::record);
-            ComponentState::begin(live, before.as_ref(), status.blocked_deletions_hash.as_deref())
+            ComponentState::begin(CLOCK, live.beginning(), before.as_ref(), status.blocked_deletions_hash.as_deref())
         };
         self.replace_state(live, state);
         self.sharing(name, |sharing| sharing.taken_at = was_shared.then(clock::now));
@@ -315,4 +317,9 @@ impl Plugins {
         };
         Ok(listed.items.iter().all(cached) && self.own.store.size() <= listed.items.len())
     }
+}
+
+/// The state of a component whose parents several hosts share, on a host that has a share of them.
+fn share_of(live: &Live, rollout: RolloutRecord) -> ComponentState {
+    ComponentState::of_share(CLOCK, live.terms.guard, live.decides_by(), rollout)
 }

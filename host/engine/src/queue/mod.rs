@@ -29,7 +29,8 @@ use self::wake::{Inner, TimeKeeper};
 use crate::clock;
 use crate::telemetry::QueueState;
 
-pub use state::{Busy, Job, Trigger};
+pub use state::{Busy, Job};
+pub use windlass_core::reconcile::trigger::Trigger;
 
 /// Number of runs without waiting after which a worker yields its thread. tokio would force it to yield later, in the
 /// middle of a run.

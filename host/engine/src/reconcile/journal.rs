@@ -1,4 +1,4 @@
-//! Notes the calls and the decision of one reconcile for the recent calls that the host keeps (`windlass explain`).
+//! Notes the calls and the end of one reconcile for the recent calls that the host keeps (`windlass explain`).
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -7,13 +7,11 @@ use jiff::Timestamp;
 use opentelemetry::trace::TraceContextExt as _;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
-use windlass_core::contract::snapshot::Snapshot;
-use windlass_core::contract::{CallFailure, CallReport, Phase, PluginResult};
+use windlass_core::contract::{CallFailure, CallReport, PluginResult};
 use windlass_core::object::parent::ParentRef;
-use windlass_core::reconcile::applied::Applied;
 use windlass_core::reconcile::outcome::Requeue;
-use windlass_core::reconcile::recent::{Call, Decision, KeptResult, Reconciled};
-use windlass_core::value::digest::Digest;
+use windlass_core::reconcile::recent::{self, Decision, KeptResult, Reconciled};
+use windlass_core::reconcile::world::{Call, Ended};
 use windlass_core::value::ids::ObjectKey;
 
 use crate::clock;
@@ -27,22 +25,12 @@ const CALLED_AGAIN: &str = "CalledAgain";
 pub(super) struct Journal {
     is_on: bool,
     at: Timestamp,
-    calls: Vec<Call>,
+    calls: Vec<recent::Call>,
     /// The parent that the outcome is about.
     parent: Option<ParentRef>,
     decision: Decision,
     /// Whether the decision is worth keeping without a call.
     is_notable: bool,
-}
-
-/// The inputs of a call.
-#[derive(Clone, Copy)]
-pub(super) struct Called<'a> {
-    pub live: &'a Live,
-    pub snapshot: &'a Snapshot,
-    pub phase: Phase,
-    pub hash: &'a Digest,
-    pub now: SystemTime,
 }
 
 impl Journal {
@@ -52,17 +40,23 @@ impl Journal {
         Self { is_on, at: clock::date(), calls, parent: None, decision, is_notable: false }
     }
 
-    /// Notes a call and its result.
-    pub fn note_call(&mut self, called: Called<'_>, result: &Result<PluginResult, CallFailure>, report: &CallReport) {
+    /// Notes a call at this time, and its result.
+    pub fn note_call(
+        &mut self,
+        live: &Live,
+        call: &Call<'_>,
+        now: SystemTime,
+        result: &Result<PluginResult, CallFailure>,
+        report: &CallReport,
+    ) {
         if !self.is_on {
             return;
         }
-        let Called { live, snapshot, phase, hash, now } = called;
         let surface = live.component.surface();
-        self.calls.push(Call {
-            snapshot: snapshot.clone(),
-            phase,
-            hash: *hash,
+        self.calls.push(recent::Call {
+            snapshot: call.snapshot.clone(),
+            phase: call.phase,
+            hash: call.hash,
             component: surface.digest,
             contract: surface.contract.clone(),
             now: Timestamp::try_from(now).unwrap_or(self.at),
@@ -74,38 +68,12 @@ impl Journal {
         });
     }
 
-    /// Notes the writes of a reconcile that ends with the removal of the finalizer: that ending does not contain them.
-    pub fn note_writes(&mut self, applied: &Applied) {
+    /// Notes how the reconcile ended.
+    pub fn end(&mut self, ended: &Ended<'_>) {
         if self.is_on {
-            self.decision.changes = applied.changes.clone();
-            self.decision.failed.clone_from(&applied.problems);
-        }
-    }
-
-    /// Notes how a reconcile ended that reports nothing in the parent's status.
-    pub fn end(&mut self, outcome: &'static str, message: &str) {
-        let Decision { changes, failed, .. } = std::mem::take(&mut self.decision);
-        self.decision = Decision { outcome, message: message.to_owned(), changes, failed, ..Decision::default() };
-    }
-
-    /// Notes a failure that the parent's status does not report.
-    pub fn fail(&mut self, outcome: &'static str, message: &str) {
-        self.end(outcome, message);
-        self.is_notable = true;
-    }
-
-    /// Notes the outcome that the host reports for a parent.
-    pub fn report(&mut self, parent: &ParentRef, decision: impl FnOnce() -> Decision) {
-        if self.is_on {
-            let Decision { mut changes, mut failed, .. } = std::mem::take(&mut self.decision);
-            self.decision = decision();
-            // Writes were noted, and then the removal of the finalizer failed.
-            if self.decision.changes.is_empty() && self.decision.failed.is_empty() {
-                std::mem::swap(&mut self.decision.changes, &mut changes);
-                std::mem::swap(&mut self.decision.failed, &mut failed);
-            }
-            self.parent = Some(parent.clone());
-            self.is_notable = true;
+            self.decision = ended.into();
+            self.parent = ended.parent.cloned();
+            self.is_notable = ended.is_notable;
         }
     }
 

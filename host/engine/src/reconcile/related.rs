@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use kube::core::ApiResource;
-use windlass_core::contract::related::{Denied, Need, Needs, ReadProblem, Refusal, Rounds, Select};
+use windlass_core::contract::related::{Denied, Need, Needs, ReadProblem, Refusal, Select};
 use windlass_core::guard::budget::Cost;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
+use windlass_core::reconcile::world::Selected;
 use windlass_core::value::ids::{Gvk, PluginName};
 
-use super::selection::{Bounds, Selected, select};
+use super::selection::{Bounds, select};
 use crate::clock;
 use crate::cluster::access_review::{
     Ask, FINALIZER_VERB, FINALIZERS, PARENT_VERB, Question, ReviewError, ReviewResult, Reviews,
@@ -42,23 +43,9 @@ impl Related {
         Self { registry, watches, interests, reviews: Reviews::new(ask) }
     }
 
-    /// Begins the rounds of a reconcile with the requirements of the parent's last final response, and serves them.
-    ///
-    /// If some of them are no longer granted or cannot be read, the reconcile begins without any, because the parent
-    /// may no longer require them. If it does, [`serve`](Self::serve) returns the problem.
-    pub(super) async fn begin(&self, live: &Live, parent: &ParentRef) -> (Rounds, Selected) {
-        let nothing = || (Rounds::starting_with(Needs::default()), Selected::default());
-        let Some(last) = self.interests.last(&live.terms.name, &parent.key) else { return nothing() };
-        if !last.iter().all(|need| live.terms.reads.permit(need, &parent.key)) {
-            return nothing();
-        }
-        match self.serve(live, parent, &last).await {
-            Ok(selected) => (Rounds::starting_with(last), selected),
-            Err(problem) => {
-                tracing::debug!(plugin = %live.terms.name, object = %parent, %problem, "what was required before is not served");
-                nothing()
-            }
-        }
+    /// What the last final response for a parent required.
+    pub(super) fn before(&self, plugin: &PluginName, parent: &ParentKey) -> Option<Needs> {
+        self.interests.last(plugin, parent)
     }
 
     /// The objects that a parent requires. From now on, a change of them queues the parent.
@@ -92,7 +79,7 @@ impl Related {
     ///
     /// # Errors
     /// If it may not, or the review fails.
-    pub async fn review_parent(&self, live: &Live, parent: &ParentRef) -> Result<(), ReadProblem> {
+    pub(super) async fn review_parent(&self, live: &Live, parent: &ParentRef) -> Result<(), ReadProblem> {
         if live.crd_owner == CrdOwner::Plugin {
             return Ok(());
         }
@@ -113,7 +100,7 @@ impl Related {
     ///
     /// # Errors
     /// If the Plugin's ServiceAccount may not, or the review fails.
-    pub async fn review_finalizer(&self, live: &Live, parent: &ParentRef) -> Result<(), WriteProblem> {
+    pub(super) async fn review_finalizer(&self, live: &Live, parent: &ParentRef) -> Result<(), WriteProblem> {
         if live.crd_owner == CrdOwner::Plugin {
             return Ok(());
         }
@@ -164,7 +151,7 @@ impl Related {
     }
 
     /// Records the requirements of the parent's final response.
-    pub fn keep(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) {
+    pub(super) fn keep(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) {
         self.interests.keep(plugin, parent, needs);
     }
 
@@ -176,7 +163,7 @@ impl Related {
     }
 
     /// Forgets a parent that is gone.
-    pub fn forget(&self, plugin: &PluginName, parent: &ParentKey) {
+    pub(super) fn forget(&self, plugin: &PluginName, parent: &ParentKey) {
         self.interests.forget(plugin, parent);
     }
 

@@ -7,6 +7,7 @@ use windlass_core::contract::related::{Needs, ReadProblem, Select};
 use windlass_core::contract::snapshot::Served;
 use windlass_core::object::Object;
 use windlass_core::object::selector::Selector;
+use windlass_core::reconcile::world::Selected;
 use windlass_core::value::ids::ObjectKey;
 
 use crate::cluster::watch::Store;
@@ -21,15 +22,6 @@ pub(super) struct Bounds {
     pub deadline: Duration,
     /// Size of the selected objects, in bytes. An object that two requirements select counts twice, as in the request.
     pub bytes: u64,
-}
-
-/// The selected objects.
-#[derive(Debug, Default)]
-pub(super) struct Selected {
-    /// In the order of the requirements.
-    pub objects: Vec<Served>,
-    /// How long the selection took.
-    pub took: Duration,
 }
 
 /// The label selectors of one kind and namespace, each with the index of its requirement.

@@ -1,7 +1,6 @@
-//! The spans of a reconcile's steps, and the record of a call in `plugin.call`.
+//! The span of a call with its record, and the link of a reconcile's span.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{SpanContext, Status, TraceContextExt};
@@ -10,28 +9,16 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Span;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
-use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::contract::{CallFailure, CallReport, Failure, Level, Note, PluginResult};
 use windlass_core::guard::quarantine::CallOutcome;
 use windlass_core::object::Object;
 use windlass_core::object::names::ANNOTATION_TRACEPARENT;
 use windlass_core::reconcile::outcome::bounded;
-use windlass_core::reconcile::plan::Plan;
-use windlass_core::value::digest::Digest;
+use windlass_core::reconcile::world::Call;
 use windlass_core::value::ids::ObjectKey;
 
 use crate::live::Live;
 use crate::telemetry::{GUEST, TRACE, int, one_line};
-
-/// Runs `observe` in its span.
-pub fn observed(observe: impl FnOnce() -> Option<Snapshot>) -> Option<Snapshot> {
-    let span = tracing::debug_span!(target: TRACE, "observe", windlass.children = Empty);
-    let snapshot = span.in_scope(observe);
-    if let Some(snapshot) = &snapshot {
-        span.record("windlass.children", int(snapshot.children.len()));
-    }
-    snapshot
-}
 
 /// Links the span of a reconcile to the trace that the parent's annotation `windlass.dev/traceparent` names. Each new
 /// invalid value is logged once.
@@ -61,25 +48,8 @@ fn context_of(traceparent: &str) -> Option<SpanContext> {
     Some(remote.span().span_context().clone()).filter(|remote| has_lengths && remote.is_valid())
 }
 
-/// Runs `plan` in its span.
-pub fn planned(plan: impl FnOnce() -> Plan) -> Plan {
-    let span = tracing::debug_span!(
-        target: TRACE,
-        "plan",
-        windlass.creates = Empty,
-        windlass.updates = Empty,
-        windlass.deletes = Empty,
-        windlass.terminating = Empty
-    );
-    let plan = span.in_scope(plan);
-    let (creates, updates, deletes) = plan.counts();
-    span.record("windlass.creates", int(creates)).record("windlass.updates", int(updates));
-    span.record("windlass.deletes", int(deletes)).record("windlass.terminating", int(plan.terminating.len()));
-    plan
-}
-
 /// The span of one call of a plugin: always a child of `reconcile`.
-pub fn call_span(live: &Live, snapshot: &Digest, deadline: Duration) -> Span {
+pub fn call_span(live: &Live, call: &Call<'_>) -> Span {
     let surface = live.component.surface();
     tracing::debug_span!(
         target: TRACE,
@@ -88,8 +58,8 @@ pub fn call_span(live: &Live, snapshot: &Digest, deadline: Duration) -> Span {
         windlass.digest = %surface.digest,
         windlass.contract = &*surface.contract,
         windlass.version = live.terms.version,
-        windlass.snapshot = %snapshot.short(),
-        windlass.deadline_ms = int(deadline.as_millis()),
+        windlass.snapshot = %call.hash.short(),
+        windlass.deadline_ms = int(call.deadline.as_millis()),
         windlass.guest_time_us = Empty,
         windlass.memory_peak = Empty,
         windlass.request_bytes = Empty,
@@ -116,7 +86,7 @@ pub fn record_call(
     let (outcome, error) = outcome_of(result);
     span.record("windlass.outcome", outcome);
     let stopped_by = error.filter(|_| CallOutcome::of(result) == CallOutcome::Broke);
-    live.shared.controller.called(outcome, stopped_by, report);
+    live.calls.controller.called(outcome, stopped_by, report);
     if let Some(error) = error {
         span.record("error.type", error);
         span.set_status(Status::error(description_of(result)));
@@ -125,7 +95,7 @@ pub fn record_call(
         for note in &report.notes {
             tell(span, live, parent, note);
         }
-        if let Some(dropped) = live.shared.state.unlogged(report.notes_dropped) {
+        if let Some(dropped) = live.calls.log.dropped(report.notes_dropped) {
             tracing::warn!(target: GUEST, plugin = %live.terms.name, dropped, "the plugin's log exceeds the limit");
         }
     });
@@ -174,20 +144,20 @@ fn tell(span: &Span, live: &Live, parent: &ObjectKey, note: &Note) {
         Note::Log { level, message, fields } => log(live, parent, *level, message, fields),
         // They stay in memory until they are exported, so they count towards the rate of log lines.
         Note::SpanAttribute { key, value } => {
-            if !span.is_disabled() && live.shared.state.may_log(key.len() + value.len()) {
+            if !span.is_disabled() && live.calls.log.admits(key.len() + value.len()) {
                 span.set_attribute(attribute_of(key), value.clone());
             }
         }
         Note::SpanEvent { name, attributes } => {
             let length = attributes.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-            if !span.is_disabled() && live.shared.state.may_log(name.len() + length) {
+            if !span.is_disabled() && live.calls.log.admits(name.len() + length) {
                 let attributes = attributes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
                 span.add_event(name.clone(), attributes.collect());
             }
         }
         Note::Measure { metric, value, labels } => {
-            if !live.shared.measures.record(parent, metric, *value, labels) {
-                live.shared.controller.dropped_measurement();
+            if !live.calls.measures.record(parent, metric, *value, labels) {
+                live.calls.controller.dropped_measurement();
             }
         }
     }
@@ -207,7 +177,7 @@ fn log(live: &Live, parent: &ObjectKey, level: Level, message: &str, fields: &[(
     macro_rules! line {
         ($level:ident, $LEVEL:ident) => {
             // A line below the log's level does not count towards the rate of log lines.
-            if tracing::event_enabled!(target: GUEST, tracing::Level::$LEVEL) && live.shared.state.may_log(length) {
+            if tracing::event_enabled!(target: GUEST, tracing::Level::$LEVEL) && live.calls.log.admits(length) {
                 tracing::$level!(
                     target: GUEST,
                     plugin = %live.terms.name,

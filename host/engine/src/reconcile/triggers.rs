@@ -119,8 +119,8 @@ impl Triggers {
                 if let Some(live) = live() {
                     live.shared.records.removed(&object.key);
                     // A parent that is deleted with its children has not left the label selector.
-                    if live.shared.unselected.may_be() && !object.deleting && live.has_children(&object.uid) {
-                        live.shared.unselected.add(&object.key, object.uid.clone());
+                    if live.caches.unselected.may_be() && !object.deleting && live.has_children(&object.uid) {
+                        live.caches.unselected.add(&object.key, object.uid.clone());
                     }
                 }
                 tell_cause(plugin, &object.key, change);
@@ -154,7 +154,7 @@ impl Triggers {
                 .store
                 .key_of(&uid)
                 .or_else(|| {
-                    live.shared
+                    live.caches
                         .unselected
                         .parent_of_lost(child, is_there, |parent| live.caches.parents.store.get(parent).is_some())
                 })

@@ -1,194 +1,262 @@
-//! The cluster, as the world of a parent's reconcile: its caches, and requests to the API server as the Plugin's ServiceAccount.
+//! The cluster, as the world of a parent's reconcile: its caches, the API server, the plugin, and the queues.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::Client;
-use kube::core::ApiResource;
-use tracing::Instrument;
-use windlass_core::contract::desired::DesiredChild;
+use parking_lot::Mutex;
+use tracing::Span;
+use windlass_core::contract::CallFailure;
+use windlass_core::contract::related::{Needs, ReadProblem};
+use windlass_core::contract::reserved::HostNamespace;
+use windlass_core::guard::deletions::Leavers;
+use windlass_core::guard::quarantine::QuarantineChange;
 use windlass_core::object::Object;
-use windlass_core::object::child::ChildId;
-use windlass_core::reconcile::api_response::{Ack, Refused};
-use windlass_core::reconcile::claim::Claim;
-use windlass_core::reconcile::outcome::WriteProblem;
-use windlass_core::reconcile::world::{ApiRequest, Later, Part, Read, World};
-use windlass_core::value::ids::{Gvk, ObjectKey};
-use windlass_core::value::json::Map;
+use windlass_core::object::parent::ParentRef;
+use windlass_core::object::reason::ParentReason;
+use windlass_core::reconcile::events::{Before, Note, Occasion};
+use windlass_core::reconcile::outcome::{Outcome, Requeue, WriteProblem};
+use windlass_core::reconcile::recent::Reconciled;
+use windlass_core::reconcile::world::{
+    About, Call, Called, Ended, Follows, Happened, Hosts, Later, Permit, Selected, Wake, World,
+};
+use windlass_core::reconcile::written::Written;
+use windlass_core::value::ids::{ObjectKey, PluginName, Uid};
 
-use crate::cluster::in_time;
-use crate::cluster::writer::audit::about;
-use crate::cluster::writer::dry_run;
-use crate::cluster::writer::request::{self, Built, To};
-use crate::cluster::writer::response::refused;
-use crate::cluster::writer::{send, send_for};
-use crate::live::Live;
-use crate::telemetry::{self, TRACE};
+use super::call::Caller;
+use super::journal::Journal;
+use super::related::Related;
+use super::spans;
+use crate::cluster::events::Recorder;
+use crate::cluster::shards::Shards;
+use crate::live::own_writes::shows;
+use crate::live::{Live, ParentKey};
+use crate::queue::{PluginQueue, Queue, Trigger, Turn};
+use crate::telemetry::{FAILURE, one_line};
 
 /// Makes the worlds of reconciles.
-#[derive(Clone)]
-pub struct Worlds(Client);
+pub struct Worlds {
+    /// Sends the requests.
+    pub client: Client,
+    /// Finds related objects.
+    pub related: Related,
+    /// Calls plugins.
+    pub caller: Caller,
+    /// Emits events.
+    pub recorder: Recorder,
+    /// The queue of parents: a reconcile queues other parents if its result affects them.
+    pub parents: Queue<PluginName, ParentKey>,
+    /// The queue of Plugins.
+    pub plugins: PluginQueue,
+    /// Which hosts reconcile which parents.
+    pub shards: Shards,
+}
 
 impl Worlds {
-    /// Worlds whose requests this client sends.
-    pub fn new(client: Client) -> Self {
-        Self(client)
-    }
-
-    /// The cluster, as this plugin sees and changes it.
-    pub fn of<'a>(&'a self, live: &'a Live) -> Cluster<'a> {
-        Cluster { live, client: &self.0 }
+    /// The cluster, as a reconcile of this parent sees and changes it. With `keeps`, its calls are kept.
+    pub(super) fn of<'a>(
+        &'a self,
+        live: &'a Arc<Live>,
+        key: &'a ObjectKey,
+        turn: &'a Turn<'a>,
+        keeps: bool,
+    ) -> Cluster<'a> {
+        Cluster { worlds: self, live, key, turn, journal: Mutex::new(Journal::new(keeps)) }
     }
 }
 
-/// The cluster that a plugin's parents are in.
-#[derive(Clone, Copy)]
-pub struct Cluster<'a> {
-    pub(super) live: &'a Live,
-    client: &'a Client,
+/// The cluster that a parent is in.
+pub(super) struct Cluster<'a> {
+    pub worlds: &'a Worlds,
+    pub live: &'a Arc<Live>,
+    key: &'a ObjectKey,
+    turn: &'a Turn<'a>,
+    journal: Mutex<Journal>,
 }
 
-impl<'a> Cluster<'a> {
-    /// The resource of a child kind, and the account that writes the children.
-    fn to(&self, kind: &Gvk) -> Result<To<'a>, WriteProblem> {
-        let unwatched = || WriteProblem::Unavailable { message: format!("{kind} is not watched"), retry_after: None };
-        let watch = self.live.caches.child_watch(kind).ok_or_else(unwatched)?;
-        Ok(To { resource: &watch.resource, account: Some(&self.live.account) })
+impl Cluster<'_> {
+    /// What is kept of a reconcile that has ended.
+    pub fn close_journal(self, trigger: Trigger, requeue: Requeue, took: Duration) -> Vec<Reconciled> {
+        self.journal.into_inner().close(self.live, (self.key, trigger), (requeue, took))
     }
 
-    /// The resource of a kind that may be the parents'. A kind may be that of parents and of children.
-    fn resource(&self, of: &ChildId) -> Option<&'a ApiResource> {
-        let parents = &self.live.caches.parents;
-        let is_parents = *of.kind == *parents.id.kind;
-        let of_children = || self.live.caches.child_watch(&of.kind).map(|watch| &watch.resource);
-        is_parents.then_some(&parents.resource).or_else(of_children)
-    }
-
-    fn built(&self, request: ApiRequest<'_>) -> Built {
-        match request {
-            ApiRequest::Create(child) => request::create(self.to(&child.kind)?, child),
-            ApiRequest::Apply { child, uid, resource_version, force, returns } => {
-                request::apply(self.to(&child.kind)?, child, (uid, Some(resource_version)), force, returns)
+    /// Queues all that a change of the component's quarantine concerns.
+    fn quarantine_changed(&self, change: QuarantineChange) {
+        let (plugin, digest) = (&self.live.terms.name, self.live.digest());
+        match change {
+            QuarantineChange::Entered => {
+                tracing::warn!(%plugin, %digest, "component in quarantine: its calls failed too often");
             }
-            ApiRequest::Mark { child, marks, found: _ } => request::mark(self.to(&child.kind)?, child, marks),
-            ApiRequest::Migrate { child, resource_version, left, own, taken } => {
-                let entries = own.into_iter().chain(taken);
-                request::migrate(self.to(&child.kind)?, child, resource_version, left, entries)
-            }
-            ApiRequest::Delete(delete) => request::delete(self.to(&delete.child.kind)?, delete),
-            ApiRequest::Finalizers { parent, finalizers } => {
-                request::finalizers(&self.live.caches.parents.resource, parent, finalizers)
-            }
-            ApiRequest::Status { parent, status } => {
-                let to = To { resource: &self.live.caches.parents.resource, account: self.live.status_account() };
-                // A parent that was deleted and created again must not have the status of the first one.
-                request::status(to, parent, Some(parent.resource_version), status)
+            QuarantineChange::Cleared => {
+                tracing::info!(%plugin, %digest, "out of quarantine");
+                for parent in self.live.caches.parents.store.keys() {
+                    self.worlds.parents.add(plugin, &parent, Trigger::Sweep);
+                }
             }
         }
+        self.worlds.plugins.add(&(), plugin, Trigger::Changed);
     }
 
-    async fn read_child(&self, child: &ChildId, part: Part) -> Result<Option<Object>, Refused> {
-        let to = self.to(&child.kind).map_err(Refused::Unsent)?;
-        let request = request::get(to, child, part).map_err(Refused::Unsent)?;
-        match in_time(self.client.request_text(request)).await {
-            Ok(text) => Object::from_api(&child.kind, &text).map(Some).map_err(|error| {
-                let message = format!("it cannot be read: {error}");
-                Refused::Unsent(WriteProblem::Unavailable { message, retry_after: None })
-            }),
-            Err(error) => {
-                let refused = refused(&error);
-                let is_gone = refused.is_gone((&to.resource.kind, &to.resource.plural), &child.key.name, None);
-                if is_gone { Ok(None) } else { Err(refused) }
+    /// Logs, counts and keeps how the reconcile ended.
+    fn ended(&self, ended: &Ended<'_>) {
+        Span::current().record("windlass.outcome", ended.outcome);
+        let (plugin, controller) = (&self.live.terms.name, &self.live.calls.controller);
+        let object = || ended.parent.map_or_else(|| self.key.to_string(), ToString::to_string);
+        if let Some((reason, message)) = ended.failure {
+            controller.failed(reason.as_str());
+            if reason == ParentReason::DeletionBlocked {
+                controller.blocked_deletions();
             }
+            let message = one_line(message);
+            tracing::warn!(target: FAILURE, %plugin, object = object(), %reason, %message, "reconcile failed");
         }
+        if let Some(message) = ended.unwritten {
+            tracing::warn!(target: FAILURE, object = object(), message, "status was not written");
+        }
+        if let Some(applied) = ended.applied {
+            let changes = &applied.changes;
+            controller.wrote(changes.created.len(), changes.replaced.len() + changes.deleted.len());
+        }
+        self.journal.lock().end(ended);
     }
 }
 
 impl World for Cluster<'_> {
-    fn adopts(&self) -> bool {
-        self.live.terms.adopts
-    }
-
-    fn inherits(&self, plugin: &str) -> bool {
-        self.live.inherits(plugin)
-    }
-
-    fn cached_parent(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.live.caches.parents.store.get(key)
-    }
-
-    fn cached_child(&self, child: &ChildId) -> Option<Arc<Object>> {
-        self.live.caches.child_watch(&child.kind).and_then(|watch| watch.store.get(&child.key))
-    }
-
-    fn plural(&self, of: &ChildId) -> &str {
-        self.resource(of).map_or("", |resource| &resource.plural)
-    }
-
-    fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
-        match what {
-            Read::Parent(key) => {
-                Box::pin(async move { self.live.caches.parents.read(key).await.map_err(|error| refused(&error)) })
-            }
-            Read::Child(child, part) => Box::pin(self.read_child(child, part)),
+    fn follows(&self) -> Follows {
+        let caches = &self.live.caches;
+        if caches.is_followed() {
+            Follows::All
+        } else if caches.parents.is_followed() {
+            Follows::Parents
+        } else {
+            Follows::NotParents
         }
     }
 
-    fn fresh<'a>(&'a self, child: &'a DesiredChild) -> Later<'a, Result<Map, Refused>> {
+    fn children(&self, of: &ParentRef) -> Vec<Arc<Object>> {
+        let mut children = Vec::new();
+        for watch in self.live.caches.children.values() {
+            watch.store.for_each_of(of, |child| children.push(child.clone()));
+        }
+        children
+    }
+
+    fn selects(&self, parent: &Object) -> Option<bool> {
+        self.live.caches.selects(parent)
+    }
+
+    fn selects_namespace(&self, parent: &Object) -> bool {
+        self.live.caches.selects_namespace(parent)
+    }
+
+    fn former_parent(&self, key: &ObjectKey) -> Option<Uid> {
+        let unselected = &self.live.caches.unselected;
+        let uid = unselected.uid(key)?;
+        if self.live.has_children(&uid) {
+            return Some(uid);
+        }
+        unselected.forget(key);
+        None
+    }
+
+    fn leavers(&self, namespace: Option<&str>) -> Leavers {
+        self.live.with_children_in(namespace)
+    }
+
+    fn shows(&self, parent: &ObjectKey, write: &Written, at: Instant) -> bool {
+        shows(&self.live.caches, parent, write, at)
+    }
+
+    fn host_namespace_of(&self, object: &Object) -> Option<HostNamespace> {
+        self.live.account.host_namespace_of(object)
+    }
+
+    fn hosts(&self) -> Hosts {
+        let shards = &self.worlds.shards;
+        let count = if self.live.shared.state.share().is_some() { shards.members() } else { 1 };
+        Hosts { count, may_share: shards.are_used() }
+    }
+
+    fn required_before(&self, parent: &ObjectKey) -> Option<Needs> {
+        self.worlds.related.before(&self.live.terms.name, parent)
+    }
+
+    fn remember_required(&self, parent: &ObjectKey, needs: Option<&Needs>) {
+        let (related, plugin) = (&self.worlds.related, &self.live.terms.name);
+        match needs {
+            Some(needs) => related.keep(plugin, parent, needs),
+            None => related.forget(plugin, parent),
+        }
+    }
+
+    fn serve<'a>(&'a self, parent: &'a ParentRef, needs: &'a Needs) -> Later<'a, Result<Selected, ReadProblem>> {
+        Box::pin(self.worlds.related.serve(self.live, parent, needs))
+    }
+
+    fn may_read<'a>(&'a self, parent: &'a ParentRef) -> Later<'a, Result<(), ReadProblem>> {
+        Box::pin(self.worlds.related.review_parent(self.live, parent))
+    }
+
+    fn may_finalize<'a>(&'a self, parent: &'a ParentRef) -> Later<'a, Result<(), WriteProblem>> {
+        Box::pin(self.worlds.related.review_finalizer(self.live, parent))
+    }
+
+    fn permit<'a>(&'a self, namespace: Option<&'a Arc<str>>) -> Later<'a, Result<Permit<'a>, CallFailure>> {
+        Box::pin(self.worlds.caller.permit(self.live, namespace))
+    }
+
+    fn call<'a>(&'a self, permit: Permit<'a>, call: Call<'a>) -> Later<'a, Called> {
         Box::pin(async move {
-            let fresh = dry_run::fresh(self.client, self.to(&child.kind).map_err(Refused::Unsent)?, child).await;
-            fresh.inspect_err(|refused| {
-                let plugin = &self.live.terms.name;
-                let why = &*telemetry::one_line(&refused.to_string()).into_owned();
-                tracing::info!(%plugin, object = %child.id(), why, "child is not compared with a fresh one: the dry run of its creation failed");
-            })
+            let called = self.worlds.caller.call(self.live, call, self.turn, &self.journal).await;
+            drop(permit);
+            called
         })
     }
 
-    fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>> {
-        let object = request.object();
-        let returns = if let ApiRequest::Apply { returns, .. } = &request { *returns } else { Part::Metadata };
-        let verb = match &request {
-            ApiRequest::Create(_) => Some("create"),
-            ApiRequest::Apply { .. } => Some("apply"),
-            ApiRequest::Mark { .. } | ApiRequest::Migrate { .. } | ApiRequest::Finalizers { .. } => Some("patch"),
-            ApiRequest::Delete(_) => Some("delete"),
-            // The report has a span of its own.
-            ApiRequest::Status { .. } => None,
-        };
-        let span = verb.map_or_else(tracing::Span::none, |verb| {
-            tracing::debug_span!(
-                target: TRACE,
-                "write",
-                otel.name = verb,
-                windlass.verb = verb,
-                k8s.object.kind = &*object.kind.kind,
-                k8s.object.name = &*object.key.name,
-                http.response.status_code = tracing::field::Empty,
-            )
-        });
-        let what = if verb.is_some() { object.to_string() } else { format!("{object}/status") };
-        let built =
-            self.built(request).map(|built| about(built, &self.live.terms.name, Some(self.live.digest()), &what));
-        let client = self.client;
-        Box::pin(
-            async move {
-                let built = built.map_err(Refused::Unsent)?;
-                if returns == Part::Whole {
-                    send_for(client, &object.kind, built).await
-                } else {
-                    send(client, built).await
-                }
+    fn wake(&self, who: Wake<'_>) {
+        let (worlds, plugin) = (self.worlds, &self.live.terms.name);
+        match who {
+            Wake::Parent(parent) => worlds.parents.add(plugin, parent, Trigger::Event),
+            Wake::Plugin => worlds.plugins.add(&(), plugin, Trigger::Changed),
+            Wake::PluginLater => worlds.plugins.add(&(), plugin, Trigger::Resync),
+            Wake::Leader => {
+                worlds.shards.leave_to_leader(plugin);
+                worlds.plugins.add(&(), plugin, Trigger::Changed);
             }
-            .instrument(span),
-        )
+            Wake::Quarantine(change) => self.quarantine_changed(change),
+        }
     }
 
-    fn pause(&self, time: Duration) -> Later<'_, ()> {
-        Box::pin(tokio::time::sleep(time))
+    fn reported_before(&self, parent: &Uid, outcome: &Outcome, unknown: &dyn Fn() -> Before) -> Before {
+        self.worlds.recorder.before(&self.live.terms.name, parent, outcome, unknown)
     }
 
-    fn note(&self, claim: &Claim) {
-        tracing::trace!(?claim);
+    fn emit(&self, about: About<'_>, notes: Vec<Note>, occasion: Occasion) {
+        let plugin = &self.live.terms.name;
+        let about = match about {
+            About::Parent(parent) => parent.clone(),
+            About::PluginOf(parent) => match self.live.caches.peers.plugin(plugin) {
+                Some(object) => ParentRef::of(plugin, &object, None),
+                None => parent.clone(),
+            },
+        };
+        self.worlds.recorder.record(plugin, &about, notes, occasion);
+    }
+
+    fn note(&self, happened: Happened<'_>) {
+        match happened {
+            Happened::Seen(snapshot) => {
+                let (parent, caches) = (&snapshot.parent, &self.live.caches);
+                if caches.unselected.may_be() && caches.parents.store.get(self.key).is_some() {
+                    caches.unselected.forget(self.key);
+                }
+                let span = Span::current();
+                span.record("windlass.parent.uid", tracing::field::display(&parent.uid));
+                span.record("windlass.parent.generation", parent.generation);
+                spans::link(&span, self.live, parent);
+            }
+            Happened::CallSkipped => self.live.calls.controller.skipped_call(),
+            Happened::Ended(ended) => self.ended(ended),
+        }
     }
 }

@@ -7,13 +7,13 @@ use windlass_core::object::conditions::{conditions_of, type_of};
 use windlass_core::object::names::plugin_condition;
 use windlass_core::object::observed_status::observed;
 use windlass_core::object::reason::PluginReason;
+use windlass_core::reconcile::shared::records::FailureCounts;
 use windlass_core::value::ids::PluginName;
 use windlass_core::value::json::Value;
 
 use crate::cluster::lease::{self, WriteGate};
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::Watch;
-use crate::live::record::FailureCounts;
 use crate::live::registry::Registry;
 use crate::live::{Live, ParentKey};
 use crate::queue::Queue;

@@ -19,7 +19,6 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use windlass_core::guard::quarantine::QuarantineChange;
 use windlass_core::value::ids::PluginName;
 use windlass_delivery::{Needs, Sources, blocking};
 use windlass_sandbox::Sandbox;
@@ -45,9 +44,8 @@ use crate::plugins::{Dependencies, Kinds, Plugins};
 use crate::queue::{Busy, Key, PluginQueue, Queue, Run, Trigger};
 use crate::recent::Recent;
 use crate::reconcile::Reconciler;
-use crate::reconcile::call::{Caller, QuarantineListener};
+use crate::reconcile::call::Caller;
 use crate::reconcile::related::Related;
-use crate::reconcile::report::Reporter;
 use crate::reconcile::rng_seed::RngSeeds;
 use crate::reconcile::triggers::Triggers;
 use crate::reconcile::world::Worlds;
@@ -290,11 +288,10 @@ fn reconciler(
     (client, recorder): (Client, Recorder),
 ) -> Box<dyn FnOnce(RngSeeds) -> Reconciler + Send> {
     Box::new(move |seeds| {
-        let quarantine = quarantine_listener(parents.clone(), plugins.clone());
         let related = Related::new(registry.clone(), watches, interests, ask);
-        let (caller, worlds) = (Caller::new(seeds, quarantine), Worlds::new(client.clone()));
-        let reporter = Reporter::new(recorder);
-        Reconciler::new(registry, parents, (plugins, shards), (related, recent), caller, worlds, reporter)
+        let caller = Caller::new(seeds);
+        let worlds = Worlds { client, related, caller, recorder, parents, plugins, shards };
+        Reconciler::new(registry, worlds, recent)
     })
 }
 
@@ -337,25 +334,6 @@ fn watch_plugins(watches: &Watches) -> Arc<Watch> {
 fn busy_max() -> Busy {
     let of_all = clock::cores().max(2);
     Busy { of_all, of_group: of_all - 1 }
-}
-
-/// Queues the Plugin when its component enters or leaves quarantine, and all its parents when it leaves.
-fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQueue) -> QuarantineListener {
-    Box::new(move |live, change| {
-        let (plugin, digest) = (&live.terms.name, live.digest());
-        match change {
-            QuarantineChange::Entered => {
-                tracing::warn!(%plugin, %digest, "component in quarantine: its calls failed too often");
-            }
-            QuarantineChange::Cleared => {
-                tracing::info!(%plugin, %digest, "out of quarantine");
-                for parent in live.caches.parents.store.keys() {
-                    parents.add(plugin, &parent, Trigger::Sweep);
-                }
-            }
-        }
-        plugins.add(&(), plugin, Trigger::Changed);
-    })
 }
 
 /// Starts workers on the keys of a queue.

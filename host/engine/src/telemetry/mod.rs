@@ -43,10 +43,9 @@ pub use decisions::{Cause, Decision, Failure, Happening, Listener, LogLine, Writ
 pub use instruments::{loaded, observe_watches, requested, watch_restarted};
 pub use measures::Measures;
 pub use scrape::{CONTENT_TYPE, Scrape};
+pub use windlass_core::reconcile::steps::TRACE;
 pub use windlass_core::value::line::one_line;
 
-/// Target of the spans of reconciles.
-pub const TRACE: &str = "windlass::trace";
 /// Target of the audit lines: one for each write that the host sends.
 pub const AUDIT: &str = "windlass::audit";
 /// Target of the lines that say why a parent is queued.

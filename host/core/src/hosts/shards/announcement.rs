@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Members;
 use crate::object::Object;
 use crate::object::observed_status::observed;
+use crate::reconcile::shared::failures::{LastFailure, Sums};
 use crate::value::json::Value;
 
 /// Length from which messages are left out, in bytes. The API server rejects annotations of more than 256 KiB.
@@ -49,6 +50,21 @@ pub struct FailingShare {
     pub message: String,
     /// When it began.
     pub time: Timestamp,
+}
+
+impl FailingShare {
+    /// The failing parents of this share, and those of others.
+    #[must_use]
+    pub fn added_to(&self, mut others: Sums) -> Sums {
+        others.failing += self.count;
+        if others.last.as_ref().is_none_or(|last| last.time < self.time)
+            && let Ok(reason) = self.reason.parse()
+        {
+            let (object, message) = (self.object.clone(), self.message.clone());
+            others.last = Some(LastFailure { reason, object, message, time: self.time });
+        }
+        others
+    }
 }
 
 impl Announcement {

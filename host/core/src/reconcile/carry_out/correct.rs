@@ -5,7 +5,7 @@ use crate::object::Object;
 use crate::object::managed::Correction;
 use crate::reconcile::applied::Failed;
 use crate::reconcile::plan::Target;
-use crate::reconcile::world::World;
+use crate::reconcile::world::Writing;
 use crate::value::json::{self, Map, Value};
 
 /// Kinds whose objects are not compared with fresh ones: few of their fields can change, or controllers set fields that no create sets.
@@ -15,7 +15,7 @@ const LEFT_OUT: [(&str, &str); 5] =
 /// Compares a child with a fresh one, the object that a create would give. The API server is asked for it at most once. If it refuses, because
 /// of a policy or a quota, nothing is corrected. If it does not respond, the write fails, and the next reconcile repeats it.
 pub(super) struct Correcting<'a> {
-    world: &'a dyn World,
+    world: &'a dyn Writing,
     child: &'a DesiredChild,
     fresh: Option<Fresh>,
 }
@@ -27,7 +27,7 @@ enum Fresh {
 }
 
 impl<'a> Correcting<'a> {
-    pub(super) fn new(world: &'a dyn World, child: &'a DesiredChild) -> Self {
+    pub(super) fn new(world: &'a dyn Writing, child: &'a DesiredChild) -> Self {
         Self { world, child, fresh: None }
     }
 

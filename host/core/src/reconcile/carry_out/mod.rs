@@ -21,7 +21,7 @@ use crate::reconcile::next_step::finalizers_with;
 use crate::reconcile::outcome::WriteProblem;
 use crate::reconcile::plan::{Plan, Target, Write, differing};
 use crate::reconcile::waves::send_wave;
-use crate::reconcile::world::{ApiRequest, Force, Part, Read, World};
+use crate::reconcile::world::{ApiRequest, Force, Part, Read, Writing};
 use crate::reconcile::written::{Subject, Written};
 use crate::value::ids::{ObjectKey, PluginName, Uid};
 
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Sends the writes of a plan in install order, those of one rank in parallel; then, if all succeeded and no object was only marked as a
 /// child, its deletes.
-pub async fn carry_out(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -> Applied {
+pub async fn carry_out(world: &dyn Writing, snapshot: &Snapshot, mut plan: Plan) -> Applied {
     let mut applied = Applied::default();
     let prunes = plan.take_due_prunes();
     let creates: Vec<_> =
@@ -77,7 +77,7 @@ pub async fn carry_out(world: &dyn World, snapshot: &Snapshot, mut plan: Plan) -
 /// # Errors
 /// If the API server rejects it or does not respond, or if the object is not a child of this parent.
 pub async fn write(
-    world: &dyn World,
+    world: &dyn Writing,
     snapshot: &Snapshot,
     creates: &[ChildId],
     write: Write,
@@ -97,7 +97,7 @@ pub async fn write(
 ///
 /// # Errors
 /// If the API server rejects it or does not respond, or if the child's name is taken by an object that is not to become the child.
-async fn create(world: &dyn World, snapshot: &Snapshot, creates: &[ChildId], child: &DesiredChild) -> WriteResult {
+async fn create(world: &dyn Writing, snapshot: &Snapshot, creates: &[ChildId], child: &DesiredChild) -> WriteResult {
     let is_before = |other: &ChildId| {
         let is_near = other.key.namespace.is_none() || other.key.namespace == child.key.namespace;
         is_near && install_rank(&other.kind) < install_rank(&child.kind)
@@ -128,14 +128,14 @@ fn wrote(effect: Effect, child: &DesiredChild, ack: &Ack) -> Wrote {
 /// Handles a create that found the child's name taken by an object that the cache did not show. The host does not
 /// write the object's content: at most it adds the labels and ownerReference of a child, and the next reconcile
 /// sees the object.
-async fn reclaim(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild) -> WriteResult {
+async fn reclaim(world: &dyn Writing, snapshot: &Snapshot, child: &DesiredChild) -> WriteResult {
     // Whether a Secret may be adopted depends on its type.
     let part = if world.adopts() && child.kind.is("v1", "Secret") { Part::Whole } else { Part::Metadata };
     let Some(found) = read(world, &child.id(), part).await? else { return Err(WriteProblem::Outdated.into()) };
     let seen = || Written::Child { kind: child.kind.clone(), resource_version: found.resource_version };
     let adopts = world.adopts() && may_be_adopted(&found, child);
     let claim = claim(&found, snapshot, adopts, |plugin| world.inherits(plugin));
-    world.note(&claim);
+    tracing::trace!(?claim);
     match claim {
         Claim::Unseen => Err(Failed { problem: WriteProblem::CacheBehind, awaited: Some(Box::new(seen())) }),
         Claim::Restore => mark(world, snapshot, child, &found, Effect::Marked).await,
@@ -157,13 +157,13 @@ async fn reclaim(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild) -
 }
 
 /// Whether the parent exists and is not being deleted, as the API server has it now.
-async fn lives(world: &dyn World, snapshot: &Snapshot) -> Result<bool, WriteProblem> {
+async fn lives(world: &dyn Writing, snapshot: &Snapshot) -> Result<bool, WriteProblem> {
     let parent = world.read(Read::Parent(&snapshot.parent.key)).await.map_err(|refused| refused.problem())?;
     Ok(parent.is_some_and(|parent| parent.uid == snapshot.parent.uid && !parent.deleting))
 }
 
 async fn mark(
-    world: &dyn World,
+    world: &dyn Writing,
     snapshot: &Snapshot,
     child: &DesiredChild,
     found: &Object,
@@ -180,7 +180,7 @@ async fn mark(
 ///
 /// # Errors
 /// If the API server rejects it or does not respond, or if the apply conflicts with other managers.
-async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, target: &Target) -> WriteResult {
+async fn change(world: &dyn Writing, snapshot: &Snapshot, child: &DesiredChild, target: &Target) -> WriteResult {
     let live = snapshot.children.iter().find(|live| live.uid == target.uid).map(|live| &**live);
     let mut correcting = Correcting::new(world, child);
     let first = change_to(world, child, target, live, &mut correcting).await;
@@ -195,7 +195,7 @@ async fn change(world: &dyn World, snapshot: &Snapshot, child: &DesiredChild, ta
 
 /// Applies a child to a live object in the version of `target`. `live` is the object, if it is known as a whole.
 async fn change_to(
-    world: &dyn World,
+    world: &dyn Writing,
     child: &DesiredChild,
     target: &Target,
     live: Option<&Object>,
@@ -247,7 +247,7 @@ async fn change_to(
 /// Applies a child to a live object. Ownership of fields is taken from managers that edited the child in place, and from others if the
 /// plugin asks for it. The inner error is the API server's last refusal.
 async fn apply(
-    world: &dyn World,
+    world: &dyn Writing,
     child: &DesiredChild,
     target: &Target,
     version: u64,
@@ -275,7 +275,7 @@ async fn apply(
 }
 
 async fn send_apply(
-    world: &dyn World,
+    world: &dyn Writing,
     child: &DesiredChild,
     target: &Target,
     (resource_version, force, effect): (u64, Force, Effect),
@@ -295,7 +295,7 @@ async fn send_apply(
 
 /// Changes entries of managedFields. Returns the child's version after that.
 async fn migrate(
-    world: &dyn World,
+    world: &dyn Writing,
     child: &DesiredChild,
     resource_version: u64,
     (left, own, taken): (Option<(usize, Removal)>, Option<&Ownership>, &[Ownership]),
@@ -314,7 +314,7 @@ async fn migrate(
 /// A child as it is by now, after a write met another version than the plan is based on: its status may have changed. The write is not
 /// repeated if the object is no child any more, because a user or the garbage collector released it (`--cascade=orphan`).
 async fn current(
-    world: &dyn World,
+    world: &dyn Writing,
     snapshot: &Snapshot,
     child: &ChildId,
     uid: &Uid,
@@ -326,7 +326,7 @@ async fn current(
     found.filter(is_child).ok_or(WriteProblem::Outdated)
 }
 
-async fn read(world: &dyn World, child: &ChildId, part: Part) -> Result<Option<Object>, WriteProblem> {
+async fn read(world: &dyn Writing, child: &ChildId, part: Part) -> Result<Option<Object>, WriteProblem> {
     world.read(Read::Child(child, part)).await.map_err(|refused| refused.problem())
 }
 
@@ -347,7 +347,7 @@ fn after_comparing(child: &DesiredChild, target: &Target, outcome: WriteResult) 
 }
 
 async fn delete(
-    world: &dyn World,
+    world: &dyn Writing,
     snapshot: &Snapshot,
     delete: Delete,
     effect: Effect,
@@ -356,7 +356,7 @@ async fn delete(
     named(delete.child, false, outcome)
 }
 
-async fn send_delete(world: &dyn World, snapshot: &Snapshot, mut delete: Delete, effect: Effect) -> WriteResult {
+async fn send_delete(world: &dyn Writing, snapshot: &Snapshot, mut delete: Delete, effect: Effect) -> WriteResult {
     let mut response = world.send(ApiRequest::Delete(&delete)).await;
     if response.as_ref().is_err_and(Refused::is_outdated) {
         let now = current(world, snapshot, &delete.child, &delete.uid, Part::Metadata).await?;
@@ -372,7 +372,7 @@ async fn send_delete(world: &dyn World, snapshot: &Snapshot, mut delete: Delete,
     }
 }
 
-fn is_gone(world: &dyn World, refused: &Refused, object: &ChildId, uid: &Uid) -> bool {
+fn is_gone(world: &dyn Writing, refused: &Refused, object: &ChildId, uid: &Uid) -> bool {
     refused.is_gone((&object.kind.kind, world.plural(object)), &object.key.name, Some(uid))
 }
 
@@ -390,7 +390,7 @@ pub enum FinalizerWrite {
 /// # Errors
 /// If the API server rejects the write, or does not respond; [`WriteProblem::Outdated`] if the parent has changed.
 pub async fn set_finalizer(
-    world: &dyn World,
+    world: &dyn Writing,
     plugin: &PluginName,
     parent: &Object,
     wanted: bool,
@@ -414,7 +414,7 @@ pub async fn set_finalizer(
 
 /// What follows from the response to a write of a parent's status: the write that the cache must show, and why it failed.
 pub fn status_written(
-    world: &dyn World,
+    world: &dyn Writing,
     parent: &Object,
     response: Result<Ack, Refused>,
 ) -> (Option<Written>, Option<WriteProblem>) {
@@ -436,7 +436,7 @@ pub fn status_written(
 ///
 /// # Errors
 /// If the read fails.
-pub async fn look_up(world: &dyn World, parent: &ObjectKey, of: &Subject) -> Result<Option<Written>, WriteProblem> {
+pub async fn look_up(world: &dyn Writing, parent: &ObjectKey, of: &Subject) -> Result<Option<Written>, WriteProblem> {
     match of {
         Subject::Parent => {
             let found = world.read(Read::Parent(parent)).await.map_err(|refused| refused.problem())?;

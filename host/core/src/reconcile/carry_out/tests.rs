@@ -23,7 +23,7 @@ struct Script {
     sent: Mutex<Vec<String>>,
 }
 
-impl World for Script {
+impl Writing for Script {
     fn adopts(&self) -> bool {
         false
     }
@@ -79,8 +79,6 @@ impl World for Script {
         self.sent.lock().push("pause".to_owned());
         Box::pin(async {})
     }
-
-    fn note(&self, _claim: &Claim) {}
 }
 
 impl Script {

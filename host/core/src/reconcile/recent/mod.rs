@@ -19,6 +19,7 @@ use crate::object::child::ChildId;
 use crate::object::parent::ParentRef;
 use crate::reconcile::events::Changes;
 use crate::reconcile::outcome::{Progress, Requeue, WriteProblem};
+use crate::reconcile::world::Ended;
 use crate::value::digest::Digest;
 use crate::value::ids::{ObjectKey, PluginName};
 use crate::value::memory::{self, allocated};
@@ -117,6 +118,20 @@ pub enum StatusResult {
     Written,
     /// The write failed.
     Failed,
+}
+
+impl From<&Ended<'_>> for Decision {
+    fn from(ended: &Ended<'_>) -> Self {
+        Self {
+            outcome: ended.outcome,
+            progress: ended.progress,
+            message: ended.message.to_owned(),
+            changes: ended.applied.map(|applied| applied.changes.clone()).unwrap_or_default(),
+            failed: ended.applied.map(|applied| applied.problems.clone()).unwrap_or_default(),
+            status: ended.status,
+            next: None,
+        }
+    }
 }
 
 impl Reconciled {

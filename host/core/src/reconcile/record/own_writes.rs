@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::reconcile::outcome::{LOOK_AGAIN, PATIENCE};
 use crate::reconcile::written::{Subject, Written};
-use crate::value::ids::{Gvk, ObjectKey};
+use crate::value::ids::Gvk;
 
 /// A parent that waits for its own writes is reconciled every few seconds. One that was not for this long is gone.
 pub const FORGOTTEN: Duration = Duration::from_mins(10);
@@ -46,14 +46,6 @@ struct Pending {
     writes: Vec<(Written, Instant)>,
 }
 
-/// Who knows what the caches show.
-pub trait Shows {
-    /// Whether the cache of its object shows a write, which was executed before this time; also if the kind is not watched any more.
-    fn shows(&self, parent: &ObjectKey, write: &Written, at: Instant) -> bool;
-    /// The kind of the parents.
-    fn parent_kind(&self) -> &Gvk;
-}
-
 impl OwnWrites {
     /// Whether the caches showed all writes when they were last checked.
     pub fn is_empty(&self) -> bool {
@@ -79,11 +71,11 @@ impl OwnWrites {
         }
     }
 
-    /// What the parent waits for.
-    pub fn wait(&mut self, caches: &impl Shows, parent: &ObjectKey, now: Instant) -> Wait {
+    /// What a parent of this kind waits for. `shows`: whether the caches show a write, which was executed before a time.
+    pub fn wait(&mut self, parents: &Gvk, shows: impl Fn(&Written, Instant) -> bool, now: Instant) -> Wait {
         let Some(pending) = &mut self.0 else { return Wait::Over };
         pending.last = now;
-        pending.writes.retain(|(write, at)| !caches.shows(parent, write, *at));
+        pending.writes.retain(|(write, at)| !shows(write, *at));
         if pending.writes.is_empty() {
             self.0 = None;
             return Wait::Over;
@@ -101,7 +93,7 @@ impl OwnWrites {
         let waited = now.saturating_duration_since(pending.since);
         match PATIENCE.checked_sub(waited) {
             Some(left) if !left.is_zero() => Wait::ForWatch(left.min(LOOK_AGAIN)),
-            _ => Wait::Long { kinds: kinds_behind(caches, &pending.writes), is_reported: pending.is_reported },
+            _ => Wait::Long { kinds: kinds_behind(parents, &pending.writes), is_reported: pending.is_reported },
         }
     }
 
@@ -136,12 +128,12 @@ fn absent(write: &Written) -> Option<Subject> {
 }
 
 /// The kinds whose caches do not show these writes yet, each once.
-fn kinds_behind(caches: &impl Shows, writes: &[(Written, Instant)]) -> Vec<String> {
+fn kinds_behind(parents: &Gvk, writes: &[(Written, Instant)]) -> Vec<String> {
     let mut kinds: Vec<_> = writes
         .iter()
         .map(|(write, _)| match write {
             Written::Parent { .. } | Written::Past { .. } | Written::Unknown(Subject::Parent) => {
-                caches.parent_kind().kind.to_string()
+                parents.kind.to_string()
             }
             Written::Child { kind, .. } => kind.kind.to_string(),
             Written::Gone { child, .. } | Written::Unknown(Subject::Child(child)) => child.kind.kind.to_string(),

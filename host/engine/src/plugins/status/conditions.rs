@@ -6,6 +6,7 @@ use windlass_core::object::names::{ANNOTATION_ROLLBACK, plugin_condition as cond
 use windlass_core::object::reason::PluginReason;
 use windlass_core::plugin::readiness::{Found, Obstacle, Readiness, readiness};
 use windlass_core::reconcile::outcome::bounded;
+use windlass_core::reconcile::shared::component_state::Decisions;
 use windlass_core::value::ids::Gvk;
 use windlass_core::value::json::Map;
 
@@ -15,7 +16,6 @@ use super::super::problem::{Problem, Step};
 use super::Standing;
 use crate::clock;
 use crate::live::Live;
-use crate::live::component_state::Decisions;
 use crate::telemetry::one_line;
 
 /// All conditions of a Plugin.

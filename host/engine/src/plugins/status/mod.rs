@@ -15,6 +15,8 @@ use windlass_core::object::reason::PluginReason;
 use windlass_core::plugin::events;
 use windlass_core::reconcile::api_response::{Ack, Refused};
 use windlass_core::reconcile::events::Note;
+use windlass_core::reconcile::shared::component_state::{Decisions, Share};
+use windlass_core::reconcile::shared::failures::{LastFailure, Sums};
 use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_core::value::json::{Map, Value};
 
@@ -29,8 +31,6 @@ use crate::cluster::writer::audit::about;
 use crate::cluster::writer::request::{self, To};
 use crate::cluster::writer::send;
 use crate::live::Live;
-use crate::live::component_state::{Decisions, Share};
-use crate::live::failures::{LastFailure, Sums};
 
 /// Updates the status from the last reconcile and the live component. Returns the events for the changes, and the version of the Plugin
 /// after the write; none if nothing had to be written.
@@ -47,7 +47,7 @@ pub(super) async fn write(
     let before = observed(object);
     let sums = standing.live.map(|live| {
         let own = live.shared.records.begin_report(before.count("failing"), |parent| live.knows(parent));
-        standing.elsewhere.iter().fold(own, Sums::with)
+        standing.elsewhere.iter().fold(own, |sums, share| share.added_to(sums))
     });
     let next = next(object, &before, standing, sums, clock::date());
     if next == before && !is_behind {

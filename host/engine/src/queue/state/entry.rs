@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::trigger::Trigger;
+use windlass_core::reconcile::trigger::Trigger;
 
 /// A key, with what the queue knows about it.
 #[derive(Debug)]

@@ -5,7 +5,6 @@
 
 mod entry;
 mod group;
-mod trigger;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
@@ -15,10 +14,10 @@ use hashbrown::DefaultHashBuilder;
 use slab::Slab;
 use windlass_core::guard::backoff::backoff;
 use windlass_core::reconcile::outcome::Requeue;
+use windlass_core::reconcile::trigger::Trigger;
 
 use self::entry::{Entry, Phase, Timers, set_due};
 use self::group::{Group, take};
-pub use self::trigger::Trigger;
 use super::Key;
 use super::times::{DELAY_MAX, backoff_of_unavailable, moment};
 use crate::telemetry::QueueState;

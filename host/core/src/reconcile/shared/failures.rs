@@ -6,9 +6,9 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use windlass_core::hosts::shards::FailingShare;
-use windlass_core::object::reason::ParentReason;
-use windlass_core::value::ids::ObjectKey;
+
+use crate::object::reason::ParentReason;
+use crate::value::ids::ObjectKey;
 
 /// Shortest time between two reports.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -35,21 +35,6 @@ pub struct Sums {
     pub failing: u64,
     /// The newest failure; none if no parent failed since these records began: at the start of the host, or when the Plugin was created.
     pub last: Option<LastFailure>,
-}
-
-impl Sums {
-    /// Adds the failing parents in the share of another host.
-    #[must_use]
-    pub fn with(mut self, share: &FailingShare) -> Self {
-        self.failing += share.count;
-        if self.last.as_ref().is_none_or(|last| last.time < share.time)
-            && let Ok(reason) = share.reason.parse()
-        {
-            let (object, message) = (share.object.clone(), share.message.clone());
-            self.last = Some(LastFailure { reason, object, message, time: share.time });
-        }
-        self
-    }
 }
 
 /// The report of failures in one Plugin's status.

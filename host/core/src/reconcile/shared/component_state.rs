@@ -5,27 +5,19 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use windlass_core::contract::CallFailure;
-use windlass_core::contract::snapshot::Snapshot;
-use windlass_core::guard::bucket::{Bucket, Rate};
-use windlass_core::guard::deletions::{
+
+use super::contended::Contended;
+use crate::contract::CallFailure;
+use crate::contract::snapshot::Snapshot;
+use crate::guard::deletions::{
     self, BlockedDeletions, Cause, DeletionGuard, Deletions, Fleet, Leavers, ParentDeletions, Rollout, RolloutRecord,
     Verdict,
 };
-use windlass_core::guard::quarantine::{Admission, CallOutcome, Quarantine, QuarantineChange};
-use windlass_core::object::Object;
-use windlass_core::value::digest::Digest;
-use windlass_core::value::ids::ObjectKey;
-
-use super::Live;
-use super::contended::Contended;
-use crate::clock;
-
-/// Largest rate of a component's log lines, in bytes: enough for a rollout over a thousand parents, and a bound for a
-/// component that logs in each call. All plugins share the host's log.
-const LOG: Rate = Rate { burst: 1024.0 * 1024.0, per_second: 64.0 * 1024.0 };
-/// Added to each line's bytes: the fields that the host's log adds.
-const LOG_OVERHEAD: usize = 128;
+use crate::guard::quarantine::{Admission, CallOutcome, Quarantine, QuarantineChange};
+use crate::object::Object;
+use crate::value::clock::Clock;
+use crate::value::digest::Digest;
+use crate::value::ids::ObjectKey;
 
 /// The state of a live component.
 #[derive(Debug)]
@@ -34,9 +26,9 @@ pub struct ComponentState {
     pub id: u64,
     /// The parents that wait for the name of a child.
     pub contended: Contended,
+    clock: Clock,
     fleet: Mutex<Fleet>,
     quarantine: Mutex<Quarantine>,
-    log: Mutex<Bucket>,
     unreconciled: Unreconciled,
     /// Whether the component returned a status that is not written.
     gave_unwritten_status: AtomicBool,
@@ -122,46 +114,44 @@ pub struct Consequences {
     pub plugin: bool,
 }
 
+/// What a component goes live with.
+#[derive(Debug)]
+pub struct Beginning {
+    /// The thresholds of the Plugin.
+    pub guard: DeletionGuard,
+    /// Hash of everything that determines the children of a parent.
+    pub decides_by: Digest,
+    /// The parents that the watch shows.
+    pub parents: Vec<ObjectKey>,
+    /// Objects that have left the label selector and still have children.
+    pub former: Vec<ObjectKey>,
+    /// Number of children that these parents own.
+    pub owned: usize,
+}
+
 impl ComponentState {
     /// The state of a component that goes live. `before` is the record of the previous rollout, and `was_blocked` the
     /// hash of [its blocked deletions](Decisions::blocked_hash).
-    pub fn begin(live: &Live, before: Option<&RolloutRecord>, was_blocked: Option<&str>) -> Self {
-        // Retained children have no controller and are never deleted. Children of parents that are gone are deleted by
-        // the garbage collector; if they counted, the other deletions would be a smaller share.
-        let mut uids = live.caches.parents.store.pick(|parent| Some(parent.uid.clone()));
-        let (left, of_left): (Vec<_>, Vec<_>) = live.shared.unselected.all().into_iter().unzip();
-        uids.extend(of_left);
-        // Parents of a custom kind have no other plugin, so this one re-adopts all their children.
-        let owns_kind = live.terms.owns_kind;
-        let is_ours = |child: &Object| {
-            (owns_kind || child.plugin() == Some(live.terms.name.as_str())) && live.terms.has_mark(child)
-        };
-        // Counted by parent, because each of a hundred plugins may have few of the objects of a kind.
-        let owned = live.caches.children.values().map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
-        let shown = live.caches.parents.store.keys();
-        let unreconciled = Unreconciled::new(shown.iter().cloned());
-        let all = shown.into_iter().chain(left);
-        let rollout = Rollout::begin(live.terms.guard, live.decides_by(), all, owned, was_blocked);
-        Self { unreconciled, ..Self::of(rollout.after(before, clock::date())) }
+    pub fn begin(clock: Clock, with: Beginning, before: Option<&RolloutRecord>, was_blocked: Option<&str>) -> Self {
+        let Beginning { guard, decides_by, parents, former, owned } = with;
+        let unreconciled = Unreconciled::new(parents.iter().cloned());
+        let rollout = Rollout::begin(guard, decides_by, parents.into_iter().chain(former), owned, was_blocked);
+        Self { unreconciled, ..Self::of(clock, rollout.after(before, clock.date())) }
     }
 
     /// The state on the leader that takes back the parents which the members shared: no deletion of many parents was
     /// undecided. Every parent is reconciled once before they are shared again.
-    pub fn settled(live: &Live, rollout: &RolloutRecord) -> Self {
-        let settled =
-            Rollout::begin(live.terms.guard, live.decides_by(), [], 0, None).after(Some(rollout), clock::date());
-        let left = live.shared.unselected.all().into_iter().map(|(parent, _)| parent);
-        Self {
-            unreconciled: Unreconciled::new(live.caches.parents.store.keys().into_iter().chain(left)),
-            ..Self::of(settled)
-        }
+    pub fn settled(clock: Clock, with: Beginning, rollout: &RolloutRecord) -> Self {
+        let settled = Rollout::begin(with.guard, with.decides_by, [], 0, None).after(Some(rollout), clock.date());
+        let unreconciled = Unreconciled::new(with.parents.into_iter().chain(with.former));
+        Self { unreconciled, ..Self::of(clock, settled) }
     }
 
     /// The state on a host that has a share of the parents only. The leader has recorded this rollout.
-    pub fn of_share(live: &Live, rollout: RolloutRecord) -> Self {
+    pub fn of_share(clock: Clock, guard: DeletionGuard, decides_by: Digest, rollout: RolloutRecord) -> Self {
         let share = Share { hash: rollout.hash.clone(), is_open: AtomicBool::new(false) };
-        let fleet = Fleet::of_share(live.terms.guard, live.decides_by(), rollout);
-        Self { fleet: Mutex::new(fleet), share: Some(share), ..Self::none() }
+        let fleet = Fleet::of_share(guard, decides_by, rollout);
+        Self { fleet: Mutex::new(fleet), share: Some(share), ..Self::none(clock) }
     }
 
     /// The share of this host; none if this host has all parents.
@@ -175,25 +165,20 @@ impl ComponentState {
     }
 
     /// A placeholder until the component's state is known.
-    pub fn none() -> Self {
-        Self::of(Rollout::begin(DeletionGuard::default(), Digest::of(b""), [], 0, None))
+    pub fn none(clock: Clock) -> Self {
+        Self::of(clock, Rollout::begin(DeletionGuard::default(), Digest::of(b""), [], 0, None))
     }
 
-    fn of(rollout: Rollout) -> Self {
+    fn of(clock: Clock, rollout: Rollout) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        let id = LAST.fetch_add(1, Ordering::Relaxed);
-        let log = Mutex::new(Bucket::new(LOG, clock::date()));
-        let unreconciled = Unreconciled::default();
-        let gave_unwritten_status = AtomicBool::new(false);
-        let fleet = Mutex::new(Fleet::new(rollout));
         Self {
-            id,
+            id: LAST.fetch_add(1, Ordering::Relaxed),
             contended: Contended::default(),
-            fleet,
+            clock,
+            fleet: Mutex::new(Fleet::new(rollout)),
             quarantine: Mutex::default(),
-            log,
-            unreconciled,
-            gave_unwritten_status,
+            unreconciled: Unreconciled::default(),
+            gave_unwritten_status: AtomicBool::new(false),
             share: None,
         }
     }
@@ -296,7 +281,7 @@ impl ComponentState {
 
     /// Whether a call may be made for a parent now.
     pub fn admit(&self, parent: &Object) -> Admission {
-        self.quarantine.lock().admit(&parent.key, parent.generation, clock::now())
+        self.quarantine.lock().admit(&parent.key, parent.generation, self.clock.now())
     }
 
     /// Records the result of an admitted call. Returns the change if the component enters or leaves quarantine.
@@ -307,21 +292,7 @@ impl ComponentState {
         call: &Result<T, CallFailure>,
     ) -> Option<QuarantineChange> {
         let parent = (&parent.key, parent.generation);
-        self.quarantine.lock().record(parent, admission, CallOutcome::of(call), clock::now(), fastrand::f64())
-    }
-
-    /// Whether a line, span attribute or span event of `length` bytes may be logged or exported. One that may not is counted.
-    pub fn may_log(&self, length: usize) -> bool {
-        let bytes = u32::try_from(length.saturating_add(LOG_OVERHEAD)).map_or(f64::INFINITY, f64::from);
-        self.log.lock().take(bytes, 0.0, clock::date())
-    }
-
-    /// Number of log lines that were dropped since the last report, by the limit of a call (`by_call` of them in this
-    /// call) or by the rate. None if there are none, or if the last report is less than a minute old.
-    pub fn unlogged(&self, by_call: u64) -> Option<u64> {
-        let mut log = self.log.lock();
-        log.add_dropped(by_call);
-        log.take_dropped(clock::date())
+        self.quarantine.lock().record(parent, admission, CallOutcome::of(call), self.clock.now(), self.clock.random())
     }
 
     /// Forgets a parent that is gone: its deletions, and its failures in quarantine.
@@ -341,10 +312,10 @@ impl ComponentState {
 mod tests {
     use std::sync::Arc;
 
-    use windlass_core::object::child::{ChildId, Delete};
-    use windlass_core::value::ids::{Gvk, Uid};
-
     use super::*;
+    use crate::fixtures::CLOCK;
+    use crate::object::child::{ChildId, Delete};
+    use crate::value::ids::{Gvk, Uid};
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey::new(Some("n"), name)
@@ -354,7 +325,7 @@ mod tests {
     fn component(parents: &[&str], was_blocked: Option<&str>) -> ComponentState {
         let parents = parents.iter().map(|name| key(name));
         let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), parents, 100, was_blocked);
-        ComponentState::of(rollout)
+        ComponentState::of(CLOCK, rollout)
     }
 
     fn evaluate(component: &ComponentState, parent: &str, child: &str) -> Consequences {
@@ -366,17 +337,6 @@ mod tests {
                 fleet.evaluated(DeletionGuard::default(), &key(parent), &prunes, unasked, false, Leavers::default)
             })
             .1
-    }
-
-    #[test]
-    fn log_lines_are_rate_limited_and_counted_for_each_component() {
-        let flooding = component(&[], None);
-        let lines = 100_000;
-        let kept = (0..lines).filter(|_| flooding.may_log(1000)).count();
-        assert!((900..lines / 10).contains(&kept), "a burst of a MiB: {kept} lines");
-        assert_eq!(flooding.unlogged(5), Some((lines - kept + 5) as u64));
-        assert_eq!(flooding.unlogged(5), None, "the count was reported just now");
-        assert!(component(&[], None).may_log(1000));
     }
 
     #[test]
@@ -428,7 +388,8 @@ mod tests {
     fn r09_decisions_are_those_of_one_moment_while_parents_are_reconciled() {
         let guard = DeletionGuard { max_percent: 0, min_children: 1 };
         for _ in 0..500 {
-            let component = ComponentState::of(Rollout::begin(guard, Digest::of(b"component"), [key("a")], 1, None));
+            let component =
+                ComponentState::of(CLOCK, Rollout::begin(guard, Digest::of(b"component"), [key("a")], 1, None));
             std::thread::scope(|scope| {
                 scope.spawn(|| evaluate(&component, "a", "a-0"));
                 loop {

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
-use windlass_core::reconcile::record::own_writes::FORGOTTEN;
-use windlass_core::reconcile::record::steady::Inputs;
-use windlass_core::reconcile::written::Written;
-use windlass_core::value::digest::Digest;
-use windlass_core::value::ids::Uid;
-
 use super::*;
+use crate::fixtures::CLOCK;
+use crate::reconcile::record::own_writes::FORGOTTEN;
+use crate::reconcile::record::steady::Inputs;
+use crate::reconcile::written::Written;
+use crate::value::digest::Digest;
+use crate::value::ids::Uid;
 
 const CONFLICT: Option<(ParentReason, &str)> = Some((ParentReason::Conflict, "taken"));
 
@@ -17,7 +17,7 @@ fn key(name: &str) -> ObjectKey {
 fn records() -> (Records, Arc<Mutex<Vec<Duration>>>) {
     let woken = Arc::new(Mutex::new(Vec::new()));
     let waits = woken.clone();
-    (Records::new(move |wait| waits.lock().push(wait)), woken)
+    (Records::new(CLOCK, move |wait| waits.lock().push(wait)), woken)
 }
 
 fn known(records: &Records) -> usize {

@@ -8,17 +8,18 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
-use windlass_core::object::reason::ParentReason;
-use windlass_core::reconcile::record::{Failing, Record};
-use windlass_core::value::ids::ObjectKey;
 
 use super::failures::{Failures, Sums};
 use super::kept_values::KeptValues;
-use crate::clock;
+use crate::object::reason::ParentReason;
+use crate::reconcile::record::{Failing, Record};
+use crate::value::clock::Clock;
+use crate::value::ids::ObjectKey;
 
 /// The records of a Plugin's parents.
 pub struct Records {
     all: Mutex<All>,
+    clock: Clock,
     /// The live values of children that an apply could not change.
     pub kept_values: KeptValues,
     /// Makes hashes of failures.
@@ -65,9 +66,9 @@ impl All {
 
 impl Records {
     /// With a function that queues the Plugin after a time.
-    pub fn new(wake: impl Fn(Duration) + Send + Sync + 'static) -> Self {
+    pub fn new(clock: Clock, wake: impl Fn(Duration) + Send + Sync + 'static) -> Self {
         let kept_values = KeptValues::default();
-        Self { all: Mutex::default(), kept_values, hasher: RandomState::new(), wake: Box::new(wake) }
+        Self { all: Mutex::default(), clock, kept_values, hasher: RandomState::new(), wake: Box::new(wake) }
     }
 
     /// Gives access to the record of one parent. The lock is held meanwhile.
@@ -139,7 +140,7 @@ impl Records {
         let mut all = self.all.lock();
         let failing = failure.map(|(reason, message)| Failing { reason, message: self.hasher.hash_one(message) });
         if all.with(parent, |record| record.note_result(failing)) {
-            all.failures.note(parent, failure, clock::date());
+            all.failures.note(parent, failure, self.clock.date());
             self.changed(all);
         }
     }
@@ -171,7 +172,7 @@ impl Records {
     }
 
     fn changed(&self, mut all: MutexGuard<'_, All>) {
-        let wait = all.failures.schedule(clock::now());
+        let wait = all.failures.schedule(self.clock.now());
         drop(all);
         if let Some(wait) = wait {
             (self.wake)(wait);
@@ -219,7 +220,7 @@ impl Records {
             }
             !record.is_empty()
         });
-        let (sums, wait) = all.failures.read(failing, before, clock::now());
+        let (sums, wait) = all.failures.read(failing, before, self.clock.now());
         drop(all);
         if let Some(wait) = wait {
             (self.wake)(wait);

@@ -1,6 +1,6 @@
 //! Why a key runs, and what follows from that.
 
-use windlass_core::reconcile::outcome::Requeue;
+use super::outcome::Requeue;
 
 /// Why a key runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +22,7 @@ pub enum Trigger {
 
 impl Trigger {
     /// Why a key runs again after the time that a run asked for.
-    pub(super) fn of(requeue: Requeue) -> Self {
+    pub fn of(requeue: Requeue) -> Self {
         match requeue {
             Requeue::Backoff(_) | Requeue::Unavailable(_) => Self::Retry,
             Requeue::Pause(_) | Requeue::After(_) => Self::Pause,
@@ -53,7 +53,7 @@ impl Trigger {
     }
 
     /// Whether the count of failures is reset.
-    pub(super) fn forgets_failures(self) -> bool {
+    pub fn forgets_failures(self) -> bool {
         matches!(self, Self::Sweep | Self::Changed)
     }
 }

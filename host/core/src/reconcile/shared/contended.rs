@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use parking_lot::Mutex;
-use windlass_core::object::Object;
-use windlass_core::object::child::ChildId;
-use windlass_core::value::ids::ObjectKey;
+
+use crate::object::Object;
+use crate::object::child::ChildId;
+use crate::value::ids::ObjectKey;
 
 /// The parents of one plugin that wait for a name. Each waits for one name at a time: its next reconcile finds the next one.
 #[derive(Debug, Default)]
@@ -57,9 +58,8 @@ impl Contended {
 mod tests {
     use std::sync::Arc;
 
-    use windlass_core::value::ids::Gvk;
-
     use super::*;
+    use crate::value::ids::Gvk;
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey::new(Some("shop"), name)

@@ -1,15 +1,15 @@
-//! The ways in which one reconcile can end. [`finish`](super::Reconciler::finish) does what each of them requires.
+//! The ways in which one reconcile can end. `finish` does what each of them requires.
 
 use std::time::Duration;
 
-use windlass_core::contract::Event;
-use windlass_core::contract::snapshot::Snapshot;
-use windlass_core::object::reason::ParentReason;
-use windlass_core::reconcile::applied::Applied;
-use windlass_core::reconcile::carry_out::FinalizerWrite;
-use windlass_core::reconcile::outcome::{FinalizerEnd, Outcome, Problem, Requeue};
-use windlass_core::reconcile::record::steady::Inputs;
-use windlass_core::value::json::Map;
+use crate::contract::Event;
+use crate::contract::snapshot::Snapshot;
+use crate::object::reason::ParentReason;
+use crate::reconcile::applied::Applied;
+use crate::reconcile::carry_out::FinalizerWrite;
+use crate::reconcile::outcome::{FinalizerEnd, Outcome, Problem, Requeue};
+use crate::reconcile::record::steady::Inputs;
+use crate::value::json::Map;
 
 /// How one reconcile ended.
 pub(super) enum Ending {
@@ -67,15 +67,23 @@ pub(super) enum NothingToDo {
 pub(super) struct FinalizerChanged {
     pub snapshot: Snapshot,
     pub write: FinalizerWrite,
-    /// Why it was removed, and the plugin's last events. None if it was set.
-    pub removed: Option<(FinalizerEnd, Vec<Event>)>,
+    /// Why it was removed. None if it was set.
+    pub removed: Option<FinalizerEnd>,
+    pub last: Last,
+}
+
+/// What is left of the last response of a plugin when its finalizer is removed.
+#[derive(Default)]
+pub(super) struct Last {
+    /// The plugin's part of the status, if the response has one.
+    pub part: Option<Map>,
+    pub applied: Applied,
+    pub events: Vec<Event>,
 }
 
 /// The outcome of a reconcile, with everything that is reported and remembered of it.
 pub(super) struct Report {
     pub snapshot: Snapshot,
-    /// Whether all parents of the plugin are reconciled, and not this one alone.
-    pub is_sweep: bool,
     pub attempt: Attempt,
     /// The inputs of this result. If it needed no write, a later reconcile with the same inputs is skipped (rule R17).
     pub inputs: Inputs,
@@ -101,7 +109,7 @@ pub(super) struct Attempt {
     pub events: Vec<Event>,
 }
 
-/// The outcome of a problem, which is logged for developers: the simulator counts by it which problems its histories reach.
+/// The outcome of a problem, which is traced for developers: the simulator counts by it which problems its histories reach.
 pub(super) fn outcome_of(problem: &Problem) -> Outcome {
     tracing::trace!(?problem);
     if let Problem::Writes(failed) = problem {
@@ -130,8 +138,7 @@ impl From<&Problem> for Attempt {
 impl Report {
     /// No inputs are remembered, so the next reconcile is not skipped.
     pub fn new(snapshot: Snapshot, attempt: Attempt) -> Self {
-        let (is_sweep, is_long_wait, is_unshown) = (false, false, false);
-        Self { snapshot, is_sweep, attempt, inputs: Inputs::default(), is_long_wait, is_unshown }
+        Self { snapshot, attempt, inputs: Inputs::default(), is_long_wait: false, is_unshown: false }
     }
 }
 

@@ -3,9 +3,10 @@
 //! apply.
 
 use parking_lot::Mutex;
-use windlass_core::value::bounded::{LruCache, bounded};
-use windlass_core::value::digest::Digest;
-use windlass_core::value::ids::Uid;
+
+use crate::value::bounded::{LruCache, bounded};
+use crate::value::digest::Digest;
+use crate::value::ids::Uid;
 
 /// Largest number of remembered objects of a Plugin, some 200 bytes each. A forgotten object is applied once more.
 const MAX: usize = 16_384;

@@ -1,0 +1,207 @@
+//! From a desired state to writes: plan → guard → limits → apply.
+
+use std::collections::HashMap;
+
+use tracing::Instrument;
+use tracing::field::Empty;
+
+use super::ending::{Attempt, outcome_of};
+use super::finalizer::unread;
+use super::{Reconcile, TRACE, int};
+use crate::contract::Phase;
+use crate::contract::desired::{Desired, DesiredChild};
+use crate::contract::snapshot::Snapshot;
+use crate::guard::breaker::ParentRevision;
+use crate::guard::deletions::{self, Cause, Stop};
+use crate::object::Object;
+use crate::object::child::ChildId;
+use crate::reconcile::applied::{Applied, Kept, Stored};
+use crate::reconcile::carry_out::carry_out;
+use crate::reconcile::due::{Carried, planned, take_tokens};
+use crate::reconcile::outcome::{Outcome, Problem};
+use crate::reconcile::plan::{self, Plan};
+use crate::reconcile::record::Record;
+use crate::reconcile::shared::kept_values::KeptValues;
+use crate::reconcile::world::Wake;
+use crate::value::digest::Digest;
+use crate::value::ids::Uid;
+
+/// How a desired state is carried out.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    pub phase: Phase,
+    pub is_selected: bool,
+    /// Whether the values of children are compared whose managedFields show no change.
+    pub compares: bool,
+}
+
+impl Reconcile<'_> {
+    /// Plans the writes that lead to the desired state, and sends those that may be sent now.
+    pub(super) async fn carry_out(&self, snapshot: &Snapshot, how: How, desired: Desired) -> Attempt {
+        let How { phase, is_selected, compares } = how;
+        let mut plan = self.plan(snapshot, compares, &desired);
+        // A parent whose plugin cleans up was read before the call.
+        if self.world.hosts().may_share
+            && phase == Phase::Sync
+            && !plan.deletions().is_empty()
+            && let Some(attempt) = self.outdated_before_deletions(snapshot).await
+        {
+            return attempt;
+        }
+        let blocked = self.guard(snapshot, (phase, is_selected), &mut plan);
+        // The rate limit comes first, because the breaker must count only writes that are sent.
+        let (hosts, now) = (self.world.hosts().count, self.shared.clock.date());
+        let limited = take_tokens(&mut self.shared.budget.lock(), self.key, &mut plan, hosts, now);
+        let revision = (!plan.is_empty()).then(|| ParentRevision::of(&snapshot.parent));
+        let admit = |revision| plan.admit(&mut self.shared.breaker.lock(), revision, self.shared.clock.now());
+        let thrashing = revision.map(admit).unwrap_or_default();
+        let (terminating, rolling) = (plan.being_deleted(), std::mem::take(&mut plan.rolling));
+        let applied = self.apply(snapshot, revision, plan).await;
+        let carried = Carried {
+            phase,
+            snapshot,
+            desired: &desired,
+            request_bytes: self.terms.limits.request_bytes,
+            limited,
+            applied: &applied,
+            thrashing,
+            blocked,
+            terminating,
+            rolling,
+        };
+        let problem = carried.problem();
+        let mut outcome = match &problem {
+            Some(problem) => outcome_of(problem),
+            None => Outcome::applied(desired.children.len(), desired.requeue),
+        };
+        if matches!(problem, Some(Problem::Writes(_))) {
+            outcome.add_waiting_deletions(applied.kept_from_pruning);
+        }
+        let finalized = phase == Phase::Finalize && desired.finalized && !applied.marked;
+        // The reconcile that sees the marked child reports.
+        let silent = matches!(problem, Some(Problem::PutOff)) || problem.is_none() && applied.marked;
+        Attempt { part: desired.status, applied, outcome, is_planned: true, finalized, silent, events: Vec::new() }
+    }
+
+    /// The writes that lead to the desired state, without those that may not be sent now.
+    fn plan(&self, snapshot: &Snapshot, compares: bool, desired: &Desired) -> Plan {
+        let span = tracing::debug_span!(
+            target: TRACE,
+            "plan",
+            windlass.creates = Empty,
+            windlass.updates = Empty,
+            windlass.deletes = Empty,
+            windlass.terminating = Empty
+        );
+        let plan = span.in_scope(|| {
+            let stored = self.record(Record::take_stored);
+            let stored = stored.into_iter().map(|stored| (stored.uid.clone(), stored)).collect();
+            let comparison = Comparison { kept: &self.shared.records.kept_values, stored, compares };
+            planned(self.world, snapshot, desired, |live, child| comparison.differing(live, child))
+        });
+        let (creates, updates, deletes) = plan.counts();
+        span.record("windlass.creates", int(creates)).record("windlass.updates", int(updates));
+        span.record("windlass.deletes", int(deletes)).record("windlass.terminating", int(plan.terminating.len()));
+        plan
+    }
+
+    /// Takes deletions out of the plan that no user asked for, if they are too many of one parent or of the whole plugin (rule R9).
+    pub(super) fn guard(
+        &self,
+        snapshot: &Snapshot,
+        (phase, is_selected): (Phase, bool),
+        plan: &mut Plan,
+    ) -> Option<Problem> {
+        let parent = &snapshot.parent;
+        let observed = || self.record(|record| record.observed);
+        let cause = || match deletions::cause(snapshot, phase, self.terms.shape, observed()) {
+            cause if is_selected || cause == Cause::Deleted => cause,
+            _ if self.world.selects_namespace(parent) => Cause::LeftSelector,
+            _ => Cause::LeftNamespaces,
+        };
+        let leavers = || self.world.leavers(parent.key.namespace.as_deref());
+        // The guard may read much: the records of other parents stay accessible meanwhile. No other reconcile of this parent runs.
+        let mut own = self.record(Record::take_deletions);
+        let deletions = plan.deletions();
+        let (verdict, consequences) =
+            self.shared.state.judge((&mut own, self.terms.guard), snapshot, cause, leavers, &deletions);
+        if !own.is_empty() {
+            self.record(|record| record.put_deletions(own));
+        }
+        self.wake(consequences);
+        let verdict = verdict?;
+        plan.obey(&verdict);
+        Some(match verdict.stop {
+            Stop::PutOff => Problem::PutOff,
+            Stop::ForLeader => {
+                self.world.wake(Wake::Leader);
+                Problem::PutOff
+            }
+            Stop::AtParent(blocked) => Problem::DeletionsBlocked(blocked),
+            Stop::AtPlugin(_) => Problem::DeletionsBlockedAtPlugin(self.terms.name.clone()),
+        })
+    }
+
+    /// Ends the reconcile of a parent whose children would be deleted, if the cache does not show the parent as it is: another host may
+    /// have blocked the deletions in its status.
+    async fn outdated_before_deletions(&self, snapshot: &Snapshot) -> Option<Attempt> {
+        match self.is_current(snapshot).await {
+            Ok(true) => None,
+            Ok(false) => Some(Attempt { silent: true, ..Attempt::from(&Problem::PutOff) }),
+            Err(refused) => {
+                let unread = unread(&refused, "before its children are deleted");
+                Some(Attempt::from(&Problem::Writes(vec![(ChildId::of(&snapshot.parent), unread)])))
+            }
+        }
+    }
+
+    /// Sends the writes of a plan, and remembers what follows from the responses.
+    async fn apply(&self, snapshot: &Snapshot, revision: Option<ParentRevision>, plan: Plan) -> Applied {
+        if plan.is_empty() {
+            return Applied::default();
+        }
+        let span = tracing::debug_span!(target: TRACE, "apply");
+        let mut applied = carry_out(self.world, snapshot, plan).instrument(span).await;
+        self.add_own_writes(std::mem::take(&mut applied.written));
+        let stored = std::mem::take(&mut applied.stored);
+        if !stored.is_empty() {
+            self.record(|record| record.put_stored(stored));
+        }
+        for (child, Kept { uid, applied, values, refused }) in &applied.kept {
+            // The apply is not repeated.
+            self.shared.records.kept_values.keep(uid, applied, *values);
+            if let Some(message) = refused {
+                tracing::warn!(plugin = %self.terms.name, object = %child, message, "live values differ from what is desired, and cannot be changed");
+            }
+        }
+        for (child, _) in applied.problems.iter().filter(|(_, problem)| problem.is_refusal()) {
+            if let Some(revision) = revision {
+                self.shared.breaker.lock().take_back(revision, child);
+            }
+        }
+        applied
+    }
+}
+
+/// How the values of a parent's children are compared with the desired ones.
+struct Comparison<'a> {
+    kept: &'a KeptValues,
+    /// Children as the API server stored them after the last writes.
+    stored: HashMap<Uid, Stored>,
+    /// Whether all children are compared.
+    compares: bool,
+}
+
+impl Comparison<'_> {
+    /// The hash of the values of a child that must be changed, although managedFields show no change.
+    fn differing(&self, live: &Object, child: &DesiredChild) -> Option<Digest> {
+        let is_as_stored = self.stored.get(&live.uid).is_some_and(|stored| stored.is(live));
+        let values = if self.compares || is_as_stored { plan::differing(live, child) } else { None }?;
+        if is_as_stored && !plan::differs_in_metadata(live, child) {
+            // This is what the API server makes of the desired values.
+            self.kept.keep(&live.uid, &child.applied, values);
+        }
+        // An earlier apply could not change these values, because the API server or a webhook sets them.
+        (!self.kept.holds(&live.uid, &child.applied, values)).then_some(values)
+    }
+}

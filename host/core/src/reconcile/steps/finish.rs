@@ -1,0 +1,254 @@
+//! Finishes a reconcile: writes the status, emits events, updates the parent's record, and tells how it ended.
+
+use std::time::Duration;
+
+use super::Reconcile;
+use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest, outcome_of};
+use super::not_shown::GOOD_FOR;
+use super::report::Reported;
+use crate::contract::snapshot::Snapshot;
+use crate::guard::deletions::blocked_in_status;
+use crate::object::child::ChildId;
+use crate::object::parent::ParentRef;
+use crate::reconcile::applied::Applied;
+use crate::reconcile::carry_out::FinalizerWrite;
+use crate::reconcile::outcome::{BACKOFF, FinalizerEnd, Outcome, Problem, Progress, Requeue, WriteProblem};
+use crate::reconcile::recent::StatusResult;
+use crate::reconcile::terms::StatusWriter;
+use crate::reconcile::world::{Ended, Happened, Wake};
+
+impl Reconcile<'_> {
+    /// Reports and remembers how a reconcile ended. Returns when to reconcile the parent again.
+    pub(super) async fn finish(&self, ending: Ending) -> Requeue {
+        tracing::trace!(ending = ending.name());
+        let (key, records, state) = (self.key, &self.shared.records, &self.shared.state);
+        let ended = |outcome| self.ended(Ended { outcome, ..Ended::default() });
+        match ending {
+            Ending::Gone => {
+                ended("gone");
+                records.forget(key);
+                state.contended.note(key, None);
+                self.wake(state.forget(key));
+                Requeue::Gone
+            }
+            Ending::NothingToDo { why, is_unshown } => {
+                ended(self.finish_nothing_to_do(why));
+                if is_unshown { Requeue::After(GOOD_FOR) } else { Requeue::WhenChanged }
+            }
+            Ending::Waits { outcome, failure: None, requeue } => {
+                ended(outcome);
+                requeue
+            }
+            Ending::Waits { outcome, failure: Some((reason, message)), requeue } => {
+                self.ended(Ended { outcome, message, is_notable: true, ..Ended::default() });
+                records.note_unsteady(key, Some((reason, message)));
+                requeue
+            }
+            Ending::Unreported { outcome, reason, message, requeue } => {
+                let failure = Some((reason, &*message));
+                self.ended(Ended { outcome, message: &message, failure, is_notable: true, ..Ended::default() });
+                self.wake(state.unplanned(key));
+                records.note_unsteady(key, failure);
+                requeue
+            }
+            Ending::Unchanged(inputs, requeue) => {
+                ended("unchanged");
+                if let Some(inputs) = inputs {
+                    records.note_result(key, None);
+                    self.record(|record| record.steady.keep_after_call(inputs));
+                } else {
+                    self.world.note(Happened::CallSkipped);
+                }
+                requeue
+            }
+            Ending::FinalizerChanged(changed) => self.finish_finalizer(*changed),
+            Ending::Report(report) => self.finish_report(*report).await,
+        }
+    }
+
+    fn ended(&self, ended: Ended<'_>) {
+        self.world.note(Happened::Ended(&ended));
+    }
+
+    /// Returns the outcome.
+    fn finish_nothing_to_do(&self, why: NothingToDo) -> &'static str {
+        let state = &self.shared.state;
+        let (outcome, consequences) = match why {
+            NothingToDo::Deleting => ("deleting", state.forget_deletions(self.key)),
+            NothingToDo::DeselectedWhileSuspended => ("suspended", state.unplanned(self.key)),
+            NothingToDo::PluginSuspended => return "suspended",
+            NothingToDo::InHostNamespace => return "host_namespace",
+            NothingToDo::NotSelected => {
+                self.shared.records.note_unsteady(self.key, None);
+                ("not_selected", state.forget_deletions(self.key))
+            }
+        };
+        self.wake(consequences);
+        outcome
+    }
+
+    fn finish_finalizer(&self, changed: FinalizerChanged) -> Requeue {
+        let FinalizerChanged { snapshot, write, removed, last } = changed;
+        let outcome = match &removed {
+            None => "finalizer_added",
+            Some(FinalizerEnd::CleanedUp) => "finalizer_removed",
+            Some(FinalizerEnd::Skipped) => "finalizer_skipped",
+            Some(FinalizerEnd::Unneeded) => "finalizer_unneeded",
+            Some(FinalizerEnd::NotCalled) => "finalizer_not_called",
+            Some(FinalizerEnd::NamespaceTerminating(_)) => "finalizer_abandoned",
+        };
+        self.ended(Ended { outcome, applied: Some(&last.applied), ..Ended::default() });
+        let (written, is_gone) = match write {
+            FinalizerWrite::Done(written) => (written, false),
+            FinalizerWrite::Gone(written) => (written, true),
+        };
+        if removed.is_some() {
+            // Nothing is left to do for the parent.
+            self.shared.records.note_unsteady(self.key, None);
+        }
+        if let Some(end) = removed.filter(|_| snapshot.parent.deleting && !is_gone) {
+            if let FinalizerEnd::NamespaceTerminating(parent) = &end {
+                tracing::warn!(plugin = %self.terms.name, %parent, "finalizer removed: the namespace is being deleted");
+            }
+            self.emit_finalized(&snapshot, &last, &end);
+        }
+        self.add_own_writes([written]);
+        Requeue::Pause(Duration::ZERO)
+    }
+
+    /// Writes the status, emits the events, and remembers what need not be repeated.
+    async fn finish_report(&self, report: Report) -> Requeue {
+        let Report { snapshot, attempt, inputs, is_long_wait, is_unshown } = report;
+        let Attempt { part, applied, outcome, is_planned, silent, events, .. } = attempt;
+        if !is_planned {
+            self.wake(self.shared.state.unplanned(self.key));
+        }
+        let mut outcome = self.completed(&snapshot, outcome, is_planned);
+        let is_applied = outcome.progress == Progress::Applied;
+        let reported =
+            if silent { Reported::default() } else { self.report(&snapshot, part.as_ref(), &mut outcome).await };
+        // A status that was written too often reports the outcome later.
+        let is_reported_later = silent || reported.again.is_some() && reported.instead.is_none();
+        let told = reported.instead.as_ref().unwrap_or(&outcome);
+        self.emit(&snapshot, (told, is_reported_later), (&applied.changes, &events), &reported);
+        self.wake_plugin(part.is_some());
+        if !silent {
+            self.note_result(&snapshot, (&outcome, &applied, &reported));
+        }
+        let unwritten = reported.failed.as_ref().filter(|_| !reported.is_gone());
+        let unwritten = unwritten.map(|problem| of_status(&snapshot, problem));
+        self.ended_with(&snapshot.parent_ref, (&outcome, silent), &applied, (&reported, unwritten.as_ref()));
+        let requeue = match unwritten {
+            // It is always tried again, because nothing else may ever happen to the parent.
+            Some(unwritten) => unwritten.requeue,
+            // The event usually ends the retries; they cover an event that was missed.
+            None if reported.is_gone() => BACKOFF,
+            None => reported.again.map_or(outcome.requeue, Requeue::After),
+        };
+        let is_reported = !silent && reported.failed.is_none() && reported.again.is_none();
+        self.add_own_writes(reported.written);
+        self.record(|record| {
+            match requeue {
+                // Remember only an applied state. Blocked deletions and omitted children also requeue as `Settled`, but must be reconciled
+                // again: a user may allow the deletions by an annotation on the Plugin, which the hash of the snapshot does not cover.
+                Requeue::Settled(asked) if is_applied && !record.has_own_writes() => record.steady.keep(inputs, asked),
+                _ => record.steady.end(),
+            }
+            if inputs.is_compared && is_applied {
+                record.steady.note_compared(self.shared.clock.now());
+            }
+            if is_long_wait && is_reported {
+                record.own_writes().note_reported();
+            }
+        });
+        if is_unshown { at_the_latest(requeue, GOOD_FOR) } else { requeue }
+    }
+
+    /// The outcome as the status of this parent reports it, after a reconcile that made a plan (`is_planned`) or none.
+    fn completed(&self, snapshot: &Snapshot, outcome: Outcome, is_planned: bool) -> Outcome {
+        let parent = &snapshot.parent;
+        if parent.deleting {
+            return outcome.while_finalizing();
+        }
+        let decided = self.record(|record| record.blocked_by_last_plan(parent));
+        // A plan decides about deletions; without one, an earlier block stays.
+        let blocked = if is_planned { decided } else { decided.or_else(|| blocked_in_status(parent)) };
+        Outcome { blocked, ..outcome }
+    }
+
+    /// Tells how a reconcile ended that has an outcome to report.
+    fn ended_with(
+        &self,
+        parent: &ParentRef,
+        (outcome, silent): (&Outcome, bool),
+        applied: &Applied,
+        (reported, unwritten): (&Reported, Option<&Outcome>),
+    ) {
+        let failure = (!silent && is_failing(outcome)).then_some((outcome.reason, &*outcome.message));
+        self.ended(Ended {
+            outcome: outcome.reason.as_str(),
+            progress: Some(outcome.progress),
+            message: &outcome.message,
+            applied: Some(applied),
+            status: match (&reported.failed, &reported.written) {
+                (Some(_), _) => StatusResult::Failed,
+                (None, Some(_)) => StatusResult::Written,
+                (None, None) => StatusResult::Unchanged,
+            },
+            parent: Some(parent),
+            failure,
+            unwritten: unwritten.map(|unwritten| &*unwritten.message),
+            is_notable: true,
+        });
+    }
+
+    /// Wakes the Plugin if its status must report something new of this reconcile.
+    fn wake_plugin(&self, has_status: bool) {
+        let is_unwritten = has_status && self.terms.status_writer == StatusWriter::Nobody;
+        if is_unwritten && self.shared.state.note_unwritten_status() {
+            self.world.wake(Wake::PluginLater);
+        }
+        if self.shared.budget.lock().take_newly_empty() {
+            self.world.wake(Wake::Plugin);
+        }
+    }
+
+    /// Remembers the failure of a parent, or none, and the name of a child for which the parent waits.
+    fn note_result(&self, snapshot: &Snapshot, (outcome, applied, reported): (&Outcome, &Applied, &Reported)) {
+        if matches!(outcome.progress, Progress::Applied | Progress::Stalled) {
+            self.note_observed(&snapshot.parent);
+        }
+        let failure = self.failure(snapshot, outcome, reported);
+        let failure = failure.as_ref().map(|failed| (failed.reason, &*failed.message));
+        self.shared.records.note_result(self.key, failure);
+        let taken = applied.problems.iter().find(|(_, problem)| matches!(problem, WriteProblem::Taken { .. }));
+        self.shared.state.contended.note(self.key, taken.map(|(child, _)| child));
+    }
+
+    /// The failure that the Plugin's status counts: the outcome of the reconcile, or a rejected write of the status of a parent whose kind is
+    /// not the plugin's own, which the parent's status cannot report.
+    fn failure(&self, snapshot: &Snapshot, outcome: &Outcome, reported: &Reported) -> Option<Outcome> {
+        if is_failing(outcome) {
+            return Some(outcome.clone());
+        }
+        let refused = reported.failed.as_ref().filter(|problem| {
+            self.terms.status_writer == StatusWriter::Account
+                && matches!(
+                    problem,
+                    WriteProblem::FieldConflict { .. }
+                        | WriteProblem::Rejected { code: 400..=403 | 409 | 422 | 500, .. }
+                )
+        });
+        refused.map(|problem| of_status(snapshot, problem)).filter(is_failing)
+    }
+}
+
+/// The outcome of a write of the status that failed.
+fn of_status(snapshot: &Snapshot, problem: &WriteProblem) -> Outcome {
+    outcome_of(&Problem::Writes(vec![(ChildId::of(&snapshot.parent), problem.clone())]))
+}
+
+/// Whether a parent does not have its desired state, and no user asked for that.
+fn is_failing(outcome: &Outcome) -> bool {
+    matches!(outcome.progress, Progress::Reconciling | Progress::Stalled)
+}
