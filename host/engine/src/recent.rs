@@ -10,7 +10,22 @@ use windlass_core::reconcile::recent::{Measured, RecentCalls, Reconciled};
 #[derive(Clone)]
 pub struct Recent(Arc<Inner>);
 
+/// Is told of each reconcile when it ends. It must not block.
+pub type Listener = Box<dyn Fn(&Reconciled) + Send + Sync>;
+
+/// Which reconciles are kept or told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// None.
+    None,
+    /// Those with a call, and those with a result that is worth it.
+    Notable,
+    /// All.
+    All,
+}
+
 struct Inner {
+    listener: Option<Listener>,
     calls: Mutex<RecentCalls>,
     /// The number of the newest call.
     newest: watch::Sender<u64>,
@@ -21,9 +36,17 @@ struct Inner {
 impl Recent {
     /// Keeps calls in at most this much memory, in bytes; with 0, none.
     pub fn new(budget: u64) -> Self {
-        let budget = usize::try_from(budget).unwrap_or(usize::MAX);
+        Self::with(None, usize::try_from(budget).unwrap_or(usize::MAX))
+    }
+
+    /// Keeps nothing, but tells the listener of all reconciles.
+    pub fn told(listener: Listener) -> Self {
+        Self::with(Some(listener), 0)
+    }
+
+    fn with(listener: Option<Listener>, budget: usize) -> Self {
         let calls = Mutex::new(RecentCalls::new(budget));
-        Self(Arc::new(Inner { calls, newest: watch::Sender::new(0), budget }))
+        Self(Arc::new(Inner { listener, calls, newest: watch::Sender::new(0), budget }))
     }
 
     /// Whether calls are kept.
@@ -31,8 +54,23 @@ impl Recent {
         self.0.budget > 0
     }
 
+    /// Which reconciles must be [added](Self::add).
+    pub fn wants(&self) -> Detail {
+        match (&self.0.listener, self.is_on()) {
+            (Some(_), _) => Detail::All,
+            (None, true) => Detail::Notable,
+            (None, false) => Detail::None,
+        }
+    }
+
     /// Adds a reconcile.
     pub fn add(&self, reconciled: Reconciled) {
+        if let Some(listener) = &self.0.listener {
+            listener(&reconciled);
+        }
+        if !self.is_on() {
+            return;
+        }
         let measured = Measured::new(reconciled, self.0.budget);
         let (dropped, newest) = {
             let mut calls = self.0.calls.lock();

@@ -129,7 +129,7 @@ fn dev_rebuilds_a_changed_project_and_reconciles_with_it_without_a_restart() {
     dev.wait_output(&[
         "CustomResourceDefinition plugins.windlass.dev installed",
         "Greeting default/hello: appeared → plugin called in ",
-        " → ConfigMap hello created",
+        " → created ConfigMap hello",
         "ConfigMap default/before (existed before; --cleanup keeps it), ConfigMap default/own",
         "waiting for changes",
     ]);
@@ -145,7 +145,7 @@ fn dev_rebuilds_a_changed_project_and_reconciles_with_it_without_a_restart() {
     let patch = r#"{"spec":{"message":"Hi"}}"#;
     env.kubectl(&["patch", "-n", "default", "greeting", "hello", "--type=merge", "-p", patch]);
     wait_message("One: Hi");
-    dev.wait_output(&["Greeting default/hello: spec.message changed → plugin called in ", "ConfigMap hello updated"]);
+    dev.wait_output(&["Greeting default/hello: spec.message changed → plugin called in ", "updated ConfigMap hello"]);
 
     fs::write(&source, with_prefix("Three: ")).expect("written");
     wait_message("Three: Hi");

@@ -14,6 +14,7 @@ use tower::ServiceBuilder;
 use windlass_core::hosts::lease::{Timing, WhileHeld};
 use windlass_engine::cluster::lease::{Election, GateLayer, NotHolder, WriteGate};
 use windlass_engine::plugins::caps::Caps;
+use windlass_engine::recent::Recent;
 use windlass_engine::run::{Settings, run};
 use windlass_sandbox::compile::Bounds;
 
@@ -68,7 +69,7 @@ impl Host {
             health_addr: None,
             metrics: None,
             debug_addr: None,
-            recent_calls_memory: 0,
+            recent: Recent::new(0),
             requirements_memory: 1 << 20,
             workers,
             caps: Caps::without_flags()?,

@@ -1,86 +1,134 @@
-//! Formats the host's decisions for the terminal.
+//! Tells what the host decides: each reconcile in one line, with its causes before, and the plugin's log below.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::time::Duration;
 
+use parking_lot::Mutex;
 use windlass_core::object::reason::ParentReason;
-use windlass_engine::telemetry::{Cause, Decision, Failure, Happening, LogLine, Write, one_line};
+use windlass_core::reconcile::outcome::{Progress, Requeue};
+use windlass_core::reconcile::recent::{Decision, Reconciled, StatusResult};
+use windlass_core::value::ids::ObjectKey;
+use windlass_engine::telemetry::{AUDIT, CAUSE, FAILURE, GUEST, LogLine, one_line};
 
 use super::terminal::Tone;
 
-/// The text about something that happened; none if a plugin's author need not know it.
-pub fn text_of(happening: &Happening) -> Option<(Tone, String)> {
-    match happening {
-        Happening::Reconciled(decision) => text_of_decision(decision),
-        Happening::Logged(line) => text_of_line(line),
-    }
+/// Largest number of causes that are kept for one parent, and of parents of which something is kept.
+const KEPT: (usize, usize) = (4, 1000);
+
+/// Turns reconciles, and lines of the host's log, into texts.
+#[derive(Default)]
+pub struct Teller(Mutex<HashMap<[String; 3], Before>>);
+
+/// What is told with the next reconcile of a parent, which is known by Plugin, namespace and name.
+#[derive(Default)]
+struct Before {
+    causes: Vec<Cause>,
+    logs: Vec<String>,
 }
 
-fn text_of_decision(decision: &Decision) -> Option<(Tone, String)> {
-    let Decision { kind, namespace, name, calls, writes, failure, outcome, requeue_ms, logs, .. } = decision;
-    let mut steps = Vec::new();
-    match calls[..] {
-        [] => {}
-        [time] => steps.push(format!("plugin called in {}", milliseconds(time))),
-        _ => steps.push(format!("plugin called {} times in {}", calls.len(), milliseconds(calls.iter().sum()))),
-    }
-    if !writes.is_empty() {
-        let written: Vec<_> = writes.iter().map(|write| text_of_write(write, namespace)).collect();
-        steps.push(written.join(", "));
-    }
-    match failure {
-        Some(failure) => steps.push(text_of_failure(failure)),
-        None if !calls.is_empty() && writes.is_empty() => steps.push("nothing to change".to_owned()),
-        None if steps.is_empty() => steps.push(outcome_without_step(outcome)?.to_owned()),
-        None => {}
-    }
-    if let Some(after) = requeue_ms.filter(|after| *after > 0 && failure.is_none()) {
-        steps.push(format!("again in {:.1?}", Duration::from_millis(after)));
-    }
-    let at = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
-    let mut text = format!("{kind} {at}: {} → {}", causes_of(decision, &at), steps.join(" → "));
-    for line in logs {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "\n{} {}", line.level, line.message);
-        let fields = line.field("fields");
-        if !fields.is_empty() {
-            let _ = write!(text, " {fields}");
+/// A change of an object that queued the parent.
+#[derive(PartialEq)]
+struct Cause {
+    kind: String,
+    /// Namespace and name of the object.
+    object: String,
+    /// What changed, as in `spec.replicas changed`.
+    change: String,
+}
+
+impl Teller {
+    /// The text about a line of the host's log; none if a plugin's author need not know it, or not yet.
+    pub fn text_of_line(&self, line: &LogLine) -> Option<(Tone, String)> {
+        let of_parent = ["plugin", "namespace", "name"].map(|name| line.field(name).to_owned());
+        match line.target {
+            CAUSE => {
+                let [kind, object, change] = ["kind", "object", "change"].map(|name| line.field(name).to_owned());
+                let cause = Cause { kind, object, change };
+                self.before(of_parent, |before| {
+                    if before.causes.len() < KEPT.0 && !before.causes.contains(&cause) {
+                        before.causes.push(cause);
+                    }
+                });
+                None
+            }
+            GUEST => {
+                let text = format!("{} {} {}", line.level, line.message, line.field("fields"));
+                self.before(of_parent, |before| before.logs.push(text.trim_end().to_owned()));
+                None
+            }
+            // The decisions tell the same.
+            AUDIT | FAILURE => None,
+            _ => text_of_line(line),
         }
     }
-    Some((if failure.is_some() { Tone::Bad } else { Tone::Plain }, text))
+
+    /// The text about a reconcile; none if nothing happened.
+    pub fn text_of(&self, reconciled: &Reconciled) -> Option<(Tone, String)> {
+        let Reconciled { parent, trigger, call, decision, .. } = reconciled;
+        let namespace = parent.key.namespace.as_deref().unwrap_or_default();
+        let of_parent = [parent.plugin.to_string(), namespace.to_owned(), parent.key.name.to_string()];
+        let before = self.0.lock().remove(&of_parent).unwrap_or_default();
+        let called = call.as_ref().map(|call| format!("plugin called in {}", milliseconds(call.guest_time_us)));
+        let (writes, failure) = (writes(decision, &parent.key), failure(decision));
+        let (is_called, is_written, is_failed) = (called.is_some(), writes.is_some(), failure.is_some());
+        let mut steps: Vec<_> = called.into_iter().chain(writes).chain(failure).collect();
+        if steps.is_empty() || is_called && !is_written && !is_failed {
+            steps.push(without_write(decision.outcome, is_called)?.to_owned());
+        }
+        if let Some(Requeue::Pause(after) | Requeue::After(after) | Requeue::Settled(Some(after))) = decision.next
+            && !after.is_zero()
+            && !is_failed
+        {
+            steps.push(format!("again in {after:.1?}"));
+        }
+        let (kind, at) = (&*parent.kind.kind, parent.key.to_string());
+        let causes = causes(&before.causes, (kind, &at, namespace), trigger);
+        let mut text = format!("{kind} {at}: {causes} → {}", steps.join(" → "));
+        for line in before.logs {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\n{line}");
+        }
+        Some((if is_failed { Tone::Bad } else { Tone::Plain }, text))
+    }
+
+    fn before(&self, of_parent: [String; 3], note: impl FnOnce(&mut Before)) {
+        let mut all = self.0.lock();
+        // Many parents at once, or those of a component that never becomes live, are not kept.
+        if all.len() < KEPT.1 || all.contains_key(&of_parent) {
+            note(all.entry(of_parent).or_default());
+        }
+    }
 }
 
-/// What a reconcile without a call, a write and a failure came to; none if nothing happened.
-fn outcome_without_step(outcome: &str) -> Option<&'static str> {
+/// What a reconcile without a write and a failure came to; none if nothing happened.
+fn without_write(outcome: &str, is_called: bool) -> Option<&'static str> {
     match outcome {
         "gone" => Some("gone"),
         "deleting" => Some("its children go with it"),
         "suspended" | "Suspended" => Some("suspended: nothing is done"),
         "not_selected" => Some("not selected by the Plugin"),
-        _ => None,
+        "CalledAgain" => Some("the plugin required other objects"),
+        _ => is_called.then_some("nothing to change"),
     }
 }
 
-fn causes_of(decision: &Decision, at: &str) -> String {
-    let cause_of = |cause: &Cause| {
-        if cause.kind == decision.kind && cause.object == at {
-            return cause.change.clone();
-        }
-        format!("{} {} {}", cause.kind, within(&cause.object, &decision.namespace), cause.change)
-    };
-    let mut causes: Vec<_> = decision.causes.iter().map(cause_of).collect();
-    if decision.trigger == "sweep" {
-        causes.insert(0, "new component".to_owned());
+fn causes(causes: &[Cause], (kind, at, namespace): (&str, &str, &str), trigger: &str) -> String {
+    let mut texts: Vec<_> = (trigger == "sweep").then(|| "new component".to_owned()).into_iter().collect();
+    texts.extend(causes.iter().map(|Cause { kind: of, object, change }| {
+        let is_parent = of == kind && object == at;
+        if is_parent { change.clone() } else { format!("{of} {} {change}", within(object, namespace)) }
+    }));
+    if texts.is_empty() {
+        texts.push(
+            match trigger {
+                "resync" => "resync",
+                "retry" => "again after a failure",
+                _ => "again",
+            }
+            .to_owned(),
+        );
     }
-    if causes.is_empty() {
-        let cause = match &*decision.trigger {
-            "resync" => "resync",
-            "retry" => "again after a failure",
-            _ => "again",
-        };
-        causes.push(cause.to_owned());
-    }
-    causes.join(", ")
+    texts.join(", ")
 }
 
 /// An object's name, with its namespace unless it is this one.
@@ -88,31 +136,33 @@ fn within<'a>(object: &'a str, namespace: &str) -> &'a str {
     object.strip_prefix(namespace).and_then(|rest| rest.strip_prefix('/')).unwrap_or(object)
 }
 
-fn text_of_write(Write { verb, object, code }: &Write, namespace: &str) -> String {
-    let is_done = (200..300).contains(code);
-    let (kind, key) = object.split_once(' ').unwrap_or((object, ""));
-    let kind = kind.split('.').next().unwrap_or(kind);
-    let subject = match within(key, namespace).strip_suffix("/status") {
-        Some(_) => "status".to_owned(),
-        None => format!("{kind} {}", within(key, namespace)),
+/// The writes, as one step; empty if there were none.
+fn writes(decision: &Decision, parent: &ObjectKey) -> Option<String> {
+    let namespace = parent.namespace.as_deref().unwrap_or_default();
+    let of_children = decision.changes.kinds().into_iter().flat_map(|(_, verb, children)| {
+        children.iter().map(move |child| {
+            let key = child.key.to_string();
+            format!("{verb} {} {}", child.kind.kind, within(&key, namespace))
+        })
+    });
+    let of_status = match decision.status {
+        StatusResult::Unchanged => None,
+        StatusResult::Written => Some("status written".to_owned()),
+        StatusResult::Failed => Some("status not written".to_owned()),
     };
-    let done = match &**verb {
-        "create" => "created",
-        "delete" => "deleted",
-        _ if subject == "status" => "written",
-        _ => "updated",
-    };
-    match code {
-        _ if is_done => format!("{subject} {done}"),
-        0 => format!("{subject} perhaps {done} (the API server did not respond)"),
-        code => format!("{subject} not {done} (HTTP {code})"),
-    }
+    let all: Vec<_> = of_children.chain(of_status).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
-fn text_of_failure(Failure { reason, message }: &Failure) -> String {
-    let advice = reason.parse::<ParentReason>().map_or("the host tries again", advice);
-    let reason = if reason.is_empty() { "the status was not written" } else { reason };
-    format!("failed ({reason}): {}; {advice}", one_line(message))
+/// Why a reconcile failed, and what to do, if it did.
+fn failure(decision: &Decision) -> Option<String> {
+    let Decision { outcome, message, progress, .. } = decision;
+    let is_failed = match progress {
+        Some(progress) => matches!(progress, Progress::Reconciling | Progress::Stalled),
+        None => !message.is_empty(),
+    };
+    let advice = outcome.parse::<ParentReason>().map_or("the host tries again", advice);
+    is_failed.then(|| format!("failed ({outcome}): {}; {advice}", one_line(message)))
 }
 
 /// What the author of a plugin can do about a failed reconcile.
@@ -186,101 +236,138 @@ fn text_of_line(line: &LogLine) -> Option<(Tone, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use jiff::Timestamp;
     use tracing::Level;
+    use windlass_core::contract::snapshot::Snapshot;
+    use windlass_core::contract::{Limits, Phase, Response};
+    use windlass_core::object::Object;
+    use windlass_core::object::child::ChildId;
+    use windlass_core::object::parent::ParentRef;
+    use windlass_core::reconcile::events::Changes;
+    use windlass_core::reconcile::recent::{Call, KeptResult};
+    use windlass_core::value::digest::Digest;
+    use windlass_core::value::ids::Gvk;
 
     use super::*;
 
-    fn decision() -> Decision {
-        Decision {
-            plugin: "greeting".to_owned(),
-            kind: "Greeting".to_owned(),
-            namespace: "default".to_owned(),
-            name: "hello".to_owned(),
-            trigger: "changed".to_owned(),
-            ..Decision::default()
+    /// A reconcile of Greeting default/hello in which the plugin was called.
+    fn reconciled(trigger: &'static str, decision: Decision) -> Reconciled {
+        let json = r#"{"metadata":{"name":"hello","namespace":"default","uid":"1","resourceVersion":"1"}}"#;
+        let kind = Arc::new(Gvk::from_api_version("hello.example.com/v1", "Greeting"));
+        let object = Arc::new(Object::from_api(&kind, json).expect("an object"));
+        let parent = ParentRef::of(&"greeting".parse().expect("a name"), &object, None);
+        let call = Call {
+            snapshot: Snapshot::new(parent.clone(), object, [], None, |_| false),
+            phase: Phase::Sync,
+            hash: Digest::of(b""),
+            component: Digest::of(b""),
+            contract: "windlass:operator@0.1.0".into(),
+            now: Timestamp::UNIX_EPOCH,
+            limits: Limits::default(),
+            result: KeptResult::new(&Ok(Ok(Response::default()))),
+            guest_time_us: 400,
+            memory_peak: 0,
+            is_impure: false,
+        };
+        Reconciled {
+            number: 0,
+            parent,
+            plural: "greetings".into(),
+            at: Timestamp::UNIX_EPOCH,
+            trigger,
+            duration: Duration::ZERO,
+            trace: None,
+            call: Some(call),
+            is_call_omitted: false,
+            decision,
+            repeated: 0,
         }
     }
 
-    fn cause(kind: &str, object: &str, change: &str) -> Cause {
-        Cause { kind: kind.to_owned(), object: object.to_owned(), change: change.to_owned() }
+    fn line(target: &'static str, level: Level, message: &str, fields: &[(&'static str, &str)]) -> LogLine {
+        let of_parent = [("plugin", "greeting"), ("namespace", "default"), ("name", "hello")];
+        let fields = of_parent.iter().chain(fields).map(|(name, value)| (*name, (*value).to_owned()));
+        LogLine { target, level, message: message.to_owned(), fields: fields.collect() }
     }
 
-    fn write(verb: &str, object: &str, code: u16) -> Write {
-        Write { verb: verb.to_owned(), object: object.to_owned(), code }
+    fn told(causes: &[[&str; 3]], trigger: &'static str, decision: Decision) -> String {
+        let teller = Teller::default();
+        for [kind, object, change] in causes {
+            let fields = [("kind", *kind), ("object", *object), ("change", *change)];
+            assert_eq!(teller.text_of_line(&line(CAUSE, Level::DEBUG, "parent queued", &fields)), None);
+        }
+        let log = line(GUEST, Level::INFO, "hello", &[("fields", "n=1")]);
+        assert_eq!(teller.text_of_line(&log), None);
+        let text = teller.text_of(&reconciled(trigger, decision.clone())).expect("a text").1;
+        let next = teller.text_of(&reconciled("event", decision)).expect("a text").1;
+        assert!(next.starts_with("Greeting default/hello: again → "), "a cause belongs to one reconcile: {next}");
+        text.strip_suffix("\nINFO hello n=1").expect("the plugin's log is below").to_owned()
     }
 
-    fn said(decision: Decision) -> Option<String> {
-        text_of(&Happening::Reconciled(Box::new(decision))).map(|(_, text)| text)
+    fn id(kind: &str, namespace: &str) -> ChildId {
+        let kind = Arc::new(Gvk::from_api_version("v1", kind));
+        ChildId { kind, key: ObjectKey::new(Some(namespace), "hello") }
     }
 
     #[test]
     fn decision_is_one_line_with_cause_call_and_writes() {
+        let (created, updated) = (vec![id("ConfigMap", "default")], vec![id("Pod", "other")]);
         let decision = Decision {
-            causes: vec![cause("Greeting", "default/hello", "spec.replicas changed")],
-            calls: vec![400],
-            writes: vec![
-                write("apply", "ConfigMap.v1 default/hello", 200),
-                write("create", "Pod.v1 other/a", 403),
-                write("apply", "Greeting default/hello/status", 200),
-            ],
-            requeue_ms: Some(10_000),
-            ..decision()
+            changes: Changes { created, updated, ..Changes::default() },
+            status: StatusResult::Written,
+            next: Some(Requeue::Settled(Some(Duration::from_secs(10)))),
+            ..Decision::default()
         };
         assert_eq!(
-            said(decision).as_deref(),
-            Some(
-                "Greeting default/hello: spec.replicas changed → plugin called in 0.4 ms → ConfigMap hello updated, Pod \
-                 other/a not created (HTTP 403), status written → again in 10.0s"
-            )
+            told(&[["Greeting", "default/hello", "spec.replicas changed"]; 2], "changed", decision),
+            "Greeting default/hello: spec.replicas changed → plugin called in 0.4 ms → created ConfigMap hello, updated Pod \
+             other/hello, status written → again in 10.0s"
         );
     }
 
     #[test]
     fn other_objects_and_new_components_are_named_as_causes() {
-        let causes = vec![cause("ConfigMap", "default/hello", "deleted"), cause("Node", "a", "appeared")];
-        let of = |trigger: &str, causes| {
-            said(Decision { trigger: trigger.to_owned(), causes, calls: vec![1, 2], ..decision() }).expect("a text")
-        };
-        assert!(of("event", causes).starts_with("Greeting default/hello: ConfigMap hello deleted, Node a appeared → "));
+        let causes = [["ConfigMap", "default/hello", "deleted"], ["Node", "a", "appeared"]];
+        let of = |trigger, causes: &[_]| told(causes, trigger, Decision::default());
         assert!(
-            of("sweep", Vec::new()).contains(": new component → plugin called 2 times in 0.0 ms → nothing to change")
+            of("event", &causes).starts_with("Greeting default/hello: ConfigMap hello deleted, Node a appeared → ")
         );
-        assert!(of("resync", Vec::new()).contains(": resync → "));
-        assert!(of("retry", Vec::new()).contains(": again after a failure → "));
-        assert!(of("pause", Vec::new()).contains(": again → "));
+        assert!(of("sweep", &[]).contains(": new component → plugin called in 0.4 ms → nothing to change"));
+        assert!(of("resync", &[]).contains(": resync → "));
+        assert!(of("retry", &[]).contains(": again after a failure → "));
+        assert!(of("pause", &[]).contains(": again → "));
     }
 
     #[test]
     fn failure_has_the_plugins_message_and_what_to_do() {
-        let failure =
-            Failure { reason: "InvalidSpec".to_owned(), message: "spec.message: must be one line".to_owned() };
-        let text = said(Decision { failure: Some(failure), calls: vec![400], ..decision() }).expect("a text");
-        assert!(
-            text.contains("failed (InvalidSpec): spec.message: must be one line; change the object's spec"),
-            "{text}"
-        );
+        let (outcome, message) = ("InvalidSpec", "spec.message: must be one line".to_owned());
+        let decision = Decision { outcome, message, progress: Some(Progress::Stalled), ..Decision::default() };
+        let text = told(&[], "changed", decision);
+        let expected = "failed (InvalidSpec): spec.message: must be one line; change the object's spec";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]
-    fn log_of_the_plugin_is_below_its_decision_and_a_reconcile_without_a_step_is_left_out() {
-        let logs = vec![LogLine {
-            level: Level::INFO,
-            message: "hello".to_owned(),
-            fields: vec![("plugin", "greeting".to_owned()), ("fields", "n=1".to_owned())],
-        }];
-        let text = said(Decision { logs, calls: vec![400], ..decision() }).expect("a text");
-        assert!(text.ends_with("nothing to change\nINFO hello n=1"), "{text}");
-        assert_eq!(said(Decision { outcome: "unchanged".to_owned(), ..decision() }), None);
-        assert!(said(Decision { outcome: "gone".to_owned(), ..decision() }).is_some());
+    fn reconcile_without_a_step_is_left_out_unless_the_parent_needs_nothing_any_more() {
+        let of = |outcome| {
+            let decision = Decision { outcome, ..Decision::default() };
+            Teller::default().text_of(&Reconciled { call: None, ..reconciled("event", decision) }).map(|(_, text)| text)
+        };
+        assert_eq!(of("unchanged"), None);
+        assert_eq!(of("gone").as_deref(), Some("Greeting default/hello: again → gone"));
     }
 
     #[test]
     fn only_warnings_and_the_activation_of_a_component_are_shown_of_the_hosts_log() {
-        let line = |level, message: &str| {
-            Happening::Logged(LogLine { level, message: message.to_owned(), fields: Vec::new() })
+        let tone = |target, level, message| {
+            Teller::default().text_of_line(&line(target, level, message, &[])).map(|(tone, _)| tone)
         };
-        assert_eq!(text_of(&line(Level::INFO, "Lease acquired")).map(|(tone, _)| tone), None);
-        assert_eq!(text_of(&line(Level::INFO, "component activated")).map(|(tone, _)| tone), Some(Tone::Good));
-        assert_eq!(text_of(&line(Level::WARN, "watch stalled")).map(|(tone, _)| tone), Some(Tone::Bad));
+        assert_eq!(tone("windlass_engine", Level::INFO, "Lease acquired"), None);
+        assert_eq!(tone("windlass_engine", Level::INFO, "component activated"), Some(Tone::Good));
+        assert_eq!(tone("windlass_engine", Level::WARN, "watch stalled"), Some(Tone::Bad));
+        assert_eq!(tone(AUDIT, Level::INFO, "write"), None);
     }
 }

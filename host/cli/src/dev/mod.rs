@@ -12,6 +12,7 @@ mod terminal;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -23,6 +24,7 @@ use windlass_engine::command::cluster::{ClusterArgs, Destination};
 use windlass_engine::command::{LINGER, runtime};
 use windlass_engine::telemetry::{LogFormat, Options, Telemetry};
 
+use self::decisions::Teller;
 use self::session::{Clients, Session, election};
 use self::terminal::{Terminal, Tone};
 use super::NOT_HOLDER;
@@ -162,9 +164,10 @@ impl Args {
         cluster::check_free(&clients.user, &self.host_namespace, &self.cache_dir()?).await?;
         let context = chosen.context.map_or_else(String::new, |context| format!("context {context}, "));
         terminal.print(Tone::Plain, &format!("cluster: {context}{server}"));
-        let telemetry = self.telemetry(terminal.clone())?;
+        let teller = Arc::new(Teller::default());
+        let telemetry = self.telemetry(terminal.clone(), teller.clone())?;
         let signals = Signals::handle()?;
-        let mut session = Session::new(self, project, (clients, namespace), terminal.clone())?;
+        let mut session = Session::new(self, project, (clients, namespace), (terminal.clone(), teller))?;
         let worked = tokio::select! {
             () = signals.stop.cancelled() => Ok(()),
             worked = session.work() => worked,
@@ -174,12 +177,12 @@ impl Args {
         ended
     }
 
-    /// Prints what the host in this process decides.
-    fn telemetry(&self, terminal: Terminal) -> anyhow::Result<Telemetry> {
+    /// Prints what the host in this process logs.
+    fn telemetry(&self, terminal: Terminal, teller: Arc<Teller>) -> anyhow::Result<Telemetry> {
         let log = if self.verbose { "info" } else { "off" };
         let options = Options { log_format: LogFormat::Text, log: log.to_owned(), log_traces: false };
-        let listener = move |happening| {
-            if let Some((tone, text)) = decisions::text_of(&happening) {
+        let listener = move |line| {
+            if let Some((tone, text)) = teller.text_of_line(&line) {
                 terminal.print(tone, &text);
             }
         };

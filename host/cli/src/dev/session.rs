@@ -1,6 +1,7 @@
 //! One run of `windlass dev`: builds the plugin, runs it and applies the samples, again after each change, and cleans up.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use kube::Client;
@@ -13,10 +14,12 @@ use windlass_core::value::ids::PluginName;
 use windlass_engine::cluster::lease::{Election, NotHolder, WriteGate};
 use windlass_engine::output::WithCauses;
 use windlass_engine::plugins::caps::Caps;
+use windlass_engine::recent::Recent;
 use windlass_engine::run::{Settings, run};
 use windlass_sandbox::CompilerCommand;
 
 use super::cleanup::Cleanup;
+use super::decisions::Teller;
 use super::plugin::{Built, Delivered, Place};
 use super::sources::{Changes, Sources};
 use super::terminal::{Terminal, Tone};
@@ -69,6 +72,7 @@ pub struct Session<'a> {
     sample_namespace: String,
     clients: Clients,
     terminal: Terminal,
+    teller: Arc<Teller>,
     /// Folder from which the host takes the component.
     components: TempDir,
     host: Option<Host>,
@@ -91,7 +95,7 @@ impl<'a> Session<'a> {
         args: &'a Args,
         project: Project,
         (clients, sample_namespace): (Clients, String),
-        terminal: Terminal,
+        (terminal, teller): (Terminal, Arc<Teller>),
     ) -> anyhow::Result<Self> {
         Ok(Self {
             args,
@@ -100,6 +104,7 @@ impl<'a> Session<'a> {
             project,
             clients,
             terminal,
+            teller,
             components: tempfile::tempdir().context("no folder for components")?,
             host: None,
             undelivered: None,
@@ -263,15 +268,24 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Prints each reconcile.
+    fn recent(&self) -> Recent {
+        let (terminal, teller) = (self.terminal.clone(), self.teller.clone());
+        Recent::told(Box::new(move |reconciled| {
+            if let Some((tone, text)) = teller.text_of(reconciled) {
+                terminal.print(tone, &text);
+            }
+        }))
+    }
+
     fn start_host(&self) -> anyhow::Result<Host> {
         let settings = Settings {
             cache_dir: self.args.cache_dir()?,
             // Any free port: nothing reads it, and several projects may be developed at once.
             health_addr: None,
             metrics: None,
-            // The command prints what `windlass explain` would.
             debug_addr: None,
-            recent_calls_memory: 0,
+            recent: self.recent(),
             requirements_memory: REQUIREMENTS_MEMORY,
             workers: WORKERS,
             caps: Caps::without_flags()?,

@@ -28,6 +28,7 @@ use crate::cluster::lease::{Election, GateLayer, NotHolder, WriteGate};
 use crate::heap;
 use crate::output::WithCauses;
 use crate::plugins::caps::Caps;
+use crate::recent::Recent;
 use crate::run::{Settings, run, sandbox};
 use crate::serve::DebugAddr;
 use crate::telemetry::{self, Scrape, Telemetry};
@@ -267,8 +268,9 @@ impl HostArgs {
             cache_dir: self.cache_dir.clone().map_or_else(default_cache_dir, Ok)?,
             health_addr: Some(self.health_addr),
             metrics: self.metrics_addr.0.zip(scrape),
+            // Nobody reads calls that are not served.
+            recent: Recent::new(self.debug_addr().map_or(0, |_| self.recent_calls_memory)),
             debug_addr: self.debug_addr(),
-            recent_calls_memory: self.recent_calls_memory,
             requirements_memory: usize::try_from(self.requirements_memory).unwrap_or(usize::MAX),
             workers: usize::from(self.workers),
             caps: self.caps.clone(),

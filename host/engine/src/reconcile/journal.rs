@@ -12,18 +12,19 @@ use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::outcome::Requeue;
 use windlass_core::reconcile::recent::{self, Decision, KeptResult, Reconciled};
 use windlass_core::reconcile::world::{Call, Ended};
-use windlass_core::value::ids::ObjectKey;
+use windlass_core::value::ids::{ObjectKey, Uid};
 
 use crate::clock;
 use crate::live::Live;
 use crate::queue::Trigger;
+use crate::recent::Detail;
 
 /// The outcome of a round after which the plugin is called again, with the related objects that it required.
 const CALLED_AGAIN: &str = "CalledAgain";
 
-/// What one reconcile did so far. Without recent calls, nothing is kept.
+/// What one reconcile did so far, as far as somebody wants it.
 pub(super) struct Journal {
-    is_on: bool,
+    wants: Detail,
     at: Timestamp,
     calls: Vec<recent::Call>,
     /// The parent that the outcome is about.
@@ -34,10 +35,10 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Begins a journal, which stays empty unless `is_on`.
-    pub fn new(is_on: bool) -> Self {
+    /// Begins a journal.
+    pub fn new(wants: Detail) -> Self {
         let (calls, decision) = (Vec::new(), Decision::default());
-        Self { is_on, at: clock::date(), calls, parent: None, decision, is_notable: false }
+        Self { wants, at: clock::date(), calls, parent: None, decision, is_notable: wants == Detail::All }
     }
 
     /// Notes a call at this time, and its result.
@@ -49,7 +50,7 @@ impl Journal {
         result: &Result<PluginResult, CallFailure>,
         report: &CallReport,
     ) {
-        if !self.is_on {
+        if self.wants == Detail::None {
             return;
         }
         let surface = live.component.surface();
@@ -70,10 +71,10 @@ impl Journal {
 
     /// Notes how the reconcile ended.
     pub fn end(&mut self, ended: &Ended<'_>) {
-        if self.is_on {
+        if self.wants != Detail::None {
             self.decision = ended.into();
             self.parent = ended.parent.cloned();
-            self.is_notable = ended.is_notable;
+            self.is_notable |= ended.is_notable;
         }
     }
 
@@ -84,14 +85,18 @@ impl Journal {
         (key, trigger): (&ObjectKey, Trigger),
         (requeue, duration): (Requeue, Duration),
     ) -> Vec<Reconciled> {
-        let Self { is_on, at, mut calls, parent, mut decision, is_notable } = self;
+        let Self { wants, at, mut calls, parent, mut decision, is_notable } = self;
         let last = calls.pop();
-        if !is_on || last.is_none() && !is_notable {
+        if wants == Detail::None || last.is_none() && !is_notable {
             return Vec::new();
         }
-        let parent = last.as_ref().map(|call| call.snapshot.parent_ref.clone()).or(parent);
-        let cached = || live.caches.parents.store.get(key).map(|cached| ParentRef::of(&live.terms.name, &cached, None));
-        let Some(parent) = parent.or_else(cached) else { return Vec::new() };
+        let parent = last.as_ref().map(|call| call.snapshot.parent_ref.clone()).or(parent).unwrap_or_else(|| {
+            // Nothing is known of a parent that is gone.
+            let cached = live.caches.parents.store.get(key);
+            let uid = cached.map_or_else(|| Uid::from(""), |cached| cached.uid.clone());
+            let (plugin, kind) = (live.terms.name.clone(), live.terms.parents.clone());
+            ParentRef { plugin, kind, key: key.clone(), uid, mark_key: None }
+        });
         let span = Span::current().context().span().span_context().clone();
         let trace = span.is_sampled().then(|| span.trace_id().to_string());
         let plural: Arc<str> = live.caches.parents.resource.plural.as_str().into();

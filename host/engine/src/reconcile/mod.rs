@@ -68,7 +68,7 @@ impl Run<PluginName, ParentKey> for Reconciler {
         );
         let began = clock::now();
         let reconcile = async {
-            let world = self.worlds.of(&live, &job.key, turn, self.recent.is_on());
+            let world = self.worlds.of(&live, &job.key, turn, self.recent.wants());
             let (terms, shared) = (&live.terms, &live.shared);
             let requeue = Reconcile { world: &world, terms, shared, key: &job.key, trigger: job.trigger }.run().await;
             for reconciled in world.close_journal(job.trigger, requeue, clock::since(began)) {

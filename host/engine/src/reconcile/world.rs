@@ -32,6 +32,7 @@ use crate::cluster::shards::Shards;
 use crate::live::own_writes::shows;
 use crate::live::{Live, ParentKey};
 use crate::queue::{PluginQueue, Queue, Trigger, Turn};
+use crate::recent::Detail;
 use crate::telemetry::{FAILURE, one_line};
 
 /// Makes the worlds of reconciles.
@@ -53,15 +54,15 @@ pub struct Worlds {
 }
 
 impl Worlds {
-    /// The cluster, as a reconcile of this parent sees and changes it. With `keeps`, its calls are kept.
+    /// The cluster, as a reconcile of this parent sees and changes it.
     pub(super) fn of<'a>(
         &'a self,
         live: &'a Arc<Live>,
         key: &'a ObjectKey,
         turn: &'a Turn<'a>,
-        keeps: bool,
+        wants: Detail,
     ) -> Cluster<'a> {
-        Cluster { worlds: self, live, key, turn, journal: Mutex::new(Journal::new(keeps)) }
+        Cluster { worlds: self, live, key, turn, journal: Mutex::new(Journal::new(wants)) }
     }
 }
 

@@ -74,8 +74,7 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
         Some((address, scrape)) => Some((listen("--metrics-addr", *address)?, scrape.clone())),
         None => None,
     };
-    // Nobody reads calls that are not served.
-    let recent = Recent::new(if settings.debug_addr.is_some() { settings.recent_calls_memory } else { 0 });
+    let recent = settings.recent.clone();
     let debug = match settings.debug_addr {
         Some(address) => Some((listen_debug(address)?, recent.clone())),
         None => None,

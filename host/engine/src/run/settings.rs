@@ -10,6 +10,7 @@ use windlass_sandbox::{CompilerCommand, Options, Sandbox};
 
 use crate::cluster::lease::Election;
 use crate::plugins::caps::Caps;
+use crate::recent::Recent;
 use crate::serve::DebugAddr;
 use crate::telemetry::Scrape;
 
@@ -24,8 +25,8 @@ pub struct Settings {
     pub metrics: Option<(SocketAddr, Scrape)>,
     /// Address of the recent calls; none if they are not served.
     pub debug_addr: Option<DebugAddr>,
-    /// Memory for recent calls, in bytes; 0 keeps none.
-    pub recent_calls_memory: u64,
+    /// Keeps the recent calls.
+    pub recent: Recent,
     /// Memory for the requirements of each Plugin's parents, in bytes.
     pub requirements_memory: usize,
     /// Number of parents that are reconciled at once.

@@ -5,10 +5,11 @@
 //! otherwise. Metrics are exported by OTLP in the same way, and collected when Prometheus [scrapes](Scrape) them.
 
 mod controller;
-mod decisions;
 #[cfg(test)]
 mod exported;
+mod fields;
 mod instruments;
+mod lines;
 mod measures;
 mod otlp;
 mod scrape;
@@ -31,7 +32,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-use self::decisions::DecisionLayer;
+use self::lines::LineLayer;
 use self::measures::{PluginMetrics, WithPlugins};
 use self::trace_ids::WithTraceIds;
 
@@ -39,8 +40,8 @@ pub use controller::{
     Controller, PluginCondition, PluginState, QueueState, observe_conditions, observe_leases, observe_plugins,
     observe_queues,
 };
-pub use decisions::{Cause, Decision, Failure, Happening, Listener, LogLine, Write};
 pub use instruments::{loaded, observe_watches, requested, watch_restarted};
+pub use lines::{Listener, LogLine};
 pub use measures::Measures;
 pub use scrape::{CONTENT_TYPE, Scrape};
 pub use windlass_core::reconcile::steps::TRACE;
@@ -99,7 +100,7 @@ impl Telemetry {
         Self::start_with(options, is_scraped, None)
     }
 
-    /// [`start`](Self::start) for `windlass dev`: the listener receives the decisions of the host.
+    /// [`start`](Self::start) for `windlass dev`: the listener receives the lines of the log.
     ///
     /// # Errors
     /// Those of [`start`](Self::start).
@@ -123,12 +124,12 @@ impl Telemetry {
                 .with_filter(traced())
         });
         let trees = options.log_traces.then(|| tree::TreeLayer::new(std::io::stderr).with_filter(traced()));
-        let decisions = listener.map(|listener| DecisionLayer::new(listener).with_filter(DecisionLayer::filter()));
+        let lines = listener.map(|listener| LineLayer::new(listener).with_filter(LineLayer::filter()));
         tracing_subscriber::registry()
             .with(log_layer(options.log_format).with_filter(filter))
             .with(otlp)
             .with(trees)
-            .with(decisions)
+            .with(lines)
             .init();
         Ok(Self { traces, metrics, scrape })
     }

@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Instant;
 
-use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
@@ -16,6 +15,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 use windlass_core::value::line::one_line;
 
+use super::fields::Fields;
 use crate::clock;
 
 /// Collects the spans below each root, and writes them when the root ends.
@@ -38,42 +38,6 @@ struct Node {
 struct Branch {
     line: String,
     below: Vec<Branch>,
-}
-
-#[derive(Default)]
-struct Fields(Vec<(&'static str, String)>);
-
-impl Fields {
-    fn set(&mut self, field: &Field, value: String) {
-        match self.0.iter_mut().find(|(name, _)| *name == field.name()) {
-            Some((_, old)) => *old = value,
-            None => self.0.push((field.name(), value)),
-        }
-    }
-
-    fn take(&mut self, name: &str) -> Option<String> {
-        let at = self.0.iter().position(|(field, _)| *field == name)?;
-        Some(self.0.remove(at).1)
-    }
-
-    fn describe(&self, line: &mut String) {
-        for (name, value) in &self.0 {
-            // Writing to a String cannot fail.
-            let _ = write!(line, " {name}={value}");
-        }
-    }
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.set(field, format!("{value:?}"));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if !value.is_empty() {
-            self.set(field, value.to_owned());
-        }
-    }
 }
 
 impl<S, W> Layer<S> for TreeLayer<W>
