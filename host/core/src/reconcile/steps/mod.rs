@@ -48,7 +48,7 @@ pub const TRACE: &str = "windlass::trace";
 /// Time after which a parent that waits for a cache is reconciled again, if no event queues it earlier.
 const CACHE_LAG: Duration = Duration::from_secs(1);
 
-/// One reconcile of a parent.
+/// One reconcile of a parent. What is rare is boxed in it, so that a reconcile that runs is small.
 pub struct Reconcile<'a> {
     /// What it reads from and writes to.
     pub world: &'a dyn World,
@@ -78,7 +78,7 @@ impl Reconcile<'_> {
             return self.not_followed().await;
         }
         let Some(parent) = self.world.cached_parent(self.key) else {
-            return self.not_shown().await;
+            return Box::pin(self.not_shown()).await;
         };
         let snapshot = self.observe(parent);
         if snapshot.parent.deleting {
@@ -146,7 +146,7 @@ impl Reconcile<'_> {
         match self.end_of_finalizer(&snapshot, phase, &attempt) {
             Some(end) => {
                 let Attempt { part, applied, events, .. } = attempt;
-                self.end_clean_up(snapshot, end, Last { part, applied, events }).await
+                Box::pin(self.end_clean_up(snapshot, end, Last { part, applied, events })).await
             }
             None => Ending::Report(Box::new(Report { inputs, ..Report::new(snapshot, attempt) })),
         }
@@ -266,3 +266,6 @@ fn suspended(snapshot: Snapshot) -> Ending {
 fn int(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

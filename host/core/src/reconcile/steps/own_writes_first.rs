@@ -25,7 +25,7 @@ impl Reconcile<'_> {
                         let now = self.shared.clock.now();
                         self.record(|record| record.own_writes().looked_up(&subject, fact, now));
                     }
-                    Err(problem) => return Some(self.not_looked_up(subject, problem).await),
+                    Err(problem) => return Some(Box::pin(self.not_looked_up(subject, problem)).await),
                 }
             }
             wait = self.awaited();
@@ -37,7 +37,7 @@ impl Reconcile<'_> {
             // Not expected: a parent has one run at a time, and this run has read all these objects.
             Wait::ForLookups(_) => waiting(UNAVAILABLE),
             Wait::Long { is_reported: true, .. } => waiting(Requeue::Pause(LOOK_AGAIN)),
-            Wait::Long { kinds, .. } => match self.without_cache(&Problem::CacheBehind(kinds)).await {
+            Wait::Long { kinds, .. } => match Box::pin(self.without_cache(&Problem::CacheBehind(kinds))).await {
                 Some(Ending::Report(mut report)) => {
                     // A finalizer that could not be removed is another outcome, and is tried again.
                     report.is_long_wait = report.attempt.outcome.reason == ParentReason::CacheBehind;

@@ -1,0 +1,263 @@
+//! Whole reconciles in a world in memory.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::contract::related::{Needs, ReadGrants, ReadProblem};
+use crate::contract::{CallFailure, Limits, Response, UpdateStrategy};
+use crate::fixtures::{CLOCK, created, grants_with, object, parent, pod, response, validate};
+use crate::guard::budget::Budget;
+use crate::guard::deletions::{DeletionGuard, Leavers};
+use crate::object::child::ChildId;
+use crate::object::observed_status::StatusShape;
+use crate::reconcile::api_response::{Ack, Refused};
+use crate::reconcile::events::{Before, Note, Occasion};
+use crate::reconcile::outcome::{Outcome, WriteProblem};
+use crate::reconcile::shared::component_state::ComponentState;
+use crate::reconcile::shared::records::Records;
+use crate::reconcile::terms::StatusWriter;
+use crate::reconcile::world::{About, ApiRequest, Call, Called, Hosts, Later, Permit, Read, Writing};
+use crate::reconcile::written::Written;
+use crate::value::digest::Digest;
+use crate::value::ids::Uid;
+use crate::value::json::Map;
+
+/// A parent with its caches and its plugin. The API server executes every write.
+struct Model {
+    parent: Arc<Object>,
+    /// What the caches show.
+    children: Vec<Arc<Object>>,
+    /// Whether the caches show the host's last writes.
+    is_current: bool,
+    desired: Vec<Value>,
+    /// What the reconcile did; none if nobody listens.
+    did: Option<Mutex<Vec<String>>>,
+}
+
+impl Model {
+    fn did(&self, what: impl FnOnce() -> String) {
+        if let Some(did) = &self.did {
+            did.lock().push(what());
+        }
+    }
+}
+
+impl Writing for Model {
+    fn adopts(&self) -> bool {
+        false
+    }
+
+    fn inherits(&self, _plugin: &str) -> bool {
+        false
+    }
+
+    fn cached_parent(&self, _key: &ObjectKey) -> Option<Arc<Object>> {
+        Some(self.parent.clone())
+    }
+
+    fn cached_child(&self, _child: &ChildId) -> Option<Arc<Object>> {
+        None
+    }
+
+    fn plural(&self, _of: &ChildId) -> &str {
+        "pods"
+    }
+
+    fn read<'a>(&'a self, _what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
+        self.did(|| "read".to_owned());
+        Box::pin(async { Ok(Some(Object::clone(&self.parent))) })
+    }
+
+    fn fresh<'a>(&'a self, _child: &'a desired::DesiredChild) -> Later<'a, Result<Map, Refused>> {
+        Box::pin(async { Err(Refused::NoResponse("no response".to_owned())) })
+    }
+
+    fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>> {
+        let verb = match &request {
+            ApiRequest::Create(_) => "create",
+            ApiRequest::Delete(_) => "delete",
+            ApiRequest::Status { .. } => "status",
+            _ => "patch",
+        };
+        self.did(|| format!("{verb} {}", request.object().key.name));
+        let ack = serde_json::from_value(json!({"metadata": {"resourceVersion": "9"}})).expect("metadata");
+        Box::pin(async { Ok(ack) })
+    }
+
+    fn pause(&self, _time: Duration) -> Later<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+impl World for Model {
+    fn follows(&self) -> Follows {
+        Follows::All
+    }
+
+    fn children(&self, _of: &ParentRef) -> Vec<Arc<Object>> {
+        self.children.clone()
+    }
+
+    fn selects(&self, _parent: &Object) -> Option<bool> {
+        Some(true)
+    }
+
+    fn selects_namespace(&self, _parent: &Object) -> bool {
+        true
+    }
+
+    fn former_parent(&self, _key: &ObjectKey) -> Option<Uid> {
+        None
+    }
+
+    fn leavers(&self, _namespace: Option<&str>) -> Leavers {
+        Leavers::default()
+    }
+
+    fn shows(&self, _parent: &ObjectKey, _write: &Written, _at: Instant) -> bool {
+        self.is_current
+    }
+
+    fn host_namespace_of(&self, _object: &Object) -> Option<HostNamespace> {
+        None
+    }
+
+    fn hosts(&self) -> Hosts {
+        Hosts { count: 1, may_share: false }
+    }
+
+    fn required_before(&self, _parent: &ObjectKey) -> Option<Needs> {
+        None
+    }
+
+    fn remember_required(&self, _parent: &ObjectKey, _needs: Option<&Needs>) {}
+
+    fn serve<'a>(&'a self, _parent: &'a ParentRef, _needs: &'a Needs) -> Later<'a, Result<Selected, ReadProblem>> {
+        Box::pin(async { Ok(Selected::default()) })
+    }
+
+    fn may_read<'a>(&'a self, _parent: &'a ParentRef) -> Later<'a, Result<(), ReadProblem>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn may_finalize<'a>(&'a self, _parent: &'a ParentRef) -> Later<'a, Result<(), WriteProblem>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn permit<'a>(&'a self, _namespace: Option<&'a Arc<str>>) -> Later<'a, Result<Permit<'a>, CallFailure>> {
+        Box::pin(async { Ok(Box::new(()) as Permit<'_>) })
+    }
+
+    fn call<'a>(&'a self, _permit: Permit<'a>, _call: Call<'a>) -> Later<'a, Called> {
+        self.did(|| "call".to_owned());
+        let response = Response { children: response(&self.desired).children, ..Response::default() };
+        Box::pin(async { Called { result: Ok(Ok(response)), is_pure: true } })
+    }
+
+    fn wake(&self, who: Wake<'_>) {
+        self.did(|| format!("wake {who:?}"));
+    }
+
+    fn reported_before(&self, _parent: &Uid, _outcome: &Outcome, _unknown: &dyn Fn() -> Before) -> Before {
+        Before::Same
+    }
+
+    fn emit(&self, _about: About<'_>, _notes: Vec<Note>, _occasion: Occasion) {}
+
+    fn note(&self, happened: Happened<'_>) {
+        if let Happened::Ended(ended) = happened {
+            self.did(|| ended.outcome.to_owned());
+        }
+    }
+}
+
+fn terms() -> Terms {
+    let parent = parent();
+    Terms {
+        name: "echo".parse().expect("a name"),
+        parents: parent.kind.clone(),
+        owns_kind: true,
+        status_writer: StatusWriter::Host,
+        shape: StatusShape { subresource: true, observed_generation: true, conditions: true },
+        call_inputs: Digest::of(b"inputs"),
+        rules: Digest::of(b"rules"),
+        version: "1.0.0".to_owned(),
+        finalizes: false,
+        grants: grants_with(&UpdateStrategy::Apply),
+        reads: ReadGrants::default(),
+        config: None,
+        limits: Limits::default(),
+        mark_key: None,
+        adopts: false,
+        suspended: false,
+        guard: DeletionGuard::default(),
+        resync: Duration::from_hours(1),
+    }
+}
+
+fn shared() -> Shared {
+    Shared {
+        clock: CLOCK,
+        state: Arc::new(ComponentState::none(CLOCK)),
+        records: Arc::new(Records::new(CLOCK, |_| ())),
+        budget: Arc::new(Mutex::new(Budget::new(CLOCK.date()))),
+        breaker: Arc::default(),
+    }
+}
+
+/// Reconciles the parent in this world. Nothing in it ever waits.
+fn reconcile(world: &Model, terms: &Terms, shared: &Shared) -> Requeue {
+    let key = &world.parent.key.clone();
+    let reconcile = Reconcile { world, terms, shared, key, trigger: Trigger::Event };
+    reconcile.run().now_or_never().expect("it waits for nothing")
+}
+
+/// What a reconcile does that somebody listens to.
+fn did(world: &mut Model, terms: &Terms, shared: &Shared) -> Vec<String> {
+    world.did = Some(Mutex::default());
+    reconcile(world, terms, shared);
+    world.did.take().map(Mutex::into_inner).unwrap_or_default()
+}
+
+#[test]
+fn r17_reconcile_writes_once_waits_for_its_writes_and_then_calls_no_more() {
+    let (terms, shared) = (terms(), shared());
+    let mut world =
+        Model { parent: parent(), children: Vec::new(), is_current: false, desired: vec![pod("a")], did: None };
+    assert_eq!(did(&mut world, &terms, &shared), ["call", "create a", "status hello", "Succeeded"]);
+    assert_eq!(did(&mut world, &terms, &shared), ["waiting_for_own_writes"]);
+    // The caches show the child, and the status.
+    world.is_current = true;
+    world.children =
+        validate(&world.desired).expect("valid").children.iter().map(|one| object(&created(one))).collect();
+    let applied = crate::fixtures::status_after(&Outcome::applied(1, None), None);
+    world.parent = crate::fixtures::parent_with_host_owned_status(&applied);
+    assert_eq!(did(&mut world, &terms, &shared), ["call", "Succeeded"], "nothing is left to write");
+    assert_eq!(did(&mut world, &terms, &shared), ["unchanged"]);
+}
+
+/// The budgets of docs/decisions: the steady state is most of what a host does.
+#[test]
+fn reconcile_without_a_listener_allocates_for_its_snapshot_alone_and_its_future_is_small() {
+    let (terms, shared) = (terms(), shared());
+    let mut world = Model { parent: parent(), children: Vec::new(), is_current: true, desired: Vec::new(), did: None };
+    let applied = crate::fixtures::status_after(&Outcome::applied(0, None), None);
+    world.parent = crate::fixtures::parent_with_host_owned_status(&applied);
+    assert_eq!(reconcile(&world, &terms, &shared), Requeue::Settled(None));
+    let key = &world.parent.key.clone();
+    let reconcile = Reconcile { world: &world, terms: &terms, shared: &shared, key, trigger: Trigger::Event };
+    let size = size_of_val(&reconcile.run());
+    assert!(size <= 4096, "{size} bytes for each reconcile that runs");
+    let unchanged = || reconcile.finish(Ending::Unchanged(None, Requeue::Settled(None))).now_or_never();
+    assert_eq!(allocation_counter::measure(|| assert!(unchanged().is_some())).count_total, 0);
+    let all = allocation_counter::measure(|| assert!(reconcile.run().now_or_never().is_some())).count_total;
+    let snapshot = allocation_counter::measure(|| {
+        let _ = reconcile.around(world.parent.clone()).hash(&terms.call_inputs, Phase::Sync);
+    });
+    assert_eq!(all, snapshot.count_total, "the snapshot and its hash");
+}
