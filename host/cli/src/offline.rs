@@ -1,7 +1,6 @@
-//! Calls a component with the same code as the host, for the commands that need no host: `windlass render` and `windlass
-//! test`, which have no cluster, and `windlass diff`, which has one.
+//! Calls a component with the same code as the host, for the commands that need neither a host nor a cluster: `windlass render` and
+//! `windlass test`.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::future::ready;
 use std::sync::Arc;
@@ -10,15 +9,16 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::contract::desired::{self, Desired, Grant, Grants, ResponseRejection};
-use windlass_core::contract::related::{Need, Needs, ReadGrant, ReadGrants, ReadProblem, Refusal, Rounds};
+use windlass_core::contract::related::{Need, Needs, ReadGrant, ReadGrants, Refusal, Rounds};
 use windlass_core::contract::reserved::HostNamespace;
 use windlass_core::contract::snapshot::{Served, Snapshot};
 use windlass_core::contract::{
-    CallFailure, Descriptor, Event, EventType, Failure, Limits, Phase, PluginResult, Requirement, Response, Selection,
+    CallFailure, Descriptor, Event, EventType, Limits, Phase, PluginResult, Requirement, Response, Selection,
 };
 use windlass_core::object::Object;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::plugin::schema::structural as schema;
+use windlass_core::reconcile::outcome::Problem;
 use windlass_core::reconcile::rounds::{Ask, respond};
 use windlass_core::value::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::value::json::Value as CoreValue;
@@ -32,40 +32,6 @@ pub struct Offline {
     plugin: PluginName,
     /// Limits of its calls and responses.
     pub limits: Limits,
-    /// The grants of a cluster; none without a cluster, where they follow from the given objects.
-    granted: Option<(Grants, ReadGrants)>,
-}
-
-/// Why there is no final response.
-#[derive(Debug)]
-pub enum NoResponse {
-    /// The call failed.
-    Call(CallFailure),
-    /// The plugin reported a failure.
-    Plugin(Failure),
-    /// The host rejects the requirements, or they never settle.
-    Reads(ReadProblem),
-    /// The required objects could not be read.
-    Unread(String),
-}
-
-impl From<ReadProblem> for NoResponse {
-    fn from(problem: ReadProblem) -> Self {
-        Self::Reads(problem)
-    }
-}
-
-impl std::fmt::Display for NoResponse {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Call(failure) => write!(f, "{failure}"),
-            Self::Plugin(Failure::Invalid(message) | Failure::Failed(message)) | Self::Unread(message) => {
-                f.write_str(message)
-            }
-            Self::Plugin(Failure::Retry { message, after }) => write!(f, "{message} (again after {after} ms)"),
-            Self::Reads(problem) => write!(f, "{problem}"),
-        }
-    }
 }
 
 impl Offline {
@@ -77,13 +43,7 @@ impl Offline {
         let descriptor = component.descriptor();
         let declared = DeclaredParent::of(descriptor).map_err(anyhow::Error::msg)?;
         let (kind, plugin) = (Arc::new(declared.kind().clone()), descriptor.name.parse()?);
-        Ok(Self { component, declared, kind, plugin, limits: Limits::default(), granted: None })
-    }
-
-    /// The same component as a Plugin of this name in a cluster, with the kinds that it is granted there.
-    #[must_use]
-    pub fn in_cluster(self, plugin: PluginName, limits: Limits, grants: Grants, reads: ReadGrants) -> Self {
-        Self { plugin, limits, granted: Some((grants, reads)), ..self }
+        Ok(Self { component, declared, kind, plugin, limits: Limits::default() })
     }
 
     /// The component.
@@ -149,25 +109,24 @@ impl Offline {
     }
 
     /// Calls the plugin until its requirements are final. `call` runs one call, `find` returns the objects that a
-    /// requirement selects (or why they cannot be read), and `known` are objects that show whether their kinds are
-    /// namespaced, if there is no cluster. Returns the final response, and the snapshot to which the plugin responded.
+    /// requirement selects, and `known` are objects that show whether their kinds are namespaced. Returns the final response.
     ///
     /// # Errors
-    /// If a call or the plugin fails, or if the requirements are rejected, cannot be read or never settle.
+    /// If a call or the plugin fails, or if the requirements are rejected or never settle.
     pub fn settle(
         &self,
         mut snapshot: Snapshot,
         phase: Phase,
         known: &[Arc<Object>],
-        find: impl Fn(&Need) -> Result<Vec<Arc<Object>>, String>,
+        find: impl Fn(&Need) -> Vec<Arc<Object>>,
         call: impl FnMut(&Snapshot, Phase) -> Result<PluginResult, CallFailure>,
-    ) -> Result<(Response, Snapshot), NoResponse> {
+    ) -> Result<Response, Problem> {
         snapshot.fit(self.limits.request_bytes);
         let parent = snapshot.parent.key.clone();
         let mut asking = Asking { offline: self, parent, phase, known, find, call };
         let rounds = Rounds::starting_with(Needs::default());
-        let (response, _) = run_here(respond(&mut asking, &mut snapshot, rounds, self.limits.request_bytes))?;
-        Ok((response, snapshot))
+        let responded = run_here(respond(&mut asking, &mut snapshot, rounds, self.limits.request_bytes));
+        responded.map(|(response, _)| response)
     }
 
     /// Validates a final response as the host does.
@@ -175,9 +134,7 @@ impl Offline {
     /// # Errors
     /// The first violation in the response.
     pub fn validate(&self, response: &Response, parent: &ParentRef) -> Result<Desired, ResponseRejection> {
-        let guessed = || Cow::Owned(self.grants(response));
-        let granted = self.granted.as_ref().map_or_else(guessed, |(grants, _)| Cow::Borrowed(grants));
-        desired::validate(response, parent, &granted, &self.limits)
+        desired::validate(response, parent, &self.grants(response), &self.limits)
     }
 
     /// Read grants without a Plugin and a cluster: every namespace may be read. Whether a kind is namespaced follows
@@ -234,25 +191,21 @@ struct Asking<'a, F, C> {
 
 impl<F, C> Ask for Asking<'_, F, C>
 where
-    F: Fn(&Need) -> Result<Vec<Arc<Object>>, String>,
+    F: Fn(&Need) -> Vec<Arc<Object>>,
     C: FnMut(&Snapshot, Phase) -> Result<PluginResult, CallFailure>,
 {
-    type Problem = NoResponse;
-
-    fn call(&mut self, snapshot: &Snapshot) -> impl Future<Output = Result<Response, NoResponse>> + Send {
-        let called = (self.call)(snapshot, self.phase).map_err(NoResponse::Call);
-        ready(called.and_then(|result| result.map_err(NoResponse::Plugin)))
+    fn call(&mut self, snapshot: &Snapshot) -> impl Future<Output = Result<Response, Problem>> + Send {
+        let called = (self.call)(snapshot, self.phase).map_err(Problem::Call);
+        ready(called.and_then(|result| result.map_err(Problem::Plugin)))
     }
 
     fn resolve(&self, required: &[Requirement]) -> Result<Vec<Need>, Refusal> {
-        let guessed = || Cow::Owned(self.offline.read_grants(self.known, required));
-        let granted = self.offline.granted.as_ref().map_or_else(guessed, |(_, reads)| Cow::Borrowed(reads));
+        let granted = self.offline.read_grants(self.known, required);
         granted.resolve(required, &self.parent, self.offline.limits.requirements)
     }
 
-    fn serve(&mut self, needs: &Needs) -> impl Future<Output = Result<Vec<Served>, NoResponse>> + Send {
-        let served = needs.iter().map(|need| Ok(Served::new(need.id.clone(), (self.find)(need)?)));
-        ready(served.collect::<Result<_, String>>().map_err(NoResponse::Unread))
+    fn serve(&mut self, needs: &Needs) -> impl Future<Output = Result<Vec<Served>, Problem>> + Send {
+        ready(Ok(needs.iter().map(|need| Served::new(need.id.clone(), (self.find)(need))).collect()))
     }
 }
 
@@ -318,7 +271,8 @@ pub fn related_object(at: usize, mut object: Value) -> anyhow::Result<Arc<Object
 /// When an object was created that does not say so: the time of the SDKs' test harnesses.
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
-fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
+/// Adds the metadata that the API server would have set.
+pub fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
     let Some(meta) =
         object.as_object_mut().and_then(|object| object.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
     else {

@@ -2,22 +2,28 @@
 //! grants.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::ApiResource;
 use kube::discovery::Scope as KindScope;
 use kube::{Api, Client};
+use serde_json::Value;
 use windlass_api::Plugin;
 use windlass_core::contract::Limits;
 use windlass_core::contract::declared_parent::{CarriedCrd, storage_of, text};
+use windlass_core::contract::desired::Grants;
 use windlass_core::contract::grant::SpecGrants;
+use windlass_core::contract::related::ReadGrants;
 use windlass_core::contract::reserved::HostNamespace;
-use windlass_core::guard::deletions::DeletionGuard;
 use windlass_core::object::Object;
 use windlass_core::object::mark::MarkKey;
 use windlass_core::object::observed_status::StatusShape;
 use windlass_core::object::parent::ParentRef;
+use windlass_core::plugin::schema::structural as schema;
+use windlass_core::reconcile::terms::{StatusWriter, Terms};
+use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_engine::cluster::discovery::{Discovery, is_missing};
 use windlass_engine::cluster::secret_key::{SecretKey, SecretKeyError};
@@ -51,23 +57,14 @@ pub struct Scope {
     pub children: Vec<(Arc<Gvk>, ApiResource)>,
     /// The granted kinds of related objects.
     pub reads: Reads,
-    /// The config that is passed to the plugin.
-    pub config: Option<Arc<[u8]>>,
+    /// On which terms the host would reconcile the parents. The preview waits for no child to become ready.
+    pub terms: Terms,
     /// Whether the component or its config is not the live one.
     pub is_new: bool,
-    /// The status fields of the host that the parents have.
-    pub shape: StatusShape,
     /// The host's namespace.
     pub host_namespace: HostNamespace,
-    /// Whether the Plugin suspends all parents.
-    pub suspended: bool,
-    /// Whether the Plugin adopts existing objects.
-    pub adopts: bool,
-    /// The limits above which deletions are blocked.
-    pub guard: DeletionGuard,
     /// Why the host would not reconcile the parents, if the Plugin does not grant their kind.
     pub ungranted: Option<String>,
-    mark_key: Option<MarkKey>,
 }
 
 impl Scope {
@@ -112,8 +109,17 @@ impl Scope {
         let is_one = is_namespaced && !args.all_namespaces;
         let namespace = if is_one { Some(args.namespace.find(&args.component.options.cluster).await?) } else { None };
         let limits = limits.unwrap_or_else(|| offline.limits.clone());
+        let terms = Terms {
+            shape,
+            grants: granted.grants.at_once(),
+            reads: reads.grants.clone(),
+            config,
+            limits,
+            mark_key,
+            ..terms_of(&plugin, (&offline, digest), settings.as_ref())
+        };
         Ok(Self {
-            offline: offline.in_cluster(plugin.clone(), limits, granted.grants, reads.grants.clone()),
+            offline,
             client,
             plugin,
             installed,
@@ -121,27 +127,62 @@ impl Scope {
             namespace,
             children: granted.resources,
             reads,
-            config,
+            terms,
             is_new,
-            shape,
             host_namespace,
-            suspended: settings.as_ref().is_some_and(|settings| settings.suspended),
-            adopts: settings.as_ref().is_some_and(|settings| settings.adopts),
-            guard: settings.map(|settings| settings.guard).unwrap_or_default(),
             ungranted,
-            mark_key,
         })
     }
 
     /// How children refer to a parent.
     pub fn parent_ref(&self, parent: &Object) -> ParentRef {
-        ParentRef::of(&self.plugin, parent, self.mark_key.as_ref())
+        ParentRef::of(&self.plugin, parent, self.terms.mark_key.as_ref())
+    }
+
+    /// A parent with the defaults of the CRD that the component carries, as the host would read it once that CRD is installed, and what does
+    /// not fit its schema.
+    ///
+    /// # Errors
+    /// If it is no Kubernetes object.
+    pub fn with_defaults(&self, stored: &Value) -> anyhow::Result<(Arc<Object>, Vec<String>)> {
+        let mut filled = stored.clone();
+        let mut problems = Vec::new();
+        if let Some(schema) = self.offline.schema() {
+            schema::fill_in(schema, &mut filled);
+            problems = schema::problems(schema, &filled);
+        }
+        Ok((Arc::new(Object::from_api(self.offline.kind(), &filled.to_string())?), problems))
     }
 
     /// The resource of a granted kind of children.
     pub fn resource_of(&self, kind: &Gvk) -> Option<&ApiResource> {
         let wanted = kind.group_kind();
         self.children.iter().find(|(kind, _)| kind.group_kind() == wanted).map(|(_, resource)| resource)
+    }
+}
+
+/// The terms of a component as this Plugin. A diff compares no hashes of different terms.
+fn terms_of(plugin: &PluginName, (offline, digest): (&Offline, Digest), settings: Option<&Settings>) -> Terms {
+    let descriptor = offline.descriptor();
+    Terms {
+        name: plugin.clone(),
+        parents: offline.kind().clone(),
+        owns_kind: offline.declared().crd().is_some(),
+        status_writer: StatusWriter::Host,
+        shape: StatusShape::NONE,
+        call_inputs: digest,
+        rules: digest,
+        version: descriptor.version.clone(),
+        finalizes: descriptor.finalizes,
+        grants: Grants::default(),
+        reads: ReadGrants::default(),
+        config: None,
+        limits: Limits::default(),
+        mark_key: None,
+        adopts: settings.is_some_and(|settings| settings.adopts),
+        suspended: settings.is_some_and(|settings| settings.suspended),
+        guard: settings.map(|settings| settings.guard).unwrap_or_default(),
+        resync: Duration::MAX,
     }
 }
 

@@ -6,6 +6,7 @@ mod external;
 mod parents;
 mod preview;
 mod report;
+mod seen;
 mod text;
 mod world;
 
@@ -42,8 +43,8 @@ const PARALLEL_PARENTS: usize = 4;
   KUBECTL_EXTERNAL_DIFF='diff -u -N -w' windlass diff echo.wasm -A
 
 The component is called for each live parent, as the host calls it: with the live children, the objects that the plugin \
-requires, and the config, grants and limits of the installed Plugin of its name. Each write that would follow is sent \
-as a dry run, so the API server applies defaults, admission and field ownership, and stores nothing. Your own user \
+requires, and the config, grants and limits of the installed Plugin of its name; and again with the children as they would \
+then be, until nothing changes. Each write that would follow is sent as a dry run, so the API server applies defaults, admission and field ownership, and stores nothing. Your own user \
 reads and sends all of this, and needs the permissions for it: get and list of parents, children, related objects and \
 Plugins; create and patch of children; mark of Plugins, which the admission policies ask for. Some plugins and flags need more: patch of parents, if their finalizer changes; \
 patch of the parents' status, with --status; get of Namespaces, if the Plugin has a namespaceSelector; and for \
@@ -52,7 +53,7 @@ cluster-scoped parents, get of the Secret windlass-mark-key in the host's namesp
 Standard output has a unified diff for each object: from the live one, or /dev/null for a new one, to the one after \
 the change, or /dev/null for a deleted one. Not shown: managedFields, generation, resourceVersion, creationTimestamp, \
 the status of children, and the annotation with the hash of the desired state. Blocked deletions are marked; they wait \
-until a user allows them. A parent that is suspended, being deleted or in a namespace that the Plugin does not select is \
+until a user allows them, and are judged over all parents of the command. A parent that is suspended, being deleted or in a namespace that the Plugin does not select is \
 left out, with a note; so is the parent NAME if its labels do not match a selector. Random values of the plugin differ \
 from those of the host. The caps that the host's flags set (`windlass run --max-memory` and others) are not known here. If \
 KUBECTL_EXTERNAL_DIFF is set, that program compares the objects, as for kubectl.
@@ -114,17 +115,21 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             let place = scope.namespace.as_deref().map(|namespace| format!(" in namespace {namespace}"));
             bail!("{} {name} does not exist{}", scope.offline.kind().kind, place.unwrap_or_default());
         }
-        let mut report = Report::new(args, &scope, external);
+        let mut report = Report::new(args, external);
         parents.notes.iter().for_each(|note| Report::note(note));
-        let previewer = Previewer::new(args, Arc::new(scope), parents.children);
+        let previewer = Previewer::new(args, Arc::new(scope), &parents.selected, parents.children);
+        let mut put_off = Vec::new();
         // In the order of the parents, so that two runs can be compared.
         let mut previews =
             futures::stream::iter(parents.selected).map(|parent| previewer.preview(parent)).buffered(PARALLEL_PARENTS);
         while let Some(preview) = previews.next().await {
-            report.add(preview)?;
+            if preview.is_put_off() { put_off.push(preview) } else { report.add(preview)? }
         }
         drop(previews);
-        let end = report.end()?;
+        for preview in put_off {
+            report.add(previewer.go_on(preview).await)?;
+        }
+        let end = report.end(previewer.blocked_at_plugin())?;
         Ok(match (end.errors, end.differences) {
             (1.., _) => ExitCode::from(COMMAND_FAILED),
             (0, 1..) => ExitCode::from(DIFFERENCES),

@@ -3,12 +3,10 @@
 use std::io::Write as _;
 
 use anstream::AutoStream;
-use windlass_core::guard::deletions::DeletionGuard;
 use windlass_core::value::line::one_line;
 
 use super::super::output::failed;
 use super::Args;
-use super::cluster::Scope;
 use super::external::External;
 use super::preview::{Pair, Preview, Verb};
 use super::text::Texts;
@@ -19,9 +17,6 @@ pub struct Report {
     shows_status: bool,
     color: anstream::ColorChoice,
     external: Option<External>,
-    /// The guard, if the component or its config is new and all parents are previewed.
-    rollout: Option<DeletionGuard>,
-    is_new: bool,
     totals: Totals,
 }
 
@@ -32,9 +27,6 @@ struct Totals {
     differing: usize,
     blocked: usize,
     errors: usize,
-    /// Deletions that no user asked for, and all children.
-    deletions: usize,
-    children: usize,
 }
 
 /// The result of a diff.
@@ -47,8 +39,7 @@ pub struct End {
 
 impl Report {
     /// An empty report.
-    pub fn new(args: &Args, scope: &Scope, external: Option<External>) -> Self {
-        let is_partial = args.name.is_some() || args.selector.is_some();
+    pub fn new(args: &Args, external: Option<External>) -> Self {
         Self {
             shows_secrets: args.show_secrets,
             shows_status: args.status,
@@ -58,8 +49,6 @@ impl Report {
                 clap::ColorChoice::Never => anstream::ColorChoice::Never,
             },
             external,
-            rollout: (scope.is_new && !is_partial).then_some(scope.guard),
-            is_new: scope.is_new,
             totals: Totals::default(),
         }
     }
@@ -74,10 +63,8 @@ impl Report {
     /// # Errors
     /// If standard output is closed, or an object cannot be written.
     pub fn add(&mut self, preview: Preview) -> anyhow::Result<()> {
-        let Preview { parent, objects, notes, errors, forecast } = preview;
+        let (parent, objects, notes, errors) = preview.into_parts();
         self.totals.parents += 1;
-        self.totals.deletions += forecast.deletions;
-        self.totals.children += forecast.children;
         self.totals.errors += errors.len();
         for note in notes {
             Self::note(&format!("{parent}: {note}"));
@@ -86,23 +73,14 @@ impl Report {
             err!("error: {parent}: {error}");
         }
         for pair in objects {
-            let is_blocked = forecast.blocked.is_some() && self.is_deletion(&pair);
-            self.totals.blocked += usize::from(is_blocked);
-            let title = title(&parent, &pair, is_blocked);
+            self.totals.blocked += usize::from(matches!(pair.verb, Verb::Blocked | Verb::BlockedRecreation));
+            let title = title(&parent, &pair);
             if let Some(texts) = Texts::of(pair, self.shows_secrets, self.shows_status) {
                 self.totals.differing += 1;
                 self.show(&title, &texts)?;
             }
         }
-        if let Some(blocked) = forecast.blocked {
-            Self::note(&format!("{parent}: {blocked}"));
-        }
         Ok(())
-    }
-
-    /// Whether the guard counts the change as a deletion: with a new component, recreated children as well.
-    fn is_deletion(&self, pair: &Pair) -> bool {
-        pair.verb == Verb::Delete || pair.verb == Verb::Recreate && self.is_new
     }
 
     fn show(&self, title: &str, texts: &Texts) -> anyhow::Result<()> {
@@ -113,23 +91,17 @@ impl Report {
         write!(out, "# {}\n{}", one_line(title), texts.unified()).map_err(failed)
     }
 
-    /// Runs the external program, if there is one, and prints the summary.
+    /// Runs the external program, if there is one, and prints the summary, with what the host would report at the Plugin of the deletions of
+    /// these parents together.
     ///
     /// # Errors
     /// If the external program fails.
-    pub fn end(mut self) -> anyhow::Result<End> {
+    pub fn end(mut self, blocked_at_plugin: Option<String>) -> anyhow::Result<End> {
         let totals = self.totals;
         let is_external = self.external.is_some();
         let has_found = self.external.take().filter(|_| totals.differing > 0).map(External::run).transpose()?;
-        if let Some(guard) = self.rollout
-            && totals.blocked == 0
-            && guard.blocks_rollout(totals.deletions, totals.children)
-        {
-            Self::note(&format!(
-                "{} of {} children of these parents would be deleted. The host blocks these deletions at the Plugin until \
-                 a user allows them, if the share is as large over all parents of the Plugin",
-                totals.deletions, totals.children
-            ));
+        if let Some(blocked) = blocked_at_plugin {
+            Self::note(&blocked);
         }
         err!("{}", totals.summary());
         // The external program may ignore differences, for example of white space.
@@ -155,15 +127,17 @@ impl Totals {
 }
 
 /// The line above a diff.
-fn title(parent: &str, pair: &Pair, is_blocked: bool) -> String {
-    let blocked = if is_blocked { " (blocked until a user allows it)" } else { "" };
+fn title(parent: &str, pair: &Pair) -> String {
     let id = &pair.id;
+    let blocked = "(blocked until a user allows it)";
     match pair.verb {
         Verb::Create => format!("{parent}: create {id}"),
         Verb::Adopt => format!("{parent}: adopt {id}"),
         Verb::Update => format!("{parent}: update {id}"),
-        Verb::Recreate => format!("{parent}: recreate {id}{blocked}"),
-        Verb::Delete => format!("{parent}: delete {id}{blocked}"),
+        Verb::Recreate => format!("{parent}: recreate {id}"),
+        Verb::BlockedRecreation => format!("{parent}: recreate {id} {blocked}"),
+        Verb::Delete => format!("{parent}: delete {id}"),
+        Verb::Blocked => format!("{parent}: delete {id} {blocked}"),
         Verb::Parent => format!("{parent}: the parent itself"),
     }
 }
@@ -181,7 +155,7 @@ mod tests {
     fn summary_counts_parents_differences_blocked_deletions_and_errors() {
         let totals = Totals { parents: 3, differing: 2, ..Totals::default() };
         assert_eq!(totals.summary(), "3 parents, 2 objects differ");
-        let totals = Totals { parents: 1, differing: 1, blocked: 1, errors: 2, ..totals };
+        let totals = Totals { parents: 1, differing: 1, blocked: 1, errors: 2 };
         assert_eq!(totals.summary(), "1 parent, 1 object differs, 1 deletion blocked, 2 errors");
     }
 
@@ -190,8 +164,8 @@ mod tests {
         let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
         let id = ChildId { kind, key: ObjectKey::new(Some("shop"), "web-0") };
         let of = |verb| Pair { verb, id: id.clone(), before: None, after: None };
-        assert_eq!(title("Echo shop/web", &of(Verb::Update), false), "Echo shop/web: update Pod shop/web-0");
-        let blocked = title("Echo shop/web", &of(Verb::Delete), true);
+        assert_eq!(title("Echo shop/web", &of(Verb::Update)), "Echo shop/web: update Pod shop/web-0");
+        let blocked = title("Echo shop/web", &of(Verb::Blocked));
         assert_eq!(blocked, "Echo shop/web: delete Pod shop/web-0 (blocked until a user allows it)");
     }
 }

@@ -37,7 +37,7 @@ impl Texts {
         let keeps_status = verb == Verb::Parent && shows_status;
         if let Some(before) = &mut before {
             // A recreated object has another UID, so the present one is shown.
-            quieten(before, verb == Verb::Recreate, keeps_status);
+            quieten(before, matches!(verb, Verb::Recreate | Verb::BlockedRecreation), keeps_status);
         }
         if let Some(after) = &mut after {
             quieten(after, false, keeps_status);

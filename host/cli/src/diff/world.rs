@@ -1,5 +1,6 @@
-//! The cluster, as the world of a preview: what the host would write is sent as dry runs, and what a dry run cannot build on is kept here.
+//! The cluster, as the world of a preview: what the host would write is sent as dry runs, and what a dry run cannot build on is kept.
 
+use std::collections::HashMap;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,138 +9,218 @@ use kube::core::ApiResource;
 use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_core::contract::desired::DesiredChild;
+use windlass_core::contract::related::{Needs, ReadProblem};
+use windlass_core::contract::snapshot::Served;
+use windlass_core::contract::{CallFailure, CallReport, Level, Note};
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
-use windlass_core::object::managed::{Ownership, Removal, drop_owned, work_out_apply};
+use windlass_core::object::managed::{drop_owned, work_out_apply};
+use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::api_response::{Ack, Refused};
-use windlass_core::reconcile::outcome::WriteProblem;
-use windlass_core::reconcile::world::{ApiRequest, Later, Read, Writing};
-use windlass_core::value::ids::ObjectKey;
+use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
+use windlass_core::reconcile::world::{
+    ApiRequest, Call, Called, Force, Happened, Later, Permit, Read, Selected, World, Writing,
+};
+use windlass_core::value::ids::{ObjectKey, Uid};
 use windlass_core::value::json::{self, Map, Value as CoreValue};
 use windlass_engine::cluster::writer::dry_run::{self, Built, DryRun};
 use windlass_engine::cluster::writer::request::To;
+use windlass_engine::telemetry::one_line;
+use windlass_sandbox::{Ambient, run_here};
 
 use super::cluster::Scope;
-use super::parents::{Children, object};
+use super::parents::{Children, Related, object};
+use super::preview::Verb;
+use super::seen::{Migration, Seen, body_of, merge, value, value_of};
 
-/// The world of one object's preview.
+/// The world of one parent's preview.
 pub struct Dry<'a> {
-    scope: &'a Scope,
-    children: &'a Children,
-    /// The object as it is; none if it does not exist yet.
-    live: Option<&'a Object>,
-    kept: Mutex<Kept>,
-}
-
-/// What the requests so far came to.
-#[derive(Default)]
-struct Kept {
-    /// The object as the API server would store it.
-    after: Option<Value>,
-    /// The object that would become the child.
-    marked: Option<Arc<Object>>,
-    /// How the entry of the host's POST would be gone from managedFields, and with it the fields that it alone owned.
-    removal: Option<Removal>,
-    /// What the host's Apply entry would own before the apply.
-    entry: Option<Ownership>,
-    /// The object that a create would give, if the host compares the child with it.
-    fresh: Option<Map>,
+    pub scope: &'a Arc<Scope>,
+    pub related: &'a Related,
+    pub children: &'a Children,
+    /// The parent as it is.
+    pub live: &'a Arc<Object>,
+    /// Whether the parent's status is written.
+    pub shows_status: bool,
+    pub seen: Mutex<Seen>,
+    migrations: Mutex<HashMap<ChildId, Migration>>,
+    fresh: Mutex<HashMap<ChildId, Map>>,
 }
 
 impl<'a> Dry<'a> {
-    /// The world of an object that exists (`live`), or of a new one.
-    pub fn new((scope, children): (&'a Scope, &'a Children), live: Option<&'a Object>) -> Self {
-        Self { scope, children, live, kept: Mutex::default() }
-    }
-
-    /// The object as the API server would store it.
-    ///
-    /// # Errors
-    /// If nothing was sent that changes it.
-    pub fn into_after(self) -> Result<Value, WriteProblem> {
-        self.kept.into_inner().after.ok_or_else(|| unavailable("nothing would change it".to_owned()))
-    }
-
-    /// The object that has the child's name and would become the child.
-    pub fn marked(&self) -> Option<Arc<Object>> {
-        self.kept.lock().marked.clone()
+    /// The world of this parent.
+    pub fn new(
+        (scope, related, children): (&'a Arc<Scope>, &'a Related, &'a Children),
+        live: &'a Arc<Object>,
+        (shows_status, seen): (bool, Seen),
+    ) -> Self {
+        let (migrations, fresh) = Default::default();
+        Self { scope, related, children, live, shows_status, seen: Mutex::new(seen), migrations, fresh }
     }
 
     fn resource(&self, of: &ChildId) -> Result<&'a ApiResource, WriteProblem> {
         self.scope.resource_of(&of.kind).ok_or_else(|| unavailable(format!("{} is not granted", of.kind)))
     }
 
-    async fn dry_run(&self, built: Built) -> Result<(Ack, String), Refused> {
-        let text = built.map_err(Refused::Unsent)?.send(&self.scope.client).await?;
-        let ack = parsed::<Ack>(&text).map_err(Refused::Unsent)?;
-        Ok((ack, text))
+    async fn dry_run(&self, built: Built) -> Result<String, Refused> {
+        built.map_err(Refused::Unsent)?.send(&self.scope.client).await
+    }
+
+    /// The object that exists and has the place of a child.
+    fn live_child(&self, child: &ChildId) -> Option<Arc<Object>> {
+        let parent = self.scope.parent_ref(self.live);
+        let is_it = |live: &Arc<Object>| live.key == child.key && live.kind.group_kind() == child.kind.group_kind();
+        self.children.candidates(&parent).into_iter().find(is_it)
+    }
+
+    /// A child that does not exist yet.
+    async fn created(&self, child: &DesiredChild) -> Result<Ack, Refused> {
+        let id = child.id();
+        let live = self.live_child(&id);
+        let is_beside_live = live.is_some();
+        let after = if is_beside_live {
+            self.recreated(child).await?
+        } else {
+            match self.dry_run(self.resource(&id).and_then(|to| DryRun::create(to, child))).await {
+                Ok(text) => parsed(&text).map_err(Refused::Unsent)?,
+                Err(refused) if self.is_for_want_of_created(&refused) => body_of(child),
+                Err(refused) => return Err(refused),
+            }
+        };
+        let ack = ack(&after);
+        let verb = if is_beside_live { Verb::Recreate } else { Verb::Create };
+        self.seen.lock().change(&id, verb, live, after);
+        Ok(ack)
+    }
+
+    /// A child that takes the place of a live one, as the API server would store it.
+    pub async fn recreated(&self, child: &DesiredChild) -> Result<Value, Refused> {
+        match self.fresh(child).await {
+            Ok(mut fresh) => {
+                if let Some(meta) = fresh.object_mut("metadata") {
+                    // The new object has another UID, which is not known.
+                    meta.remove("uid");
+                }
+                Ok(value(&fresh))
+            }
+            Err(refused) => {
+                let note = note_beside_live(&refused.problem()).ok_or(refused)?;
+                self.seen.lock().note(format!("{}: {note}", child.id()));
+                Ok(body_of(child))
+            }
+        }
+    }
+
+    /// Whether the API server refuses a create because it does not know an object that was created before.
+    fn is_for_want_of_created(&self, refused: &Refused) -> bool {
+        refused
+            .missing()
+            .is_some_and(|(plural, name)| self.seen.lock().has_created(name, |id| self.plural(id) == plural))
+    }
+
+    /// A child after an apply.
+    async fn applied(&self, child: &DesiredChild, uid: &Uid, force: Force) -> Result<Ack, Refused> {
+        let id = child.id();
+        let before = {
+            let seen = self.seen.lock();
+            match seen.changed(&id) {
+                Some(changed) if changed.is_new() => None,
+                Some(changed) => changed.before.clone(),
+                None => self.live_child(&id),
+            }
+        };
+        let Some(live) = before else { return self.created(child).await };
+        let built = self.resource(&id).and_then(|to| DryRun::apply(to, child, uid, force));
+        let text = match self.dry_run(built).await {
+            Ok(text) => self.with_migration(&id, &live, text).await?,
+            Err(refused) => self.worked_out(child, &live, refused).await?,
+        };
+        let after: Value = parsed(&text).map_err(Refused::Unsent)?;
+        let ack = ack(&after);
+        self.seen.lock().change(&id, Verb::Update, Some(live), after);
+        Ok(ack)
     }
 
     /// Applies what is kept to an object that an apply returned. A dry run cannot build on another, so what the host removes before the
     /// apply is removed here; the API server then sets defaults.
-    async fn with_kept(&self, of: &ChildId, applied: String) -> Result<String, Refused> {
-        let Some(live) = self.live else { return Ok(applied) };
+    async fn with_migration(&self, id: &ChildId, live: &Object, applied: String) -> Result<String, Refused> {
         let Ok(CoreValue::Object(mut after)) = json::parse(applied.as_bytes(), json::OBJECT_DEPTH) else {
             return Ok(applied);
         };
-        let is_changed = {
-            let kept = self.kept.lock();
-            drop_owned(&mut after, kept.removal, kept.entry.as_ref(), &live.managed)
-        };
-        if !is_changed {
+        let Migration { removal, entry } = self.migrations.lock().get(id).cloned().unwrap_or_default();
+        if !drop_owned(&mut after, removal, entry.as_ref(), &live.managed) {
             return Ok(applied);
         }
-        let replaced = self.resource(of).and_then(|resource| DryRun::replace(resource, live, &after));
-        self.dry_run(replaced).await.map(|(_, text)| text)
+        self.dry_run(self.resource(id).and_then(|resource| DryRun::replace(resource, live, &after))).await
     }
 
     /// The object after an apply that the API server refuses as invalid, because fields are still there that the host's entry would own
     /// before its apply. The host's apply is worked out here, and the API server validates the result.
-    async fn worked_out(&self, child: &DesiredChild, refused: Refused) -> Result<(Ack, String), Refused> {
-        let (entry, fresh) = {
-            let kept = self.kept.lock();
-            (kept.entry.clone().filter(|_| !refused.invalid_fields().is_empty()), kept.fresh.clone())
-        };
-        let (Some(live), Some(entry), Some(fresh)) = (self.live, entry, fresh) else { return Err(refused) };
+    async fn worked_out(&self, child: &DesiredChild, live: &Object, refused: Refused) -> Result<String, Refused> {
+        let id = child.id();
+        let entry = self.migrations.lock().get(&id).and_then(|migration| migration.entry.clone());
+        let fresh = self.fresh.lock().get(&id).cloned();
+        let entry = entry.filter(|_| !refused.invalid_fields().is_empty());
+        let (Some(entry), Some(fresh)) = (entry, fresh) else { return Err(refused) };
         let Ok(CoreValue::Object(mut after)) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else {
             return Err(refused);
         };
         work_out_apply(&mut after, &child.body, &fresh, &entry);
-        self.dry_run(self.resource(&child.id()).and_then(|resource| DryRun::replace(resource, live, &after))).await
+        self.dry_run(self.resource(&id).and_then(|resource| DryRun::replace(resource, live, &after))).await
+    }
+
+    /// The parent after a write of its finalizers or its status.
+    async fn parent_written(&self, built: Built, field: Option<&str>) -> Result<Ack, Refused> {
+        let mut written: Value = parsed(&self.dry_run(built).await?).map_err(Refused::Unsent)?;
+        let ack = ack(&written);
+        let mut seen = self.seen.lock();
+        if let Some(field) = field {
+            // The rest is as it was, or as another dry run has changed it.
+            let mut after = seen.parent_after.clone().unwrap_or_else(|| value_of(self.live));
+            let of_field = written.get_mut(field).map(Value::take).unwrap_or_default();
+            merge(&mut after, serde_json::json!({field: null}));
+            merge(&mut after, serde_json::json!({field: of_field}));
+            written = after;
+        }
+        let parent =
+            self.scope.with_defaults(&written).map_err(|error| Refused::Unsent(unavailable(error.to_string())))?;
+        seen.change_parent(parent.0, written);
+        Ok(ack)
     }
 
     async fn sent(&self, request: ApiRequest<'_>) -> Result<Ack, Refused> {
         let of = request.object();
-        let resource = || self.resource(&of);
-        let (ack, text) = match request {
-            ApiRequest::Create(child) => self.dry_run(resource().and_then(|to| DryRun::create(to, child))).await?,
+        if self.seen.lock().has_failed(&of) {
+            // What follows is shown as well.
+            return Ok(Ack::default());
+        }
+        match request {
+            ApiRequest::Create(child) => return self.created(child).await,
             ApiRequest::Apply { child, uid, force, resource_version: _, returns: _ } => {
-                let built = resource().and_then(|to| DryRun::apply(to, child, uid, force));
-                match self.dry_run(built).await {
-                    Ok((ack, text)) => (ack, self.with_kept(&of, text).await?),
-                    Err(refused) => self.worked_out(child, refused).await?,
+                return self.applied(child, uid, force).await;
+            }
+            ApiRequest::Finalizers { finalizers, .. } => {
+                let built = DryRun::finalizers(&self.scope.parents, self.live, finalizers);
+                return self.parent_written(built, None).await;
+            }
+            ApiRequest::Status { status, .. } => {
+                if self.shows_status && self.seen.lock().has_status() {
+                    let built = DryRun::status(&self.scope.parents, self.live, status);
+                    return self.parent_written(built, Some("status")).await;
                 }
             }
-            ApiRequest::Finalizers { parent, finalizers } => {
-                self.dry_run(DryRun::finalizers(&self.scope.parents, parent, finalizers)).await?
-            }
-            ApiRequest::Status { parent, status } => {
-                self.dry_run(DryRun::status(&self.scope.parents, parent, status)).await?
-            }
-            ApiRequest::Mark { found, .. } => {
-                self.kept.lock().marked = Some(Arc::new(found.clone()));
-                return Ok(Ack::default());
+            ApiRequest::Mark { found, marks, .. } => {
+                let mut after = value_of(found);
+                merge(&mut after, value(marks));
+                self.seen.lock().change(&of, Verb::Adopt, Some(Arc::new(found.clone())), after);
             }
             ApiRequest::Migrate { left, own, .. } => {
-                let mut kept = self.kept.lock();
-                kept.removal = left.map(|(_, removal)| removal);
-                kept.entry = own.cloned();
-                return Ok(Ack::default());
+                let migration = Migration { removal: left.map(|(_, removal)| removal), entry: own.cloned() };
+                self.migrations.lock().insert(of, migration);
             }
-            ApiRequest::Delete(_) => return Ok(Ack::default()),
-        };
-        self.kept.lock().after = Some(parsed(&text).map_err(Refused::Unsent)?);
-        Ok(ack)
+            ApiRequest::Delete(delete) => self.seen.lock().delete(&delete.child, self.live_child(&delete.child)),
+        }
+        Ok(Ack::default())
     }
 
     async fn found(&self, what: Read<'_>) -> Result<Option<Object>, Refused> {
@@ -151,11 +232,41 @@ impl<'a> Dry<'a> {
         let found = found.map_err(|error| Refused::Unsent(unavailable(format!("{error:#}"))))?;
         Ok(found.map(Arc::unwrap_or_clone))
     }
+
+    async fn required(&self, needs: &Needs) -> Result<Selected, ReadProblem> {
+        let mut objects = Vec::new();
+        for need in needs.iter() {
+            let found = self.related.find(self.scope, need).await.map_err(|error| ReadProblem::NotWatched {
+                kind: (*need.kind).clone(),
+                code: 0,
+                message: format!("{error:#}"),
+            })?;
+            objects.push(Served::new(need.id.clone(), found));
+        }
+        Ok(Selected { objects, took: Duration::ZERO })
+    }
+
+    /// Calls the plugin on a thread of its own: a call keeps its thread busy.
+    async fn called(&self, call: Call<'_>) -> Called {
+        let (scope, request) = (self.scope.clone(), call.snapshot.request(call.phase));
+        let called = tokio::task::spawn_blocking(move || {
+            let component = scope.offline.component();
+            run_here(component.reconcile(&request, &scope.terms.limits, Ambient::now([0; 32])))
+        });
+        let (result, report) = called
+            .await
+            .unwrap_or_else(|error| (Err(CallFailure::Host { message: error.to_string() }), CallReport::default()));
+        let mut seen = self.seen.lock();
+        for warning in warnings_of(&report) {
+            seen.note(warning);
+        }
+        Called { result, is_pure: false }
+    }
 }
 
 impl Writing for Dry<'_> {
     fn adopts(&self) -> bool {
-        self.scope.adopts
+        self.scope.terms.adopts
     }
 
     fn inherits(&self, plugin: &str) -> bool {
@@ -163,8 +274,7 @@ impl Writing for Dry<'_> {
     }
 
     fn cached_parent(&self, _key: &ObjectKey) -> Option<Arc<Object>> {
-        // A preview waits for no write.
-        None
+        Some(self.seen.lock().parent.clone())
     }
 
     fn cached_child(&self, _child: &ChildId) -> Option<Arc<Object>> {
@@ -183,7 +293,7 @@ impl Writing for Dry<'_> {
         Box::pin(async move {
             let resource = self.resource(&child.id()).map_err(Refused::Unsent)?;
             let fresh = dry_run::fresh(&self.scope.client, To { resource, account: None }, child).await?;
-            self.kept.lock().fresh = Some(fresh.clone());
+            self.fresh.lock().insert(child.id(), fresh.clone());
             Ok(fresh)
         })
     }
@@ -198,15 +308,83 @@ impl Writing for Dry<'_> {
     }
 }
 
+impl World for Dry<'_> {
+    fn children(&self, of: &ParentRef) -> Vec<Arc<Object>> {
+        self.seen.lock().children(self.children.candidates(of))
+    }
+
+    fn serve<'a>(&'a self, _parent: &'a ParentRef, needs: &'a Needs) -> Later<'a, Result<Selected, ReadProblem>> {
+        Box::pin(self.required(needs))
+    }
+
+    fn call<'a>(&'a self, _permit: Permit<'a>, call: Call<'a>) -> Later<'a, Called> {
+        Box::pin(self.called(call))
+    }
+
+    fn note(&self, happened: Happened<'_>) {
+        match happened {
+            Happened::Planned(snapshot, desired, plan) => {
+                let mut seen = self.seen.lock();
+                seen.plan(&snapshot.children, desired, plan);
+            }
+            Happened::Ended(ended) => self.seen.lock().end(ended),
+            Happened::Seen(_) | Happened::CallSkipped => {}
+        }
+    }
+}
+
+/// The response to a write after which an object is like this.
+fn ack(after: &Value) -> Ack {
+    serde_json::from_value(after.clone()).unwrap_or_default()
+}
+
 /// A value from the API server's response.
 ///
 /// # Errors
 /// If the response is not JSON.
-pub fn parsed<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, WriteProblem> {
+fn parsed(text: &str) -> Result<Value, WriteProblem> {
     serde_json::from_str(text)
         .map_err(|error| unavailable(format!("the API server's response is not valid JSON: {error}")))
 }
 
 fn unavailable(message: String) -> WriteProblem {
     WriteProblem::Unavailable { message, retry_after: None }
+}
+
+/// The warnings and errors in the plugin's log.
+fn warnings_of(report: &CallReport) -> Vec<String> {
+    let warning = |note: &Note| {
+        let Note::Log { level, message, .. } = note else { return None };
+        let is_warning = matches!(level, Level::Warn | Level::Error);
+        is_warning.then(|| format!("plugin {}: {}", format!("{level:?}").to_lowercase(), one_line(message)))
+    };
+    report.notes.iter().filter_map(warning).collect()
+}
+
+/// The note about the successor of a live child, if the API server rejects it while the live child exists: both together
+/// may exceed a quota or need the same port. The host deletes the live child first.
+fn note_beside_live(problem: &WriteProblem) -> Option<String> {
+    let WriteProblem::Rejected { message, rejection: Rejection::Other, .. } = problem else { return None };
+    Some(format!(
+        "it is shown as the plugin returned it, because the API server rejects it beside the live object ({}); the host \
+         deletes the live object first",
+        one_line(message)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejected(code: u16, rejection: Rejection) -> WriteProblem {
+        WriteProblem::Rejected { code, message: "exceeded quota: pods".to_owned(), rejection }
+    }
+
+    #[test]
+    fn successor_that_the_api_server_rejects_beside_the_live_child_is_a_note() {
+        let note = note_beside_live(&rejected(403, Rejection::Other)).expect("a note");
+        assert!(note.contains("exceeded quota: pods"), "{note}");
+        assert_eq!(note_beside_live(&rejected(403, Rejection::Permission)), None, "the user lacks a permission");
+        assert_eq!(note_beside_live(&WriteProblem::Outdated), None);
+    }
 }

@@ -17,6 +17,7 @@ use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::contract::{CallReport, Failure, Note, Phase};
 use windlass_core::object::Object;
 use windlass_core::plugin::schema::structural as schema;
+use windlass_core::reconcile::outcome::{Outcome, Problem};
 use windlass_core::value::json::Value as CoreValue;
 use windlass_sandbox::{Ambient, run_here};
 
@@ -24,7 +25,7 @@ use self::input::{Given, Input, read_parents, title};
 use self::status::keep_status;
 use super::component::ComponentArgs;
 use super::manifests::check_standard_input;
-use super::offline::{NoResponse, Offline, event, existing_child, requirement};
+use super::offline::{Offline, event, existing_child, requirement};
 use super::output::{Objects, print, print_list, print_objects};
 use super::{INPUT_REJECTED, INVALID_PARENT, secrets};
 
@@ -193,7 +194,7 @@ fn render(
     let snapshot = Snapshot::new(parent_ref.clone(), Arc::new(parent), children, input.config.clone(), |_| false);
     let phase = if args.finalize { Phase::Finalize } else { Phase::Sync };
     let related = &input.related;
-    let find = |need: &Need| Ok(related.iter().filter(|object| need.selects(object)).cloned().collect());
+    let find = |need: &Need| related.iter().filter(|object| need.selects(object)).cloned().collect();
     let call = |snapshot: &Snapshot, phase| {
         // A fixed seed, so that the same input gives the same output.
         let ambient = Ambient::now([0; 32]);
@@ -203,7 +204,7 @@ fn render(
         result
     };
     let response = match offline.settle(snapshot, phase, related, find, call) {
-        Ok((response, _)) => response,
+        Ok(response) => response,
         Err(stopped) => return Ok(without_response(&stopped)),
     };
     let desired = match offline.validate(&response, &parent_ref) {
@@ -246,17 +247,17 @@ fn render(
 }
 
 /// The output if there is no response.
-fn without_response(stopped: &NoResponse) -> Value {
-    let kind = match stopped {
-        NoResponse::Call(_) => "call",
-        NoResponse::Plugin(Failure::Invalid(_)) => "invalid",
-        NoResponse::Plugin(Failure::Failed(_)) => "failed",
-        NoResponse::Plugin(Failure::Retry { .. }) => "retry",
-        NoResponse::Reads(ReadProblem::Unsettled) => "unsettled",
-        NoResponse::Reads(_) => "refused",
-        NoResponse::Unread(_) => "unread",
-    };
-    failed(kind, &stopped.to_string())
+fn without_response(problem: &Problem) -> Value {
+    match problem {
+        Problem::Call(failure) => failed("call", &failure.to_string()),
+        Problem::Plugin(Failure::Invalid(message)) => failed("invalid", message),
+        Problem::Plugin(Failure::Failed(message)) => failed("failed", message),
+        Problem::Plugin(Failure::Retry { message, after }) => {
+            failed("retry", &format!("{message} (again after {after} ms)"))
+        }
+        Problem::Reads(ReadProblem::Unsettled) => failed("unsettled", &ReadProblem::Unsettled.to_string()),
+        problem => failed("refused", &Outcome::from(problem).message),
+    }
 }
 
 fn failed(kind: &str, message: &str) -> Value {

@@ -13,7 +13,7 @@ use windlass_core::contract::{Failure, Parent};
 use windlass_core::object::Object;
 use windlass_core::object::observed_status::StatusShape;
 use windlass_core::plugin::schema::structural as schema;
-use windlass_core::reconcile::outcome::Outcome;
+use windlass_core::reconcile::outcome::{Outcome, Problem};
 use windlass_core::reconcile::status;
 use windlass_core::value::json::Value as CoreValue;
 use windlass_engine::plugins::status_shape;
@@ -23,7 +23,7 @@ use super::call::{CallResult, Input, Plugin, Seed, Stock};
 use super::generate::{Examples, ParentKind};
 use super::reply::{Child, Reply};
 use super::world::{healthy_status, timestamp};
-use crate::offline::{NoResponse, Offline, gvk_of};
+use crate::offline::{Offline, gvk_of};
 
 /// A component under test.
 pub struct Tested<'a> {
@@ -70,10 +70,10 @@ impl<'a> Tested<'a> {
         let (is_impure, has_related) = (Cell::new(false), Cell::new(false));
         let find = |need: &Need| {
             has_related.set(true);
-            Ok(match stock {
+            match stock {
                 Stock::Empty => Vec::new(),
                 Stock::Plausible => plausible(need),
-            })
+            }
         };
         let call = |snapshot: &Snapshot, phase| {
             let mut request = snapshot.request(phase);
@@ -93,7 +93,7 @@ impl<'a> Tested<'a> {
             result
         };
         let response = match self.offline.settle(snapshot, phase, &[], find, call) {
-            Ok((response, _)) => response,
+            Ok(response) => response,
             Err(stopped) => return Ok(without_response(stopped, has_related.get())),
         };
         let desired = match self.offline.validate(&response, &parent_ref) {
@@ -137,14 +137,13 @@ impl Plugin for Tested<'_> {
     }
 }
 
-fn without_response(stopped: NoResponse, has_related: bool) -> CallResult {
-    match stopped {
-        NoResponse::Call(failure) => CallResult::Trap(failure.to_string()),
-        NoResponse::Reads(problem) => CallResult::Rejected(problem.to_string()),
-        NoResponse::Unread(message) => CallResult::Rejected(message),
-        NoResponse::Plugin(Failure::Invalid(message)) => CallResult::Invalid(message),
-        NoResponse::Plugin(Failure::Retry { message, .. }) => CallResult::Retry(message),
-        NoResponse::Plugin(Failure::Failed(message)) => CallResult::Failed { message, has_related },
+fn without_response(problem: Problem, has_related: bool) -> CallResult {
+    match problem {
+        Problem::Call(failure) => CallResult::Trap(failure.to_string()),
+        Problem::Plugin(Failure::Invalid(message)) => CallResult::Invalid(message),
+        Problem::Plugin(Failure::Retry { message, .. }) => CallResult::Retry(message),
+        Problem::Plugin(Failure::Failed(message)) => CallResult::Failed { message, has_related },
+        problem => CallResult::Rejected(Outcome::from(&problem).message),
     }
 }
 

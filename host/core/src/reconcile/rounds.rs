@@ -7,11 +7,8 @@ use crate::contract::{Requirement, Response};
 
 /// Who calls the plugin and finds what it requires: the host, or a command without one.
 pub trait Ask {
-    /// Why there is no final response.
-    type Problem: From<ReadProblem>;
-
     /// Calls the plugin with a snapshot.
-    fn call(&mut self, snapshot: &Snapshot) -> impl Future<Output = Result<Response, Self::Problem>> + Send;
+    fn call(&mut self, snapshot: &Snapshot) -> impl Future<Output = Result<Response, Problem>> + Send;
 
     /// Resolves the requirements of a response against what the plugin may read.
     ///
@@ -20,7 +17,7 @@ pub trait Ask {
     fn resolve(&self, required: &[Requirement]) -> Result<Vec<Need>, Refusal>;
 
     /// Finds the required objects.
-    fn serve(&mut self, needs: &Needs) -> impl Future<Output = Result<Vec<Served>, Self::Problem>> + Send;
+    fn serve(&mut self, needs: &Needs) -> impl Future<Output = Result<Vec<Served>, Problem>> + Send;
 }
 
 /// Calls the plugin with a snapshot, which has the objects of `rounds` already, and again with the objects that each response requires.
@@ -33,7 +30,7 @@ pub async fn respond<A: Ask>(
     snapshot: &mut Snapshot,
     mut rounds: Rounds,
     request_bytes: u64,
-) -> Result<(Response, Needs), A::Problem> {
+) -> Result<(Response, Needs), Problem> {
     loop {
         let response = ask.call(snapshot).await?;
         let required = ask.resolve(&response.requirements).map_err(ReadProblem::from)?;

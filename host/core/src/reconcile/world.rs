@@ -1,5 +1,6 @@
 //! What a reconcile reads from, writes to and tells. The host's own is the cluster; `windlass diff` has one of dry runs.
 
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,9 +9,10 @@ use super::api_response::{Ack, Refused};
 use super::applied::Applied;
 use super::events::{Before, Note, Occasion};
 use super::outcome::{Outcome, Progress, WriteProblem};
+use super::plan::Plan;
 use super::recent::StatusResult;
 use super::written::Written;
-use crate::contract::desired::DesiredChild;
+use crate::contract::desired::{Desired, DesiredChild};
 use crate::contract::related::{Needs, ReadProblem};
 use crate::contract::reserved::HostNamespace;
 use crate::contract::snapshot::{Served, Snapshot};
@@ -33,48 +35,77 @@ pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type Permit<'a> = Box<dyn Send + 'a>;
 
 /// The world of one parent's reconcile. Everything that a reconcile reads, writes, wakes and tells goes through it. It decides nothing.
+///
+/// What a world need not say is that of a single host, which nobody watches, which may do all, and whose caches are current.
+#[expect(unused_variables, reason = "the names say what a world is told")]
 pub trait World: Writing {
     /// Which caches follow the API server. Others are out of date.
-    fn follows(&self) -> Follows;
+    fn follows(&self) -> Follows {
+        Follows::All
+    }
     /// The objects that the caches show as children of a parent.
     fn children(&self, of: &ParentRef) -> Vec<Arc<Object>>;
     /// Whether the Plugin selects an object of the parent kind. None while that is not known.
-    fn selects(&self, parent: &Object) -> Option<bool>;
+    fn selects(&self, parent: &Object) -> Option<bool> {
+        Some(true)
+    }
     /// Whether the Plugin selects the object's namespace.
-    fn selects_namespace(&self, parent: &Object) -> bool;
+    fn selects_namespace(&self, parent: &Object) -> bool {
+        true
+    }
     /// The uid of a parent that the caches do not show any more, if it still has children of the plugin.
-    fn former_parent(&self, key: &ObjectKey) -> Option<Uid>;
+    fn former_parent(&self, key: &ObjectKey) -> Option<Uid> {
+        None
+    }
     /// The parents in a namespace that have children of the plugin and are not being deleted.
-    fn leavers(&self, namespace: Option<&str>) -> Leavers;
+    fn leavers(&self, namespace: Option<&str>) -> Leavers {
+        Leavers::default()
+    }
     /// Whether the cache of its object shows a write, which was executed before this time; also if the kind is not watched any more.
-    fn shows(&self, parent: &ObjectKey, write: &Written, at: Instant) -> bool;
+    fn shows(&self, parent: &ObjectKey, write: &Written, at: Instant) -> bool {
+        true
+    }
     /// The host's namespace, if an object is in it, or is it.
-    fn host_namespace_of(&self, object: &Object) -> Option<HostNamespace>;
+    fn host_namespace_of(&self, object: &Object) -> Option<HostNamespace> {
+        None
+    }
     /// The hosts that reconcile the parents of the plugin.
-    fn hosts(&self) -> Hosts;
+    fn hosts(&self) -> Hosts {
+        Hosts { count: 1, may_share: false }
+    }
 
     /// What the last final response for a parent required; none if it required nothing.
-    fn required_before(&self, parent: &ObjectKey) -> Option<Needs>;
+    fn required_before(&self, parent: &ObjectKey) -> Option<Needs> {
+        None
+    }
     /// Remembers what a final response requires; none if the parent is gone.
-    fn remember_required(&self, parent: &ObjectKey, needs: Option<&Needs>);
+    fn remember_required(&self, parent: &ObjectKey, needs: Option<&Needs>) {}
     /// The objects that a parent requires. From now on, a change of them wakes the parent.
     fn serve<'a>(&'a self, parent: &'a ParentRef, needs: &'a Needs) -> Later<'a, Result<Selected, ReadProblem>>;
     /// Checks that the plugin may read this parent.
-    fn may_read<'a>(&'a self, parent: &'a ParentRef) -> Later<'a, Result<(), ReadProblem>>;
+    fn may_read<'a>(&'a self, parent: &'a ParentRef) -> Later<'a, Result<(), ReadProblem>> {
+        Box::pin(ready(Ok(())))
+    }
     /// Checks that the plugin's finalizer may be set on this parent.
-    fn may_finalize<'a>(&'a self, parent: &'a ParentRef) -> Later<'a, Result<(), WriteProblem>>;
+    fn may_finalize<'a>(&'a self, parent: &'a ParentRef) -> Later<'a, Result<(), WriteProblem>> {
+        Box::pin(ready(Ok(())))
+    }
 
     /// Waits until the plugin may be called for a parent in this namespace.
-    fn permit<'a>(&'a self, namespace: Option<&'a Arc<str>>) -> Later<'a, Result<Permit<'a>, CallFailure>>;
+    fn permit<'a>(&'a self, namespace: Option<&'a Arc<str>>) -> Later<'a, Result<Permit<'a>, CallFailure>> {
+        Box::pin(ready(Ok(Box::new(()) as Permit<'_>)))
+    }
     /// Calls the plugin.
     fn call<'a>(&'a self, permit: Permit<'a>, call: Call<'a>) -> Later<'a, Called>;
 
     /// Has a parent, or the Plugin, reconciled.
-    fn wake(&self, who: Wake<'_>);
+    fn wake(&self, who: Wake<'_>) {}
     /// The outcome that was reported before this one, or what `unknown` returns if nothing is remembered of the parent.
-    fn reported_before(&self, parent: &Uid, outcome: &Outcome, unknown: &dyn Fn() -> Before) -> Before;
+    fn reported_before(&self, parent: &Uid, outcome: &Outcome, unknown: &dyn Fn() -> Before) -> Before {
+        Before::Same
+    }
     /// Emits events. Never waits.
-    fn emit(&self, about: About<'_>, notes: Vec<Note>, occasion: Occasion);
+    fn emit(&self, about: About<'_>, notes: Vec<Note>, occasion: Occasion) {}
     /// Is told what happened, for traces, metrics, the log and the recent calls.
     fn note(&self, happened: Happened<'_>);
 }
@@ -183,12 +214,14 @@ pub enum Happened<'a> {
     Seen(&'a Snapshot),
     /// Nothing has changed since the last call, so the plugin was not called.
     CallSkipped,
+    /// These writes lead from the snapshot to the desired state, if nothing holds them back.
+    Planned(&'a Snapshot, &'a Desired, &'a Plan),
     /// The reconcile ended.
     Ended(&'a Ended<'a>),
 }
 
 /// How a reconcile ended.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Ended<'a> {
     /// The outcome in a word: the reason of the parent's condition, or why nothing is reported.
     pub outcome: &'static str,

@@ -256,6 +256,7 @@ impl World for Cluster<'_> {
                 span.record("windlass.parent.generation", parent.generation);
                 spans::link(&span, self.live, parent);
             }
+            Happened::Planned(..) => {}
             Happened::CallSkipped => self.live.calls.controller.skipped_call(),
             Happened::Ended(ended) => self.ended(ended),
         }

@@ -162,8 +162,13 @@ impl Still {
 
     /// Creates these children as a host would: with the host's bodies, by POST, under the host's field manager.
     fn create(&self, children: &[Value]) {
-        self.script(children);
-        let parent = self.file("parent.json", &self.ns.puppet("web").get().expect("a parent"));
+        self.create_of("web", children);
+    }
+
+    /// Creates the children of this parent.
+    fn create_of(&self, parent: &str, children: &[Value]) {
+        self.ns.puppet(parent).apply(&json!({ "children": children }));
+        let parent = self.file("parent.json", &self.ns.puppet(parent).get().expect("a parent"));
         let component = guest("puppets/puppet");
         let (code, rendered, stderr) = run_offline(&[
             "render",
@@ -313,6 +318,56 @@ fn r09_diff_marks_deletions_that_the_host_would_block() {
     let config = still.file("config.json", &json!({"keepChildren": 2}));
     let allowed = still.diff(&["--config", &config]);
     assert!(allowed.stderr.contains("1 parent, 2 objects differ\n"), "{allowed:?}");
+}
+
+#[test]
+fn r09_diff_blocks_deletions_of_several_parents_together_and_says_how_to_allow_them() {
+    let still = Still::new("diff-rollout");
+    let maps = |parent: &str| ["a", "b", "c"].map(|name| map(&format!("{parent}-{name}"), &json!({})));
+    for parent in ["one", "two"] {
+        still.create_of(parent, &maps(parent));
+    }
+    let config = still.file("config.json", &json!({"keepChildren": 1}));
+    let blocked = still.diff(&["--config", &config]);
+    assert_eq!(blocked.code, 1, "{blocked:?}");
+    assert_eq!(blocked.stdout.matches("(blocked until a user allows it)").count(), 4, "{blocked:?}");
+    for words in ["4 deletions blocked", "Blocked: 4 of 6 children", "kubectl annotate plugins.windlass.dev puppet"] {
+        assert!(blocked.stderr.contains(words), "{words}: {blocked:?}");
+    }
+}
+
+#[test]
+fn diff_shows_what_later_reconciles_come_to() {
+    let env = &shared().env;
+    env.apply(&env.windlass(&["crd", &guest("puppets/puppet-finalizes").to_string_lossy()]));
+    env.apply(&env.windlass(&["crd", &guest("puppets/puppet-rbac").to_string_lossy()]));
+    for crd in ["finalizingpuppets", "rbacpuppets"] {
+        env.kubectl(&["wait", "--for=condition=Established", &format!("crd/{crd}.puppets.example"), "--timeout=180s"]);
+    }
+    let ns = env.namespace("diff-later");
+    let children = json!({"children": [map("one", &json!({}))]});
+    ns.puppet_of("FinalizingPuppet", "web").apply(&children);
+    let finalized = diff(env, "puppets/puppet-finalizes", &["-n", ns.name()]);
+    assert_eq!(finalized.code, 1, "{finalized:?}");
+    let has = |words: &str| assert!(finalized.stdout.contains(words), "{words}: {finalized:?}");
+    has(": the parent itself\n");
+    has("+  finalizers:");
+    has(&format!("create ConfigMap {}/one", ns.name()));
+
+    let rbac = "rbac.authorization.k8s.io";
+    let metadata = json!({"name": "one"});
+    let role = json!({"apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": metadata, "rules": []});
+    let binding = json!({"apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "one"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": ns.name()}]});
+    ns.puppet_of("RbacPuppet", "web").apply(&json!({"children": [binding, role]}));
+    let granted = |kind: &str| json!({"apiVersion": format!("{rbac}/v1"), "kind": kind});
+    // No component has this name, so the host reconciles nothing.
+    let spec = json!({"source": {"configMap": {"namespace": ns.name(), "name": "none"}}, "grants": {"children": [granted("Role"), granted("RoleBinding")]}});
+    let plugin = json!({"apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "puppet-rbac"}, "spec": spec});
+    env.apply(&plugin.to_string());
+    let bound = diff(env, "puppets/puppet-rbac", &["-n", ns.name()]);
+    assert!(bound.stderr.contains("1 parent, 2 objects differ\n"), "the binding needs the new Role: {bound:?}");
 }
 
 #[test]

@@ -4,7 +4,6 @@
 
 mod blocked;
 mod fleet;
-mod forecast;
 mod parents;
 mod rollout;
 mod spec_hash;
@@ -29,7 +28,6 @@ use crate::value::json::{self, Value};
 
 pub use blocked::{BlockReason, BlockedDeletions, blocked_in_status};
 pub use fleet::{Fleet, Leavers};
-pub use forecast::{Forecast, forecast};
 pub use rollout::{Rollout, RolloutDecision, RolloutRecord};
 pub use spec_hash::SpecHash;
 

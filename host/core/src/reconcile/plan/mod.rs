@@ -1,7 +1,6 @@
 //! Computes the plan: the ordered writes that lead from the snapshot to the desired state. The plan is empty if nothing
 //! differs.
 
-mod changes;
 mod rolling;
 
 use std::borrow::Cow;
@@ -10,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
-pub use self::changes::{Change, changes};
 use self::rolling::Rolling;
 use crate::contract::UpdateStrategy;
 use crate::contract::desired::{APPLIED_VERSION, Desired, DesiredChild};
@@ -40,6 +38,8 @@ pub struct Plan {
     pub terminating: Vec<ChildId>,
     /// Existing children whose change waits until another child of their kind is ready (rule R11).
     pub rolling: Vec<ChildId>,
+    /// Existing children that change only once a user deletes them (update strategy `on-delete`).
+    pub when_deleted: Vec<ChildId>,
 }
 
 /// One write towards the desired state.
@@ -108,6 +108,14 @@ impl Write {
 }
 
 impl Plan {
+    /// Adds the write of a child that differs. Without one, it changes only once a user deletes it.
+    fn write(&mut self, live: &Object, write: Option<Write>) {
+        match write {
+            Some(write) => self.writes.push(write),
+            None => self.when_deleted.push(ChildId::of(live)),
+        }
+    }
+
     /// Returns true if a desired child must wait for a deletion; nothing is pruned before that (rule R8).
     pub fn waits(&self) -> bool {
         !self.terminating.is_empty() || self.writes.iter().any(|write| matches!(write, Write::Replace(_)))
@@ -306,10 +314,10 @@ pub fn plan_comparing(
             },
             Some(live) if is_drift(live, child) => {
                 rolling.in_progress(child);
-                plan.writes.extend(put_back(live, child, None));
+                plan.write(live, put_back(live, child, None));
             }
             Some(live) if rolling.change(live, child, plan.writes.len()) => {}
-            Some(live) => plan.writes.extend(update(live, child)),
+            Some(live) => plan.write(live, update(live, child)),
         }
     }
     rolling.plan_into(&mut plan);

@@ -269,7 +269,9 @@ fn r11_recreate_replaces_a_changed_child_and_on_delete_leaves_it() {
     assert!(matches!(plan(&snapshot(&edited), &same).writes[..], [Write::Apply { .. }]));
     let planned = |update| plan(&snapshot(&live), &validate_with(&[changed.clone()], &update).expect("valid"));
     assert!(matches!(planned(UpdateStrategy::Recreate).writes[..], [Write::Replace(_)]));
-    assert!(planned(UpdateStrategy::OnDelete).is_empty());
+    let on_delete = planned(UpdateStrategy::OnDelete);
+    assert!(on_delete.is_empty());
+    assert_eq!(on_delete.when_deleted, [ChildId::of(&object(&live[0]))]);
 }
 
 #[test]

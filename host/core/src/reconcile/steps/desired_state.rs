@@ -22,7 +22,7 @@ use crate::reconcile::outcome::{Outcome, Problem};
 use crate::reconcile::plan::{self, Plan};
 use crate::reconcile::record::Record;
 use crate::reconcile::shared::kept_values::KeptValues;
-use crate::reconcile::world::Wake;
+use crate::reconcile::world::{Happened, Wake};
 use crate::value::digest::Digest;
 use crate::value::ids::Uid;
 
@@ -40,6 +40,7 @@ impl Reconcile<'_> {
     pub(super) async fn carry_out(&self, snapshot: &Snapshot, how: How, desired: Desired) -> Attempt {
         let How { phase, is_selected, compares } = how;
         let mut plan = self.plan(snapshot, compares, &desired);
+        self.world.note(Happened::Planned(snapshot, &desired, &plan));
         // A parent whose plugin cleans up was read before the call.
         if self.world.hosts().may_share
             && phase == Phase::Sync
@@ -128,7 +129,7 @@ impl Reconcile<'_> {
         if !own.is_empty() {
             self.record(|record| record.put_deletions(own));
         }
-        self.wake(consequences);
+        self.wake(&consequences);
         let verdict = verdict?;
         plan.obey(&verdict);
         Some(match verdict.stop {

@@ -28,7 +28,7 @@ impl Reconcile<'_> {
                 ended("gone");
                 records.forget(key);
                 state.contended.note(key, None);
-                self.wake(state.forget(key));
+                self.wake(&state.forget(key));
                 Requeue::Gone
             }
             Ending::NothingToDo { why, is_unshown } => {
@@ -47,7 +47,7 @@ impl Reconcile<'_> {
             Ending::Unreported { outcome, reason, message, requeue } => {
                 let failure = Some((reason, &*message));
                 self.ended(Ended { outcome, message: &message, failure, is_notable: true, ..Ended::default() });
-                self.wake(state.unplanned(key));
+                self.wake(&state.unplanned(key));
                 records.note_unsteady(key, failure);
                 requeue
             }
@@ -83,7 +83,7 @@ impl Reconcile<'_> {
                 ("not_selected", state.forget_deletions(self.key))
             }
         };
-        self.wake(consequences);
+        self.wake(&consequences);
         outcome
     }
 
@@ -121,7 +121,7 @@ impl Reconcile<'_> {
         let Report { snapshot, attempt, inputs, is_long_wait, is_unshown } = report;
         let Attempt { part, applied, outcome, is_planned, silent, events, .. } = attempt;
         if !is_planned {
-            self.wake(self.shared.state.unplanned(self.key));
+            self.wake(&self.shared.state.unplanned(self.key));
         }
         let mut outcome = self.completed(&snapshot, outcome, is_planned);
         let is_applied = outcome.progress == Progress::Applied;

@@ -83,7 +83,7 @@ impl Reconcile<'_> {
         let snapshot = self.observe(parent);
         if snapshot.parent.deleting {
             self.record(|record| record.steady.end());
-            self.wake(self.shared.state.forget_deletions(self.key));
+            self.wake(&self.shared.state.forget_deletions(self.key));
         }
         if let Some(host_namespace) = self.world.host_namespace_of(&snapshot.parent) {
             return self.in_host_namespace(snapshot, host_namespace).await;
@@ -232,7 +232,7 @@ impl Reconcile<'_> {
     }
 
     /// Wakes the other parents, and the Plugin, that a decision about deletions concerns.
-    fn wake(&self, consequences: Consequences) {
+    fn wake(&self, consequences: &Consequences) {
         consequences.parents.iter().for_each(|parent| self.world.wake(Wake::Parent(parent)));
         if consequences.plugin {
             self.world.wake(Wake::Plugin);

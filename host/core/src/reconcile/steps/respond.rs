@@ -94,8 +94,6 @@ impl Asking<'_> {
 }
 
 impl Ask for Asking<'_> {
-    type Problem = Problem;
-
     async fn call(&mut self, snapshot: &Snapshot) -> Result<Response, Problem> {
         let hash = self.hash(snapshot);
         self.hash = Some(hash);

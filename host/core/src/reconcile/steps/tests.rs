@@ -9,22 +9,20 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::contract::related::{Needs, ReadGrants, ReadProblem};
-use crate::contract::{CallFailure, Limits, Response, UpdateStrategy};
+use crate::contract::{Limits, Response, UpdateStrategy};
 use crate::fixtures::{CLOCK, created, grants_with, object, parent, pod, response, validate};
 use crate::guard::budget::Budget;
-use crate::guard::deletions::{DeletionGuard, Leavers};
+use crate::guard::deletions::DeletionGuard;
 use crate::object::child::ChildId;
 use crate::object::observed_status::StatusShape;
 use crate::reconcile::api_response::{Ack, Refused};
-use crate::reconcile::events::{Before, Note, Occasion};
-use crate::reconcile::outcome::{Outcome, WriteProblem};
+use crate::reconcile::outcome::Outcome;
 use crate::reconcile::shared::component_state::ComponentState;
 use crate::reconcile::shared::records::Records;
 use crate::reconcile::terms::StatusWriter;
-use crate::reconcile::world::{About, ApiRequest, Call, Called, Hosts, Later, Permit, Read, Writing};
+use crate::reconcile::world::{ApiRequest, Call, Called, Later, Permit, Read, Writing};
 use crate::reconcile::written::Written;
 use crate::value::digest::Digest;
-use crate::value::ids::Uid;
 use crate::value::json::Map;
 
 /// A parent with its caches and its plugin. The API server executes every write.
@@ -64,7 +62,7 @@ impl Writing for Model {
         None
     }
 
-    fn plural(&self, _of: &ChildId) -> &str {
+    fn plural(&self, _of: &ChildId) -> &'static str {
         "pods"
     }
 
@@ -95,62 +93,16 @@ impl Writing for Model {
 }
 
 impl World for Model {
-    fn follows(&self) -> Follows {
-        Follows::All
-    }
-
     fn children(&self, _of: &ParentRef) -> Vec<Arc<Object>> {
         self.children.clone()
-    }
-
-    fn selects(&self, _parent: &Object) -> Option<bool> {
-        Some(true)
-    }
-
-    fn selects_namespace(&self, _parent: &Object) -> bool {
-        true
-    }
-
-    fn former_parent(&self, _key: &ObjectKey) -> Option<Uid> {
-        None
-    }
-
-    fn leavers(&self, _namespace: Option<&str>) -> Leavers {
-        Leavers::default()
     }
 
     fn shows(&self, _parent: &ObjectKey, _write: &Written, _at: Instant) -> bool {
         self.is_current
     }
 
-    fn host_namespace_of(&self, _object: &Object) -> Option<HostNamespace> {
-        None
-    }
-
-    fn hosts(&self) -> Hosts {
-        Hosts { count: 1, may_share: false }
-    }
-
-    fn required_before(&self, _parent: &ObjectKey) -> Option<Needs> {
-        None
-    }
-
-    fn remember_required(&self, _parent: &ObjectKey, _needs: Option<&Needs>) {}
-
     fn serve<'a>(&'a self, _parent: &'a ParentRef, _needs: &'a Needs) -> Later<'a, Result<Selected, ReadProblem>> {
         Box::pin(async { Ok(Selected::default()) })
-    }
-
-    fn may_read<'a>(&'a self, _parent: &'a ParentRef) -> Later<'a, Result<(), ReadProblem>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn may_finalize<'a>(&'a self, _parent: &'a ParentRef) -> Later<'a, Result<(), WriteProblem>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn permit<'a>(&'a self, _namespace: Option<&'a Arc<str>>) -> Later<'a, Result<Permit<'a>, CallFailure>> {
-        Box::pin(async { Ok(Box::new(()) as Permit<'_>) })
     }
 
     fn call<'a>(&'a self, _permit: Permit<'a>, _call: Call<'a>) -> Later<'a, Called> {
@@ -162,12 +114,6 @@ impl World for Model {
     fn wake(&self, who: Wake<'_>) {
         self.did(|| format!("wake {who:?}"));
     }
-
-    fn reported_before(&self, _parent: &Uid, _outcome: &Outcome, _unknown: &dyn Fn() -> Before) -> Before {
-        Before::Same
-    }
-
-    fn emit(&self, _about: About<'_>, _notes: Vec<Note>, _occasion: Occasion) {}
 
     fn note(&self, happened: Happened<'_>) {
         if let Happened::Ended(ended) = happened {
