@@ -1,7 +1,7 @@
 //! The last failure of a Plugin's parents, and the times at which the Plugin's status reports failing parents. The
 //! failure of a parent whose own status the host does not write shows only there.
 //!
-//! Changes are written together, at most every [`PAUSE`].
+//! Changes are written together, at most every ten seconds.
 
 use std::time::{Duration, Instant};
 

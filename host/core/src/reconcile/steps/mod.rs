@@ -1,7 +1,7 @@
 //! One reconcile of one parent, from top to bottom: wait for own writes → observe → next step → call → validate → plan → guard → apply →
 //! finish.
 //!
-//! Each step uses the results of the steps before it, and may end the reconcile with an [`Ending`], which `finish` reports and remembers.
+//! Each step uses the results of the steps before it, and may end the reconcile with an `Ending`, which `finish` reports and remembers.
 //! The steps decide; what they read, write, wake and tell goes through the [`World`].
 
 mod desired_state;
