@@ -3,14 +3,18 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use windlass_core::object::reason::ParentReason;
-use windlass_core::reconcile::outcome::{Progress, Requeue};
+use windlass_core::reconcile::outcome::Requeue;
 use windlass_core::reconcile::recent::{Decision, Reconciled, StatusResult};
 use windlass_core::value::ids::ObjectKey;
 use windlass_engine::telemetry::{AUDIT, CAUSE, FAILURE, GUEST, LogLine, one_line};
 
 use super::terminal::Tone;
+
+/// The text of the line about a status that was not written.
+const UNWRITTEN: &str = "status was not written";
 
 /// Largest number of causes that are kept for one parent, and of parents of which something is kept.
 const KEPT: (usize, usize) = (4, 1000);
@@ -27,13 +31,13 @@ struct Before {
 }
 
 /// A change of an object that queued the parent.
-#[derive(PartialEq)]
 struct Cause {
     kind: String,
     /// Namespace and name of the object.
     object: String,
     /// What changed, as in `spec.replicas changed`.
     change: String,
+    at: Timestamp,
 }
 
 impl Teller {
@@ -43,18 +47,29 @@ impl Teller {
         match line.target {
             CAUSE => {
                 let [kind, object, change] = ["kind", "object", "change"].map(|name| line.field(name).to_owned());
-                let cause = Cause { kind, object, change };
-                self.before(of_parent, |before| {
-                    if before.causes.len() < KEPT.0 && !before.causes.contains(&cause) {
-                        before.causes.push(cause);
+                let cause = Cause { kind, object, change, at: Timestamp::now() };
+                let is_same = |other: &Cause| {
+                    (&other.kind, &other.object, &other.change) == (&cause.kind, &cause.object, &cause.change)
+                };
+                let mut all = self.0.lock();
+                // Many parents at once, or those of a component that never becomes live, are not kept.
+                if all.len() < KEPT.1 || all.contains_key(&of_parent) {
+                    let causes = &mut all.entry(of_parent).or_default().causes;
+                    if causes.len() < KEPT.0 && !causes.iter().any(is_same) {
+                        causes.push(cause);
                     }
-                });
+                }
                 None
             }
-            GUEST => {
+            GUEST if !line.field("name").is_empty() => {
                 let text = format!("{} {} {}", line.level, line.message, line.field("fields"));
-                self.before(of_parent, |before| before.logs.push(text.trim_end().to_owned()));
+                // The rate of log lines bounds them until the reconcile ends.
+                self.0.lock().entry(of_parent).or_default().logs.push(text.trim_end().to_owned());
                 None
+            }
+            FAILURE if line.message == UNWRITTEN => {
+                let text = format!("{}: {UNWRITTEN}: {}", line.field("object"), line.field("message"));
+                Some((Tone::Bad, one_line(&text).into_owned()))
             }
             // The decisions tell the same.
             AUDIT | FAILURE => None,
@@ -67,7 +82,7 @@ impl Teller {
         let Reconciled { parent, trigger, call, decision, .. } = reconciled;
         let namespace = parent.key.namespace.as_deref().unwrap_or_default();
         let of_parent = [parent.plugin.to_string(), namespace.to_owned(), parent.key.name.to_string()];
-        let before = self.0.lock().remove(&of_parent).unwrap_or_default();
+        let before = self.take(of_parent, reconciled.at);
         let called = call.as_ref().map(|call| format!("plugin called in {}", milliseconds(call.guest_time_us)));
         let (writes, failure) = (writes(decision, &parent.key), failure(decision));
         let (is_called, is_written, is_failed) = (called.is_some(), writes.is_some(), failure.is_some());
@@ -91,12 +106,15 @@ impl Teller {
         Some((if is_failed { Tone::Bad } else { Tone::Plain }, text))
     }
 
-    fn before(&self, of_parent: [String; 3], note: impl FnOnce(&mut Before)) {
+    /// What is told with a reconcile that began at this time. Later changes are causes of the next one.
+    fn take(&self, of_parent: [String; 3], began: Timestamp) -> Before {
         let mut all = self.0.lock();
-        // Many parents at once, or those of a component that never becomes live, are not kept.
-        if all.len() < KEPT.1 || all.contains_key(&of_parent) {
-            note(all.entry(of_parent).or_default());
+        let mut before = all.remove(&of_parent).unwrap_or_default();
+        let later: Vec<_> = before.causes.extract_if(.., |cause| cause.at > began).collect();
+        if !later.is_empty() {
+            all.insert(of_parent, Before { causes: later, logs: Vec::new() });
         }
+        before
     }
 }
 
@@ -114,7 +132,7 @@ fn without_write(outcome: &str, is_called: bool) -> Option<&'static str> {
 
 fn causes(causes: &[Cause], (kind, at, namespace): (&str, &str, &str), trigger: &str) -> String {
     let mut texts: Vec<_> = (trigger == "sweep").then(|| "new component".to_owned()).into_iter().collect();
-    texts.extend(causes.iter().map(|Cause { kind: of, object, change }| {
+    texts.extend(causes.iter().map(|Cause { kind: of, object, change, .. }| {
         let is_parent = of == kind && object == at;
         if is_parent { change.clone() } else { format!("{of} {} {change}", within(object, namespace)) }
     }));
@@ -156,13 +174,9 @@ fn writes(decision: &Decision, parent: &ObjectKey) -> Option<String> {
 
 /// Why a reconcile failed, and what to do, if it did.
 fn failure(decision: &Decision) -> Option<String> {
-    let Decision { outcome, message, progress, .. } = decision;
-    let is_failed = match progress {
-        Some(progress) => matches!(progress, Progress::Reconciling | Progress::Stalled),
-        None => !message.is_empty(),
-    };
+    let Decision { outcome, message, .. } = decision;
     let advice = outcome.parse::<ParentReason>().map_or("the host tries again", advice);
-    is_failed.then(|| format!("failed ({outcome}): {}; {advice}", one_line(message)))
+    decision.is_failure.then(|| format!("failed ({outcome}): {}; {advice}", one_line(message)))
 }
 
 /// What the author of a plugin can do about a failed reconcile.
@@ -239,7 +253,6 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use jiff::Timestamp;
     use tracing::Level;
     use windlass_core::contract::snapshot::Snapshot;
     use windlass_core::contract::{Limits, Phase, Response};
@@ -276,7 +289,7 @@ mod tests {
             number: 0,
             parent,
             plural: "greetings".into(),
-            at: Timestamp::UNIX_EPOCH,
+            at: Timestamp::now(),
             trigger,
             duration: Duration::ZERO,
             trace: None,
@@ -344,7 +357,7 @@ mod tests {
     #[test]
     fn failure_has_the_plugins_message_and_what_to_do() {
         let (outcome, message) = ("InvalidSpec", "spec.message: must be one line".to_owned());
-        let decision = Decision { outcome, message, progress: Some(Progress::Stalled), ..Decision::default() };
+        let decision = Decision { outcome, message, is_failure: true, ..Decision::default() };
         let text = told(&[], "changed", decision);
         let expected = "failed (InvalidSpec): spec.message: must be one line; change the object's spec";
         assert!(text.contains(expected), "{text}");

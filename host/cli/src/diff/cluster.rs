@@ -57,7 +57,7 @@ pub struct Scope {
     pub children: Vec<(Arc<Gvk>, ApiResource)>,
     /// The granted kinds of related objects.
     pub reads: Reads,
-    /// On which terms the host would reconcile the parents. The preview waits for no child to become ready.
+    /// On which terms the host would reconcile the parents.
     pub terms: Terms,
     /// Whether the component or its config is not the live one.
     pub is_new: bool,
@@ -111,7 +111,7 @@ impl Scope {
         let limits = limits.unwrap_or_else(|| offline.limits.clone());
         let terms = Terms {
             shape,
-            grants: granted.grants.at_once(),
+            grants: granted.grants,
             reads: reads.grants.clone(),
             config,
             limits,
@@ -141,17 +141,12 @@ impl Scope {
 
     /// A parent with the defaults of the CRD that the component carries, as the host would read it once that CRD is installed, and what does
     /// not fit its schema.
-    ///
-    /// # Errors
-    /// If it is no Kubernetes object.
-    pub fn with_defaults(&self, stored: &Value) -> anyhow::Result<(Arc<Object>, Vec<String>)> {
+    pub fn with_defaults(&self, stored: &Value) -> (Value, Vec<String>) {
         let mut filled = stored.clone();
-        let mut problems = Vec::new();
-        if let Some(schema) = self.offline.schema() {
-            schema::fill_in(schema, &mut filled);
-            problems = schema::problems(schema, &filled);
-        }
-        Ok((Arc::new(Object::from_api(self.offline.kind(), &filled.to_string())?), problems))
+        let Some(schema) = self.offline.schema() else { return (filled, Vec::new()) };
+        schema::fill_in(schema, &mut filled);
+        let problems = schema::problems(schema, &filled);
+        (filled, problems)
     }
 
     /// The resource of a granted kind of children.

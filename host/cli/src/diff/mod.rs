@@ -126,9 +126,12 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             if preview.is_put_off() { put_off.push(preview) } else { report.add(preview)? }
         }
         drop(previews);
-        for preview in put_off {
-            report.add(previewer.go_on(preview).await)?;
+        let mut previews =
+            futures::stream::iter(put_off).map(|preview| previewer.go_on(preview)).buffered(PARALLEL_PARENTS);
+        while let Some(preview) = previews.next().await {
+            report.add(preview)?;
         }
+        drop(previews);
         let end = report.end(previewer.blocked_at_plugin())?;
         Ok(match (end.errors, end.differences) {
             (1.., _) => ExitCode::from(COMMAND_FAILED),

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use windlass_core::contract::Phase;
+use windlass_core::contract::{Phase, UpdateStrategy};
 use windlass_core::guard::budget::Budget;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
+use windlass_core::reconcile::carry_out;
 use windlass_core::reconcile::next_step::NextStep;
+use windlass_core::reconcile::plan::{Target, Write};
 use windlass_core::reconcile::shared::Shared;
 use windlass_core::reconcile::shared::component_state::{Beginning, ComponentState};
 use windlass_core::reconcile::shared::records::Records;
@@ -20,11 +22,11 @@ use windlass_engine::telemetry::one_line;
 use super::Args;
 use super::cluster::Scope;
 use super::parents::{Children, Related};
-use super::seen::Seen;
+use super::seen::{Seen, value_of};
 use super::world::Dry;
 
 /// Largest number of reconciles of one parent: the finalizer, an adoption, a recreation and failures each take one more.
-const RECONCILES: usize = 10;
+const RECONCILES: usize = 20;
 
 /// Previews parents.
 pub struct Previewer {
@@ -40,6 +42,8 @@ pub struct Previewer {
 pub struct Preview {
     live: Arc<Object>,
     seen: Seen,
+    /// What the parents of a host share: but for the deletions, it is this parent's own, because the preview has no rate.
+    shared: Shared,
 }
 
 /// An object before and after a change.
@@ -79,8 +83,10 @@ pub enum Verb {
 impl Previewer {
     /// A previewer of these parents in a scope, with the children that they may have.
     pub fn new(args: &Args, scope: Arc<Scope>, parents: &[Arc<Object>], children: Children) -> Self {
-        // The deletions of a component that is live already are not those of a rollout, and nobody waits for a parent that is left out.
-        let is_in_rollout = |parent: &&Arc<Object>| scope.is_new && why_left_out(&scope, parent).is_none();
+        // The deletions of a component that is live already are not those of a rollout, nor are those of some of its parents. Nobody waits for
+        // a parent that is left out.
+        let is_rollout = scope.is_new && args.name.is_none() && args.selector.is_none();
+        let is_in_rollout = |parent: &&Arc<Object>| is_rollout && why_left_out(&scope, parent).is_none();
         let is_owned = |child: &&Arc<Object>| child.controller.is_some() && !child.deleting;
         let owned = |parent| children.candidates(&scope.parent_ref(parent)).iter().filter(is_owned).count();
         let beginning = Beginning {
@@ -96,38 +102,6 @@ impl Previewer {
 
     /// Previews one parent. A failure is part of the result.
     pub async fn preview(&self, live: Arc<Object>) -> Preview {
-        let mut seen = Seen::new(live.clone());
-        if let Some(why) = why_left_out(&self.scope, &live) {
-            seen.note(format!("left out: {why}"));
-            return Preview { live, seen };
-        }
-        match self.scope.with_defaults(&super::seen::value_of(&live)) {
-            Ok((parent, problems)) => {
-                seen.parent = parent;
-                for problem in problems {
-                    let problem = one_line(&problem).into_owned();
-                    seen.note(format!("it does not fit the schema of the component's CRD: {problem}"));
-                }
-                self.reconcile(Preview { live, seen }).await
-            }
-            Err(error) => {
-                seen.errors.push(one_line(&format!("{error:#}")).into_owned());
-                Preview { live, seen }
-            }
-        }
-    }
-
-    /// Goes on with a preview whose deletions waited until all parents were previewed.
-    pub async fn go_on(&self, mut preview: Preview) -> Preview {
-        preview.seen.resume();
-        self.reconcile(preview).await
-    }
-
-    /// Reconciles until nothing changes any more, or deletions wait for other parents.
-    async fn reconcile(&self, Preview { live, seen }: Preview) -> Preview {
-        let parts = (&self.scope, &self.related, &self.children);
-        let world = Dry::new(parts, &live, (self.shows_status, seen));
-        // What the parents of a host share, but for their deletions, is each parent's own: the preview has no rate.
         let shared = Shared {
             clock: CLOCK,
             state: self.state.clone(),
@@ -135,30 +109,75 @@ impl Previewer {
             budget: Arc::new(Mutex::new(Budget::new(CLOCK.date()))),
             breaker: Arc::default(),
         };
-        let (terms, key) = (&self.scope.terms, &live.key);
-        for _ in 0..RECONCILES {
-            let trigger = Trigger::Resync;
-            Reconcile { world: &world, terms, shared: &shared, key, trigger }.run().await;
-            if !world.seen.lock().goes_on() {
-                break;
-            }
+        let mut preview = Preview { seen: Seen::new(live.clone()), live, shared };
+        let (live, seen) = (&preview.live, &mut preview.seen);
+        if let Some(why) = why_left_out(&self.scope, live) {
+            seen.note(format!("left out: {why}"));
+            return preview;
         }
-        let kept = world.seen.lock().kept_from_recreation();
-        for (live, child) in kept {
-            match world.recreated(&child).await {
-                Ok(after) => world.seen.lock().block_recreation(live, after),
-                Err(refused) => {
-                    world.seen.lock().errors.push(format!("{}: {}", child.id(), one_line(&refused.to_string())));
+        let stored = value_of(live);
+        let (filled, problems) = self.scope.with_defaults(&stored);
+        for problem in problems {
+            let problem = one_line(&problem).into_owned();
+            seen.note(format!("it does not fit the schema of the component's CRD: {problem}"));
+        }
+        // Unchanged objects stay the API server's bytes.
+        if filled != stored {
+            match Object::from_api(&live.kind, &filled.to_string()) {
+                Ok(parent) => seen.parent = Arc::new(parent),
+                Err(error) => {
+                    seen.error(error.to_string());
+                    self.state.unplanned(&live.key);
+                    return preview;
                 }
             }
         }
+        self.reconcile(preview).await
+    }
+
+    /// Goes on with a preview whose deletions waited until all parents were previewed.
+    pub async fn go_on(&self, preview: Preview) -> Preview {
+        self.reconcile(preview).await
+    }
+
+    /// Reconciles until nothing changes any more, or deletions wait for other parents.
+    async fn reconcile(&self, Preview { live, seen, shared }: Preview) -> Preview {
+        let world = Dry::new((&self.scope, &self.related, &self.children), &live, (self.shows_status, seen));
+        let (terms, key) = (&self.scope.terms, &live.key);
+        let mut left = RECONCILES;
+        loop {
+            world.seen.lock().begin();
+            Reconcile { world: &world, terms, shared: &shared, key, trigger: Trigger::Resync }.run().await;
+            let mut seen = world.seen.lock();
+            left -= 1;
+            if !seen.goes_on() {
+                break;
+            }
+            if left == 0 {
+                let why = "what is shown is not the end: each response of the plugin differs, or many writes fail";
+                seen.error(format!("after {RECONCILES} reconciles, {why}"));
+                break;
+            }
+        }
+        let (is_planned, is_put_off) = {
+            let seen = world.seen.lock();
+            (seen.is_planned(), seen.is_put_off())
+        };
+        if !is_planned {
+            // The others do not wait for it.
+            self.state.unplanned(key);
+        }
+        if !is_put_off {
+            show_later(&world).await;
+        }
         let seen = world.seen.into_inner();
-        Preview { live, seen }
+        Preview { live, seen, shared }
     }
 
     /// What the host would report at the Plugin of the deletions of all parents together.
     pub fn blocked_at_plugin(&self) -> Option<String> {
-        self.state.decisions().blocked.map(|blocked| blocked.message_for_plugin(&self.scope.terms.name))
+        let blocked = self.state.decisions().blocked?;
+        Some(format!("{} The host blocks these deletions at the Plugin until a user allows them", blocked.summary()))
     }
 }
 
@@ -172,6 +191,36 @@ impl Preview {
     pub fn into_parts(self) -> (String, Vec<Pair>, Vec<String>, Vec<String>) {
         let (pairs, notes, errors) = self.seen.into_parts(&self.live);
         (ChildId::of(&self.live).to_string(), pairs, notes, errors)
+    }
+}
+
+/// Shows what the host does later: recreations that a user must allow, and changes that wait until other children are ready.
+async fn show_later(world: &Dry<'_>) {
+    let ((blocked, rolling), snapshot) = {
+        let seen = world.seen.lock();
+        (seen.later(), seen.snapshot().cloned())
+    };
+    for (live, child) in blocked {
+        match world.recreated(&child).await {
+            Ok(after) => world.seen.lock().block_recreation(live, after),
+            Err(refused) => world.seen.lock().fail(&child.id(), refused.problem()),
+        }
+    }
+    for (live, child) in rolling {
+        let is_recreated = matches!(child.update, UpdateStrategy::Rolling { recreate: true, .. });
+        if is_recreated && live.controller.is_some() {
+            match world.recreated(&child).await {
+                Ok(after) => {
+                    world.seen.lock().change(&child.id(), Verb::Recreate, Some(live), (after, Some(&child.applied)));
+                }
+                Err(refused) => world.seen.lock().fail(&child.id(), refused.problem()),
+            }
+        } else if let Some(snapshot) = &snapshot {
+            let write = Write::Apply { target: Target::of(&live, &child, None), child };
+            if let Err((child, failed)) = carry_out::write(world, snapshot, &[], write).await {
+                world.seen.lock().fail(&child, failed.problem);
+            }
+        }
     }
 }
 

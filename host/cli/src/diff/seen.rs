@@ -1,10 +1,11 @@
 //! What a preview of one parent has changed so far: the next dry run cannot build on it, so it is kept here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::contract::desired::{Desired, DesiredChild};
+use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::object::managed::{Ownership, Removal};
@@ -19,6 +20,8 @@ use windlass_engine::telemetry::one_line;
 use super::super::offline::complete;
 use super::preview::{Pair, Verb};
 
+/// A live child, and what is desired in its place.
+pub type Pending = (Arc<Object>, Arc<DesiredChild>);
 /// Where an object is, regardless of the version of its kind.
 type Place = (GroupKind, ObjectKey);
 
@@ -34,12 +37,36 @@ pub struct Seen {
     failed: Vec<(ChildId, WriteProblem)>,
     /// Notes for the user.
     notes: Vec<String>,
-    /// Why nothing more could be previewed.
-    pub errors: Vec<String>,
+    /// What else could not be previewed.
+    errors: Vec<String>,
+    /// The last plan that was made; none if no reconcile came so far.
     planned: Option<Planned>,
-    is_put_off: bool,
-    /// Whether the last reconcile came further than the one before.
+    /// How the last reconcile ended.
+    last: Last,
+}
+
+/// How the last reconcile ended.
+#[derive(Default)]
+struct Last {
+    /// Whether it made a plan.
+    is_planned: bool,
+    /// Whether it came further than the one before.
     is_further: bool,
+    deletions: Deletions,
+    /// What the parent waits for.
+    note: Option<String>,
+}
+
+/// What became of the deletions of a plan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Deletions {
+    /// They were carried out, as far as writes did not fail.
+    #[default]
+    Done,
+    /// They wait until all parents were previewed.
+    PutOff,
+    /// They wait until a user allows them.
+    Blocked,
 }
 
 /// A child that was changed.
@@ -52,6 +79,9 @@ pub struct Changed {
     after: Option<Value>,
     /// The same, as the next reconcile sees it.
     seen: Option<Arc<Object>>,
+    /// The hash of what was desired then. Dry runs lead to other managedFields than the host's writes, so the next plan may have the same
+    /// write again.
+    desired: Option<String>,
 }
 
 /// How managedFields would change before an apply.
@@ -61,14 +91,19 @@ pub struct Migration {
     pub removal: Option<Removal>,
     /// What the host's Apply entry would own.
     pub entry: Option<Ownership>,
+    /// What entries of other managers would own, of those that change.
+    pub taken: Vec<Ownership>,
 }
 
-/// The last plan, before the deletion guard.
+/// A plan, before the deletion guard.
 struct Planned {
+    snapshot: Snapshot,
     /// The desired children, in their order.
     desired: Vec<Arc<DesiredChild>>,
     /// The children that are deleted, some of them to be recreated.
     deletions: Vec<(Arc<Object>, Verb)>,
+    /// The children that change once the children before them are ready.
+    rolling: Vec<ChildId>,
 }
 
 fn place(id: &ChildId) -> Place {
@@ -86,8 +121,7 @@ impl Seen {
             notes: Vec::new(),
             errors: Vec::new(),
             planned: None,
-            is_put_off: false,
-            is_further: false,
+            last: Last::default(),
         }
     }
 
@@ -114,35 +148,55 @@ impl Seen {
         self.failed.iter().any(|(failed, _)| failed == child)
     }
 
-    /// Records a child as the API server would store it. `live` is the object that exists.
-    pub fn change(&mut self, id: &ChildId, verb: Verb, live: Option<Arc<Object>>, after: Value) {
+    /// A child after a former write of the same desired one.
+    pub fn written(&self, child: &DesiredChild) -> Option<&Value> {
+        self.changed(&child.id()).filter(|changed| changed.desired.as_ref() == Some(&child.applied))?.after.as_ref()
+    }
+
+    /// Records a child as the API server would store it. `live` is the object that exists, `desired` what was written; none if the object was
+    /// only marked.
+    pub fn change(
+        &mut self,
+        id: &ChildId,
+        verb: Verb,
+        live: Option<Arc<Object>>,
+        (after, desired): (Value, Option<&str>),
+    ) {
         let mut stored = after.clone();
         complete(&mut stored, &format!("uid of {id}"), None);
         // A response that is no object is shown, and changes nothing.
         let seen = Object::from_api(&id.kind, &stored.to_string()).ok().map(Arc::new);
         let former = self.changed.remove(&place(id));
-        self.is_further |= former.as_ref().and_then(|former| former.after.as_ref()) != Some(&after);
+        self.last.is_further |= former.as_ref().and_then(|former| former.after.as_ref()) != Some(&after);
         let (verb, before) = match former {
             Some(Changed { verb: Verb::Delete, before, .. }) => (Verb::Recreate, before),
             Some(former) => (former.verb, former.before),
             None => (verb, live),
         };
-        self.changed.insert(place(id), Changed { id: id.clone(), verb, before, after: Some(after), seen });
+        let (id, after, desired) = (id.clone(), Some(after), desired.map(str::to_owned));
+        self.changed.insert(place(&id), Changed { id, verb, before, after, seen, desired });
     }
 
     /// Records that a child is deleted.
     pub fn delete(&mut self, id: &ChildId, live: Option<Arc<Object>>) {
-        self.is_further = true;
+        self.last.is_further = true;
         let before = self.changed.remove(&place(id)).map_or(live, |former| former.before);
         if before.is_some() {
-            let deleted = Changed { id: id.clone(), verb: Verb::Delete, before, after: None, seen: None };
+            let deleted =
+                Changed { id: id.clone(), verb: Verb::Delete, before, after: None, seen: None, desired: None };
             self.changed.insert(place(id), deleted);
         }
     }
 
+    /// Records the parent as the next reconcile sees it, although a write of it was refused.
+    pub fn replace_parent(&mut self, parent: Arc<Object>) {
+        self.last.is_further = true;
+        self.parent = parent;
+    }
+
     /// Records the parent after a write.
     pub fn change_parent(&mut self, parent: Arc<Object>, after: Value) {
-        self.is_further |= self.parent_after.as_ref() != Some(&after);
+        self.last.is_further |= self.parent_after.as_ref() != Some(&after);
         (self.parent, self.parent_after) = (parent, Some(after));
     }
 
@@ -153,64 +207,95 @@ impl Seen {
         }
     }
 
+    /// Begins a reconcile.
+    pub fn begin(&mut self) {
+        self.last = Last::default();
+    }
+
     /// Records a plan, before the deletion guard.
-    pub fn plan(&mut self, live: &[Arc<Object>], desired: &Desired, plan: &Plan) {
+    pub fn plan(&mut self, snapshot: &Snapshot, desired: &Desired, plan: &Plan) {
         let replaced = plan.writes.iter().filter_map(|write| match write {
             Write::Replace(delete) => Some((delete, Verb::Recreate)),
             Write::Create(_) | Write::Apply { .. } => None,
         });
         let deletions = replaced.chain(plan.prunes.iter().map(|delete| (delete, Verb::Delete)));
-        let object = |uid: &Uid| live.iter().find(|live| live.uid == *uid).cloned();
-        let deletions = deletions.filter_map(|(delete, verb)| Some((object(&delete.uid)?, verb)));
-        self.planned = Some(Planned { desired: desired.children.clone(), deletions: deletions.collect() });
+        let object = |uid: &Uid| snapshot.children.iter().find(|live| live.uid == *uid).cloned();
+        let deletions = deletions.filter_map(|(delete, verb)| Some((object(&delete.uid)?, verb))).collect();
+        let (desired, rolling) = (desired.children.clone(), plan.rolling.clone());
+        self.planned = Some(Planned { snapshot: snapshot.clone(), desired, deletions, rolling });
+        self.last.is_planned = true;
         for child in &plan.when_deleted {
-            self.note(format!(
-                "{child}: it differs, and is changed only once a user deletes it (update strategy on-delete)"
-            ));
+            let why = "it differs, and is changed only once a user deletes it (update strategy on-delete)";
+            self.note(format!("{child}: {why}"));
         }
     }
 
-    /// Records the end of a reconcile.
-    pub fn end(&mut self, ended: &Ended<'_>) {
-        let is_blocked = ended.outcome == ParentReason::DeletionBlocked.as_str();
-        self.is_put_off = is_blocked && ended.failure.is_none();
-        let applied = ended.applied.into_iter();
-        for (child, problem) in applied.clone().flat_map(|applied| &applied.problems) {
-            if !self.has_failed(child) {
-                self.failed.push((child.clone(), problem.clone()));
-                self.is_further = true;
-            }
+    /// Records the end of a reconcile. With `is_told`, its message is told in another way.
+    pub fn end(&mut self, ended: &Ended<'_>, is_told: bool) {
+        let problems = ended.applied.map(|applied| &*applied.problems).unwrap_or_default();
+        for (child, problem) in problems {
+            self.fail(child, problem.clone());
         }
-        for (child, kept) in applied.clone().flat_map(|applied| &applied.kept) {
+        for (child, kept) in ended.applied.map(|applied| &*applied.kept).unwrap_or_default() {
             if let Some(message) = &kept.refused {
-                self.note(format!(
-                    "{child}: its live values differ from the desired ones and stay, because the API server rejects the change: {}",
-                    one_line(message)
-                ));
+                let why =
+                    "its live values differ from the desired ones and stay, because the API server rejects the change";
+                self.note(format!("{child}: {why}: {}", one_line(message)));
             }
         }
         let is_stuck = matches!(ended.progress, Some(Progress::Reconciling | Progress::Stalled));
-        let has_failed_writes = applied.flat_map(|applied| &applied.problems).next().is_some();
-        match (is_stuck && !has_failed_writes && !self.is_put_off, self.planned.is_some()) {
-            (true, true) => self.note(ended.message.to_owned()),
-            (true, false) => self.errors.push(one_line(ended.message).into_owned()),
-            (false, _) => {}
+        let is_of_deletions = ended.outcome == ParentReason::DeletionBlocked.as_str();
+        self.last.deletions = match (is_of_deletions, ended.failure.is_some()) {
+            (false, _) => Deletions::Done,
+            (true, false) => Deletions::PutOff,
+            (true, true) => Deletions::Blocked,
+        };
+        if is_stuck && problems.is_empty() && self.last.deletions != Deletions::PutOff {
+            if self.last.is_planned {
+                self.last.note = (!is_told).then(|| ended.message.to_owned());
+            } else {
+                self.error(one_line(ended.message).into_owned());
+            }
+        }
+    }
+
+    /// Records that a child cannot be previewed.
+    pub fn fail(&mut self, child: &ChildId, problem: WriteProblem) {
+        if !self.has_failed(child) {
+            self.failed.push((child.clone(), problem));
+            self.last.is_further = true;
+        }
+    }
+
+    /// Records what cannot be previewed, unless it is known.
+    pub fn error(&mut self, error: String) {
+        // The parent's own message of a problem follows what the world has said of it.
+        if !self.errors.contains(&error) && (self.last.is_planned || self.errors.is_empty()) {
+            self.errors.push(error);
+        }
+    }
+
+    /// Records that the parent itself cannot be previewed.
+    pub fn fail_parent(&mut self, problem: &WriteProblem) {
+        let error = format!("the parent itself: {}", one_line(&reason(problem)));
+        if !self.errors.contains(&error) {
+            self.errors.push(error);
         }
     }
 
     /// Whether another reconcile may come further.
-    pub fn goes_on(&mut self) -> bool {
-        std::mem::take(&mut self.is_further) && self.errors.is_empty()
+    pub fn goes_on(&self) -> bool {
+        self.last.is_further && (self.last.is_planned || self.planned.is_none() && self.errors.is_empty())
+    }
+
+    /// Whether a reconcile made a plan.
+    pub fn is_planned(&self) -> bool {
+        self.planned.is_some()
     }
 
     /// Whether deletions wait until all parents were previewed.
     pub fn is_put_off(&self) -> bool {
-        self.is_put_off
-    }
-
-    /// Begins again, once all parents were previewed.
-    pub fn resume(&mut self) {
-        self.is_put_off = false;
+        self.last.deletions == Deletions::PutOff
     }
 
     /// Whether writes of the status are what the host would write: not after a write that failed.
@@ -218,73 +303,85 @@ impl Seen {
         self.failed.is_empty()
     }
 
-    /// The children that the guard keeps from being deleted and recreated, each with the desired one.
-    pub fn kept_from_recreation(&self) -> Vec<(Arc<Object>, Arc<DesiredChild>)> {
-        let Some(planned) = &self.planned else { return Vec::new() };
-        let kept = planned
-            .deletions
-            .iter()
-            .filter(|(live, verb)| *verb == Verb::Recreate && self.changed(&ChildId::of(live)).is_none());
-        let with_desired = kept.filter_map(|(live, _)| {
+    /// The children that the guard keeps from being recreated, and those that wait until others are ready, each with the desired one.
+    pub fn later(&self) -> (Vec<Pending>, Vec<Pending>) {
+        let Some(planned) = &self.planned else { return (Vec::new(), Vec::new()) };
+        let pending = |live: &Arc<Object>| {
             let at = place(&ChildId::of(live));
-            let desired = planned.desired.iter().find(|child| place(&child.id()) == at)?;
-            Some((live.clone(), desired.clone()))
-        });
-        with_desired.collect()
+            let child = planned.desired.iter().find(|child| place(&child.id()) == at)?;
+            (!self.changed.contains_key(&at)).then(|| (live.clone(), child.clone()))
+        };
+        let recreated = planned.deletions.iter().filter(|(_, verb)| *verb == Verb::Recreate).map(|(live, _)| live);
+        let is_blocked = self.last.deletions == Deletions::Blocked;
+        let rolling = planned.snapshot.children.iter().filter(|live| planned.rolling.contains(&ChildId::of(live)));
+        (recreated.filter(|_| is_blocked).filter_map(pending).collect(), rolling.filter_map(pending).collect())
     }
 
-    /// The objects that may differ, in the order of the desired children and then of the deletions, with the notes and errors. Deletions
-    /// that were not carried out are blocked.
+    /// What the last plan is based on.
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        self.planned.as_ref().map(|planned| &planned.snapshot)
+    }
+
+    /// Records a recreation that the guard does not allow.
+    pub fn block_recreation(&mut self, live: Arc<Object>, after: Value) {
+        let id = ChildId::of(&live);
+        let blocked = Changed {
+            id,
+            verb: Verb::BlockedRecreation,
+            before: Some(live),
+            after: Some(after),
+            seen: None,
+            desired: None,
+        };
+        self.changed.insert(place(&blocked.id), blocked);
+    }
+
+    /// The objects that may differ, in the order of the desired children and then of the deletions, with the notes and errors.
     pub fn into_parts(mut self, parent: &Arc<Object>) -> (Vec<Pair>, Vec<String>, Vec<String>) {
         let planned = self.planned.take();
-        for (live, verb) in planned.iter().flat_map(|planned| &planned.deletions) {
-            if *verb == Verb::Delete && self.changed(&ChildId::of(live)).is_none() {
-                let blocked = Changed {
-                    id: ChildId::of(live),
-                    verb: Verb::Blocked,
-                    before: Some(live.clone()),
-                    after: None,
-                    seen: None,
-                };
+        let deletions = planned.iter().flat_map(|planned| &planned.deletions);
+        for (live, verb) in deletions.filter(|_| self.last.deletions == Deletions::Blocked) {
+            let (id, before) = (ChildId::of(live), Some(live.clone()));
+            if *verb == Verb::Delete && self.changed(&id).is_none() {
+                let blocked = Changed { id, verb: Verb::Blocked, before, after: None, seen: None, desired: None };
                 self.changed.insert(place(&blocked.id), blocked);
             }
         }
+        // A child that could not be recreated is not shown as deleted.
+        let failed: HashSet<_> = self.failed.iter().map(|(child, _)| place(child)).collect();
+        self.changed.retain(|at, changed| changed.verb != Verb::Delete || !failed.contains(at));
         let mut changed = self.changed;
         let desired = planned.iter().flat_map(|planned| &planned.desired);
         let mut ordered: Vec<_> = desired.filter_map(|child| changed.remove(&place(&child.id()))).collect();
         let mut rest: Vec<_> = changed.into_values().collect();
         rest.sort_by(|one, other| (&one.id.kind, &one.id.key).cmp(&(&other.id.kind, &other.id.key)));
         ordered.append(&mut rest);
-        let mut pairs: Vec<_> = ordered
-            .into_iter()
-            .map(|Changed { id, verb, before, after, .. }| Pair {
-                id,
-                verb,
-                before: before.map(|before| value_of(&before)),
-                after,
-            })
-            .collect();
+        let pair = |Changed { id, verb, before, after, .. }| Pair {
+            id,
+            verb,
+            before: before.map(|before| value_of(&before)),
+            after,
+        };
+        let mut pairs: Vec<_> = ordered.into_iter().map(pair).collect();
         if let Some(after) = self.parent_after {
             let (id, before) = (ChildId::of(parent), Some(value_of(parent)));
             pairs.push(Pair { verb: Verb::Parent, id, before, after: Some(after) });
         }
         let failed = self.failed.iter().map(|(child, problem)| format!("{child}: {}", one_line(&reason(problem))));
         let errors = self.errors.into_iter().chain(failed).collect();
-        (pairs, self.notes, errors)
-    }
-
-    /// Records a recreation that the guard does not allow.
-    pub fn block_recreation(&mut self, live: Arc<Object>, after: Value) {
-        let id = ChildId::of(&live);
-        let blocked = Changed { id, verb: Verb::BlockedRecreation, before: Some(live), after: Some(after), seen: None };
-        self.changed.insert(place(&blocked.id), blocked);
+        (pairs, self.notes.into_iter().chain(self.last.note).collect(), errors)
     }
 }
 
 impl Changed {
     /// Whether the object does not exist while the API server decides about a dry run: it was created by one, or is recreated.
     pub fn is_new(&self) -> bool {
-        self.before.is_none() || self.verb == Verb::Recreate
+        self.before.is_none() || self.is_recreated()
+    }
+
+    /// Whether a live object is deleted, perhaps to be recreated.
+    pub fn is_recreated(&self) -> bool {
+        matches!(self.verb, Verb::Recreate | Verb::Delete)
     }
 }
 

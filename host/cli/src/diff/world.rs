@@ -12,6 +12,7 @@ use windlass_core::contract::desired::DesiredChild;
 use windlass_core::contract::related::{Needs, ReadProblem};
 use windlass_core::contract::snapshot::Served;
 use windlass_core::contract::{CallFailure, CallReport, Level, Note};
+use windlass_core::guard::deletions::BlockedDeletions;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
 use windlass_core::object::managed::{drop_owned, work_out_apply};
@@ -31,7 +32,7 @@ use windlass_sandbox::{Ambient, run_here};
 use super::cluster::Scope;
 use super::parents::{Children, Related, object};
 use super::preview::Verb;
-use super::seen::{Migration, Seen, body_of, merge, value, value_of};
+use super::seen::{Changed, Migration, Seen, body_of, merge, value, value_of};
 
 /// The world of one parent's preview.
 pub struct Dry<'a> {
@@ -76,7 +77,9 @@ impl<'a> Dry<'a> {
     /// A child that does not exist yet.
     async fn created(&self, child: &DesiredChild) -> Result<Ack, Refused> {
         let id = child.id();
-        let live = self.live_child(&id);
+        let is_recreated = self.seen.lock().changed(&id).is_some_and(Changed::is_recreated);
+        // An object that only looks like a child is not taken for one: the API server says that its name is taken.
+        let live = self.live_child(&id).filter(|live| is_recreated || live.deleting);
         let is_beside_live = live.is_some();
         let after = if is_beside_live {
             self.recreated(child).await?
@@ -89,7 +92,7 @@ impl<'a> Dry<'a> {
         };
         let ack = ack(&after);
         let verb = if is_beside_live { Verb::Recreate } else { Verb::Create };
-        self.seen.lock().change(&id, verb, live, after);
+        self.seen.lock().change(&id, verb, live, (after, Some(&child.applied)));
         Ok(ack)
     }
 
@@ -123,6 +126,9 @@ impl<'a> Dry<'a> {
         let id = child.id();
         let before = {
             let seen = self.seen.lock();
+            if let Some(after) = seen.written(child) {
+                return Ok(ack(after));
+            }
             match seen.changed(&id) {
                 Some(changed) if changed.is_new() => None,
                 Some(changed) => changed.before.clone(),
@@ -137,7 +143,7 @@ impl<'a> Dry<'a> {
         };
         let after: Value = parsed(&text).map_err(Refused::Unsent)?;
         let ack = ack(&after);
-        self.seen.lock().change(&id, Verb::Update, Some(live), after);
+        self.seen.lock().change(&id, Verb::Update, Some(live), (after, Some(&child.applied)));
         Ok(ack)
     }
 
@@ -147,25 +153,26 @@ impl<'a> Dry<'a> {
         let Ok(CoreValue::Object(mut after)) = json::parse(applied.as_bytes(), json::OBJECT_DEPTH) else {
             return Ok(applied);
         };
-        let Migration { removal, entry } = self.migrations.lock().get(id).cloned().unwrap_or_default();
+        let Migration { removal, entry, .. } = self.migrations.lock().get(id).cloned().unwrap_or_default();
         if !drop_owned(&mut after, removal, entry.as_ref(), &live.managed) {
             return Ok(applied);
         }
         self.dry_run(self.resource(id).and_then(|resource| DryRun::replace(resource, live, &after))).await
     }
 
-    /// The object after an apply that the API server refuses as invalid, because fields are still there that the host's entry would own
-    /// before its apply. The host's apply is worked out here, and the API server validates the result.
+    /// The object after an apply that the API server refuses as invalid, because fields are still there that the host's entries own
+    /// alone before its apply. The host's apply is worked out here, and the API server validates the result.
     async fn worked_out(&self, child: &DesiredChild, live: &Object, refused: Refused) -> Result<String, Refused> {
         let id = child.id();
-        let entry = self.migrations.lock().get(&id).and_then(|migration| migration.entry.clone());
-        let fresh = self.fresh.lock().get(&id).cloned();
-        let entry = entry.filter(|_| !refused.invalid_fields().is_empty());
-        let (Some(entry), Some(fresh)) = (entry, fresh) else { return Err(refused) };
-        let Ok(CoreValue::Object(mut after)) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else {
+        let Migration { removal, entry, taken } = self.migrations.lock().get(&id).cloned().unwrap_or_default();
+        let is_migrated = removal.is_some() || entry.is_some();
+        let live_body = json::parse(&live.json.bytes(), json::OBJECT_DEPTH);
+        let (Ok(CoreValue::Object(mut after)), true) = (live_body, is_migrated && !refused.invalid_fields().is_empty())
+        else {
             return Err(refused);
         };
-        work_out_apply(&mut after, &child.body, &fresh, &entry);
+        let fresh = self.fresh.lock().get(&id).cloned().unwrap_or_else(|| child.body.clone());
+        work_out_apply(&mut after, (&child.body, &fresh), (removal, entry.as_ref(), &taken), &live.managed);
         self.dry_run(self.resource(&id).and_then(|resource| DryRun::replace(resource, live, &after))).await
     }
 
@@ -182,9 +189,9 @@ impl<'a> Dry<'a> {
             merge(&mut after, serde_json::json!({field: of_field}));
             written = after;
         }
-        let parent =
-            self.scope.with_defaults(&written).map_err(|error| Refused::Unsent(unavailable(error.to_string())))?;
-        seen.change_parent(parent.0, written);
+        let parent = Object::from_api(self.scope.offline.kind(), &self.scope.with_defaults(&written).0.to_string());
+        let parent = parent.map_err(|error| Refused::Unsent(unavailable(error.to_string())))?;
+        seen.change_parent(Arc::new(parent), written);
         Ok(ack)
     }
 
@@ -201,22 +208,40 @@ impl<'a> Dry<'a> {
             }
             ApiRequest::Finalizers { finalizers, .. } => {
                 let built = DryRun::finalizers(&self.scope.parents, self.live, finalizers);
-                return self.parent_written(built, None).await;
+                if let Err(refused) = self.parent_written(built, None).await {
+                    self.seen.lock().fail_parent(&refused.problem());
+                    // The children are shown as if it had them.
+                    let mut seen = self.seen.lock();
+                    let mut parent = Object::clone(&seen.parent);
+                    parent.finalizers = finalizers.iter().map(|name| name.as_str().into()).collect();
+                    seen.replace_parent(Arc::new(parent));
+                }
             }
             ApiRequest::Status { status, .. } => {
                 if self.shows_status && self.seen.lock().has_status() {
                     let built = DryRun::status(&self.scope.parents, self.live, status);
-                    return self.parent_written(built, Some("status")).await;
+                    match self.parent_written(built, Some("status")).await {
+                        Err(refused) if matches!(refused.problem(), WriteProblem::Rejected { code: 400 | 422, .. }) => {
+                            // The host writes it without the plugin's part.
+                            return Err(refused);
+                        }
+                        Err(refused) => self.seen.lock().fail_parent(&refused.problem()),
+                        Ok(ack) => return Ok(ack),
+                    }
                 }
             }
             ApiRequest::Mark { found, marks, .. } => {
                 let mut after = value_of(found);
                 merge(&mut after, value(marks));
-                self.seen.lock().change(&of, Verb::Adopt, Some(Arc::new(found.clone())), after);
+                self.seen.lock().change(&of, Verb::Adopt, Some(Arc::new(found.clone())), (after, None));
             }
-            ApiRequest::Migrate { left, own, .. } => {
-                let migration = Migration { removal: left.map(|(_, removal)| removal), entry: own.cloned() };
-                self.migrations.lock().insert(of, migration);
+            ApiRequest::Migrate { left, own, taken, .. } => {
+                let mut migrations = self.migrations.lock();
+                let migration = migrations.entry(of).or_default();
+                // Each apply is one to the live object, so that what was removed once is removed again.
+                migration.removal = left.map(|(_, removal)| removal).or(migration.removal);
+                migration.entry = own.cloned().or_else(|| migration.entry.take());
+                migration.taken = taken.to_vec();
             }
             ApiRequest::Delete(delete) => self.seen.lock().delete(&delete.child, self.live_child(&delete.child)),
         }
@@ -236,10 +261,9 @@ impl<'a> Dry<'a> {
     async fn required(&self, needs: &Needs) -> Result<Selected, ReadProblem> {
         let mut objects = Vec::new();
         for need in needs.iter() {
-            let found = self.related.find(self.scope, need).await.map_err(|error| ReadProblem::NotWatched {
-                kind: (*need.kind).clone(),
-                code: 0,
-                message: format!("{error:#}"),
+            let found = self.related.find(self.scope, need).await.map_err(|error| {
+                self.seen.lock().error(one_line(&format!("required objects: {error:#}")).into_owned());
+                ReadProblem::Unsettled
             })?;
             objects.push(Served::new(need.id.clone(), found));
         }
@@ -260,6 +284,8 @@ impl<'a> Dry<'a> {
         for warning in warnings_of(&report) {
             seen.note(warning);
         }
+        // Parents are previewed although calls for others fail: as a failure of the host, it leads to no quarantine.
+        let result = result.map_err(|failure| CallFailure::Host { message: failure.to_string() });
         Called { result, is_pure: false }
     }
 }
@@ -317,17 +343,18 @@ impl World for Dry<'_> {
         Box::pin(self.required(needs))
     }
 
-    fn call<'a>(&'a self, _permit: Permit<'a>, call: Call<'a>) -> Later<'a, Called> {
+    fn call<'a>(&'a self, _permit: &'a Permit<'_>, call: Call<'a>) -> Later<'a, Called> {
         Box::pin(self.called(call))
     }
 
     fn note(&self, happened: Happened<'_>) {
         match happened {
-            Happened::Planned(snapshot, desired, plan) => {
-                let mut seen = self.seen.lock();
-                seen.plan(&snapshot.children, desired, plan);
+            Happened::Planned(snapshot, desired, plan) => self.seen.lock().plan(snapshot, desired, plan),
+            Happened::Ended(ended) => {
+                // What is blocked at the Plugin is said once, for all parents.
+                let is_told = ended.message == BlockedDeletions::message_for_parents(&self.scope.plugin);
+                self.seen.lock().end(ended, is_told);
             }
-            Happened::Ended(ended) => self.seen.lock().end(ended),
             Happened::Seen(_) | Happened::CallSkipped => {}
         }
     }

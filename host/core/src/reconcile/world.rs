@@ -95,8 +95,8 @@ pub trait World: Writing {
     fn permit<'a>(&'a self, namespace: Option<&'a Arc<str>>) -> Later<'a, Result<Permit<'a>, CallFailure>> {
         Box::pin(ready(Ok(Box::new(()) as Permit<'_>)))
     }
-    /// Calls the plugin.
-    fn call<'a>(&'a self, permit: Permit<'a>, call: Call<'a>) -> Later<'a, Called>;
+    /// Calls the plugin, as a permit allows it.
+    fn call<'a>(&'a self, permit: &'a Permit<'_>, call: Call<'a>) -> Later<'a, Called>;
 
     /// Has a parent, or the Plugin, reconciled.
     fn wake(&self, who: Wake<'_>) {}

@@ -90,13 +90,17 @@ impl Journal {
         if wants == Detail::None || last.is_none() && !is_notable {
             return Vec::new();
         }
-        let parent = last.as_ref().map(|call| call.snapshot.parent_ref.clone()).or(parent).unwrap_or_else(|| {
-            // Nothing is known of a parent that is gone.
-            let cached = live.caches.parents.store.get(key);
-            let uid = cached.map_or_else(|| Uid::from(""), |cached| cached.uid.clone());
-            let (plugin, kind) = (live.terms.name.clone(), live.terms.parents.clone());
-            ParentRef { plugin, kind, key: key.clone(), uid, mark_key: None }
-        });
+        let cached = || live.caches.parents.store.get(key).map(|cached| ParentRef::of(&live.terms.name, &cached, None));
+        let known = last.as_ref().map(|call| call.snapshot.parent_ref.clone()).or(parent).or_else(cached);
+        let parent = match known {
+            Some(parent) => parent,
+            // Of a parent that is gone, the name is left.
+            None if wants == Detail::All => {
+                let (plugin, kind) = (live.terms.name.clone(), live.terms.parents.clone());
+                ParentRef { plugin, kind, key: key.clone(), uid: Uid::from(""), mark_key: None }
+            }
+            None => return Vec::new(),
+        };
         let span = Span::current().context().span().span_context().clone();
         let trace = span.is_sampled().then(|| span.trace_id().to_string());
         let plural: Arc<str> = live.caches.parents.resource.plural.as_str().into();

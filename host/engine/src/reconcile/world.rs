@@ -206,12 +206,8 @@ impl World for Cluster<'_> {
         Box::pin(self.worlds.caller.permit(self.live, namespace))
     }
 
-    fn call<'a>(&'a self, permit: Permit<'a>, call: Call<'a>) -> Later<'a, Called> {
-        Box::pin(async move {
-            let called = self.worlds.caller.call(self.live, call, self.turn, &self.journal).await;
-            drop(permit);
-            called
-        })
+    fn call<'a>(&'a self, _permit: &'a Permit<'_>, call: Call<'a>) -> Later<'a, Called> {
+        Box::pin(self.worlds.caller.call(self.live, call, self.turn, &self.journal))
     }
 
     fn wake(&self, who: Wake<'_>) {

@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use tracing::field::{Field, Visit};
 
+/// The field with the text of a line.
+pub(super) const MESSAGE: &str = "message";
+
 /// The fields of a span or a line.
 #[derive(Default)]
 pub(super) struct Fields(pub Vec<(&'static str, String)>);
@@ -11,8 +14,9 @@ pub(super) struct Fields(pub Vec<(&'static str, String)>);
 impl Fields {
     fn set(&mut self, field: &Field, value: String) {
         match self.0.iter_mut().find(|(name, _)| *name == field.name()) {
-            Some((_, old)) => *old = value,
-            None => self.0.push((field.name(), value)),
+            // A line has its own text under this name, and may have a field of it.
+            Some((_, old)) if field.name() != MESSAGE => *old = value,
+            _ => self.0.push((field.name(), value)),
         }
     }
 

@@ -5,7 +5,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::Context;
 
-use super::fields::Fields;
+use super::fields::{Fields, MESSAGE};
 use super::{CAUSE, GUEST};
 
 /// A line of the log.
@@ -53,7 +53,7 @@ impl<S: Subscriber> Layer<S> for LineLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let message = fields.take("message").unwrap_or_default();
+        let message = fields.take(MESSAGE).unwrap_or_default();
         let (target, level) = (event.metadata().target(), *event.metadata().level());
         (self.0)(LogLine { target, level, message, fields: fields.0 });
     }

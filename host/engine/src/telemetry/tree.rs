@@ -15,7 +15,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 use windlass_core::value::line::one_line;
 
-use super::fields::Fields;
+use super::fields::{Fields, MESSAGE};
 use crate::clock;
 
 /// Collects the spans below each root, and writes them when the root ends.
@@ -65,7 +65,7 @@ where
         let Some(span) = context.event_span(event) else { return };
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let mut line = format!("· {} {}", event.metadata().level(), fields.take("message").unwrap_or_default());
+        let mut line = format!("· {} {}", event.metadata().level(), fields.take(MESSAGE).unwrap_or_default());
         fields.describe(&mut line);
         if let Some(node) = span.extensions_mut().get_mut::<Node>() {
             node.below.push(Branch { line, below: Vec::new() });

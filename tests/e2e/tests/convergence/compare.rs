@@ -27,7 +27,8 @@ pub fn compare(old: &Value, fresh: &Value, desired: &Value) -> Vec<String> {
     differences
 }
 
-fn normalized(object: &Value) -> Value {
+/// An object without its status and what controllers and the API server add to it.
+pub fn normalized(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(map) = object.as_object_mut() {
         map.remove("status");

@@ -42,9 +42,15 @@ impl fmt::Display for Difference {
     }
 }
 
+#[derive(Debug)]
 enum Step {
     /// The desired state changes; whether the next step waits until it is applied.
     Desire(Value, bool),
+    Edit(Edit),
+}
+
+/// An edit by another manager.
+pub enum Edit {
     /// `kubectl patch` with a part of another desired state.
     Patch(Value),
     /// `kubectl replace` with another desired state.
@@ -74,13 +80,13 @@ impl History {
         steps.push(Step::Desire(desired.clone(), true));
         for _ in 0..fastrand::usize(1..=4) {
             if is_edited && fastrand::u8(..10) < 7 {
-                steps.push(edit(kind, &desired));
+                steps.push(Step::Edit(Edit::of(kind, &desired)));
             }
             desired = (kind.desired)();
             steps.push(Step::Desire(desired.clone(), fastrand::u8(..10) < 8));
         }
         if is_edited {
-            steps.push(edit(kind, &desired));
+            steps.push(Step::Edit(Edit::of(kind, &desired)));
         }
         Self { seed, kind, steps, last: desired }
     }
@@ -90,14 +96,15 @@ impl History {
         let difference = |text| Difference { resource: self.kind.resource, text };
         let (name, fresh) = (format!("old-{}", self.seed), format!("new-{}", self.seed));
         for step in &self.steps {
-            if let Step::Desire(desired, waits) = step {
-                desire(namespace, writer, &name, desired);
-                if *waits {
-                    // What is refused shows at the end.
-                    drop(wait(writer, || is_applied(namespace, writer, &name)));
+            match step {
+                Step::Desire(desired, waits) => {
+                    desire(namespace, writer, &name, desired);
+                    if *waits {
+                        // What is refused shows at the end.
+                        drop(wait(writer, || is_applied(namespace, writer, &name)));
+                    }
                 }
-            } else {
-                self.edit(namespace, &name, step);
+                Step::Edit(edit) => edit.play(namespace, self.kind, &name),
             }
         }
         desire(namespace, writer, &fresh, &self.last);
@@ -129,21 +136,55 @@ impl History {
             eprintln!("{:#}\n{fresh:#}", get(&name));
         }
         // Another manager may still apply the object, because its last apply was refused: the user decides.
-        let is_left = self.steps.iter().all(|step| !matches!(step, Step::ApplyAndLeave(_)));
+        let is_left = self.steps.iter().all(|step| !matches!(step, Step::Edit(Edit::ApplyAndLeave(_))));
         end.err().filter(|text| is_left || !text.starts_with("FieldConflict")).map(difference).into_iter().collect()
     }
+}
 
-    fn edit(&self, namespace: &Namespace<'_>, name: &str, step: &Step) {
+impl Edit {
+    /// An edit of an object with this desired state.
+    pub fn of(kind: &Kind, desired: &Value) -> Self {
+        let mut other = (kind.desired)();
+        match fastrand::u8(..4) {
+            0 => {
+                if kind.resource.starts_with("ingresses") && other["spec"]["ingressClassName"].is_null() {
+                    // A user begins with the object as it is: with what admission has set.
+                    other["spec"]["ingressClassName"] = "usual".into();
+                }
+                Self::Replace(other)
+            }
+            1 => Self::Patch(part(&other)),
+            2 => {
+                let (api_version, object_kind) = (other["apiVersion"].clone(), other["kind"].clone());
+                let mut part = part(&other);
+                if let Some(part) = part.as_object_mut() {
+                    // What comes from it stays, whoever has applied it.
+                    part.remove("stringData");
+                }
+                part["apiVersion"] = api_version;
+                part["kind"] = object_kind;
+                Self::ApplyAndLeave(part)
+            }
+            _ => {
+                let mut paths = Vec::new();
+                leaves(&mut String::new(), desired, &mut paths);
+                paths.retain(|path| !["/apiVersion", "/kind"].contains(&path.as_str()));
+                Self::Remove(paths.swap_remove(fastrand::usize(..paths.len())))
+            }
+        }
+    }
+
+    /// Edits the object of this name.
+    pub fn play(&self, namespace: &Namespace<'_>, kind: &Kind, name: &str) {
         let env = namespace.env();
-        let of = (self.kind.resource, namespace.name(), name);
+        let of = (kind.resource, namespace.name(), name);
         // The API server may refuse an edit, which then changes nothing.
-        drop(match step {
-            Step::Desire(..) => Ok(()),
-            Step::Patch(spec) if self.kind.resource.contains("convergence") => {
+        drop(match self {
+            Self::Patch(spec) if kind.resource.contains("convergence") => {
                 env.try_patch_as("kubectl-patch", of, &Patch::Merge(spec.clone()))
             }
-            Step::Patch(spec) => env.try_patch_as("kubectl-patch", of, &Patch::Strategic(spec.clone())),
-            Step::Replace(object) => {
+            Self::Patch(spec) => env.try_patch_as("kubectl-patch", of, &Patch::Strategic(spec.clone())),
+            Self::Replace(object) => {
                 let operations = object.as_object().into_iter().flatten();
                 let operations =
                     operations.filter(|(field, _)| !["apiVersion", "kind", "metadata"].contains(&field.as_str()));
@@ -152,7 +193,7 @@ impl History {
                     .collect();
                 json_patch(env, of, "kubectl-replace", operations)
             }
-            Step::ApplyAndLeave(object) => {
+            Self::ApplyAndLeave(object) => {
                 let mut object = object.clone();
                 object["metadata"] = json!({ "name": name, "namespace": namespace.name() });
                 env.try_apply_as("helm", &object.to_string()).and_then(|()| {
@@ -160,7 +201,7 @@ impl History {
                     env.try_apply_as("helm", &empty.to_string())
                 })
             }
-            Step::Remove(path) => json_patch(env, of, "kubectl-edit", vec![json!({ "op": "remove", "path": path })]),
+            Self::Remove(path) => json_patch(env, of, "kubectl-edit", vec![json!({ "op": "remove", "path": path })]),
         });
     }
 }
@@ -204,38 +245,6 @@ fn json_patch(
     env.try_patch_as(manager, of, &Patch::Json(patch))
 }
 
-/// An edit by another manager.
-fn edit(kind: &Kind, desired: &Value) -> Step {
-    let mut other = (kind.desired)();
-    match fastrand::u8(..4) {
-        0 => {
-            if kind.resource.starts_with("ingresses") && other["spec"]["ingressClassName"].is_null() {
-                // A user begins with the object as it is: with what admission has set.
-                other["spec"]["ingressClassName"] = "usual".into();
-            }
-            Step::Replace(other)
-        }
-        1 => Step::Patch(part(&other)),
-        2 => {
-            let (api_version, object_kind) = (other["apiVersion"].clone(), other["kind"].clone());
-            let mut part = part(&other);
-            if let Some(part) = part.as_object_mut() {
-                // What comes from it stays, whoever has applied it.
-                part.remove("stringData");
-            }
-            part["apiVersion"] = api_version;
-            part["kind"] = object_kind;
-            Step::ApplyAndLeave(part)
-        }
-        _ => {
-            let mut paths = Vec::new();
-            leaves(&mut String::new(), desired, &mut paths);
-            paths.retain(|path| !["/apiVersion", "/kind"].contains(&path.as_str()));
-            Step::Remove(paths.swap_remove(fastrand::usize(..paths.len())))
-        }
-    }
-}
-
 /// A part of an object: some fields, to a random depth. Lists are taken whole.
 fn part(value: &Value) -> Value {
     let Value::Object(map) = value else { return value.clone() };
@@ -267,10 +276,9 @@ fn leaves(path: &mut String, value: &Value, paths: &mut Vec<String>) {
     }
 }
 
-impl fmt::Debug for Step {
+impl fmt::Debug for Edit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Desire(desired, waits) => write!(f, "desire (waits: {waits}) {desired}"),
             Self::Patch(part) => write!(f, "patch {part}"),
             Self::Replace(object) => write!(f, "replace {object}"),
             Self::ApplyAndLeave(part) => write!(f, "apply and leave {part}"),

@@ -1,7 +1,8 @@
 //! The same desired state gives the same object, whatever happened before: random histories of desired states, and of edits by other
 //! managers, end with the object that a create of the last desired state gives.
 //!
-//! `WINDLASS_HISTORIES` is the number of histories (48), `WINDLASS_SEED` the seed of the first (1).
+//! `WINDLASS_HISTORIES` is the number of histories (48), `WINDLASS_PREVIEWS` that of parents that are previewed (48), `WINDLASS_SEED` the
+//! seed of the first (1).
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::print_stderr)]
@@ -11,14 +12,16 @@ mod compare;
 mod history;
 mod kinds;
 mod pods;
+mod previews;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
-use windlass_e2e::{Env, guest};
+use windlass_e2e::{Env, Namespace, guest};
 
 use self::history::{Difference, History, Writer};
+use self::previews::{Previewed, compare};
 
 /// Histories at once.
 const JOBS: usize = 4;
@@ -30,15 +33,7 @@ fn variable(name: &str, default: u64) -> u64 {
 /// Plays all histories, and returns the differences at their ends.
 fn play(env: &Env, writer: Writer) -> Vec<(u64, Difference)> {
     let (first, count) = (variable("WINDLASS_SEED", 1), variable("WINDLASS_HISTORIES", 48));
-    let namespace = env.namespace("convergence");
-    env.apply(
-        &json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": { "name": "reader", "namespace": namespace.name() },
-            "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"] }],
-        })
-        .to_string(),
-    );
+    let namespace = namespace(env, "convergence");
     let next = AtomicU64::new(first);
     std::thread::scope(|scope| {
         let jobs: Vec<_> = (0..JOBS)
@@ -63,23 +58,40 @@ fn play(env: &Env, writer: Writer) -> Vec<(u64, Difference)> {
     })
 }
 
-/// The control plane of both tests.
+/// A namespace with the Role that bindings name.
+fn namespace<'e>(env: &'e Env, name: &str) -> Namespace<'e> {
+    let namespace = env.namespace(name);
+    env.apply(
+        &json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": { "name": "reader", "namespace": namespace.name() },
+            "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"] }],
+        })
+        .to_string(),
+    );
+    namespace
+}
+
+/// The control plane of the histories.
 fn env() -> &'static Env {
     static ENV: OnceLock<Env> = OnceLock::new();
-    ENV.get_or_init(|| {
-        let env = Env::start();
-        for definition in kinds::definitions() {
-            env.apply(&definition.to_string());
-        }
-        // Admission sets this class at a create alone.
-        let class = json!({
-            "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
-            "metadata": { "name": "usual", "annotations": { "ingressclass.kubernetes.io/is-default-class": "true" } },
-            "spec": { "controller": "convergence.example/none" },
-        });
-        env.apply(&class.to_string());
-        env
-    })
+    ENV.get_or_init(start)
+}
+
+/// A control plane with the custom kinds.
+fn start() -> Env {
+    let env = Env::start();
+    for definition in kinds::definitions() {
+        env.apply(&definition.to_string());
+    }
+    // Admission sets this class at a create alone.
+    let class = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
+        "metadata": { "name": "usual", "annotations": { "ingressclass.kubernetes.io/is-default-class": "true" } },
+        "spec": { "controller": "convergence.example/none" },
+    });
+    env.apply(&class.to_string());
+    env
 }
 
 #[test]
@@ -99,4 +111,17 @@ fn histories_by_server_side_apply_alone_end_with_other_objects() {
     let differences = play(env(), Writer::Kubectl);
     eprintln!("by kubectl: {} differences", differences.len());
     assert!(!differences.is_empty());
+}
+
+#[test]
+fn r21_diff_shows_what_the_host_then_writes() {
+    let env = start();
+    let host = env.start_host();
+    env.push(&guest("puppets/puppet-kinds"), "puppet-kinds", &["--grant-all-declared"]);
+    env.wait_live("puppet-kinds", &guest("puppets/puppet-kinds"));
+    drop(host);
+    let (first, count) = (variable("WINDLASS_SEED", 1), variable("WINDLASS_PREVIEWS", 48));
+    let parents: Vec<_> = (first..first + count).map(Previewed::of).collect();
+    let (differences, objects) = compare(&env, &parents).print();
+    assert!(differences * 100 <= objects, "{differences} of {objects} objects differ: at most one in a hundred may");
 }

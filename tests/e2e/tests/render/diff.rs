@@ -321,7 +321,7 @@ fn r09_diff_marks_deletions_that_the_host_would_block() {
 }
 
 #[test]
-fn r09_diff_blocks_deletions_of_several_parents_together_and_says_how_to_allow_them() {
+fn r09_diff_blocks_deletions_of_several_parents_together() {
     let still = Still::new("diff-rollout");
     let maps = |parent: &str| ["a", "b", "c"].map(|name| map(&format!("{parent}-{name}"), &json!({})));
     for parent in ["one", "two"] {
@@ -331,9 +331,28 @@ fn r09_diff_blocks_deletions_of_several_parents_together_and_says_how_to_allow_t
     let blocked = still.diff(&["--config", &config]);
     assert_eq!(blocked.code, 1, "{blocked:?}");
     assert_eq!(blocked.stdout.matches("(blocked until a user allows it)").count(), 4, "{blocked:?}");
-    for words in ["4 deletions blocked", "Blocked: 4 of 6 children", "kubectl annotate plugins.windlass.dev puppet"] {
+    for words in ["4 deletions blocked", "Blocked: 4 of 6 children", "at the Plugin until a user allows them"] {
         assert!(blocked.stderr.contains(words), "{words}: {blocked:?}");
     }
+}
+
+#[test]
+fn r09_diff_of_a_new_component_shows_recreations_that_a_rollout_allows() {
+    let still = Still::new("diff-recreated");
+    let pods = |parent: &str, image: &str| {
+        [("a", image), ("b", "nginx:1"), ("c", "nginx:1")].map(|(name, image)| {
+            let mut pod = pod(image);
+            pod["metadata"]["name"] = format!("{parent}-{name}").into();
+            pod
+        })
+    };
+    for parent in ["one", "two"] {
+        still.create_of(parent, &pods(parent, "nginx:1"));
+        still.ns.puppet(parent).apply(&json!({"children": pods(parent, "nginx:2")}));
+    }
+    let found = still.diff(&[]);
+    assert_eq!(found.stdout.matches(": recreate Pod ").count(), 2, "{found:?}");
+    assert!(found.stderr.contains("2 parents, 2 objects differ\n"), "2 of 6 are not too many: {found:?}");
 }
 
 #[test]

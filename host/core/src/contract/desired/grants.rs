@@ -41,17 +41,6 @@ impl Grants {
         Self { kinds: by_kind.into_values().collect(), withheld: Vec::new(), host_namespace }
     }
 
-    /// The same grants, whose rolling updates change all children at once.
-    #[must_use]
-    pub fn at_once(mut self) -> Self {
-        for grant in &mut self.kinds {
-            if let UpdateStrategy::Rolling { recreate, .. } = grant.update {
-                grant.update = if recreate { UpdateStrategy::Recreate } else { UpdateStrategy::Apply };
-            }
-        }
-        self
-    }
-
     /// Passes on everything that decides about a child, in parts for a hash that is the same in every release.
     pub(crate) fn for_each_part(&self, mut part: impl FnMut(&str)) {
         let Self { kinds, withheld, host_namespace } = self;

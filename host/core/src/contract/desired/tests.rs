@@ -175,16 +175,6 @@ fn response_with_a_forbidden_child_is_rejected_as_a_whole() {
 }
 
 #[test]
-fn rolling_update_at_once_is_that_of_its_children() {
-    let at_once =
-        |update: UpdateStrategy| grants_with(&update).at_once().iter().next().map(|grant| grant.update.clone());
-    let rolling = |recreate| UpdateStrategy::Rolling { recreate, conditions: Arc::new(["Ready".to_owned()]) };
-    assert_eq!(at_once(rolling(true)), Some(UpdateStrategy::Recreate));
-    assert_eq!(at_once(rolling(false)), Some(UpdateStrategy::Apply));
-    assert_eq!(at_once(UpdateStrategy::OnDelete), Some(UpdateStrategy::OnDelete));
-}
-
-#[test]
 fn limits_on_children_events_and_json_depth_are_enforced() {
     let limits = Limits { children: 1, json_depth: 4, ..Limits::default() };
     let check = |children: &[Value]| {

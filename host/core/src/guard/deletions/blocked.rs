@@ -91,7 +91,8 @@ impl BlockedDeletions {
         text
     }
 
-    fn summary(&self) -> String {
+    /// How many deletions are blocked, and why.
+    pub fn summary(&self) -> String {
         let Self { deletions, children_total, because, .. } = self;
         format!("Blocked: {deletions} of {children_total} children would be deleted {}.", because.as_str())
     }

@@ -43,10 +43,28 @@ pub fn drop_owned(
     owned.is_some_and(|owned| drop_fields(owned, object, &others))
 }
 
-/// Changes a live object as an apply of the desired one does, without the rules that the API server has for the merge: what the host's entry
-/// owns by then goes, and the desired fields are as in a fresh object.
-pub fn work_out_apply(live: &mut Map, desired: &Map, fresh: &Map, entry: &Ownership) {
-    drop_fields(&Node::of(&entry.fields), live, &Few::default());
+/// Changes a live object as an apply of the desired one does, without the rules that the API server has for the merge: what the host's
+/// entries own alone by then goes (see [`drop_owned`]), and the desired fields are as in a fresh object.
+pub fn work_out_apply(
+    live: &mut Map,
+    (desired, fresh): (&Map, &Map),
+    (removal, entry, taken): (Option<Removal>, Option<&Ownership>, &[Ownership]),
+    before: &ManagedFields,
+) {
+    let of_entry = entry.map(|entry| Node::of(&entry.fields));
+    let of_taken: Vec<_> = taken.iter().map(|entry| Node::of(&entry.fields)).collect();
+    let is_as_it_was = |entry: &&Entry| taken.iter().all(|taken| taken.index != entry.index);
+    let others = before.others.iter().filter(is_as_it_was).filter_map(Entry::tree);
+    let others: Few<'_> = others.chain(&of_taken).collect();
+    let owned = match (&of_entry, removal) {
+        (Some(owned), _) => Some(owned),
+        (None, Some(Removal::RemoveBeforeFirstApply)) => before.apply.as_ref().and_then(Entry::tree),
+        (None, Some(Removal::Convert | Removal::Remove)) => before.update.as_ref().and_then(|(entry, _)| entry.tree()),
+        (None, None) => None,
+    };
+    if let Some(owned) = owned {
+        drop_fields(owned, live, &others);
+    }
     set_desired(live, desired, fresh);
 }
 
@@ -166,7 +184,7 @@ mod tests {
         let fresh = map(r#"{"spec":{"replicas":1,"strategy":{"type":"Recreate"},"grace":30}}"#);
         let fields = map(r#"{"f:spec":{"f:strategy":{"f:type":{},"f:surge":{}},"f:paused":{},"f:old":{}}}"#);
         let entry = Ownership { index: 0, before: fields.clone(), fields };
-        work_out_apply(&mut object, &desired, &fresh, &entry);
+        work_out_apply(&mut object, (&desired, &fresh), (None, Some(&entry), &[]), &ManagedFields::default());
         assert_eq!(object, map(r#"{"spec":{"replicas":5,"strategy":{"type":"Recreate"}}}"#));
     }
 }

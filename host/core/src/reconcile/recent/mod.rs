@@ -98,6 +98,8 @@ pub struct Decision {
     pub progress: Option<Progress>,
     /// What happened and what to do, as in the parent's condition.
     pub message: String,
+    /// Whether that is a failure which the parent's status, or the Plugin's, reports.
+    pub is_failure: bool,
     /// The changes of children.
     pub changes: Changes,
     /// The writes of children that failed.
@@ -126,6 +128,7 @@ impl From<&Ended<'_>> for Decision {
             outcome: ended.outcome,
             progress: ended.progress,
             message: ended.message.to_owned(),
+            is_failure: ended.failure.is_some(),
             changes: ended.applied.map(|applied| applied.changes.clone()).unwrap_or_default(),
             failed: ended.applied.map(|applied| applied.problems.clone()).unwrap_or_default(),
             status: ended.status,
@@ -190,7 +193,7 @@ impl Reconciled {
 impl Decision {
     /// Whether the host did the same in both reconciles. The time until the next one is not compared: it differs each time.
     fn is_same(&self, other: &Self) -> bool {
-        let Self { outcome, progress, message, changes, failed, status, next: _ } = self;
+        let Self { outcome, progress, message, changes, failed, status, next: _, is_failure: _ } = self;
         *outcome == other.outcome
             && *progress == other.progress
             && *message == other.message

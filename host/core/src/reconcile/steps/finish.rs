@@ -40,6 +40,7 @@ impl Reconcile<'_> {
                 requeue
             }
             Ending::Waits { outcome, failure: Some((reason, message)), requeue } => {
+                // The watch's own line in the log is enough: all its parents end so.
                 self.ended(Ended { outcome, message, is_notable: true, ..Ended::default() });
                 records.note_unsteady(key, Some((reason, message)));
                 requeue

@@ -65,10 +65,12 @@ impl Reconcile<'_> {
         if let Admission::Denied(wait) = admission {
             return Err(Problem::Quarantined(wait));
         }
-        let Called { result, is_pure } = self.world.call(permit, call).await;
+        let Called { result, is_pure } = self.world.call(&permit, call).await;
         if let Some(change) = self.shared.state.note_call(parent, admission, &result) {
             self.world.wake(Wake::Quarantine(change));
         }
+        // Only now: who waits for it must see the failure.
+        drop(permit);
         let response = result.map_err(Problem::Call)?.map_err(Problem::Plugin)?;
         Ok((response, is_pure))
     }

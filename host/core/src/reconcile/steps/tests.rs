@@ -105,7 +105,7 @@ impl World for Model {
         Box::pin(async { Ok(Selected::default()) })
     }
 
-    fn call<'a>(&'a self, _permit: Permit<'a>, _call: Call<'a>) -> Later<'a, Called> {
+    fn call<'a>(&'a self, _permit: &'a Permit<'_>, _call: Call<'a>) -> Later<'a, Called> {
         self.did(|| "call".to_owned());
         let response = Response { children: response(&self.desired).children, ..Response::default() };
         Box::pin(async { Called { result: Ok(Ok(response)), is_pure: true } })
@@ -187,7 +187,7 @@ fn r17_reconcile_writes_once_waits_for_its_writes_and_then_calls_no_more() {
     assert_eq!(did(&mut world, &terms, &shared), ["unchanged"]);
 }
 
-/// The budgets of docs/decisions: the steady state is most of what a host does.
+/// The steady state is most of what a host does.
 #[test]
 fn reconcile_without_a_listener_allocates_for_its_snapshot_alone_and_its_future_is_small() {
     let (terms, shared) = (terms(), shared());
