@@ -1,4 +1,5 @@
-//! What a reconcile reads from, writes to and tells. The host's own is the cluster; `windlass diff` has one of dry runs.
+//! The world of a reconcile: everything that it reads, writes, wakes and reports. The host's world is the cluster; that of `windlass diff`
+//! consists of dry runs.
 
 use std::future::ready;
 use std::pin::Pin;
@@ -36,7 +37,7 @@ pub type Permit<'a> = Box<dyn Send + 'a>;
 
 /// The world of one parent's reconcile. Everything that a reconcile reads, writes, wakes and tells goes through it. It decides nothing.
 ///
-/// What a world need not say is that of a single host, which nobody watches, which may do all, and whose caches are current.
+/// The default methods are those of a single host that may do everything, whose caches are current, and which reports nothing.
 #[expect(unused_variables, reason = "the names say what a world is told")]
 pub trait World: Writing {
     /// Which caches follow the API server. Others are out of date.
@@ -53,10 +54,12 @@ pub trait World: Writing {
     fn selects_namespace(&self, parent: &Object) -> bool {
         true
     }
-    /// The uid of a parent that the caches do not show any more, if it still has children of the plugin.
-    fn former_parent(&self, key: &ObjectKey) -> Option<Uid> {
-        None
+    /// Whether a parent that the caches do not show any more still has children of the plugin.
+    fn is_former_parent(&self, key: &ObjectKey) -> bool {
+        false
     }
+    /// Forgets a former parent: it has no children any more, or the caches show it again.
+    fn forget_former_parent(&self, key: &ObjectKey) {}
     /// The parents in a namespace that have children of the plugin and are not being deleted.
     fn leavers(&self, namespace: Option<&str>) -> Leavers {
         Leavers::default()
@@ -98,7 +101,7 @@ pub trait World: Writing {
     /// Calls the plugin, as a permit allows it.
     fn call<'a>(&'a self, permit: &'a Permit<'_>, call: Call<'a>) -> Later<'a, Called>;
 
-    /// Has a parent, or the Plugin, reconciled.
+    /// Queues a parent, or the Plugin.
     fn wake(&self, who: Wake<'_>) {}
     /// The outcome that was reported before this one, or what `unknown` returns if nothing is remembered of the parent.
     fn reported_before(&self, parent: &Uid, outcome: &Outcome, unknown: &dyn Fn() -> Before) -> Before {
@@ -106,7 +109,7 @@ pub trait World: Writing {
     }
     /// Emits events. Never waits.
     fn emit(&self, about: About<'_>, notes: Vec<Note>, occasion: Occasion) {}
-    /// Is told what happened, for traces, metrics, the log and the recent calls.
+    /// Receives what happened, for traces, metrics, the log and the recent calls.
     fn note(&self, happened: Happened<'_>);
 }
 
@@ -135,11 +138,11 @@ pub trait Writing: Send + Sync {
 /// Which caches follow the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follows {
-    /// Those of all kinds.
+    /// The caches of all kinds.
     All,
-    /// That of the parents, and not all others.
+    /// The cache of the parents, and not all others.
     Parents,
-    /// Not that of the parents.
+    /// Not even the cache of the parents.
     NotParents,
 }
 
@@ -214,7 +217,7 @@ pub enum Happened<'a> {
     Seen(&'a Snapshot),
     /// Nothing has changed since the last call, so the plugin was not called.
     CallSkipped,
-    /// These writes lead from the snapshot to the desired state, if nothing holds them back.
+    /// These writes lead from the snapshot to the desired state: before the deletion guard, the rate limit and the breaker.
     Planned(&'a Snapshot, &'a Desired, &'a Plan),
     /// The reconcile ended.
     Ended(&'a Ended<'a>),

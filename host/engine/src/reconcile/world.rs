@@ -150,14 +150,12 @@ impl World for Cluster<'_> {
         self.live.caches.selects_namespace(parent)
     }
 
-    fn former_parent(&self, key: &ObjectKey) -> Option<Uid> {
-        let unselected = &self.live.caches.unselected;
-        let uid = unselected.uid(key)?;
-        if self.live.has_children(&uid) {
-            return Some(uid);
-        }
-        unselected.forget(key);
-        None
+    fn is_former_parent(&self, key: &ObjectKey) -> bool {
+        self.live.caches.unselected.uid(key).is_some_and(|uid| self.live.has_children(&uid))
+    }
+
+    fn forget_former_parent(&self, key: &ObjectKey) {
+        self.live.caches.unselected.forget(key);
     }
 
     fn leavers(&self, namespace: Option<&str>) -> Leavers {
@@ -243,10 +241,7 @@ impl World for Cluster<'_> {
     fn note(&self, happened: Happened<'_>) {
         match happened {
             Happened::Seen(snapshot) => {
-                let (parent, caches) = (&snapshot.parent, &self.live.caches);
-                if caches.unselected.may_be() && caches.parents.store.get(self.key).is_some() {
-                    caches.unselected.forget(self.key);
-                }
+                let parent = &snapshot.parent;
                 let span = Span::current();
                 span.record("windlass.parent.uid", tracing::field::display(&parent.uid));
                 span.record("windlass.parent.generation", parent.generation);

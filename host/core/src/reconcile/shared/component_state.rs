@@ -183,7 +183,7 @@ impl ComponentState {
         }
     }
 
-    /// Says whether the deletions of a parent's plan may be carried out now.
+    /// Judges the deletions of a parent's plan.
     pub fn judge(
         &self,
         (own, guard): (&mut ParentDeletions, DeletionGuard),

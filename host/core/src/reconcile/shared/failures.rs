@@ -45,7 +45,7 @@ pub struct Failures {
     written: Option<Instant>,
     /// Whether a write is scheduled.
     is_due: bool,
-    /// When the status was first written since then.
+    /// When this process first wrote the status.
     since: Option<Instant>,
 }
 

@@ -17,10 +17,10 @@ use crate::guard::breaker::Breaker;
 use crate::guard::budget::Budget;
 use crate::value::clock::Clock;
 
-/// What the parents of one Plugin share, and its components one after the other.
+/// What the parents of one Plugin share. But for `state`, it outlives the component.
 #[derive(Clone)]
 pub struct Shared {
-    /// The time and chance of all decisions.
+    /// The clock and the random numbers of all decisions.
     pub clock: Clock,
     /// State of the component, which stays while only the Plugin's settings change.
     pub state: Arc<ComponentState>,

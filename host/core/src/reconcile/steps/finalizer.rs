@@ -15,9 +15,7 @@ use crate::object::names::ANNOTATION_SKIP_FINALIZE;
 use crate::reconcile::api_response::Refused;
 use crate::reconcile::applied::Failed;
 use crate::reconcile::carry_out::{FinalizerWrite, set_finalizer};
-use crate::reconcile::next_step::{
-    NextStep, finalizer_of, finalizers_with, has_finalizer, is_in_terminating_namespace,
-};
+use crate::reconcile::next_step::{NextStep, finalizers_with, has_finalizer, is_in_terminating_namespace};
 use crate::reconcile::outcome::{
     FinalizerEnd, NAMESPACE_PATIENCE, Problem, Progress, Requeue, UNAVAILABLE, WriteProblem,
 };
@@ -33,8 +31,8 @@ impl Reconcile<'_> {
     pub(super) async fn skip_clean_up_unobserved(&self) -> Option<Ending> {
         let cached = self.world.cached_parent(self.key)?;
         let is_asked = cached.deleting && cached.marks.is_true(ANNOTATION_SKIP_FINALIZE);
-        let has_finalizer = || cached.finalizers.iter().any(|name| **name == *finalizer_of(&self.terms.name));
-        if !(is_asked || self.world.follows() == Follows::NotParents && has_finalizer()) {
+        let is_unknown = || self.world.follows() == Follows::NotParents && has_finalizer(&cached, &self.terms.name);
+        if !(is_asked || is_unknown()) {
             return None;
         }
         let parent = self.world.read(Read::Parent(self.key)).await.ok()??;

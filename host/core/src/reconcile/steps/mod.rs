@@ -1,28 +1,29 @@
-//! One reconcile of one parent, from top to bottom: wait for own writes → observe → next step → call → validate → plan → guard → apply →
-//! finish.
+//! One reconcile of one parent, from top to bottom: own writes seen → caches followed → observe → next step → required objects → call →
+//! validate → plan → guard → rate → breaker → apply → finish.
 //!
 //! Each step uses the results of the steps before it, and may end the reconcile with an `Ending`, which `finish` reports and remembers.
 //! The steps decide; what they read, write, wake and tell goes through the [`World`].
 
-mod desired_state;
 mod ending;
 mod finalizer;
 mod finish;
 pub mod not_shown;
 mod own_writes_first;
+mod plan_and_apply;
 mod report;
 mod respond;
+mod without_call;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::field::Empty;
 
-use self::desired_state::How;
 use self::ending::{Attempt, Ending, Last, NothingToDo, Report, outcome_of};
-use super::due::drop_children_of_deselected;
-use super::next_step::{Circumstances, NextStep, next_step};
-use super::outcome::{FinalizerEnd, Problem, Progress, Requeue, SuspendedBy, UNAVAILABLE};
+use self::without_call::{leave, no_response, suspended};
+use super::due::{Carried, drop_children_of_deselected, take_tokens};
+use super::next_step::NextStep;
+use super::outcome::{Outcome, Problem, Progress, Requeue};
 use super::plan::Plan;
 use super::record::Record;
 use super::record::steady::Inputs;
@@ -33,13 +34,11 @@ use super::trigger::Trigger;
 use super::world::{Follows, Happened, Selected, Wake, World};
 use crate::contract::Phase;
 use crate::contract::desired::{self, Desired};
-use crate::contract::reserved::HostNamespace;
 use crate::contract::snapshot::Snapshot;
+use crate::guard::breaker::ParentRevision;
 use crate::guard::deletions::SpecHash;
 use crate::object::Object;
-use crate::object::names::ANNOTATION_SUSPEND;
 use crate::object::parent::ParentRef;
-use crate::object::reason::ParentReason;
 use crate::value::ids::ObjectKey;
 
 /// Target of the spans of reconciles.
@@ -48,7 +47,16 @@ pub const TRACE: &str = "windlass::trace";
 /// Time after which a parent that waits for a cache is reconciled again, if no event queues it earlier.
 const CACHE_LAG: Duration = Duration::from_secs(1);
 
-/// One reconcile of a parent. What is rare is boxed in it, so that a reconcile that runs is small.
+/// How a desired state is carried out.
+#[derive(Clone, Copy)]
+struct How {
+    pub phase: Phase,
+    pub is_selected: bool,
+    /// Whether the values of children are compared whose managedFields show no change.
+    pub compares: bool,
+}
+
+/// One reconcile of a parent.
 pub struct Reconcile<'a> {
     /// What it reads from and writes to.
     pub world: &'a dyn World,
@@ -69,7 +77,7 @@ impl Reconcile<'_> {
         self.finish(ending).await
     }
 
-    /// The steps before `finish`.
+    /// The steps before `finish`. The futures of rare ones are boxed, so that the future of a reconcile is small.
     async fn steps(&self) -> Ending {
         if let Some(ending) = self.own_writes_first().await {
             return ending;
@@ -80,6 +88,7 @@ impl Reconcile<'_> {
         let Some(parent) = self.world.cached_parent(self.key) else {
             return Box::pin(self.not_shown()).await;
         };
+        self.world.forget_former_parent(self.key);
         let snapshot = self.observe(parent);
         if snapshot.parent.deleting {
             self.record(|record| record.steady.end());
@@ -152,6 +161,54 @@ impl Reconcile<'_> {
         }
     }
 
+    /// Plans the writes that lead to the desired state, and sends those that may be sent now.
+    async fn carry_out(&self, snapshot: &Snapshot, how: How, desired: Desired) -> Attempt {
+        let How { phase, is_selected, compares } = how;
+        let mut plan = self.plan(snapshot, compares, &desired);
+        self.world.note(Happened::Planned(snapshot, &desired, &plan));
+        // A parent whose plugin cleans up was read before the call.
+        if self.world.hosts().may_share
+            && phase == Phase::Sync
+            && !plan.deletions().is_empty()
+            && let Some(attempt) = self.outdated_before_deletions(snapshot).await
+        {
+            return attempt;
+        }
+        let blocked = self.guard(snapshot, (phase, is_selected), &mut plan);
+        // The rate limit comes first, because the breaker must count only writes that are sent.
+        let (hosts, now) = (self.world.hosts().count, self.shared.clock.date());
+        let limited = take_tokens(&mut self.shared.budget.lock(), self.key, &mut plan, hosts, now);
+        let revision = (!plan.is_empty()).then(|| ParentRevision::of(&snapshot.parent));
+        let admit = |revision| plan.admit(&mut self.shared.breaker.lock(), revision, self.shared.clock.now());
+        let thrashing = revision.map(admit).unwrap_or_default();
+        let (terminating, rolling) = (plan.being_deleted(), std::mem::take(&mut plan.rolling));
+        let applied = self.apply(snapshot, revision, plan).await;
+        let carried = Carried {
+            phase,
+            snapshot,
+            desired: &desired,
+            request_bytes: self.terms.limits.request_bytes,
+            limited,
+            applied: &applied,
+            thrashing,
+            blocked,
+            terminating,
+            rolling,
+        };
+        let problem = carried.problem();
+        let mut outcome = match &problem {
+            Some(problem) => outcome_of(problem),
+            None => Outcome::applied(desired.children.len(), desired.requeue),
+        };
+        if matches!(problem, Some(Problem::Writes(_))) {
+            outcome.add_waiting_deletions(applied.kept_from_pruning);
+        }
+        let finalized = phase == Phase::Finalize && desired.finalized && !applied.marked;
+        // The reconcile that sees the marked child reports.
+        let silent = matches!(problem, Some(Problem::PutOff)) || problem.is_none() && applied.marked;
+        Attempt { part: desired.status, applied, outcome, is_planned: true, finalized, silent, events: Vec::new() }
+    }
+
     /// Deletes the children of an object that is no longer a parent, as far as the deletion guard allows (rule R9).
     async fn delete_children(&self, snapshot: Snapshot) -> Ending {
         if !snapshot.children.iter().any(|child| child.controller.is_some()) {
@@ -165,29 +222,6 @@ impl Reconcile<'_> {
             attempt.outcome = outcome_of(&Problem::Released(self.terms.name.clone()));
         }
         // The next reconcile is not skipped, because the object may become a parent again.
-        Ending::outcome(snapshot, attempt)
-    }
-
-    /// Ends the reconcile of a parent whose caches are out of date. The Plugin's status reports why; when the watches recover, the host
-    /// queues the parents that failed meanwhile.
-    async fn not_followed(&self) -> Ending {
-        let failure = Some((ParentReason::ApiError, "a kind of the plugin cannot be watched"));
-        let waits = Ending::Waits { outcome: "not_followed", failure, requeue: UNAVAILABLE };
-        self.skip_clean_up_unobserved().await.unwrap_or(waits)
-    }
-
-    /// Refuses a parent in the host's namespace: a plugin that saw objects there, or had children there, could act as the host.
-    async fn in_host_namespace(&self, snapshot: Snapshot, host_namespace: HostNamespace) -> Ending {
-        // The plugin does not clean up there either, so the host removes its finalizer.
-        let never_calls = Circumstances { finalizes: false, suspended: false, selected: true };
-        match next_step(&snapshot.parent, &self.terms.name, never_calls) {
-            NextStep::RemoveFinalizer => return self.remove_finalizer(snapshot, FinalizerEnd::NotCalled).await,
-            NextStep::Leave => return Ending::nothing_to_do(NothingToDo::InHostNamespace),
-            NextStep::Call(_) | NextStep::AddFinalizer | NextStep::Suspended | NextStep::DeleteChildren => {}
-        }
-        // Objects of a kind that exists without the plugin have other owners: the host reports nothing on them.
-        let attempt =
-            Attempt { silent: !self.terms.owns_kind, ..Attempt::from(&Problem::HostNamespace(host_namespace)) };
         Ending::outcome(snapshot, attempt)
     }
 
@@ -238,28 +272,6 @@ impl Reconcile<'_> {
             self.world.wake(Wake::Plugin);
         }
     }
-}
-
-/// Ends a reconcile without a response, and reports why.
-fn no_response(snapshot: Snapshot, problem: &Problem) -> Ending {
-    let silent = respond::is_omitted_from_status(problem) && respond::is_observed(&snapshot.parent);
-    Ending::outcome(snapshot, Attempt { silent, ..Attempt::from(problem) })
-}
-
-/// Ends the reconcile of a parent that needs nothing: it is being deleted without the plugin's finalizer, or it was deselected while it or
-/// its Plugin is suspended. The rollout does not wait for it; the blocked deletions of a deselected parent stay in the rollout.
-fn leave(parent: &Object) -> Ending {
-    Ending::nothing_to_do(if parent.deleting { NothingToDo::Deleting } else { NothingToDo::DeselectedWhileSuspended })
-}
-
-/// Reports `Suspended` in the parent's status. If the whole Plugin is suspended, the Plugin's status says so, and only parents that are
-/// being deleted report it as well.
-fn suspended(snapshot: Snapshot) -> Ending {
-    let by = if snapshot.parent.marks.is_true(ANNOTATION_SUSPEND) { SuspendedBy::Parent } else { SuspendedBy::Plugin };
-    if by == SuspendedBy::Plugin && !snapshot.parent.deleting {
-        return Ending::nothing_to_do(NothingToDo::PluginSuspended);
-    }
-    Ending::problem(snapshot, &Problem::Suspended(by))
 }
 
 /// A count as a span attribute: OpenTelemetry has no unsigned integers.

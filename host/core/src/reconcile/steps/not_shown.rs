@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Reconcile;
 use super::ending::{Ending, NothingToDo};
-use super::{Reconcile, leave};
+use super::without_call::leave;
 use crate::object::reason::ParentReason;
 use crate::reconcile::next_step::NextStep;
 use crate::reconcile::outcome::{Requeue, UNAVAILABLE};
@@ -20,7 +21,8 @@ impl Reconcile<'_> {
     pub(super) async fn not_shown(&self) -> Ending {
         self.record(|record| record.steady.end());
         self.world.remember_required(self.key, None);
-        if self.world.former_parent(self.key).is_none() {
+        if !self.world.is_former_parent(self.key) {
+            self.world.forget_former_parent(self.key);
             return Ending::Gone;
         }
         if self.terms.suspended {

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use super::Reconcile;
-use crate::contract::related::{Need, Needs, ReadProblem, Refusal, Rounds};
+use crate::contract::related::{Need, Needs, Refusal, Rounds};
 use crate::contract::snapshot::{Served, Snapshot};
 use crate::contract::{Phase, Requirement, Response};
 use crate::guard::quarantine::Admission;
-use crate::object::Object;
-use crate::object::observed_status::observed;
 use crate::object::parent::ParentRef;
 use crate::reconcile::outcome::Problem;
 use crate::reconcile::rounds::{Ask, respond};
@@ -35,8 +33,8 @@ impl Reconcile<'_> {
         }
     }
 
-    /// The plugin's final response, to which the snapshot leads in the end, with the hash of its call; none if the same call might get another
-    /// response.
+    /// The plugin's final response, with the hash of its call. The hash is none if the same call might get another response. The snapshot is
+    /// then that of the final call.
     ///
     /// # Errors
     /// If the plugin may not read the parent, a call fails, or requirements are rejected, cannot be read or never settle.
@@ -114,38 +112,5 @@ impl Ask for Asking<'_> {
         let Selected { objects, took } = self.of.world.serve(&self.parent, needs).await?;
         (self.selection, self.hash) = (took, None);
         Ok(objects)
-    }
-}
-
-/// Whether the status is left as it is for this problem, if it already has the current generation.
-pub(super) fn is_omitted_from_status(problem: &Problem) -> bool {
-    // The Plugin's status reports a quarantine; ten thousand parents need not repeat it. After a start, a large cache takes a
-    // while to fill, which harms no parent. A watch that fails or is silent is another problem.
-    matches!(problem, Problem::Quarantined(_) | Problem::Reads(ReadProblem::NotFilled { .. }))
-}
-
-/// Whether the status is about the parent's current generation.
-pub(super) fn is_observed(parent: &Object) -> bool {
-    let observed = observed(parent).get("observedGeneration").cloned();
-    observed.is_some() && observed == parent.generation.map(Into::into)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::value::ids::Gvk;
-
-    #[test]
-    fn parent_does_not_become_unready_while_a_related_cache_is_filled_after_a_start() {
-        let kind = || Gvk::from_api_version("v1", "Secret");
-        assert!(is_omitted_from_status(&Problem::Reads(ReadProblem::NotFilled {
-            kind: kind(),
-            waited: Duration::from_secs(10)
-        })));
-        let refused = ReadProblem::NotWatched { kind: kind(), code: 403, message: String::new() };
-        for reported in [refused, ReadProblem::Stalled { kind: kind(), message: String::new() }, ReadProblem::Unsettled]
-        {
-            assert!(!is_omitted_from_status(&Problem::Reads(reported)));
-        }
     }
 }

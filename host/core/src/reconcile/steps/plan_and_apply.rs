@@ -1,11 +1,11 @@
-//! From a desired state to writes: plan → guard → limits → apply.
+//! The steps from a desired state to writes: plan, guard, apply.
 
 use std::collections::HashMap;
 
 use tracing::Instrument;
 use tracing::field::Empty;
 
-use super::ending::{Attempt, outcome_of};
+use super::ending::Attempt;
 use super::finalizer::unread;
 use super::{Reconcile, TRACE, int};
 use crate::contract::Phase;
@@ -17,75 +17,18 @@ use crate::object::Object;
 use crate::object::child::ChildId;
 use crate::reconcile::applied::{Applied, Kept, Stored};
 use crate::reconcile::carry_out::carry_out;
-use crate::reconcile::due::{Carried, planned, take_tokens};
-use crate::reconcile::outcome::{Outcome, Problem};
+use crate::reconcile::due::planned;
+use crate::reconcile::outcome::Problem;
 use crate::reconcile::plan::{self, Plan};
 use crate::reconcile::record::Record;
 use crate::reconcile::shared::kept_values::KeptValues;
-use crate::reconcile::world::{Happened, Wake};
+use crate::reconcile::world::Wake;
 use crate::value::digest::Digest;
 use crate::value::ids::Uid;
 
-/// How a desired state is carried out.
-#[derive(Clone, Copy)]
-pub(super) struct How {
-    pub phase: Phase,
-    pub is_selected: bool,
-    /// Whether the values of children are compared whose managedFields show no change.
-    pub compares: bool,
-}
-
 impl Reconcile<'_> {
-    /// Plans the writes that lead to the desired state, and sends those that may be sent now.
-    pub(super) async fn carry_out(&self, snapshot: &Snapshot, how: How, desired: Desired) -> Attempt {
-        let How { phase, is_selected, compares } = how;
-        let mut plan = self.plan(snapshot, compares, &desired);
-        self.world.note(Happened::Planned(snapshot, &desired, &plan));
-        // A parent whose plugin cleans up was read before the call.
-        if self.world.hosts().may_share
-            && phase == Phase::Sync
-            && !plan.deletions().is_empty()
-            && let Some(attempt) = self.outdated_before_deletions(snapshot).await
-        {
-            return attempt;
-        }
-        let blocked = self.guard(snapshot, (phase, is_selected), &mut plan);
-        // The rate limit comes first, because the breaker must count only writes that are sent.
-        let (hosts, now) = (self.world.hosts().count, self.shared.clock.date());
-        let limited = take_tokens(&mut self.shared.budget.lock(), self.key, &mut plan, hosts, now);
-        let revision = (!plan.is_empty()).then(|| ParentRevision::of(&snapshot.parent));
-        let admit = |revision| plan.admit(&mut self.shared.breaker.lock(), revision, self.shared.clock.now());
-        let thrashing = revision.map(admit).unwrap_or_default();
-        let (terminating, rolling) = (plan.being_deleted(), std::mem::take(&mut plan.rolling));
-        let applied = self.apply(snapshot, revision, plan).await;
-        let carried = Carried {
-            phase,
-            snapshot,
-            desired: &desired,
-            request_bytes: self.terms.limits.request_bytes,
-            limited,
-            applied: &applied,
-            thrashing,
-            blocked,
-            terminating,
-            rolling,
-        };
-        let problem = carried.problem();
-        let mut outcome = match &problem {
-            Some(problem) => outcome_of(problem),
-            None => Outcome::applied(desired.children.len(), desired.requeue),
-        };
-        if matches!(problem, Some(Problem::Writes(_))) {
-            outcome.add_waiting_deletions(applied.kept_from_pruning);
-        }
-        let finalized = phase == Phase::Finalize && desired.finalized && !applied.marked;
-        // The reconcile that sees the marked child reports.
-        let silent = matches!(problem, Some(Problem::PutOff)) || problem.is_none() && applied.marked;
-        Attempt { part: desired.status, applied, outcome, is_planned: true, finalized, silent, events: Vec::new() }
-    }
-
     /// The writes that lead to the desired state, without those that may not be sent now.
-    fn plan(&self, snapshot: &Snapshot, compares: bool, desired: &Desired) -> Plan {
+    pub(super) fn plan(&self, snapshot: &Snapshot, compares: bool, desired: &Desired) -> Plan {
         let span = tracing::debug_span!(
             target: TRACE,
             "plan",
@@ -145,7 +88,7 @@ impl Reconcile<'_> {
 
     /// Ends the reconcile of a parent whose children would be deleted, if the cache does not show the parent as it is: another host may
     /// have blocked the deletions in its status.
-    async fn outdated_before_deletions(&self, snapshot: &Snapshot) -> Option<Attempt> {
+    pub(super) async fn outdated_before_deletions(&self, snapshot: &Snapshot) -> Option<Attempt> {
         match self.is_current(snapshot).await {
             Ok(true) => None,
             Ok(false) => Some(Attempt { silent: true, ..Attempt::from(&Problem::PutOff) }),
@@ -157,7 +100,7 @@ impl Reconcile<'_> {
     }
 
     /// Sends the writes of a plan, and remembers what follows from the responses.
-    async fn apply(&self, snapshot: &Snapshot, revision: Option<ParentRevision>, plan: Plan) -> Applied {
+    pub(super) async fn apply(&self, snapshot: &Snapshot, revision: Option<ParentRevision>, plan: Plan) -> Applied {
         if plan.is_empty() {
             return Applied::default();
         }
