@@ -364,6 +364,24 @@ mod tests {
     }
 
     #[test]
+    fn change_during_a_reconcile_is_a_cause_of_the_next_one() {
+        let teller = Teller::default();
+        let begun = reconciled("event", Decision::default());
+        let fields = [("kind", "ConfigMap"), ("object", "default/hello"), ("change", "appeared")];
+        assert_eq!(teller.text_of_line(&line(CAUSE, Level::DEBUG, "parent queued", &fields)), None);
+        let of = |reconciled: &Reconciled| teller.text_of(reconciled).expect("a text").1;
+        assert!(of(&begun).contains(": again → "));
+        assert!(of(&reconciled("event", Decision::default())).contains(": ConfigMap hello appeared → "));
+    }
+
+    #[test]
+    fn status_that_is_not_written_is_told_with_the_reason() {
+        let unwritten = line(FAILURE, Level::WARN, UNWRITTEN, &[("object", "Greeting hello"), ("message", "no quota")]);
+        let told = Teller::default().text_of_line(&unwritten);
+        assert_eq!(told, Some((Tone::Bad, "Greeting hello: status was not written: no quota".to_owned())));
+    }
+
+    #[test]
     fn reconcile_without_a_step_is_left_out_unless_the_parent_needs_nothing_any_more() {
         let of = |outcome| {
             let decision = Decision { outcome, ..Decision::default() };

@@ -52,6 +52,8 @@ struct Last {
     is_planned: bool,
     /// Whether it came further than the one before.
     is_further: bool,
+    /// Whether it failed before a plan.
+    is_stuck: bool,
     deletions: Deletions,
     /// What the parent waits for.
     note: Option<String>,
@@ -267,10 +269,10 @@ impl Seen {
         }
     }
 
-    /// Records what cannot be previewed, unless it is known.
+    /// Records why a reconcile comes to no plan, or to no end.
     pub fn error(&mut self, error: String) {
-        // The parent's own message of a problem follows what the world has said of it.
-        if !self.errors.contains(&error) && (self.last.is_planned || self.errors.is_empty()) {
+        // The message of the problem follows what the world has said of it.
+        if !std::mem::replace(&mut self.last.is_stuck, true) {
             self.errors.push(error);
         }
     }
@@ -285,7 +287,7 @@ impl Seen {
 
     /// Whether another reconcile may come further.
     pub fn goes_on(&self) -> bool {
-        self.last.is_further && (self.last.is_planned || self.planned.is_none() && self.errors.is_empty())
+        self.last.is_further && !self.last.is_stuck
     }
 
     /// Whether a reconcile made a plan.

@@ -58,3 +58,32 @@ impl<S: Subscriber> Layer<S> for LineLayer {
         (self.0)(LogLine { target, level, message, fields: fields.0 });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    #[test]
+    fn line_is_passed_on_with_its_own_text_and_a_field_of_the_same_name() {
+        let all = Arc::new(Mutex::new(Vec::new()));
+        let seen = all.clone();
+        let layer = LineLayer::new(Box::new(move |line| seen.lock().push(line)));
+        let subscriber = tracing_subscriber::registry().with(layer.with_filter(LineLayer::filter()));
+        tracing::subscriber::with_default(subscriber, || {
+            let message = "no quota";
+            tracing::warn!(target: "windlass::failure", object = "hello", message, "status was not written");
+            tracing::debug!(target: "windlass_engine", "left out");
+        });
+        let lines = all.lock();
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        assert_eq!(
+            (&*line.message, line.field("message"), line.field("object")),
+            ("status was not written", "no quota", "hello")
+        );
+    }
+}

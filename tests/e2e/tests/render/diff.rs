@@ -39,8 +39,8 @@ fn previewer(ns: &Namespace) -> PathBuf {
     let objects = [
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "previewer", "namespace": name}}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "previewer", "namespace": name}, "rules": [
-            {"apiGroups": ["my-operator.dev", "puppets.example"], "resources": ["echoes", "puppets"], "verbs": ["get", "list"]},
-            {"apiGroups": ["", "apps"], "resources": ["configmaps", "deployments", "pods", "secrets", "services"],
+            {"apiGroups": ["my-operator.dev", "puppets.example"], "resources": ["echoes", "puppets", "finalizingpuppets"], "verbs": ["get", "list"]},
+            {"apiGroups": ["", "apps", "batch"], "resources": ["configmaps", "deployments", "jobs", "pods", "secrets", "services"],
                 "verbs": ["get", "list", "create", "patch"]}]}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "previewer", "namespace": name},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "previewer"}, "subjects": subjects}),
@@ -372,6 +372,10 @@ fn diff_shows_what_later_reconciles_come_to() {
     has(": the parent itself\n");
     has("+  finalizers:");
     has(&format!("create ConfigMap {}/one", ns.name()));
+    let refused = diff_with(&previewer(&ns), "puppets/puppet-finalizes", &["-n", ns.name()], &[]);
+    assert_eq!(refused.code, 3, "{refused:?}");
+    assert!(refused.stderr.contains(": the parent itself: ") && refused.stderr.contains("cannot patch"), "{refused:?}");
+    assert!(refused.stdout.contains(&format!("create ConfigMap {}/one", ns.name())), "{refused:?}");
 
     let rbac = "rbac.authorization.k8s.io";
     let metadata = json!({"name": "one"});
