@@ -235,13 +235,15 @@ impl<'a> Dry<'a> {
                 merge(&mut after, value(marks));
                 self.seen.lock().change(&of, Verb::Adopt, Some(Arc::new(found.clone())), (after, None));
             }
-            ApiRequest::Migrate { left, own, taken, .. } => {
+            ApiRequest::Migrate { left, own, taken, resource_version, .. } => {
                 let mut migrations = self.migrations.lock();
                 let migration = migrations.entry(of).or_default();
                 // Each apply is one to the live object, so that what was removed once is removed again.
                 migration.removal = left.map(|(_, removal)| removal).or(migration.removal);
                 migration.entry = own.cloned().or_else(|| migration.entry.take());
                 migration.taken = taken.to_vec();
+                // After a refused apply, the host's next reconcile looks at the same entries.
+                return Ok(ack(&serde_json::json!({"metadata": {"resourceVersion": resource_version.to_string()}})));
             }
             ApiRequest::Delete(delete) => self.seen.lock().delete(&delete.child, self.live_child(&delete.child)),
         }

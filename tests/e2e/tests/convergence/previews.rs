@@ -1,7 +1,6 @@
 //! What `windlass diff` shows is what the host then writes: random parents with random histories, previewed while no host runs.
 //!
-//! Where the API server refuses the dry run of an apply because a field is still there that the host removes first, the preview works the apply
-//! out, and takes lists whole: then an item may lack what another manager has in it.
+//! A few may differ: the API server allocates a placeholder as the cluster IP in a dry run, and refuses it in the next one.
 //!
 //! After an error the preview shows what follows as if there were none, so of a parent with an error only the objects are compared that the
 //! error names.

@@ -1,7 +1,10 @@
 //! Computes what remains of an object if the host changes its entries before an apply: server-side apply removes the fields that the Apply
 //! entry alone owned.
 
-use super::{BEFORE_FIRST_APPLY, Entry, Few, ItemMatcher, ManagedFields, Node, Ownership, Removal};
+use std::collections::BTreeSet;
+
+use super::finder::Finder;
+use super::{BEFORE_FIRST_APPLY, Entry, Few, Item, ItemMatcher, ManagedFields, Node, Ownership, Removal};
 use crate::object::names::FIELD_MANAGER;
 use crate::value::json::{Map, Value};
 
@@ -65,19 +68,72 @@ pub fn work_out_apply(
     if let Some(owned) = owned {
         drop_fields(owned, live, &others);
     }
-    set_desired(live, desired, fresh);
+    let nodes = others.into_iter().chain(owned).collect();
+    set_desired(live, desired, fresh, &nodes);
 }
 
-fn set_desired(live: &mut Map, desired: &Map, fresh: &Map) {
+/// Sets the desired fields as a fresh object has them. `nodes` name the items of lists.
+fn set_desired(live: &mut Map, desired: &Map, fresh: &Map, nodes: &Few<'_>) {
     for (key, desired) in desired.iter() {
+        let below: Few<'_> = nodes.iter().filter_map(|node| node.field(key)).collect();
         match (desired, live.get_mut(key), fresh.get(key)) {
             (Value::Object(desired), Some(Value::Object(live)), Some(Value::Object(fresh))) => {
-                set_desired(live, desired, fresh);
+                set_desired(live, desired, fresh, &below);
             }
+            (Value::Array(desired), Some(Value::Array(live)), Some(Value::Array(fresh))) => match keys_of(&below) {
+                Some(keys) => set_items(live, (desired, fresh), keys, &below),
+                None => live.clone_from(fresh),
+            },
             (_, _, Some(fresh)) => drop(live.insert(key, fresh.clone())),
+            // An empty list or map, which a fresh object does not have: what others own in it stays.
+            (_, _, None) if below.iter().any(|node| node.has_below()) => {}
             (_, _, None) => drop(live.remove(key)),
         }
     }
+}
+
+/// Sets the desired items of a list that has key fields, and leaves the other items. The desired items get the desired order; other items
+/// stay before the item that they were before.
+fn set_items(live: &mut Vec<Value>, (desired, fresh): (&[Value], &[Value]), keys: &Map, nodes: &Few<'_>) {
+    let names = ItemMatcher { controller: "" };
+    let nodes_of = |name: &Item| nodes.iter().filter_map(|node| node.item(name)).collect();
+    let (found, wanted) = (Finder::of(live, nodes.iter().copied()), Finder::of(desired, nodes.iter().copied()));
+    let mut items = Vec::with_capacity(fresh.len());
+    for fresh in fresh {
+        // A desired item may lack a key that has a default: the fresh one has all keys.
+        let keys = keys.iter().filter_map(|(key, _)| Some((key.into(), fresh.at(&[key])?.clone()))).collect();
+        let Ok(keys) = Map::from_entries(keys) else { continue };
+        let name = Item::Keys(Value::Object(keys));
+        // Admission may have added the fresh one.
+        let Some(desired) = wanted.first(&name, &names) else { continue };
+        let place = found.all(&name, &names).first().copied();
+        let item = match (place.and_then(|place| live.get(place)), desired, fresh) {
+            (Some(Value::Object(live)), Value::Object(desired), Value::Object(fresh)) => {
+                let mut item = live.clone();
+                set_desired(&mut item, desired, fresh, &nodes_of(&name));
+                Value::Object(item)
+            }
+            _ => fresh.clone(),
+        };
+        items.push((item, place));
+    }
+    let places: Vec<_> = items.iter().map(|(_, place)| *place).collect();
+    let desired: BTreeSet<usize> = places.iter().copied().flatten().collect();
+    let mut others = live.iter().enumerate().filter(|(at, _)| !desired.contains(at)).peekable();
+    let mut merged = Vec::with_capacity(items.len());
+    for (at, (item, _)) in items.into_iter().enumerate() {
+        let next = places.iter().skip(at).find_map(|place| *place).unwrap_or(live.len());
+        merged.extend(std::iter::from_fn(|| others.next_if(|(at, _)| *at < next)).map(|(_, item)| item.clone()));
+        merged.push(item);
+    }
+    merged.extend(others.map(|(_, item)| item.clone()));
+    *live = merged;
+}
+
+/// The key fields of a list, as in the name of an item.
+fn keys_of<'n>(nodes: &Few<'n>) -> Option<&'n Map> {
+    let mut names = nodes.iter().flat_map(|node| &node.items);
+    names.find_map(|(name, _)| if let Item::Keys(keys) = name { keys.as_object() } else { None })
 }
 
 fn drop_fields(node: &Node, map: &mut Map, others: &Few<'_>) -> bool {
@@ -108,6 +164,10 @@ fn drop_within(node: &Node, value: &mut Value, others: &Few<'_>) -> bool {
                     is_changed = true;
                 } else if let Some(item) = items.get_mut(at) {
                     is_changed |= drop_within(below, item, &others);
+                    if let (Item::Keys(Value::Object(keys)), Value::Object(item)) = (name, item) {
+                        // Its key fields stay as long as the item.
+                        keys.iter().for_each(|(key, value)| drop(item.insert(key, value.clone())));
+                    }
                 }
             }
             is_changed
@@ -186,5 +246,26 @@ mod tests {
         let entry = Ownership { index: 0, before: fields.clone(), fields };
         work_out_apply(&mut object, (&desired, &fresh), (None, Some(&entry), &[]), &ManagedFields::default());
         assert_eq!(object, map(r#"{"spec":{"replicas":5,"strategy":{"type":"Recreate"}}}"#));
+    }
+
+    #[test]
+    fn r21_worked_out_apply_merges_the_items_of_a_list_with_keys() {
+        let port = |number: u8, more: &str| format!(r#"{{"port":{number},"protocol":"TCP"{more}}}"#);
+        let object = |ports: &[String]| map(&format!(r#"{{"env":[{{"name":"E"}}],"ports":[{}]}}"#, ports.join(",")));
+        let node = |number: u8, fields: &str| format!(r#""k:{{\"port\":{number},\"protocol\":\"TCP\"}}":{{{fields}}}"#);
+        let nodes = |ports: &[String]| format!(r#""f:ports":{{{}}}"#, ports.join(","));
+        let ours = |number| node(number, r#"".":{},"f:port":{},"f:protocol":{},"f:name":{}"#);
+        let ours = map(&format!("{{{}}}", nodes(&[1, 2, 3].map(ours))));
+        let others = nodes(&[1, 2].map(|number| node(number, r#""f:app":{}"#)));
+        let others = format!(r#"{{"f:env":{{"k:{{\"name\":\"E\"}}":{{}}}},{others}}}"#);
+        let before = format!(r#"[{{"manager":"kubectl","operation":"Update","fieldsV1":{others}}}]"#);
+        let entry = Ownership { index: 0, before: ours.clone(), fields: ours };
+        let desired = map(r#"{"env":[],"ports":[{"port":4},{"port":1,"name":"new"}]}"#);
+        let fresh = map(&format!(r#"{{"ports":[{},{}]}}"#, port(4, ""), port(1, r#","name":"new""#)));
+        let b = r#","name":"b","app":"y""#;
+        let mut live = object(&[port(1, r#","name":"a","app":"x""#), port(2, b), port(3, r#","name":"c""#)]);
+        let before = ManagedFields::read(&before, None);
+        work_out_apply(&mut live, (&desired, &fresh), (None, Some(&entry), &[]), &before);
+        assert_eq!(live, object(&[port(4, ""), port(1, r#","name":"new","app":"x""#), port(2, r#","app":"y""#)]));
     }
 }
