@@ -15,7 +15,7 @@ use windlass_core::contract::{CallFailure, CallReport, Level, Note};
 use windlass_core::guard::deletions::BlockedDeletions;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
-use windlass_core::object::managed::{drop_owned, work_out_apply};
+use windlass_core::object::managed::{drop_allocated, drop_owned, work_out_apply};
 use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::api_response::{Ack, Refused};
 use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
@@ -138,7 +138,7 @@ impl<'a> Dry<'a> {
         let Some(live) = before else { return self.created(child).await };
         let built = self.resource(&id).and_then(|to| DryRun::apply(to, child, uid, force));
         let text = match self.dry_run(built).await {
-            Ok(text) => self.with_migration(&id, &live, text).await?,
+            Ok(text) => self.with_migration(child, &live, text).await?,
             Err(refused) => self.worked_out(child, &live, refused).await?,
         };
         let after: Value = parsed(&text).map_err(Refused::Unsent)?;
@@ -149,15 +149,15 @@ impl<'a> Dry<'a> {
 
     /// Applies what is kept to an object that an apply returned. A dry run cannot build on another, so what the host removes before the
     /// apply is removed here; the API server then sets defaults.
-    async fn with_migration(&self, id: &ChildId, live: &Object, applied: String) -> Result<String, Refused> {
+    async fn with_migration(&self, child: &DesiredChild, live: &Object, applied: String) -> Result<String, Refused> {
         let Ok(CoreValue::Object(mut after)) = json::parse(applied.as_bytes(), json::OBJECT_DEPTH) else {
             return Ok(applied);
         };
-        let Migration { removal, entry, .. } = self.migrations.lock().get(id).cloned().unwrap_or_default();
+        let Migration { removal, entry, .. } = self.migrations.lock().get(&child.id()).cloned().unwrap_or_default();
         if !drop_owned(&mut after, removal, entry.as_ref(), &live.managed) {
             return Ok(applied);
         }
-        self.dry_run(self.resource(id).and_then(|resource| DryRun::replace(resource, live, &after))).await
+        self.replaced(child, live, after).await
     }
 
     /// The object after an apply that the API server refuses as invalid, because fields are still there that the host's entries own
@@ -166,14 +166,18 @@ impl<'a> Dry<'a> {
         let id = child.id();
         let Migration { removal, entry, taken } = self.migrations.lock().get(&id).cloned().unwrap_or_default();
         let is_migrated = removal.is_some() || entry.is_some();
-        let live_body = json::parse(&live.json.bytes(), json::OBJECT_DEPTH);
-        let (Ok(CoreValue::Object(mut after)), true) = (live_body, is_migrated && !refused.invalid_fields().is_empty())
-        else {
+        let (Some(mut after), true) = (live.values(), is_migrated && !refused.invalid_fields().is_empty()) else {
             return Err(refused);
         };
         let fresh = self.fresh.lock().get(&id).cloned().unwrap_or_else(|| child.body.clone());
         work_out_apply(&mut after, (&child.body, &fresh), (removal, entry.as_ref(), &taken), &live.managed);
-        self.dry_run(self.resource(&id).and_then(|resource| DryRun::replace(resource, live, &after))).await
+        self.replaced(child, live, after).await
+    }
+
+    /// The response to the dry run of a replacement.
+    async fn replaced(&self, child: &DesiredChild, live: &Object, mut after: Map) -> Result<String, Refused> {
+        drop_allocated(&mut after, [&live.values().unwrap_or_default(), &child.body]);
+        self.dry_run(self.resource(&child.id()).and_then(|resource| DryRun::replace(resource, live, &after))).await
     }
 
     /// The parent after a write of its finalizers or its status.

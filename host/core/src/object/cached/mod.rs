@@ -17,6 +17,7 @@ use crate::object::names;
 use crate::object::selector::{KeptLabels, Labels};
 use crate::value::digest::Digest;
 use crate::value::ids::{GroupKind, Gvk, ObjectKey, Uid};
+use crate::value::json::{self, Map, Value};
 use crate::value::memory;
 use crate::value::packed::Json;
 
@@ -295,6 +296,15 @@ impl Object {
             None => act(&Labels::of(&self.json.bytes())),
         }
     }
+
+    /// The object's fields, parsed anew on each call. None if it is not a JSON object.
+    pub fn values(&self) -> Option<Map> {
+        match json::parse(&self.json.bytes(), json::OBJECT_DEPTH) {
+            Ok(Value::Object(values)) => Some(values),
+            _ => None,
+        }
+    }
+
     /// The key under which an index finds this object. The key is only a hint, because users copy labels: an object is
     /// [owned](Self::is_owned_by) only if label and ownerReference agree.
     pub fn owner_key(&self) -> Option<OwnerKey> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::finder::Finder;
+use super::stale::ALLOCATED;
 use super::{BEFORE_FIRST_APPLY, Entry, Few, Item, ItemMatcher, ManagedFields, Node, Ownership, Removal};
 use crate::object::names::FIELD_MANAGER;
 use crate::value::json::{Map, Value};
@@ -70,6 +71,24 @@ pub fn work_out_apply(
     }
     let nodes = others.into_iter().chain(owned).collect();
     set_desired(live, desired, fresh, &nodes);
+}
+
+/// Removes from an object what a dry run has allocated for it (a cluster IP, node ports): the next dry run may refuse it. What the live or the
+/// desired object has stays.
+pub fn drop_allocated(object: &mut Map, [live, desired]: [&Map; 2]) {
+    let known: Vec<_> = [live, desired].into_iter().filter_map(|known| known.get("spec")).collect();
+    let has = |spec: &Value, key: &str, value: &Value| spec.at(&[key]) == Some(value);
+    let has_port = |spec: &Value, key: &str, value: &Value| {
+        let ports = spec.at(&["ports"]).and_then(Value::as_array).unwrap_or_default();
+        ports.iter().any(|port| has(port, key, value))
+    };
+    let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
+    spec.retain(|key, value| !ALLOCATED.contains(&key) || known.iter().any(|known| has(known, key, value)));
+    let Some(Value::Array(ports)) = spec.get_mut("ports") else { return };
+    for port in ports {
+        let Value::Object(port) = port else { continue };
+        port.retain(|key, value| !ALLOCATED.contains(&key) || known.iter().any(|known| has_port(known, key, value)));
+    }
 }
 
 /// Sets the desired fields as a fresh object has them. `nodes` name the items of lists.
@@ -246,6 +265,21 @@ mod tests {
         let entry = Ownership { index: 0, before: fields.clone(), fields };
         work_out_apply(&mut object, (&desired, &fresh), (None, Some(&entry), &[]), &ManagedFields::default());
         assert_eq!(object, map(r#"{"spec":{"replicas":5,"strategy":{"type":"Recreate"}}}"#));
+    }
+
+    #[test]
+    fn what_a_dry_run_allocates_is_dropped_and_what_is_live_or_desired_stays() {
+        let ports = |ports: &str| map(&format!(r#"{{"spec":{{"ports":[{ports}],"clusterIP":"10.96.0.0"}}}}"#));
+        let live = map(r#"{"spec":{"ports":[{"port":1,"nodePort":30001}],"type":"NodePort"}}"#);
+        let desired = map(r#"{"spec":{"ports":[{"port":2,"nodePort":30002}]}}"#);
+        let mut object =
+            ports(r#"{"port":1,"nodePort":30001},{"port":2,"nodePort":30002},{"port":3,"nodePort":30003}"#);
+        drop_allocated(&mut object, [&live, &desired]);
+        let left = r#"{"spec":{"ports":[{"port":1,"nodePort":30001},{"port":2,"nodePort":30002},{"port":3}]}}"#;
+        assert_eq!(object, map(left));
+        let mut object = ports("");
+        drop_allocated(&mut object, [&ports(""), &desired]);
+        assert_eq!(object, ports(""));
     }
 
     #[test]

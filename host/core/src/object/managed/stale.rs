@@ -13,7 +13,7 @@ use crate::value::ids::Uid;
 use crate::value::json::{self, Map, Value};
 
 /// Fields that the API server allocates: a create would give other values.
-const ALLOCATED: [&str; 4] = ["clusterIP", "clusterIPs", "healthCheckNodePort", "nodePort"];
+pub(super) const ALLOCATED: [&str; 4] = ["clusterIP", "clusterIPs", "healthCheckNodePort", "nodePort"];
 
 /// How the apply of a desired object gives the object that a create would give.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::object::managed::Correction;
 use crate::reconcile::applied::Failed;
 use crate::reconcile::plan::Target;
 use crate::reconcile::world::Writing;
-use crate::value::json::{self, Map, Value};
+use crate::value::json::Map;
 
 /// Kinds whose objects are not compared with fresh ones: few of their fields can change, or controllers set fields that no create sets.
 const LEFT_OUT: [(&str, &str); 5] =
@@ -41,7 +41,7 @@ impl<'a> Correcting<'a> {
         let is_change = !target.restores && target.differing.is_none();
         let may_be_stale = |live: &Object| {
             let (managed, desired) = (&live.managed, &self.child.body);
-            let is_stale = || values(live).is_some_and(|values| managed.may_be_stale(desired, &values));
+            let is_stale = || live.values().is_some_and(|values| managed.may_be_stale(desired, &values));
             managed.owns_more(desired) || is_change && is_stale()
         };
         match live.filter(|live| may_be_stale(live)) {
@@ -76,13 +76,6 @@ impl<'a> Correcting<'a> {
         let Some(Fresh::Known(fresh)) = fresh else { return Ok(None) };
         let corrected =
             |values: Map| live.managed.correct(&child.body, [&values, fresh], live.controller.as_ref(), refused);
-        Ok(values(live).and_then(corrected))
-    }
-}
-
-fn values(object: &Object) -> Option<Map> {
-    match json::parse(&object.json.bytes(), json::OBJECT_DEPTH) {
-        Ok(Value::Object(values)) => Some(values),
-        _ => None,
+        Ok(live.values().and_then(corrected))
     }
 }

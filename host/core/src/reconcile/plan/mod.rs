@@ -22,7 +22,7 @@ use crate::object::names;
 use crate::object::order::install_rank;
 use crate::value::digest::Digest;
 use crate::value::ids::{GroupKind, Gvk, ObjectKey, Uid};
-use crate::value::json::{self, Map, Value};
+use crate::value::json::{Map, Value};
 
 /// The writes for one parent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -349,8 +349,7 @@ fn is_settled(live: &Object, child: &DesiredChild) -> bool {
 
 /// Returns true if a live object has every field of a body, except for the annotation with the applied hash.
 fn holds(live: &Object, body: &Map) -> bool {
-    let Ok(live) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else { return false };
-    live.holds(&Value::Object(without_applied_hash(body)))
+    live.values().is_some_and(|live| Value::Object(live).holds(&Value::Object(without_applied_hash(body))))
 }
 
 fn without_applied_hash(body: &Map) -> Map {
@@ -364,7 +363,7 @@ fn without_applied_hash(body: &Map) -> Map {
 /// Returns a hash of the live values if they differ from the desired values, regardless of what the managed fields
 /// record. The status is excluded, because it belongs to the child's own controller.
 pub fn differing(live: &Object, child: &DesiredChild) -> Option<Digest> {
-    let Ok(Value::Object(mut values)) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else { return None };
+    let mut values = live.values()?;
     // The hash of another version of Windlass is no reason to write.
     let is_of_this_version = live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str());
     let body =
@@ -382,7 +381,7 @@ pub fn differing(live: &Object, child: &DesiredChild) -> Option<Digest> {
 
 /// Whether the metadata of a live object differs from the desired one.
 pub fn differs_in_metadata(live: &Object, child: &DesiredChild) -> bool {
-    let Ok(Value::Object(values)) = json::parse(&live.json.bytes(), json::OBJECT_DEPTH) else { return true };
+    let Some(values) = live.values() else { return true };
     let meta = child.body.get("metadata").cloned().unwrap_or(Value::Null);
     live.managed.differs(&Map::from([("metadata", meta)]), &values, live.controller.as_ref())
 }
