@@ -167,7 +167,12 @@ impl Seen {
         let mut stored = after.clone();
         complete(&mut stored, &format!("uid of {id}"), None);
         // A response that is no object is shown, and changes nothing.
-        let seen = Object::from_api(&id.kind, &stored.to_string()).ok().map(Arc::new);
+        let mut seen = Object::from_api(&id.kind, &stored.to_string()).ok();
+        if let (Some(seen), Some(live), None) = (&mut seen, &live, desired) {
+            // A mark changes no owner, and the values of a live object have none.
+            seen.managed = live.managed.clone();
+        }
+        let seen = seen.map(Arc::new);
         let former = self.changed.remove(&place(id));
         self.last.is_further |= former.as_ref().and_then(|former| former.after.as_ref()) != Some(&after);
         let (verb, before) = match former {

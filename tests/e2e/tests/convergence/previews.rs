@@ -1,6 +1,6 @@
 //! What `windlass diff` shows is what the host then writes: random parents with random histories, previewed while no host runs.
 //!
-//! A few may differ: of 1 000 parents, the preview of four keeps a field that the host then removes.
+//! A few may differ: where the host first has an error and corrects it in its next reconcile.
 //!
 //! After an error the preview shows what follows as if there were none, so of a parent with an error only the objects are compared that the
 //! error names.
