@@ -169,7 +169,7 @@ impl Seen {
         // A response that is no object is shown, and changes nothing.
         let mut seen = Object::from_api(&id.kind, &stored.to_string()).ok();
         if let (Some(seen), Some(live), None) = (&mut seen, &live, desired) {
-            // A mark changes no owner, and the values of a live object have none.
+            // A mark changes no owner of a field, and the JSON of a live object lacks managedFields.
             seen.managed = live.managed.clone();
         }
         let seen = seen.map(Arc::new);

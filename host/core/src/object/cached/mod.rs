@@ -297,7 +297,7 @@ impl Object {
         }
     }
 
-    /// The object's fields, parsed anew on each call. None if it is not a JSON object.
+    /// Parses the object's JSON, at each call. Returns `None` if it is not a JSON object.
     pub fn values(&self) -> Option<Map> {
         match json::parse(&self.json.bytes(), json::OBJECT_DEPTH) {
             Ok(Value::Object(values)) => Some(values),

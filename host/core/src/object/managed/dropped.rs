@@ -137,8 +137,8 @@ fn set_items(live: &mut Vec<Value>, (desired, fresh): (&[Value], &[Value]), keys
         items.push((item, place));
     }
     let places: Vec<_> = items.iter().map(|(_, place)| *place).collect();
-    let desired: BTreeSet<usize> = places.iter().copied().flatten().collect();
-    let mut others = live.iter().enumerate().filter(|(at, _)| !desired.contains(at)).peekable();
+    let set: BTreeSet<usize> = places.iter().copied().flatten().collect();
+    let mut others = live.iter().enumerate().filter(|(at, _)| !set.contains(at)).peekable();
     let mut merged = Vec::with_capacity(items.len());
     for (at, (item, _)) in items.into_iter().enumerate() {
         let next = places.iter().skip(at).find_map(|place| *place).unwrap_or(live.len());
