@@ -18,6 +18,8 @@ pub(super) struct Correcting<'a> {
     world: &'a dyn Writing,
     child: &'a DesiredChild,
     fresh: Option<Fresh>,
+    /// The fields in the way of a refused apply can be found only in the object as it is by now.
+    pub(super) is_behind: bool,
 }
 
 /// The API server's response.
@@ -28,7 +30,7 @@ enum Fresh {
 
 impl<'a> Correcting<'a> {
     pub(super) fn new(world: &'a dyn Writing, child: &'a DesiredChild) -> Self {
-        Self { world, child, fresh: None }
+        Self { world, child, fresh: None, is_behind: false }
     }
 
     /// What to correct with an apply, if anything. A changed child may have fields that an apply would leave as they are. An unchanged one may
@@ -51,18 +53,19 @@ impl<'a> Correcting<'a> {
     }
 
     /// What to correct after the API server has refused an apply because of these fields: fields that users changed in place may be in the way.
-    /// None if there are no such fields.
+    /// None if there are no such fields, or if the object is not known in its present version.
     pub(super) async fn of_invalid(
         &mut self,
         live: Option<&Object>,
         fields: &[&str],
     ) -> Result<Option<Correction>, Failed> {
+        self.is_behind = live.is_none() && !fields.is_empty();
         let Some(live) = live.filter(|_| !fields.is_empty()) else { return Ok(None) };
         Ok(self.compared(live, fields).await?.filter(|correction| correction.own.is_some()))
     }
 
     async fn compared(&mut self, live: &Object, refused: &[&str]) -> Result<Option<Correction>, Failed> {
-        let Self { world, child, fresh } = self;
+        let Self { world, child, fresh, .. } = self;
         if LEFT_OUT.iter().any(|(api_version, kind)| child.kind.is(api_version, kind)) {
             return Ok(None);
         }

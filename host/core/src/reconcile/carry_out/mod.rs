@@ -184,10 +184,11 @@ async fn change(world: &dyn Writing, snapshot: &Snapshot, child: &DesiredChild, 
     let live = snapshot.children.iter().find(|live| live.uid == target.uid).map(|live| &**live);
     let mut correcting = Correcting::new(world, child);
     let first = change_to(world, child, target, live, &mut correcting).await;
-    if !matches!(first, Err(Failed { problem: WriteProblem::Outdated, .. })) {
+    // Another writer, often the child's own controller, has changed it meanwhile, or this one before it was refused.
+    let has_changed = matches!(first, Err(Failed { problem: WriteProblem::Outdated, .. })) || correcting.is_behind;
+    if !has_changed {
         return first;
     }
-    // Another writer, often the child's own controller, has changed it meanwhile.
     let now = current(world, snapshot, &child.id(), &target.uid, Part::Whole).await?;
     let target = Target::of(&now, child, target.differing);
     change_to(world, child, &target, Some(&now), &mut correcting).await
@@ -227,10 +228,9 @@ async fn change_to(
         Ok(wrote) => return Ok(wrote),
         Err(refused) => refused,
     };
-    // The places of entries are those of the plan's version.
-    if version == target.resource_version
-        && let Some(found) = correcting.of_invalid(live, &refused.invalid_fields()).await?
-    {
+    // The places of entries are those of the version that is known as a whole.
+    let known = live.filter(|_| version == target.resource_version);
+    if let Some(found) = correcting.of_invalid(known, &refused.invalid_fields()).await? {
         let version = migrate(world, child, version, (None, found.own.as_ref(), &found.taken)).await?;
         let sent = send_apply(world, &with(found.body), target, (version, Force::Yes, Effect::Restored)).await;
         if sent.is_err() {

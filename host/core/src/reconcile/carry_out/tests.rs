@@ -323,7 +323,7 @@ fn pods() -> Arc<Gvk> {
 }
 
 /// Carries out the change of a Service's spec. The host has applied the Service; `users` are the fields that a user set in it, `fresh` is the
-/// spec of the object that a create would give.
+/// spec of the object that a create would give. A read finds version 8, in which the host owns all that users do not.
 async fn changed_service(
     [before, live, after]: [serde_json::Value; 3],
     users: serde_json::Value,
@@ -338,11 +338,18 @@ async fn changed_service(
     let users = if users == json!({}) { json!({"f:other": {}}) } else { users };
     let ours = entries[0]["fieldsV1"]["f:spec"].as_object_mut().expect("fields");
     ours.retain(|field, _| users.get(field).is_none());
-    entries
-        .push(json!({"manager": "editor", "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:spec": users}}));
-    let snapshot = snapshot(&[present]);
+    let edited =
+        json!({"manager": "editor", "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:spec": &users}});
+    entries.push(edited);
+    let snapshot = snapshot(std::slice::from_ref(&present));
     let plan = plan(&snapshot, &validate(&[service(&after)]).expect("valid"));
     let mut script = Script::new(responses);
+    present["metadata"]["resourceVersion"] = "8".into();
+    let fields = present["spec"].as_object().expect("fields").keys().map(|field| format!("f:{field}"));
+    let owned: serde_json::Map<_, _> =
+        fields.filter(|field| users.get(field).is_none()).map(|field| (field, json!({}))).collect();
+    present["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"] = owned.into();
+    script.found = Some(Object::clone(&object(&present)));
     script.fresh = fresh.map(|spec| match json::parse(service(&spec).to_string().as_bytes(), json::OBJECT_DEPTH) {
         Ok(json::Value::Object(fresh)) => fresh,
         other => panic!("{other:?}"),
@@ -370,12 +377,14 @@ async fn r21_changed_child_is_compared_with_a_fresh_one_only_if_it_has_more_than
     assert_eq!(without_response, ["fresh"], "in doubt, nothing is written");
 }
 
+/// The refusal of an apply because this field has an invalid value.
+fn invalid(field: &str) -> Result<Ack, Refused> {
+    refused(json!({"code": 422, "reason": "Invalid", "message": "no", "details": {"causes": [{"field": field}]}}))
+}
+
 #[tokio::test]
 async fn r21_edit_that_makes_the_desired_child_invalid_is_taken_away_and_other_edits_stay() {
     let desired = json!({"type": "x"});
-    let invalid = |field: &str| {
-        refused(json!({"code": 422, "reason": "Invalid", "message": "no", "details": {"causes": [{"field": field}]}}))
-    };
     let of = async |field: &str, responses: Vec<_>| {
         let live = json!({"type": "y", "of-y": 1});
         let all = std::iter::once(invalid(field)).chain(responses).collect();
@@ -396,4 +405,20 @@ async fn r21_edit_that_makes_the_desired_child_invalid_is_taken_away_and_other_e
     let (sent, applied) = of("spec.elsewhere.type", vec![]).await;
     assert_eq!(sent, ["apply to 7, force No", "fresh"]);
     assert_eq!(applied.problems.len(), 1);
+}
+
+#[tokio::test]
+async fn r21_edit_that_makes_a_changed_child_invalid_is_taken_away_in_the_same_reconcile() {
+    let specs = [json!({"type": "x"}), json!({"type": "x", "of-x": 1, "edit": 1}), json!({"type": "y"})];
+    let changed = async |responses: Vec<_>| {
+        changed_service(specs.clone(), json!({"f:edit": {}}), Some(specs[2].clone()), responses).await
+    };
+    let again = [Ok(acked(8)), invalid("spec.edit"), invalid("spec.edit"), Ok(acked(9))];
+    let (sent, applied) = changed(again.into_iter().chain([Ok(acked(10))]).collect()).await;
+    let first = ["fresh", "migrate", "apply to 8, force No"];
+    assert_eq!(sent, [&first[..], &["read", "apply to 8, force No", "migrate", "apply to 9, force Yes"]].concat());
+    assert_eq!(applied.problems, []);
+    let (sent, applied) = changed(vec![Ok(acked(8)), invalid("spec.y"), invalid("spec.y")]).await;
+    assert_eq!(sent, [&first[..], &["read", "apply to 8, force No"]].concat());
+    assert!(matches!(applied.problems[0].1, WriteProblem::Rejected { code: 422, .. }), "the refusal is reported");
 }
