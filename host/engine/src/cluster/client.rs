@@ -18,7 +18,6 @@ use tower::util::AndThenLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
 use super::lease::{FencedConnector, GateLayer, Pools};
-use super::request_count::RequestCountLayer;
 use super::requests::{RequestArgs, RequestLayer};
 use super::retry_after::into_status;
 use super::writer::audit::AuditLayer;
@@ -166,13 +165,11 @@ where
     let pools =
         Pools { free: pool(FencedConnector::new(free, None))?, fenced: pool(FencedConnector::new(fenced, fence))? };
     // Only the host's writes are logged, not the writes of a user's command.
-    let audit = gate.is_some().then_some(AuditLayer);
-    let count = gate.is_some().then(|| RequestCountLayer::new(config.cluster_url.host().unwrap_or_default()));
+    let audit = gate.is_some().then(|| AuditLayer::new(config.cluster_url.host().unwrap_or_default()));
     let requests = RequestLayer::new(requests, gate.is_some());
     let service = ServiceBuilder::new()
         .option_layer(gate)
         .option_layer(audit)
-        .option_layer(count)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)

@@ -6,7 +6,6 @@ pub mod client;
 pub mod discovery;
 pub mod events;
 pub mod lease;
-pub mod request_count;
 pub mod requests;
 pub mod retry_after;
 pub mod secret_key;

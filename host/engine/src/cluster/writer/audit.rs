@@ -1,12 +1,12 @@
 //! The audit line: one log line for each write that the host sends, with the status of the response. A layer of the
 //! client writes it, so no write is sent without one, except those of the existing Lease. Audit lines are the host's
-//! own log of its writes, not the API server's audit log.
+//! own log of its writes, not the API server's audit log. The layer also counts the host's requests, by status code, method and host.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::FutureExt;
-use futures::future::{Either, Inspect};
+use futures::future::Inspect;
 use http::{Method, Request, Response, header};
 use tower::{BoxError, Layer, Service};
 use windlass_core::value::digest::Digest;
@@ -15,7 +15,7 @@ use windlass_core::value::ids::PluginName;
 use super::super::account::signer;
 use super::super::lease::is_of_lease;
 use super::request::is_read;
-use crate::telemetry::AUDIT;
+use crate::telemetry::{self, AUDIT};
 
 /// The plugin and the object of a write. It is stored in the request's extensions.
 #[derive(Debug, Clone)]
@@ -37,21 +37,34 @@ pub fn about(
     request
 }
 
-/// Makes a client log its writes.
-#[derive(Debug, Clone, Copy)]
-pub struct AuditLayer;
+/// Makes a client of the host log its writes, and count its requests.
+#[derive(Debug, Clone)]
+pub struct AuditLayer {
+    /// Host name of the API server.
+    server: Arc<str>,
+}
+
+impl AuditLayer {
+    /// A layer for requests to the API server of this host name.
+    pub fn new(server: &str) -> Self {
+        Self { server: server.into() }
+    }
+}
 
 impl<S> Layer<S> for AuditLayer {
     type Service = Audited<S>;
 
     fn layer(&self, inner: S) -> Audited<S> {
-        Audited(inner)
+        Audited { server: self.server.clone(), inner }
     }
 }
 
-/// A client's service whose writes are logged.
+/// A client's service whose writes are logged, and whose requests are counted.
 #[derive(Debug, Clone)]
-pub struct Audited<S>(S);
+pub struct Audited<S> {
+    server: Arc<str>,
+    inner: S,
+}
 
 /// The fields of an audit line that are known before the write is sent.
 struct Line {
@@ -105,7 +118,7 @@ fn verb<B>(request: &Request<B>) -> &'static str {
     }
 }
 
-type Logged<F, R> = Inspect<F, Box<dyn FnOnce(&Result<Response<R>, BoxError>) + Send>>;
+type Noted<R> = Box<dyn FnOnce(&Result<Response<R>, BoxError>) + Send>;
 
 impl<S, B, R> Service<Request<B>> for Audited<S>
 where
@@ -113,21 +126,21 @@ where
 {
     type Response = Response<R>;
     type Error = BoxError;
-    type Future = Either<S::Future, Logged<S::Future, R>>;
+    type Future = Inspect<S::Future, Noted<R>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(context)
+        self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let line = Line::of(&request);
-        let response = self.0.call(request);
-        match line {
-            None => Either::Left(response),
-            Some(line) => Either::Right(response.inspect(Box::new(|response| {
-                line.write(response.as_ref().map_or(0, |response| response.status().as_u16()));
-            }))),
-        }
+        let (line, server, method) = (Line::of(&request), self.server.clone(), request.method().clone());
+        self.inner.call(request).inspect(Box::new(move |result| {
+            let code = result.as_ref().ok().map(|response| response.status().as_u16());
+            telemetry::requested(&server, &method, code);
+            if let Some(line) = line {
+                line.write(code.unwrap_or_default());
+            }
+        }))
     }
 }
 
@@ -169,13 +182,14 @@ mod tests {
         let log = Log::default();
         let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).without_time().with_ansi(false).finish();
         tracing::subscriber::with_default(subscriber, || {
-            let service =
-                ServiceBuilder::new().layer(AuditLayer).service(service_fn(move |_: Request<Vec<u8>>| async move {
+            let service = ServiceBuilder::new().layer(AuditLayer::new("server")).service(service_fn(
+                move |_: Request<Vec<u8>>| async move {
                     match code {
                         Some(code) => Ok(Response::builder().status(code).body(()).expect("a response")),
                         None => Err(BoxError::from("the connection was cut")),
                     }
-                }));
+                },
+            ));
             for request in requests {
                 let _ = service.clone().oneshot(request).now_or_never().expect("the response is immediate");
             }
