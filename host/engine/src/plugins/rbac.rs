@@ -22,9 +22,14 @@ pub const MARK_KEY_SECRET: &str = "windlass-mark-key";
 /// Secret in the host's namespace with the key of the random seeds of plugins' calls.
 pub const RNG_KEY_SECRET: &str = "windlass-rng-key";
 
+/// The API group of roles.
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// Labels of roles whose rules Kubernetes adds to its own roles `view` and `edit`.
+const TO_VIEW: &str = "rbac.authorization.k8s.io/aggregate-to-view";
+const TO_EDIT: &str = "rbac.authorization.k8s.io/aggregate-to-edit";
+
 /// The host's ServiceAccount and roles, as Kubernetes objects in the order in which they are applied.
 pub fn host_objects(namespace: &str) -> Vec<Value> {
-    let subject = json!([{"kind": "ServiceAccount", "name": HOST, "namespace": namespace}]);
     let shards: Vec<_> = (0..SHARDS_MAX).map(lease::name_of_shard).collect();
     let leases: Vec<_> = std::iter::once(lease::NAME).chain(shards.iter().map(String::as_str)).collect();
     vec![
@@ -45,10 +50,10 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
             // Without `rules`: the aggregating controller owns them, and a second apply would conflict with it.
             "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {AGGREGATE_LABEL: "true"}}]},
         }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "metadata": {"name": "windlass-host", "labels": {AGGREGATE_LABEL: "true"}},
-            "rules": [
+        aggregated(
+            "windlass-host",
+            AGGREGATE_LABEL,
+            &[
                 rule("windlass.dev", &["plugins"], &["get", "list", "watch"]),
                 // The finalizer of Plugins whose deletion the host handles; there is no permission for finalizers
                 // alone.
@@ -67,18 +72,13 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
                 // On parents, in any namespace; a patch counts a repetition.
                 rule("events.k8s.io", &["events"], &["create", "patch"]),
             ],
-        }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-            "metadata": {"name": HOST},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": HOST},
-            "subjects": subject,
-        }),
+        ),
+        binding(HOST, None, (HOST, namespace)),
         // The host reads components from its own namespace; another namespace needs its own Role for ConfigMaps.
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": {"name": HOST, "namespace": namespace},
-            "rules": [
+        role(
+            HOST,
+            Some(namespace),
+            &[
                 rule("", &["configmaps"], &["get", "list", "watch"]),
                 // To write children as the Plugins' ServiceAccounts, which are in this namespace.
                 rule("", &["serviceaccounts"], &["impersonate"]),
@@ -91,13 +91,8 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
                 rule("coordination.k8s.io", &["leases"], &["create", "get", "list", "watch"]),
                 of_names(rule("coordination.k8s.io", &["leases"], &["update"]), &leases),
             ],
-        }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"name": HOST, "namespace": namespace},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": HOST},
-            "subjects": subject,
-        }),
+        ),
+        binding(HOST, Some(namespace), (HOST, namespace)),
     ]
 }
 
@@ -106,14 +101,13 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
 /// namespace.
 pub fn view_of_plugins() -> Value {
     let read = rule("windlass.dev", &["plugins"], &["get", "list", "watch"]);
-    aggregated("windlass-plugins-view", "view", &read)
+    aggregated("windlass-plugins-view", TO_VIEW, &[read])
 }
 
 /// What `windlass push` needs, for a CI: a ClusterRole, and a Role in the host's namespace. With `creates_rbac`, also what
 /// `--create-rbac` needs. A component chooses its child kinds, so a pusher cannot hold all permissions of the roles that it
 /// writes: it needs `escalate` and `bind`, by which it can give any account every permission.
 pub fn pusher(namespace: &str, creates_rbac: bool) -> Vec<Value> {
-    const RBAC: &str = "rbac.authorization.k8s.io";
     let name = if creates_rbac { "windlass-pusher-with-rbac" } else { "windlass-pusher" };
     let apply = ["get", "create", "patch"];
     let mut cluster = vec![
@@ -135,11 +129,7 @@ pub fn pusher(namespace: &str, creates_rbac: bool) -> Vec<Value> {
         namespaced.push(rule(RBAC, &["roles", "rolebindings"], &apply));
         namespaced.push(rule(RBAC, &["roles"], &["escalate", "bind"]));
     }
-    let role = |kind: &str, metadata: Value, rules: Vec<Value>| json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata, "rules": rules});
-    vec![
-        role("ClusterRole", json!({"name": name}), cluster),
-        role("Role", json!({"name": name, "namespace": namespace}), namespaced),
-    ]
+    vec![role(name, None, &cluster), role(name, Some(namespace), &namespaced)]
 }
 
 /// The kinds of a plugin, as RBAC rules name them.
@@ -189,11 +179,7 @@ pub fn plugin_role(name: &str, descriptor: &Descriptor, kinds: &Kinds, set_final
     for (group, plural) in kinds.children.iter().chain(&kinds.related).chain(&kinds.former) {
         rules.push(rule(group, &[plural], &["list", "watch"]));
     }
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": host_role(name), "labels": {AGGREGATE_LABEL: "true"}},
-        "rules": rules,
-    })
+    aggregated(&host_role(name), AGGREGATE_LABEL, &rules)
 }
 
 /// The ClusterRole with the host's permissions for a plugin. The names of the other roles contain a colon, which no
@@ -216,7 +202,7 @@ pub fn source_role(name: &str) -> String {
 /// The permissions apply in all namespaces, because parents may be in any; to narrow them, a cluster admin binds the
 /// same ClusterRole in some namespaces instead.
 pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds) -> Vec<Value> {
-    let role = account_role(name);
+    let role_name = account_role(name);
     let (group, plural) = &kinds.parent;
     // Needed for owner references with blockOwnerDeletion, if OwnerReferencesPermissionEnforcement is on, and for the
     // plugin's finalizer, unless the Plugin installed the CRD.
@@ -233,35 +219,16 @@ pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds
         [owner, parents].into_iter().chain(status).chain(children).chain(related).chain(former).collect();
     vec![
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": role},
-            "rules": rules,
-        }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": role},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
-        }),
+        role(&role_name, None, &rules),
+        binding(&role_name, None, (account, namespace)),
     ]
 }
 
 /// The host's permission to pull a plugin's component: to read its pull secret, and no other.
 pub fn source_objects(name: &str, namespace: &str, secret: &str) -> Vec<Value> {
-    let role = source_role(name);
+    let name = source_role(name);
     let pull = of_names(rule("", &["secrets"], &["get"]), &[secret]);
-    vec![
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": {"name": role, "namespace": namespace},
-            "rules": [pull],
-        }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"name": role, "namespace": namespace},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": HOST, "namespace": namespace}],
-        }),
-    ]
+    vec![role(&name, Some(namespace), &[pull]), binding(&name, Some(namespace), (HOST, namespace))]
 }
 
 /// The roles by which the users of a cluster may read and write the parents of a plugin: Kubernetes adds their rules to
@@ -274,16 +241,7 @@ pub fn user_roles(name: &str, kinds: &Kinds) -> Vec<Value> {
     let (group, plural) = &kinds.parent;
     let read = rule(group, &[plural], &["get", "list", "watch"]);
     let write = rule(group, &[plural], &["create", "update", "patch", "delete", "deletecollection"]);
-    vec![aggregated(&view_role(name), "view", &read), aggregated(&edit_role(name), "edit", &write)]
-}
-
-/// A ClusterRole that Kubernetes adds to its role `to`, which is `view` or `edit`.
-fn aggregated(name: &str, to: &str, rule: &Value) -> Value {
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": name, "labels": {format!("rbac.authorization.k8s.io/aggregate-to-{to}"): "true"}},
-        "rules": [rule],
-    })
+    vec![aggregated(&view_role(name), TO_VIEW, &[read]), aggregated(&edit_role(name), TO_EDIT, &[write])]
 }
 
 /// The ClusterRole with the permission to read the parents of a plugin.
@@ -294,6 +252,46 @@ pub fn view_role(name: &str) -> String {
 /// The ClusterRole with the permission to write the parents of a plugin.
 pub fn edit_role(name: &str) -> String {
     format!("windlass-plugin-{name}:edit")
+}
+
+/// A Role in a namespace; without one, a ClusterRole.
+fn role(name: &str, namespace: Option<&str>, rules: &[Value]) -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": kind_of_role(namespace),
+        "metadata": metadata(name, namespace),
+        "rules": rules,
+    })
+}
+
+/// A ClusterRole whose rules are added to those of another role, which selects it by this label.
+fn aggregated(name: &str, label: &str, rules: &[Value]) -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": {label: "true"}},
+        "rules": rules,
+    })
+}
+
+/// Gives a ServiceAccount the permissions of the role of this name.
+fn binding(role: &str, namespace: Option<&str>, (account, of_account): (&str, &str)) -> Value {
+    let kind = kind_of_role(namespace);
+    json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": format!("{kind}Binding"),
+        "metadata": metadata(role, namespace),
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": of_account}],
+    })
+}
+
+fn kind_of_role(namespace: Option<&str>) -> &'static str {
+    if namespace.is_some() { "Role" } else { "ClusterRole" }
+}
+
+fn metadata(name: &str, namespace: Option<&str>) -> Value {
+    match namespace {
+        Some(namespace) => json!({"name": name, "namespace": namespace}),
+        None => json!({"name": name}),
+    }
 }
 
 /// Restricts a rule to the objects of these names.
@@ -348,7 +346,7 @@ mod tests {
         Parent::Existing { kind: Gvk::from_api_version("v1", "Namespace"), selector: None }
     }
 
-    fn role(parent: Parent, finalizes: bool, did: bool) -> Value {
+    fn role_of(parent: Parent, finalizes: bool, did: bool) -> Value {
         let descriptor = Descriptor {
             name: "echo".to_owned(),
             version: "1.0.0".to_owned(),
@@ -408,7 +406,7 @@ mod tests {
     #[test]
     fn host_may_write_status_of_a_plugins_own_kind_and_finalizers_only_if_it_finalizes() {
         for (finalizes, did, verbs) in ROLES {
-            let found = rules(&role(own(), finalizes, did));
+            let found = rules(&role_of(own(), finalizes, did));
             assert_eq!(found[..2], [&format!("my-operator.dev echoes {verbs}"), "my-operator.dev echoes/status patch"]);
             assert_eq!(found[2..], WATCHED);
         }
@@ -417,7 +415,7 @@ mod tests {
     #[test]
     fn host_may_not_write_the_status_of_an_existing_kind() {
         for (finalizes, did, verbs) in ROLES {
-            let found = rules(&role(namespaces(), finalizes, did));
+            let found = rules(&role_of(namespaces(), finalizes, did));
             assert_eq!(
                 (found[0].as_str(), &found[1..]),
                 (&*format!(" namespaces {verbs}"), &WATCHED.map(str::to_owned)[..])
