@@ -10,7 +10,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Event;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use parking_lot::Mutex;
 use windlass_core::value::ids::{Gvk, PluginName};
 
@@ -66,7 +66,7 @@ impl Kinds {
     }
 
     /// Watches the CRDs for as long as the host runs.
-    pub(super) async fn watch_definitions(self, client: Client, all: AllProgress) {
+    pub async fn watch_definitions(self, client: Client, all: AllProgress) {
         let kind = Gvk::from_api_version("apiextensions.k8s.io/v1", "CustomResourceDefinition");
         let progress = all.track(&kind);
         // Metadata only: a whole CRD has up to a megabyte, and a cluster has hundreds.
@@ -82,7 +82,7 @@ impl Kinds {
         let mut events = std::pin::pin!(events(api, None, progress));
         while let Some(event) = events.next().await {
             let concerned = match event {
-                Ok(event) => self.0.state.lock().on_event(event_of(event)),
+                Ok(event) => self.0.state.lock().on_event(event),
                 Err(error) => {
                     // Until the watch is resumed, changes do not queue Plugins; their reconciles still look up the
                     // kinds.
@@ -107,34 +107,12 @@ struct Seen {
     version: u64,
 }
 
-enum CrdEvent {
-    ListBegins,
-    Listed(String, Seen),
-    ListEnds,
-    Is(String, Seen),
-    Gone(String),
-}
-
-fn event_of(event: Event<PartialObjectMeta<CustomResourceDefinition>>) -> CrdEvent {
-    let named = |meta: ObjectMeta| {
-        let seen = Seen {
-            shape: hash(&(&meta.uid, meta.generation, meta.deletion_timestamp.is_some())),
-            version: hash(&meta.resource_version),
-        };
-        (meta.name.unwrap_or_default(), seen)
-    };
-    match event {
-        Event::Init => CrdEvent::ListBegins,
-        Event::InitApply(definition) => {
-            let (name, seen) = named(definition.metadata);
-            CrdEvent::Listed(name, seen)
+impl Seen {
+    fn of(definition: &ObjectMeta) -> Self {
+        Self {
+            shape: hash(&(&definition.uid, definition.generation, definition.deletion_timestamp.is_some())),
+            version: hash(&definition.resource_version),
         }
-        Event::InitDone => CrdEvent::ListEnds,
-        Event::Apply(definition) => {
-            let (name, seen) = named(definition.metadata);
-            CrdEvent::Is(name, seen)
-        }
-        Event::Delete(definition) => CrdEvent::Gone(definition.metadata.name.unwrap_or_default()),
     }
 }
 
@@ -156,28 +134,27 @@ struct State {
 
 impl State {
     /// Applies an event; returns the affected Plugins.
-    fn on_event(&mut self, event: CrdEvent) -> Vec<(PluginName, Trigger)> {
+    fn on_event(&mut self, event: Event<PartialObjectMeta<CustomResourceDefinition>>) -> Vec<(PluginName, Trigger)> {
         match event {
-            CrdEvent::ListBegins => {
-                self.listing = Some(HashMap::new());
-                Vec::new()
-            }
-            CrdEvent::Listed(name, seen) => {
+            Event::Init => self.listing = Some(HashMap::new()),
+            Event::InitApply(definition) => {
                 if let Some(listing) = &mut self.listing {
-                    listing.insert(name, seen);
+                    listing.insert(definition.name_any(), Seen::of(&definition.metadata));
                 }
-                Vec::new()
             }
-            CrdEvent::ListEnds => self.list_ends(),
-            CrdEvent::Is(name, seen) => {
+            Event::InitDone => return self.list_ends(),
+            Event::Apply(definition) => {
+                let (name, seen) = (definition.name_any(), Seen::of(&definition.metadata));
                 let before = self.definitions.insert(name.clone(), seen);
-                self.concerned(&name, before, Some(seen))
+                return self.concerned(&name, before, Some(seen));
             }
-            CrdEvent::Gone(name) => {
+            Event::Delete(definition) => {
+                let name = definition.name_any();
                 let before = self.definitions.remove(&name);
-                self.concerned(&name, before, None)
+                return self.concerned(&name, before, None);
             }
         }
+        Vec::new()
     }
 
     fn list_ends(&mut self) -> Vec<(PluginName, Trigger)> {
@@ -223,8 +200,16 @@ mod tests {
 
     const ECHOES: &str = "echoes.my-operator.dev";
 
-    fn seen(shape: u64, version: u64) -> Seen {
-        Seen { shape, version }
+    /// A CRD of this generation and version.
+    fn crd(name: &str, generation: i64, version: u64) -> PartialObjectMeta<CustomResourceDefinition> {
+        let version = version.to_string();
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            generation: Some(generation),
+            resource_version: Some(version),
+            ..ObjectMeta::default()
+        };
+        PartialObjectMeta { metadata, ..PartialObjectMeta::default() }
     }
 
     fn concern(definitions: &[&str], groups: &[&str], waits: bool) -> Concern {
@@ -240,7 +225,7 @@ mod tests {
     /// something else.
     fn state() -> State {
         let mut state = State::default();
-        for event in [CrdEvent::ListBegins, CrdEvent::Listed(ECHOES.to_owned(), seen(1, 1)), CrdEvent::ListEnds] {
+        for event in [Event::Init, Event::InitApply(crd(ECHOES, 1, 1)), Event::InitDone] {
             assert!(state.on_event(event).is_empty(), "no Plugin is known yet");
         }
         let concerns = [
@@ -254,7 +239,10 @@ mod tests {
         state
     }
 
-    fn affected(state: &mut State, event: CrdEvent) -> Vec<(String, Trigger)> {
+    fn affected(
+        state: &mut State,
+        event: Event<PartialObjectMeta<CustomResourceDefinition>>,
+    ) -> Vec<(String, Trigger)> {
         let mut affected: Vec<_> =
             state.on_event(event).into_iter().map(|(plugin, trigger)| (plugin.to_string(), trigger)).collect();
         affected.sort();
@@ -268,38 +256,38 @@ mod tests {
     #[test]
     fn dynamic_changed_crd_affects_exactly_the_plugins_that_depend_on_it() {
         let mut state = state();
-        let is = |name: &str, seen| CrdEvent::Is(name.to_owned(), seen);
-        assert_eq!(affected(&mut state, is(ECHOES, seen(2, 2))), all(Trigger::Changed));
-        assert_eq!(affected(&mut state, is(ECHOES, seen(2, 2))), [], "the same again is no change");
-        assert_eq!(affected(&mut state, CrdEvent::Gone(ECHOES.to_owned())), all(Trigger::Changed));
-        assert_eq!(affected(&mut state, is(ECHOES, seen(3, 3))), all(Trigger::Changed), "the CRD is back");
-        assert_eq!(affected(&mut state, is("things.other.dev", seen(9, 9))), [("other".to_owned(), Trigger::Changed)]);
-        assert_eq!(affected(&mut state, is("widgets.nobodys.dev", seen(9, 9))), []);
+        let is = |name, generation, version| Event::Apply(crd(name, generation, version));
+        assert_eq!(affected(&mut state, is(ECHOES, 2, 2)), all(Trigger::Changed));
+        assert_eq!(affected(&mut state, is(ECHOES, 2, 2)), [], "the same again is no change");
+        assert_eq!(affected(&mut state, Event::Delete(crd(ECHOES, 2, 2))), all(Trigger::Changed));
+        assert_eq!(affected(&mut state, is(ECHOES, 3, 3)), all(Trigger::Changed), "the CRD is back");
+        assert_eq!(affected(&mut state, is("things.other.dev", 9, 9)), [("other".to_owned(), Trigger::Changed)]);
+        assert_eq!(affected(&mut state, is("widgets.nobodys.dev", 9, 9)), []);
     }
 
     #[test]
     fn dynamic_changed_crd_status_affects_only_plugins_that_wait_for_the_crd() {
         let mut state = state();
-        let established = CrdEvent::Is(ECHOES.to_owned(), seen(1, 2));
+        let established = Event::Apply(crd(ECHOES, 1, 2));
         assert_eq!(affected(&mut state, established), [("waiting".to_owned(), Trigger::Event)]);
     }
 
     #[test]
     fn dynamic_new_list_of_crds_reports_changes_since_the_last_list() {
         let mut state = state();
-        assert_eq!(affected(&mut state, CrdEvent::ListBegins), []);
-        assert_eq!(affected(&mut state, CrdEvent::Listed(ECHOES.to_owned(), seen(1, 1))), []);
-        assert_eq!(affected(&mut state, CrdEvent::ListEnds), [], "the same list again is no change");
-        affected(&mut state, CrdEvent::ListBegins);
-        assert_eq!(affected(&mut state, CrdEvent::ListEnds), all(Trigger::Changed), "the CRD is no longer listed");
+        assert_eq!(affected(&mut state, Event::Init), []);
+        assert_eq!(affected(&mut state, Event::InitApply(crd(ECHOES, 1, 1))), []);
+        assert_eq!(affected(&mut state, Event::InitDone), [], "the same list again is no change");
+        affected(&mut state, Event::Init);
+        assert_eq!(affected(&mut state, Event::InitDone), all(Trigger::Changed), "the CRD is no longer listed");
     }
 
     #[test]
     fn dynamic_plugin_reconciled_before_the_first_list_is_reconciled_again() {
         let mut state = State::default();
         state.concerns.insert("early".parse().expect("a name"), Concern::default());
-        assert_eq!(affected(&mut state, CrdEvent::ListBegins), []);
-        assert_eq!(affected(&mut state, CrdEvent::ListEnds), [("early".to_owned(), Trigger::Changed)]);
+        assert_eq!(affected(&mut state, Event::Init), []);
+        assert_eq!(affected(&mut state, Event::InitDone), [("early".to_owned(), Trigger::Changed)]);
     }
 
     #[test]
