@@ -56,43 +56,21 @@ pub struct Setup {
     pub debug_addr: Option<DebugAddr>,
 }
 
-/// Result of one check.
-enum Finding {
-    /// All is well.
-    Fine(String),
-    /// A problem, with what to do.
-    Problem(String),
-    /// Not checked, because the API server cannot be reached.
-    Skipped,
-}
-
-impl Finding {
-    fn of(result: Result<String, String>) -> Self {
-        result.map_or_else(Self::Problem, Self::Fine)
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fine(text) | Self::Problem(text) => f.write_str(text),
-            Self::Skipped => f.write_str("not checked: the API server cannot be reached"),
-        }
-    }
-}
+/// Result of one check: what is well, or a problem with what to do. None if it was not checked, because the API server cannot be reached.
+type Finding = Option<Result<String, String>>;
 
 /// Checks everything, and prints one line for each check.
 pub async fn main(setup: Setup) -> ExitCode {
     let findings = setup.findings().await;
     for (what, finding) in &findings {
-        let state = match finding {
-            Finding::Fine(_) => "ok",
-            Finding::Problem(_) => "PROBLEM",
-            Finding::Skipped => "skipped",
+        let (state, text) = match finding {
+            Some(Ok(fine)) => ("ok", fine.as_str()),
+            Some(Err(problem)) => ("PROBLEM", problem.as_str()),
+            None => ("skipped", "not checked: the API server cannot be reached"),
         };
-        crate::out!("{state:8} {what:13} {finding}");
+        crate::out!("{state:8} {what:13} {text}");
     }
-    let problems = findings.iter().filter(|(_, finding)| matches!(finding, Finding::Problem(_))).count();
+    let problems = findings.iter().filter(|(_, finding)| matches!(finding, Some(Err(_)))).count();
     if problems == 0 {
         return ExitCode::SUCCESS;
     }
@@ -103,11 +81,11 @@ pub async fn main(setup: Setup) -> ExitCode {
 impl Setup {
     async fn findings(self) -> Vec<(&'static str, Finding)> {
         let mut findings = vec![
-            ("cache folder", Finding::of(cache(&self.cache))),
-            ("addresses", Finding::of(addresses(&self.addresses, self.debug_addr))),
+            ("cache folder", Some(cache(&self.cache))),
+            ("addresses", Some(addresses(&self.addresses, self.debug_addr))),
         ];
         if let Some(folder) = &self.plugins {
-            findings.push(("plugins", Finding::of(plugins(folder))));
+            findings.push(("plugins", Some(plugins(folder))));
         }
         let reached = match self.client {
             Ok(client) => server(&client).await.map(|found| (client, found)),
@@ -116,10 +94,8 @@ impl Setup {
         let (client, Server { version, ahead }) = match reached {
             Ok(reached) => reached,
             Err(problem) => {
-                findings.push(("API server", Finding::Problem(problem)));
-                findings.extend(
-                    ["account", "clock", "CRD", "permissions", "keys", "Lease"].map(|what| (what, Finding::Skipped)),
-                );
+                findings.push(("API server", Some(Err(problem))));
+                findings.extend(["account", "clock", "CRD", "permissions", "keys", "Lease"].map(|what| (what, None)));
                 return findings;
             }
         };
@@ -130,13 +106,13 @@ impl Setup {
             lease(&client, &self.namespace, self.election, &self.cache.0),
         );
         findings.extend([
-            ("API server", Finding::of(version)),
-            ("account", Finding::of(access_review::own_user(client.clone())().await)),
-            ("clock", Finding::of(clock(ahead))),
-            ("CRD", Finding::of(crd)),
-            ("permissions", Finding::of(permissions)),
-            ("keys", Finding::of(keys)),
-            ("Lease", Finding::of(lease)),
+            ("API server", Some(version)),
+            ("account", Some(access_review::own_user(client.clone())().await)),
+            ("clock", Some(clock(ahead))),
+            ("CRD", Some(crd)),
+            ("permissions", Some(permissions)),
+            ("keys", Some(keys)),
+            ("Lease", Some(lease)),
         ]);
         findings
     }
@@ -183,7 +159,7 @@ struct Server {
 async fn server(client: &Client) -> Result<Server, String> {
     let unreachable = |error: &dyn fmt::Display| format!("the API server cannot be reached: {error}");
     let request = Request::get("/version").body(Body::empty()).map_err(|error| unreachable(&error))?;
-    let response = in_time(client.send(request)).await.map_err(|error| unreachable(&causes(&error)))?;
+    let response = in_time(client.send(request)).await.map_err(|error| unreachable(&WithCauses(&error.into())))?;
     let date = response.headers().get(header::DATE).and_then(|date| date.to_str().ok());
     let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
     let ahead = date.map(|date| clock::date().duration_since(date));
@@ -204,20 +180,6 @@ async fn server(client: &Client) -> Result<Server, String> {
         Ok(format!("Kubernetes {version}"))
     };
     Ok(Server { version, ahead })
-}
-
-/// An error with its causes, of which the last is the most exact.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 fn clock(ahead: Option<SignedDuration>) -> Result<String, String> {
