@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kube::core::ApiResource;
+use kube::core::{ApiResource, Status};
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use parking_lot::Mutex;
@@ -290,17 +290,17 @@ fn decode(kind: &Arc<Gvk>, raw: &Raw) -> Option<Object> {
 /// The rejection, if the error needs a user to change something. Other errors are temporary: watches end all the time,
 /// and the watcher resumes them.
 fn refusal(error: &watcher::Error) -> Option<Health> {
-    let source = match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => Some(error),
-        watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => None,
-    };
-    match source {
-        // 400: the API server cannot parse the label selector.
-        Some(kube::Error::Api(status)) if matches!(status.code, 400 | 401 | 403 | 404 | 405) => {
-            Some(Health::Refused { code: status.code, message: status.message.clone() })
-        }
+    // 400: the API server cannot parse the label selector.
+    let status = response_of(error).filter(|status| matches!(status.code, 400 | 401 | 403 | 404 | 405))?;
+    Some(Health::Refused { code: status.code, message: status.message.clone() })
+}
+
+/// The API server's response to a list, or to the beginning of a watch, if it is the error.
+fn response_of(error: &watcher::Error) -> Option<&Status> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status),
         _ => None,
     }
 }

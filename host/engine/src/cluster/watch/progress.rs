@@ -20,6 +20,7 @@ use windlass_core::hosts::progress::{Progress, Stall};
 use windlass_core::reconcile::outcome::bounded;
 use windlass_core::value::ids::Gvk;
 
+use super::{refusal, response_of};
 use crate::clock;
 use crate::cluster::plain_cause;
 use crate::telemetry;
@@ -149,18 +150,12 @@ impl WatchProgress {
     /// Records an error that interrupted the watch.
     pub fn interrupted(&self, error: &watcher::Error) {
         let mut progress = self.progress.lock();
-        if super::refusal(error).is_some() {
+        if refusal(error).is_some() {
             return progress.refused();
         }
         // A webhook chooses the text of its error.
         let (now, message) = (clock::now(), bounded(telemetry::one_line(&plain_cause(error)).into_owned()));
-        let is_answer = match error {
-            watcher::Error::InitialListFailed(error)
-            | watcher::Error::WatchStartFailed(error)
-            | watcher::Error::WatchFailed(error) => matches!(error, kube::Error::Api(_)),
-            watcher::Error::WatchError(_) => true,
-            watcher::Error::NoResourceVersion => false,
-        };
+        let is_answer = matches!(error, watcher::Error::WatchError(_)) || response_of(error).is_some();
         if is_answer { progress.answered(now, &message) } else { progress.failed(now, &message) }
     }
 

@@ -12,7 +12,7 @@ use kube::runtime::watcher::{self, DefaultBackoff, Event};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-use super::WatchProgress;
+use super::{WatchProgress, response_of};
 
 /// Seconds after which the API server ends a watch and the watcher resumes it, chosen at random from this range.
 ///
@@ -91,6 +91,7 @@ where
     let events = stream::unfold((start, has_stalled, None), |(start, has_stalled, running)| async move {
         let mut events = running.unwrap_or_else(|| Box::pin(start()));
         let event = events.next().await?;
+        let is_outdated = |error| response_of(error).is_some_and(|response| response.code == 410);
         let lists_again = event.as_ref().is_err_and(|error| is_outdated(error) || is_of_watch(error) && has_stalled());
         Some((event, (start, has_stalled, (!lists_again).then_some(events))))
     });
@@ -102,15 +103,6 @@ fn is_of_watch(error: &watcher::Error) -> bool {
     matches!(
         error,
         watcher::Error::WatchStartFailed(_) | watcher::Error::WatchFailed(_) | watcher::Error::WatchError(_)
-    )
-}
-
-fn is_outdated(error: &watcher::Error) -> bool {
-    matches!(
-        error,
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-            | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-            | watcher::Error::WatchFailed(kube::Error::Api(status)) if status.code == 410
     )
 }
 
