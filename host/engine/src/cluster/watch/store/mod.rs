@@ -40,15 +40,16 @@ pub struct Store {
 }
 
 /// Which index a store has besides the one by name. An index takes memory for each object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Index {
     /// Finds an object by uid.
+    #[default]
     Uid,
     /// Finds the children of a parent.
     Owner,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
     index: Index,
     objects: HashSet<ByKey>,
@@ -114,22 +115,7 @@ found_by! {
 impl Store {
     /// An empty store.
     pub fn new(index: Index) -> Self {
-        let inner = Inner {
-            index,
-            objects: HashSet::new(),
-            uids: HashSet::new(),
-            by_namespace: None,
-            owners: HashMap::new(),
-            retained: 0,
-            children: HashMap::new(),
-            newest_version: 0,
-            last_list_began: None,
-            pending_list: None,
-            namespaces: Interner::default(),
-            labels: Interner::default(),
-            managed: Interner::default(),
-        };
-        Self { inner: RwLock::new(inner), packer: Mutex::default() }
+        Self { inner: RwLock::new(Inner { index, ..Inner::default() }), packer: Mutex::default() }
     }
 
     /// The object of this name.
