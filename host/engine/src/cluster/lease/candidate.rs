@@ -22,7 +22,6 @@ const PROGRESS: Duration = Duration::from_secs(5);
 /// A host without the Lease.
 pub struct Candidate {
     leases: Leases,
-    namespace: String,
     election: Election,
     instance: Arc<Instance>,
     gate: WriteGate,
@@ -43,7 +42,6 @@ impl Candidate {
     pub fn new(client: Client, namespace: &str, election: Election, instance: Arc<Instance>, gate: WriteGate) -> Self {
         Self {
             leases: Leases::new(client, namespace, NAME, election.timing),
-            namespace: namespace.to_owned(),
             election,
             instance,
             gate,
@@ -70,7 +68,8 @@ impl Candidate {
             let pause = match self.attempt(found).await {
                 Attempt::Acquired { lease, transitions } => return Ok(Some(self.into_holder(*lease, transitions))),
                 Attempt::Refuse { holder, expires_in } => {
-                    return Err(NotHolder::Refused { namespace: self.namespace, holder, expires_in });
+                    let namespace = self.leases.namespace().to_owned();
+                    return Err(NotHolder::Refused { namespace, holder, expires_in });
                 }
                 Attempt::Wait { holder, expires_in } => {
                     self.log_wait(&holder);
@@ -123,7 +122,7 @@ impl Candidate {
         match self.leases.write(version, spec, None).await {
             Ok(lease) => {
                 self.gate.leader().open_until(sent + self.election.timing.renew_deadline);
-                let namespace = &self.namespace;
+                let namespace = self.leases.namespace();
                 tracing::info!(%namespace, name = NAME, holder = %own, "Lease acquired");
                 Attempt::Acquired { lease: Box::new(lease), transitions }
             }
@@ -134,11 +133,7 @@ impl Candidate {
     }
 
     fn into_holder(self, lease: Lease, transitions: i32) -> HeldLease {
-        let Self { leases, namespace, election, instance, gate, .. } = self;
-        let (timing, acquired) = (election.timing, lease.spec.as_ref().and_then(|spec| spec.acquire_time.clone()));
-        let gate = gate.leader().clone();
-        let (announcement, lease) = (None, Some(lease));
-        HeldLease { leases, namespace, timing, instance, gate, announcement, transitions, acquired, lease }
+        HeldLease::new(self.leases, self.instance, self.gate.leader().clone(), (lease, transitions))
     }
 
     fn jittered_retry(&self) -> Duration {
@@ -147,7 +142,7 @@ impl Candidate {
 
     /// Logs the holder, unless it was logged before.
     fn log_wait(&mut self, holder: &str) {
-        let namespace = &self.namespace;
+        let namespace = self.leases.namespace();
         if holder.is_empty() || self.logged.holder.as_deref() == Some(holder) {
             return;
         }
@@ -167,7 +162,7 @@ impl Candidate {
         if self.logged.problem.is_some_and(|logged| clock::since(logged) < PROGRESS) {
             return;
         }
-        let namespace = &self.namespace;
+        let namespace = self.leases.namespace();
         tracing::warn!(
             "Lease {namespace}/{NAME} cannot be taken yet: {problem}. The host's permissions are printed by `windlass generate \
              rbac --namespace {namespace}`"

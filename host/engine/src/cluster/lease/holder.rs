@@ -6,7 +6,6 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
-use windlass_core::hosts::lease::Timing;
 
 use super::NotHolder;
 use super::gate::GatePart;
@@ -16,21 +15,19 @@ use crate::clock;
 
 /// The Lease that this host holds.
 pub struct HeldLease {
-    pub(in crate::cluster) leases: Leases,
-    pub(in crate::cluster) namespace: String,
-    pub(in crate::cluster) timing: Timing,
-    pub(in crate::cluster) instance: Arc<Instance>,
+    leases: Leases,
+    instance: Arc<Instance>,
     /// The part of the host's gate that this Lease opens.
-    pub(in crate::cluster) gate: GatePart,
+    gate: GatePart,
     /// What the holder of a shard tells the other hosts: written at once if it wakes the receiver, otherwise with the
     /// next renewal.
     pub(in crate::cluster) announcement: Option<watch::Receiver<String>>,
     /// Number of changes of the holder up to this host.
-    pub(in crate::cluster) transitions: i32,
+    transitions: i32,
     /// When this host acquired the Lease, as the API server stored it.
-    pub(in crate::cluster) acquired: Option<MicroTime>,
+    acquired: Option<MicroTime>,
     /// The last seen state of the Lease; none if it must be read again.
-    pub(in crate::cluster) lease: Option<Lease>,
+    lease: Option<Lease>,
 }
 
 /// Whether the Lease is released or expires when the host stops.
@@ -53,6 +50,17 @@ enum Failure {
 }
 
 impl HeldLease {
+    /// A Lease that this host has just acquired, as the API server stored it, with this number of changes of the holder.
+    pub(in crate::cluster) fn new(
+        leases: Leases,
+        instance: Arc<Instance>,
+        gate: GatePart,
+        (lease, transitions): (Lease, i32),
+    ) -> Self {
+        let acquired = lease.spec.as_ref().and_then(|spec| spec.acquire_time.clone());
+        Self { leases, instance, gate, announcement: None, transitions, acquired, lease: Some(lease) }
+    }
+
     /// Renews the Lease until `end` receives a value. Then closes the gate, and releases the Lease or lets it expire.
     ///
     /// # Errors
@@ -67,13 +75,13 @@ impl HeldLease {
                         Ok(End::Release) => self.release().await,
                         // The sender was dropped: requests may be in flight.
                         Ok(End::Expire) | Err(_) => tracing::warn!(
-                            namespace = self.namespace, name = self.leases.name(), seconds = self.timing.lease_duration.as_secs(),
+                            namespace = self.leases.namespace(), name = self.leases.name(), seconds = self.leases.timing().lease_duration.as_secs(),
                             "Lease not released, because writes may be under way: it expires"
                         ),
                     }
                     return Ok(());
                 }
-                () = tokio::time::sleep(self.timing.retry_period) => {}
+                () = tokio::time::sleep(self.leases.timing().retry_period) => {}
                 () = changed(&mut self.announcement) => {}
             }
             let mut sent = clock::since_boot();
@@ -87,14 +95,14 @@ impl HeldLease {
                 }
             }
             match renewed {
-                Ok(()) => self.gate.open_until(sent + self.timing.renew_deadline),
+                Ok(()) => self.gate.open_until(sent + self.leases.timing().renew_deadline),
                 Err(Failure::Outdated) => self.warn_not_renewed("another client changes it all the time"),
                 Err(Failure::Passing(message)) => self.warn_not_renewed(&message),
                 Err(Failure::Lost(holder)) => {
                     self.gate.close();
                     stop.cancel();
-                    let name = self.leases.name().to_owned();
-                    return Err(NotHolder::Lost { namespace: self.namespace, name, holder });
+                    let (namespace, name) = (self.leases.namespace().to_owned(), self.leases.name().to_owned());
+                    return Err(NotHolder::Lost { namespace, name, holder });
                 }
             }
         }
@@ -102,7 +110,13 @@ impl HeldLease {
 
     fn warn_not_renewed(&self, message: &str) {
         let writes = self.gate.is_open();
-        tracing::warn!(namespace = self.namespace, name = self.leases.name(), writes, message, "Lease not renewed");
+        tracing::warn!(
+            namespace = self.leases.namespace(),
+            name = self.leases.name(),
+            writes,
+            message,
+            "Lease not renewed"
+        );
     }
 
     async fn renew(&mut self) -> Result<(), Failure> {
@@ -145,10 +159,15 @@ impl HeldLease {
         let spec = lease.spec.unwrap_or_default();
         let spec = LeaseSpec { holder_identity: None, ..spec };
         match self.leases.write(lease.metadata.resource_version, spec, None).await {
-            Ok(_) => tracing::info!(namespace = self.namespace, name = self.leases.name(), "Lease released"),
+            Ok(_) => tracing::info!(namespace = self.leases.namespace(), name = self.leases.name(), "Lease released"),
             Err(Refusal::Outdated) => {}
             Err(Refusal::Other(message)) => {
-                tracing::warn!(namespace = self.namespace, name = self.leases.name(), message, "Lease not released");
+                tracing::warn!(
+                    namespace = self.leases.namespace(),
+                    name = self.leases.name(),
+                    message,
+                    "Lease not released"
+                );
             }
         }
     }
@@ -156,7 +175,7 @@ impl HeldLease {
 
 impl std::fmt::Debug for HeldLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Lease {}/{} of {}", self.namespace, self.leases.name(), self.instance.identity)
+        write!(f, "Lease {}/{} of {}", self.leases.namespace(), self.leases.name(), self.instance.identity)
     }
 }
 

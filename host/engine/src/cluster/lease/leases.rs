@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use windlass_core::hosts::lease::{LeaseState, Timing};
 use windlass_core::object::names::{ANNOTATION_SHARD, LABEL_SHARD};
 
+use super::super::plain;
 use super::shard_of;
 use crate::clock;
 
@@ -19,6 +20,7 @@ use crate::clock;
 #[derive(Clone)]
 pub(in crate::cluster) struct Leases {
     api: Api<Lease>,
+    namespace: String,
     name: String,
     timing: Timing,
 }
@@ -32,7 +34,13 @@ pub(in crate::cluster) enum Refusal {
 
 impl Leases {
     pub(in crate::cluster) fn new(client: Client, namespace: &str, name: &str, timing: Timing) -> Self {
-        Self { api: Api::namespaced(client, namespace), name: name.to_owned(), timing }
+        let api = Api::namespaced(client, namespace);
+        Self { api, namespace: namespace.to_owned(), name: name.to_owned(), timing }
+    }
+
+    /// The namespace of the Lease.
+    pub(in crate::cluster) fn namespace(&self) -> &str {
+        &self.namespace
     }
 
     /// The name of the Lease.
@@ -51,7 +59,7 @@ impl Leases {
     /// If the API server rejects the request or does not respond. The text is for users.
     pub(in crate::cluster) async fn get(&self) -> Result<Option<Lease>, String> {
         match tokio::time::timeout(self.timing.request_timeout(), self.api.get_opt(&self.name)).await {
-            Ok(response) => response.map_err(|error| message_of(&error)),
+            Ok(response) => response.map_err(|error| plain(&error)),
             Err(_) => Err(self.no_response()),
         }
     }
@@ -95,7 +103,7 @@ impl Leases {
             Ok(Err(kube::Error::Api(status))) if status.code == 409 || status.code == 404 && exists => {
                 Err(Refusal::Outdated)
             }
-            Ok(Err(error)) => Err(Refusal::Other(message_of(&error))),
+            Ok(Err(error)) => Err(Refusal::Other(plain(&error))),
             Err(_) => Err(Refusal::Other(self.no_response())),
         }
     }
@@ -125,12 +133,5 @@ impl Leases {
 
     fn no_response(&self) -> String {
         format!("no response of the API server within {:.1} s", self.timing.request_timeout().as_secs_f64())
-    }
-}
-
-fn message_of(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        error => error.to_string(),
     }
 }

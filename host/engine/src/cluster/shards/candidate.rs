@@ -101,17 +101,8 @@ impl ShardCandidate {
         let Self { shards, instance, gate, observer } = self;
         let (announcement, changes) = watch::channel(Announcement::default().to_text());
         let since = version_of(&lease);
-        let held = HeldLease {
-            leases: shards.leases(shard),
-            namespace: shards.0.namespace.clone(),
-            timing: shards.0.timing,
-            instance,
-            gate: gate.shard().clone(),
-            announcement: Some(changes),
-            transitions,
-            acquired: lease.spec.as_ref().and_then(|spec| spec.acquire_time.clone()),
-            lease: Some(lease),
-        };
+        let mut held = HeldLease::new(shards.leases(shard), instance, gate.shard().clone(), (lease, transitions));
+        held.announcement = Some(changes);
         HeldShard { shard, held, since, announcement, observer }
     }
 }
