@@ -57,8 +57,8 @@ impl Liveness {
 /// What earlier looks saw.
 #[derive(Default)]
 struct Watched {
-    threads: Vec<Still<(u64, Duration)>>,
-    queues: Vec<Still<u64>>,
+    threads: Vec<Still>,
+    queues: Vec<Still>,
 }
 
 impl Watched {
@@ -76,27 +76,23 @@ impl Watched {
             still.is_stuck(busy).then(|| format!("runtime thread {at} is stuck in a task\n"))
         });
         let queues = self.queues.iter_mut().zip(&*queues).filter_map(|(still, (name, stalled))| {
-            still.is_stuck(stalled()).then(|| format!("no worker takes a key from the queue of {name}\n"))
+            let taken = stalled().map(|taken| (taken, Duration::ZERO));
+            still.is_stuck(taken).then(|| format!("no worker takes a key from the queue of {name}\n"))
         });
         threads.chain(queues).collect()
     }
 }
 
-/// A value that must not stay the same.
-struct Still<T> {
-    last: Option<T>,
+/// Numbers that must not all stay the same.
+#[derive(Default)]
+struct Still {
+    last: Option<(u64, Duration)>,
     looks: u32,
 }
 
-impl<T> Default for Still<T> {
-    fn default() -> Self {
-        Self { last: None, looks: 0 }
-    }
-}
-
-impl<T: PartialEq> Still<T> {
+impl Still {
     /// Whether the last [`LIMIT`] looks saw no change since the look before them; `None` is always progress.
-    fn is_stuck(&mut self, now: Option<T>) -> bool {
+    fn is_stuck(&mut self, now: Option<(u64, Duration)>) -> bool {
         self.looks = if now.is_some() && now == self.last { self.looks + 1 } else { 0 };
         self.last = now;
         self.looks >= LIMIT
