@@ -63,7 +63,7 @@ impl Host {
         let folder = compiled.folder_of(number).context("the folder of a host")?;
         let (stop, gate, timing) = (CancellationToken::new(), WriteGate::default(), Timing::default());
         let layer = GateLayer::new(gate.clone(), "windlass-system", timing.margin());
-        let service = ServiceBuilder::new().layer(layer).service(connect(network, number, &gate));
+        let service = ServiceBuilder::new().filter(layer).service(connect(network, number, &gate));
         let settings = Settings {
             cache_dir: folder,
             health_addr: None,

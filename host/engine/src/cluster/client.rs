@@ -14,6 +14,7 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
+use tower::filter::FilterLayer;
 use tower::util::AndThenLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
@@ -168,7 +169,7 @@ where
     let audit = gate.is_some().then(|| AuditLayer::new(config.cluster_url.host().unwrap_or_default()));
     let requests = RequestLayer::new(requests, gate.is_some());
     let service = ServiceBuilder::new()
-        .option_layer(gate)
+        .option_layer(gate.map(FilterLayer::new))
         .option_layer(audit)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::future::{Either, Ready, ready};
 use http::Request;
-use tower::{BoxError, Layer, Service};
+use tower::BoxError;
+use tower::filter::Predicate;
 
 use super::super::writer::request::is_read;
 use super::{NAME, shard_of};
@@ -95,7 +94,7 @@ impl GatePart {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NeedsLease;
 
-/// Makes a client reject writes while the gate is closed.
+/// Makes a client reject writes while the gate is closed, as the predicate of a [`FilterLayer`](tower::filter::FilterLayer).
 #[derive(Debug, Clone)]
 pub struct GateLayer {
     gate: WriteGate,
@@ -133,52 +132,32 @@ impl GateLayer {
     }
 }
 
-impl<S> Layer<S> for GateLayer {
-    type Service = Gate<S>;
+impl<B> Predicate<Request<B>> for GateLayer {
+    type Request = Request<B>;
 
-    fn layer(&self, inner: S) -> Gate<S> {
-        Gate { layer: self.clone(), inner }
-    }
-}
-
-/// A client's service behind the gate.
-#[derive(Debug, Clone)]
-pub struct Gate<S> {
-    layer: GateLayer,
-    inner: S,
-}
-
-impl<S, B> Service<Request<B>> for Gate<S>
-where
-    S: Service<Request<B>, Error = BoxError>,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = Either<Ready<Result<S::Response, BoxError>>, S::Future>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        if !self.layer.needs_lease(&request) {
-            Either::Right(self.inner.call(request))
-        } else if self.layer.gate.is_open() {
+    fn check(&mut self, mut request: Request<B>) -> Result<Request<B>, BoxError> {
+        if self.needs_lease(&request) {
+            if !self.gate.is_open() {
+                let namespace = &self.namespace;
+                let message = format!(
+                    "not sent: this host does not hold Lease {namespace}/{NAME} or that of a shard, or could not renew it in time"
+                );
+                return Err(message.into());
+            }
             request.extensions_mut().insert(NeedsLease);
-            Either::Right(self.inner.call(request))
-        } else {
-            let namespace = &self.layer.namespace;
-            let message = format!(
-                "not sent: this host does not hold Lease {namespace}/{NAME} or that of a shard, or could not renew it in time"
-            );
-            Either::Left(ready(Err(message.into())))
         }
+        Ok(request)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
+    use futures::FutureExt as _;
     use http::Method;
+    use tower::filter::FilterLayer;
+    use tower::{Layer as _, Service as _};
 
     use super::*;
     use crate::clock::since_boot;
@@ -219,8 +198,8 @@ mod tests {
         let passes = |method: Method, path: &str| {
             let request = Request::builder().method(method).uri(path).body(()).expect("a request");
             let inner = tower::service_fn(|_| ready(Ok::<_, BoxError>(())));
-            tokio_test::task::spawn(layer.layer(inner).call(request)).poll().map(|sent| sent.is_ok())
-                == Poll::Ready(true)
+            let sent = FilterLayer::new(layer.clone()).layer(inner).call(request).now_or_never();
+            sent.expect("an immediate response").is_ok()
         };
         let leases = "/apis/coordination.k8s.io/v1/namespaces/windlass-system/leases";
         for (method, path) in [
