@@ -68,8 +68,7 @@ impl Candidate {
             let pause = match self.attempt(found).await {
                 Attempt::Acquired { lease, transitions } => return Ok(Some(self.into_holder(*lease, transitions))),
                 Attempt::Refuse { holder, expires_in } => {
-                    let namespace = self.leases.namespace().to_owned();
-                    return Err(NotHolder::Refused { namespace, holder, expires_in });
+                    return Err(NotHolder::Refused { namespace: self.leases.namespace, holder, expires_in });
                 }
                 Attempt::Wait { holder, expires_in } => {
                     self.log_wait(&holder);
@@ -122,7 +121,7 @@ impl Candidate {
         match self.leases.write(version, spec, None).await {
             Ok(lease) => {
                 self.gate.leader().open_until(sent + self.election.timing.renew_deadline);
-                let namespace = self.leases.namespace();
+                let namespace = &self.leases.namespace;
                 tracing::info!(%namespace, name = NAME, holder = %own, "Lease acquired");
                 Attempt::Acquired { lease: Box::new(lease), transitions }
             }
@@ -142,7 +141,7 @@ impl Candidate {
 
     /// Logs the holder, unless it was logged before.
     fn log_wait(&mut self, holder: &str) {
-        let namespace = self.leases.namespace();
+        let namespace = &self.leases.namespace;
         if holder.is_empty() || self.logged.holder.as_deref() == Some(holder) {
             return;
         }
@@ -162,7 +161,7 @@ impl Candidate {
         if self.logged.problem.is_some_and(|logged| clock::since(logged) < PROGRESS) {
             return;
         }
-        let namespace = self.leases.namespace();
+        let namespace = &self.leases.namespace;
         tracing::warn!(
             "Lease {namespace}/{NAME} cannot be taken yet: {problem}. The host's permissions are printed by `windlass generate \
              rbac --namespace {namespace}`"

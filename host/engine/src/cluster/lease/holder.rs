@@ -75,13 +75,13 @@ impl HeldLease {
                         Ok(End::Release) => self.release().await,
                         // The sender was dropped: requests may be in flight.
                         Ok(End::Expire) | Err(_) => tracing::warn!(
-                            namespace = self.leases.namespace(), name = self.leases.name(), seconds = self.leases.timing().lease_duration.as_secs(),
+                            namespace = self.leases.namespace, name = self.leases.name, seconds = self.leases.timing.lease_duration.as_secs(),
                             "Lease not released, because writes may be under way: it expires"
                         ),
                     }
                     return Ok(());
                 }
-                () = tokio::time::sleep(self.leases.timing().retry_period) => {}
+                () = tokio::time::sleep(self.leases.timing.retry_period) => {}
                 () = changed(&mut self.announcement) => {}
             }
             let mut sent = clock::since_boot();
@@ -95,13 +95,13 @@ impl HeldLease {
                 }
             }
             match renewed {
-                Ok(()) => self.gate.open_until(sent + self.leases.timing().renew_deadline),
+                Ok(()) => self.gate.open_until(sent + self.leases.timing.renew_deadline),
                 Err(Failure::Outdated) => self.warn_not_renewed("another client changes it all the time"),
                 Err(Failure::Passing(message)) => self.warn_not_renewed(&message),
                 Err(Failure::Lost(holder)) => {
                     self.gate.close();
                     stop.cancel();
-                    let (namespace, name) = (self.leases.namespace().to_owned(), self.leases.name().to_owned());
+                    let Leases { namespace, name, .. } = self.leases;
                     return Err(NotHolder::Lost { namespace, name, holder });
                 }
             }
@@ -111,8 +111,8 @@ impl HeldLease {
     fn warn_not_renewed(&self, message: &str) {
         let writes = self.gate.is_open();
         tracing::warn!(
-            namespace = self.leases.namespace(),
-            name = self.leases.name(),
+            namespace = self.leases.namespace,
+            name = self.leases.name,
             writes,
             message,
             "Lease not renewed"
@@ -159,12 +159,12 @@ impl HeldLease {
         let spec = lease.spec.unwrap_or_default();
         let spec = LeaseSpec { holder_identity: None, ..spec };
         match self.leases.write(lease.metadata.resource_version, spec, None).await {
-            Ok(_) => tracing::info!(namespace = self.leases.namespace(), name = self.leases.name(), "Lease released"),
+            Ok(_) => tracing::info!(namespace = self.leases.namespace, name = self.leases.name, "Lease released"),
             Err(Refusal::Outdated) => {}
             Err(Refusal::Other(message)) => {
                 tracing::warn!(
-                    namespace = self.leases.namespace(),
-                    name = self.leases.name(),
+                    namespace = self.leases.namespace,
+                    name = self.leases.name,
                     message,
                     "Lease not released"
                 );
@@ -175,7 +175,7 @@ impl HeldLease {
 
 impl std::fmt::Debug for HeldLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Lease {}/{} of {}", self.leases.namespace(), self.leases.name(), self.instance.identity)
+        write!(f, "Lease {}/{} of {}", self.leases.namespace, self.leases.name, self.instance.identity)
     }
 }
 

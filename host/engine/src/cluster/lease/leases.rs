@@ -20,9 +20,9 @@ use crate::clock;
 #[derive(Clone)]
 pub(in crate::cluster) struct Leases {
     api: Api<Lease>,
-    namespace: String,
-    name: String,
-    timing: Timing,
+    pub(in crate::cluster) namespace: String,
+    pub(in crate::cluster) name: String,
+    pub(in crate::cluster) timing: Timing,
 }
 
 /// Why the Lease was not written.
@@ -36,21 +36,6 @@ impl Leases {
     pub(in crate::cluster) fn new(client: Client, namespace: &str, name: &str, timing: Timing) -> Self {
         let api = Api::namespaced(client, namespace);
         Self { api, namespace: namespace.to_owned(), name: name.to_owned(), timing }
-    }
-
-    /// The namespace of the Lease.
-    pub(in crate::cluster) fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
-    /// The name of the Lease.
-    pub(in crate::cluster) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The times of the election.
-    pub(in crate::cluster) fn timing(&self) -> Timing {
-        self.timing
     }
 
     /// The Lease, if it exists.

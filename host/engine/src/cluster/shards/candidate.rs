@@ -83,12 +83,12 @@ impl ShardCandidate {
             match leases.write(version, spec, Some(&Announcement::default().to_text())).await {
                 Ok(lease) => {
                     self.gate.shard().open_until(sent + self.shards.0.timing.renew_deadline);
-                    tracing::info!(name = leases.name(), holder = %own, "shard acquired");
+                    tracing::info!(name = leases.name, holder = %own, "shard acquired");
                     return Some((shard, lease, transitions));
                 }
                 Err(Refusal::Outdated) => {}
                 Err(Refusal::Other(message)) => {
-                    tracing::warn!(name = leases.name(), message, "a shard's Lease cannot be taken yet");
+                    tracing::warn!(name = leases.name, message, "a shard's Lease cannot be taken yet");
                     // The API server may have written it nevertheless: the next list shows that.
                     return None;
                 }

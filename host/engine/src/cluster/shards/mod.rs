@@ -348,15 +348,11 @@ impl Shards {
     }
 
     /// Clears the holder of an expired Lease, unless it has changed.
-    async fn expel(&self, expired: table::Expired) {
-        let (leases, version) = (self.leases(expired.shard), expired.lease.metadata.resource_version.clone());
-        if leases.write(version, without_holder(&expired.lease), None).await.is_ok() {
-            let holder = expired.lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
-            tracing::warn!(
-                name = leases.name(),
-                holder,
-                "a shard's Lease expired: its parents pass to the other hosts"
-            );
+    async fn expel(&self, (shard, lease): (Shard, Lease)) {
+        let (leases, version) = (self.leases(shard), lease.metadata.resource_version.clone());
+        if leases.write(version, without_holder(&lease), None).await.is_ok() {
+            let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
+            tracing::warn!(name = leases.name, holder, "a shard's Lease expired: its parents pass to the other hosts");
         }
     }
 }
