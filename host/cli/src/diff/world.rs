@@ -20,12 +20,12 @@ use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::api_response::{Ack, Refused};
 use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
 use windlass_core::reconcile::world::{
-    ApiRequest, Call, Called, Force, Happened, Later, Permit, Read, Selected, World, Writing,
+    ApiRequest, Call, Called, Force, Happened, Later, Part, Permit, Read, Selected, World, Writing,
 };
 use windlass_core::value::ids::{ObjectKey, Uid};
 use windlass_core::value::json::{self, Map, Value as CoreValue};
 use windlass_engine::cluster::writer::dry_run::{self, Built, DryRun};
-use windlass_engine::cluster::writer::request::To;
+use windlass_engine::cluster::writer::request::{self, To};
 use windlass_engine::telemetry::one_line;
 use windlass_sandbox::{Ambient, run_here};
 
@@ -84,7 +84,8 @@ impl<'a> Dry<'a> {
         let after = if is_beside_live {
             self.recreated(child).await?
         } else {
-            match self.dry_run(self.resource(&id).and_then(|to| DryRun::create(to, child))).await {
+            match self.dry_run(self.resource(&id).and_then(|of| DryRun::of(request::create(To::own(of), child)))).await
+            {
                 Ok(text) => parsed(&text).map_err(Refused::Unsent)?,
                 Err(refused) if self.is_for_want_of_created(&refused) => body_of(child),
                 Err(refused) => return Err(refused),
@@ -136,7 +137,9 @@ impl<'a> Dry<'a> {
             }
         };
         let Some(live) = before else { return self.created(child).await };
-        let built = self.resource(&id).and_then(|to| DryRun::apply(to, child, uid, force));
+        let built = self
+            .resource(&id)
+            .and_then(|resource| DryRun::of(request::apply(To::own(resource), child, (uid, None), force, Part::Whole)));
         let text = match self.dry_run(built).await {
             Ok(text) => self.with_migration(child, &live, text).await?,
             Err(refused) => self.worked_out(child, &live, refused).await?,
@@ -211,7 +214,7 @@ impl<'a> Dry<'a> {
                 return self.applied(child, uid, force).await;
             }
             ApiRequest::Finalizers { finalizers, .. } => {
-                let built = DryRun::finalizers(&self.scope.parents, self.live, finalizers);
+                let built = DryRun::of(request::finalizers(&self.scope.parents, self.live, finalizers));
                 if let Err(refused) = self.parent_written(built, None).await {
                     self.seen.lock().fail_parent(&refused.problem());
                     // The children are shown as if it had them.
@@ -223,7 +226,7 @@ impl<'a> Dry<'a> {
             }
             ApiRequest::Status { status, .. } => {
                 if self.shows_status && self.seen.lock().has_status() {
-                    let built = DryRun::status(&self.scope.parents, self.live, status);
+                    let built = DryRun::of(request::status(To::own(&self.scope.parents), self.live, None, status));
                     match self.parent_written(built, Some("status")).await {
                         Err(refused) if matches!(refused.problem(), WriteProblem::Rejected { code: 400 | 422, .. }) => {
                             // The host writes it without the plugin's part.
@@ -298,7 +301,7 @@ impl<'a> Dry<'a> {
 
 impl Writing for Dry<'_> {
     fn adopts(&self) -> bool {
-        self.scope.terms.adopts
+        self.scope.terms.settings.adopts
     }
 
     fn inherits(&self, plugin: &str) -> bool {
@@ -324,7 +327,7 @@ impl Writing for Dry<'_> {
     fn fresh<'a>(&'a self, child: &'a DesiredChild) -> Later<'a, Result<Map, Refused>> {
         Box::pin(async move {
             let resource = self.resource(&child.id()).map_err(Refused::Unsent)?;
-            let fresh = dry_run::fresh(&self.scope.client, To { resource, account: None }, child).await?;
+            let fresh = dry_run::fresh(&self.scope.client, To::own(resource), child).await?;
             self.fresh.lock().insert(child.id(), fresh.clone());
             Ok(fresh)
         })

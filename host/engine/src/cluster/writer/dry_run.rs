@@ -10,11 +10,9 @@ use windlass_core::object::Object;
 use windlass_core::object::names::FIELD_MANAGER;
 use windlass_core::reconcile::api_response::Refused;
 use windlass_core::reconcile::outcome::WriteProblem;
-use windlass_core::reconcile::world::{Force, Part};
-use windlass_core::value::ids::Uid;
 use windlass_core::value::json::{self, Map, Value};
 
-use super::request::{self, To, unbuilt};
+use super::request::{self, To, with_option};
 use super::response::refused;
 use crate::cluster::in_time;
 
@@ -28,32 +26,24 @@ pub struct DryRun(Request<Vec<u8>>);
 pub type Built = Result<DryRun, WriteProblem>;
 
 impl DryRun {
-    /// The creation of a child.
+    /// The dry run of a write.
     ///
     /// # Errors
-    /// If the name does not form a valid URL.
-    pub fn create(resource: &ApiResource, child: &DesiredChild) -> Built {
-        Self::of(request::create(To { resource, account: None }, child)?)
+    /// If the write could not be built.
+    pub fn of(write: request::Built) -> Built {
+        let mut request = with_option(write?, "dryRun=All")?;
+        // The whole object is read, and not its metadata alone.
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        Ok(Self(request))
     }
 
     /// The creation of a child under another name.
-    ///
-    /// # Errors
-    /// If the name does not form a valid URL.
     fn create_as(to: To<'_>, child: &DesiredChild, name: &str) -> Built {
         let mut renamed = child.clone();
         if let Some(meta) = renamed.body.object_mut("metadata") {
             meta.insert("name", name);
         }
-        Self::of(request::create(to, &renamed)?)
-    }
-
-    /// The server-side apply to the object with this uid.
-    ///
-    /// # Errors
-    /// If the name does not form a valid URL.
-    pub fn apply(resource: &ApiResource, child: &DesiredChild, uid: &Uid, force: Force) -> Built {
-        Self::of(request::apply(To { resource, account: None }, child, (uid, None), force, Part::Whole)?)
+        Self::of(request::create(to, &renamed))
     }
 
     /// The replacement of an existing object by this one, of the same version. It is sent as a JSON patch: the
@@ -65,34 +55,7 @@ impl DryRun {
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let whole = [("op", Value::from("replace")), ("path", Value::from("")), ("value", body.clone().into())];
         let patch = Value::Array(vec![Map::from(whole).into()]).to_string();
-        Self::of(request::json_patch(resource, &object.key, &params, patch)?)
-    }
-
-    /// The server-side apply of a whole status.
-    ///
-    /// # Errors
-    /// If the name does not form a valid URL.
-    pub fn status(resource: &ApiResource, object: &Object, status: Map) -> Built {
-        Self::of(request::status(To { resource, account: None }, object, None, status)?)
-    }
-
-    /// The change of an object's finalizers.
-    ///
-    /// # Errors
-    /// If the name does not form a valid URL.
-    pub fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]) -> Built {
-        Self::of(request::finalizers(resource, object, finalizers)?)
-    }
-
-    fn of(mut request: Request<Vec<u8>>) -> Built {
-        let uri = request.uri();
-        let separator = if uri.query().is_some() { '&' } else { '?' };
-        *request.uri_mut() = format!("{uri}{separator}dryRun=All")
-            .parse()
-            .map_err(|error| unbuilt(kube::core::request::Error::BuildRequest(http::Error::from(error))))?;
-        // The whole object is read, and not its metadata alone.
-        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        Ok(Self(request))
+        Self::of(request::json_patch(resource, &object.key, &params, patch))
     }
 
     /// Sends the dry run, and returns the JSON text of the object as it would be stored.
@@ -137,6 +100,7 @@ mod tests {
 
     use kube::core::GroupVersionKind;
     use windlass_core::contract::UpdateStrategy;
+    use windlass_core::reconcile::world::{Force, Part};
     use windlass_core::value::ids::{Gvk, ObjectKey};
 
     use super::*;
@@ -163,14 +127,14 @@ mod tests {
     #[test]
     fn every_dry_run_asks_to_store_nothing_and_is_sent_as_the_user() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
-        let (child, object) = (child(), object());
+        let (child, object, to) = (child(), object(), To::own(&resource));
         for (built, method) in [
-            (DryRun::create(&resource, &child), "POST"),
-            (DryRun::create_as(To { resource: &resource, account: None }, &child, "b"), "POST"),
-            (DryRun::apply(&resource, &child, &object.uid, Force::Yes), "PATCH"),
+            (DryRun::of(request::create(to, &child)), "POST"),
+            (DryRun::create_as(to, &child, "b"), "POST"),
+            (DryRun::of(request::apply(to, &child, (&object.uid, None), Force::Yes, Part::Whole)), "PATCH"),
             (DryRun::replace(&resource, &object, &child.body), "PATCH"),
-            (DryRun::status(&resource, &object, Map::default()), "PATCH"),
-            (DryRun::finalizers(&resource, &object, &[]), "PATCH"),
+            (DryRun::of(request::status(to, &object, None, Map::default())), "PATCH"),
+            (DryRun::of(request::finalizers(&resource, &object, &[])), "PATCH"),
         ] {
             let DryRun(request) = built.expect("a request");
             assert_eq!(request.method(), method);
@@ -183,9 +147,9 @@ mod tests {
     #[test]
     fn dry_run_has_the_body_of_the_hosts_write_and_another_name_only_if_the_name_is_taken() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
-        let (child, to) = (child(), To { resource: &resource, account: None });
+        let (child, to) = (child(), To::own(&resource));
         let of_host = request::create(to, &child).expect("a request");
-        let DryRun(dry) = DryRun::create(&resource, &child).expect("a request");
+        let DryRun(dry) = DryRun::of(request::create(to, &child)).expect("a request");
         assert_eq!(dry.body(), of_host.body());
         let DryRun(renamed) = DryRun::create_as(to, &child, "a-1").expect("a request");
         let body = String::from_utf8(renamed.into_body()).expect("JSON");

@@ -1,6 +1,6 @@
 //! Builds writes as HTTP requests, directly from URLs and bytes: a child is serialized once and not parsed again.
 
-use http::{HeaderValue, Method, Request, header};
+use http::{HeaderValue, Method, Request, Uri, header};
 use kube::Resource;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{ApiResource, DynamicObject};
@@ -33,7 +33,12 @@ pub struct To<'a> {
     pub account: Option<&'a Account>,
 }
 
-impl To<'_> {
+impl<'a> To<'a> {
+    /// As the client's own user.
+    pub fn own(resource: &'a ApiResource) -> Self {
+        Self { resource, account: None }
+    }
+
     fn kind(self, key: &ObjectKey) -> kube::core::Request {
         kube::core::Request::new(DynamicObject::url_path(self.resource, key.namespace.as_deref()))
     }
@@ -52,12 +57,18 @@ pub fn is_read<B>(request: &Request<B>) -> bool {
 /// POST of a new child.
 pub fn create(to: To<'_>, child: &DesiredChild) -> Built {
     let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-    let mut request = to.kind(&child.key).create(&params, text(&child.body).into_bytes()).map_err(unbuilt)?;
+    let request = to.kind(&child.key).create(&params, text(&child.body).into_bytes()).map_err(unbuilt)?;
     // An unknown field is rejected here, as at the first apply: a plain POST would drop it silently.
-    let strict = format!("{}&fieldValidation=Strict", request.uri());
+    Ok(as_plugin(to, with_option(request, "fieldValidation=Strict")?))
+}
+
+/// Adds an option to the query of a request.
+pub(super) fn with_option(mut request: Request<Vec<u8>>, option: &str) -> Built {
+    let separator = if request.uri().query().is_some() { '&' } else { '?' };
+    let uri = format!("{}{separator}{option}", request.uri()).parse::<Uri>();
     *request.uri_mut() =
-        strict.parse().map_err(|error| unbuilt(kube::core::request::Error::BuildRequest(http::Error::from(error))))?;
-    Ok(as_plugin(to, request))
+        uri.map_err(|error| unbuilt(kube::core::request::Error::BuildRequest(http::Error::from(error))))?;
+    Ok(request)
 }
 
 /// GET of the object that has a child's name.
@@ -73,10 +84,7 @@ pub fn get(to: To<'_>, child: &ChildId, part: Part) -> Built {
 /// Merge patch that makes an existing object a child ([`claim::marks`](windlass_core::reconcile::claim::marks)).
 pub fn mark(to: To<'_>, child: &DesiredChild, marks: &Map) -> Built {
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    let mut request =
-        to.kind(&child.key).patch(&child.key.name, &params, &Patch::Merge(serde_json::Value::Null)).map_err(unbuilt)?;
-    *request.body_mut() = text(marks).into_bytes();
-    Ok(as_plugin(to, request))
+    Ok(as_plugin(to, patch(to.resource, (&child.key, None), &params, &MERGE, text(marks))?))
 }
 
 /// Server-side apply to the object with this uid, and of this version if one is given. The response has this part of the object.
@@ -95,9 +103,7 @@ pub fn apply(
         }
     }
     let params = PatchParams { force: matches!(force, Force::Yes), ..PatchParams::apply(FIELD_MANAGER) };
-    let mut request =
-        to.kind(&child.key).patch(&child.key.name, &params, &Patch::Apply(serde_json::Value::Null)).map_err(unbuilt)?;
-    *request.body_mut() = text(&body).into_bytes();
+    let request = patch(to.resource, (&child.key, None), &params, &APPLY, text(&body))?;
     Ok(match returns {
         Part::Metadata => as_plugin(to, request),
         Part::Whole => signed(to.account, request),
@@ -135,13 +141,9 @@ pub fn migrate<'a>(
     Ok(as_plugin(to, json_patch(to.resource, &child.key, &PatchParams::default(), patch)?))
 }
 
-/// JSON patch of an object; `patch` is the list of its operations.
-pub(super) fn json_patch(resource: &ApiResource, key: &ObjectKey, params: &PatchParams, patch: String) -> Built {
-    let url = DynamicObject::url_path(resource, key.namespace.as_deref());
-    let mut request = kube::core::Request::new(url)
-        .patch(&key.name, params, &Patch::Merge(serde_json::Value::Null))
-        .map_err(unbuilt)?;
-    *request.body_mut() = patch.into_bytes();
+/// JSON patch of an object.
+pub(super) fn json_patch(resource: &ApiResource, key: &ObjectKey, params: &PatchParams, operations: String) -> Built {
+    let mut request = patch(resource, (key, None), params, &MERGE, operations)?;
     request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json-patch+json"));
     Ok(request)
 }
@@ -170,17 +172,13 @@ pub fn delete(to: To<'_>, delete: &Delete) -> Built {
 /// # Errors
 /// If the name does not form a valid URL.
 pub fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]) -> Built {
-    let patch = serde_json::json!({"metadata": {
+    let body = json!({"metadata": {
         "uid": object.uid.to_string(),
         "resourceVersion": object.resource_version.to_string(),
         "finalizers": finalizers,
     }});
     let params = PatchParams { field_manager: Some(FINALIZER_MANAGER.to_owned()), ..PatchParams::default() };
-    let url = DynamicObject::url_path(resource, object.key.namespace.as_deref());
-    kube::core::Request::new(url)
-        .patch(&object.key.name, &params, &Patch::Merge(patch))
-        .map(metadata_only)
-        .map_err(unbuilt)
+    patch(resource, (&object.key, None), &params, &MERGE, body.to_string()).map(metadata_only)
 }
 
 /// Server-side apply of a whole status, of this version of the object if one is given: the API server does not compare the uid of a
@@ -204,17 +202,30 @@ pub fn status(to: To<'_>, object: &Object, version: Option<u64>, status: Map) ->
         ("metadata", meta.into()),
         ("status", status.into()),
     ]);
-    let url = DynamicObject::url_path(resource, object.key.namespace.as_deref());
-    let mut request = kube::core::Request::new(url)
-        .patch_subresource(
-            "status",
-            &object.key.name,
-            &PatchParams { force: account.is_none(), ..PatchParams::apply(FIELD_MANAGER) },
-            &Patch::Apply(serde_json::Value::Null),
-        )
-        .map_err(unbuilt)?;
-    *request.body_mut() = text(&body).into_bytes();
+    let params = PatchParams { force: account.is_none(), ..PatchParams::apply(FIELD_MANAGER) };
+    let request = patch(resource, (&object.key, Some("status")), &params, &APPLY, text(&body))?;
     Ok(metadata_only(signed(account, request)))
+}
+
+const MERGE: Patch<()> = Patch::Merge(());
+const APPLY: Patch<()> = Patch::Apply(());
+
+/// PATCH of an object, or of its subresource, with a body that is serialized already.
+fn patch(
+    resource: &ApiResource,
+    (key, subresource): (&ObjectKey, Option<&str>),
+    params: &PatchParams,
+    method: &Patch<()>,
+    body: String,
+) -> Built {
+    let kind = kube::core::Request::new(DynamicObject::url_path(resource, key.namespace.as_deref()));
+    let request = match subresource {
+        None => kind.patch(&key.name, params, method),
+        Some(subresource) => kind.patch_subresource(subresource, &key.name, params, method),
+    };
+    let mut request = request.map_err(unbuilt)?;
+    *request.body_mut() = body.into_bytes();
+    Ok(request)
 }
 
 /// Sends a request of the host about a child as the Plugin's ServiceAccount: Kubernetes' RBAC decides, and the audit log
@@ -243,7 +254,7 @@ fn text(body: &Map) -> String {
 
 // Takes the error by value for `map_err`.
 #[expect(clippy::needless_pass_by_value)]
-pub(super) fn unbuilt(error: kube::core::request::Error) -> WriteProblem {
+fn unbuilt(error: kube::core::request::Error) -> WriteProblem {
     WriteProblem::Unavailable { message: format!("the request could not be built: {error}"), retry_after: None }
 }
 

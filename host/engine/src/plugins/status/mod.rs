@@ -59,7 +59,7 @@ pub(super) async fn write(
     if version.is_some() {
         before_sharing();
     }
-    let request = request::status(To { resource, account: None }, object, version, next);
+    let request = request::status(To::own(resource), object, version, next);
     let request = request.map_err(|problem| anyhow::anyhow!("{problem}"))?;
     let version = written(send(client, of_plugin(request, object)).await)?;
     Ok((notes, Some(version)))
@@ -114,7 +114,7 @@ async fn send_rollout(
     next: Map,
     consequence: &str,
 ) -> Result<Ack, Problem> {
-    let request = request::status(To { resource, account: None }, object, None, next);
+    let request = request::status(To::own(resource), object, None, next);
     let request = request.map_err(|problem| unwritten(consequence, &problem.to_string()))?;
     send(client, of_plugin(request, object)).await.map_err(|refused| unwritten(consequence, &refused.to_string()))
 }
