@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use futures::future::join_all;
@@ -31,6 +31,7 @@ use crate::cluster::secret_key::SecretKey;
 use crate::cluster::{access_review, in_time};
 use crate::output::WithCauses;
 use crate::plugins::rbac::{self, MARK_KEY_SECRET, RNG_KEY_SECRET};
+use crate::run::Settings;
 use crate::serve::{DebugAddr, listen, listen_debug};
 
 /// The oldest supported minor version of Kubernetes 1: the first with `ValidatingAdmissionPolicy` v1.
@@ -42,18 +43,12 @@ const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
 pub struct Setup {
     /// The client, or why there is none.
     pub client: anyhow::Result<Client>,
-    /// The host's namespace.
-    pub namespace: String,
-    /// How the host would take part in the leader election.
-    pub election: Election,
-    /// Folder of compiled components, and whether the sandbox can use it.
-    pub cache: (PathBuf, anyhow::Result<()>),
-    /// Folder of components for development.
-    pub plugins: Option<PathBuf>,
-    /// The addresses to listen on, with their flags.
+    /// The settings of the host.
+    pub settings: Settings,
+    /// Whether the sandbox can use the folder of compiled components.
+    pub cache: anyhow::Result<()>,
+    /// The addresses to listen on, with their flags, except that of the recent calls.
     pub addresses: Vec<(&'static str, SocketAddr)>,
-    /// The address of the recent calls; none if they are not served.
-    pub debug_addr: Option<DebugAddr>,
 }
 
 /// Result of one check: what is well, or a problem with what to do. None if it was not checked, because the API server cannot be reached.
@@ -80,12 +75,13 @@ pub async fn main(setup: Setup) -> ExitCode {
 
 impl Setup {
     async fn findings(self) -> Vec<(&'static str, Finding)> {
+        let Settings { namespace, election, cache_dir, plugins, debug_addr, .. } = self.settings;
         let mut findings = vec![
-            ("cache folder", Some(cache(&self.cache))),
-            ("addresses", Some(addresses(&self.addresses, self.debug_addr))),
+            ("cache folder", Some(cache(&cache_dir, &self.cache))),
+            ("addresses", Some(addresses(&self.addresses, debug_addr))),
         ];
-        if let Some(folder) = &self.plugins {
-            findings.push(("plugins", Some(plugins(folder))));
+        if let Some(folder) = &plugins {
+            findings.push(("plugins", Some(files(folder))));
         }
         let reached = match self.client {
             Ok(client) => server(&client).await.map(|found| (client, found)),
@@ -101,9 +97,9 @@ impl Setup {
         };
         let (crd, permissions, keys, lease) = tokio::join!(
             crd(&client),
-            permissions(&client, &self.namespace),
-            keys(&client, &self.namespace),
-            lease(&client, &self.namespace, self.election, &self.cache.0),
+            permissions(&client, &namespace),
+            keys(&client, &namespace),
+            lease(&client, &namespace, election, &cache_dir),
         );
         findings.extend([
             ("API server", Some(version)),
@@ -118,7 +114,7 @@ impl Setup {
     }
 }
 
-fn cache((folder, usable): &(PathBuf, anyhow::Result<()>)) -> Result<String, String> {
+fn cache(folder: &Path, usable: &anyhow::Result<()>) -> Result<String, String> {
     match usable {
         Ok(()) => Ok(format!("{} can be used", folder.display())),
         Err(error) => Err(format!(
@@ -143,7 +139,7 @@ fn addresses(addresses: &[(&'static str, SocketAddr)], debug: Option<DebugAddr>)
     Ok(format!("free: {}", free.join(", ")))
 }
 
-fn plugins(folder: &Path) -> Result<String, String> {
+fn files(folder: &Path) -> Result<String, String> {
     let count = || -> io::Result<usize> { Ok(std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?.len()) };
     let files = count().map_err(|error| format!("--plugins {} cannot be read: {error}", folder.display()))?;
     Ok(format!("--plugins {} has {files} files", folder.display()))

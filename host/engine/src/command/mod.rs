@@ -242,10 +242,8 @@ impl HostArgs {
             let setup = Setup {
                 // The gate stays closed: no check can write.
                 client: self.client(&WriteGate::default(), part.0).await,
-                namespace: settings.namespace.clone(),
-                election: part.0,
-                cache: (settings.cache_dir.clone(), sandbox(&settings).map(drop)),
-                plugins: settings.plugins,
+                cache: sandbox(&settings).map(drop),
+                settings,
                 addresses: std::iter::once(("--health-addr", self.health_addr)).chain(metrics_addr).collect(),
                 debug_addr: self.debug_addr(),
             };
