@@ -174,21 +174,15 @@ impl Reviews {
         spend: impl Fn() -> Result<(), Duration>,
     ) -> Result<ReviewResult, ReviewError> {
         let Some(name) = question.name.take() else { return self.ask_within(question, now, &spend).await };
-        let of_all = self.known(&question, now);
-        if let Some(allowed) = of_all.as_ref().filter(|of_all| of_all.allowed) {
-            return Ok(allowed.clone());
+        if let Some(allowed) = self.known(&question, now).filter(|of_all| of_all.allowed) {
+            return Ok(allowed);
         }
         let named = Question { name: Some(name), ..question.clone() };
         if let Some(known) = self.known(&named, now) {
             return Ok(known);
         }
-        if of_all.is_none() {
-            let of_all = self.ask_within(question, now, &spend).await?;
-            if of_all.allowed {
-                return Ok(of_all);
-            }
-        }
-        self.ask_within(named, now, &spend).await
+        let of_all = self.ask_within(question, now, &spend).await?;
+        if of_all.allowed { Ok(of_all) } else { self.ask_within(named, now, &spend).await }
     }
 
     async fn ask_within(

@@ -134,12 +134,12 @@ async fn write_all(client: Client, instance: String, mut entries: mpsc::Receiver
 /// Writes one event. A failure is logged at debug level only: the namespace may be terminating, or the host may lack
 /// the permission.
 async fn write(client: &Client, instance: &str, entry: &Entry) {
-    let mut result = send(client, request(entry, entry.write, instance)).await;
+    let mut result = send(client, instance, entry, entry.write).await;
     if let (EventWrite::Count { stamp, .. }, Err(kube::Error::Api(status))) = (entry.write, &result)
         && status.code == 404
     {
         // The event has expired on the API server (`--event-ttl`): create it again.
-        result = send(client, request(entry, EventWrite::Create { stamp }, instance)).await;
+        result = send(client, instance, entry, EventWrite::Create { stamp }).await;
     }
     match result {
         Ok(()) => tracing::debug!(object = %entry.parent, reason = %entry.note.reason, "event"),
@@ -149,15 +149,10 @@ async fn write(client: &Client, instance: &str, entry: &Entry) {
     }
 }
 
-async fn send(
-    client: &Client,
-    request: Result<Request<Vec<u8>>, kube::core::request::Error>,
-) -> Result<(), kube::Error> {
-    let request = request.map_err(kube::Error::BuildRequest)?;
-    match tokio::time::timeout(TIMEOUT, client.request_text(request)).await {
-        Ok(response) => response.map(drop),
-        Err(elapsed) => Err(kube::Error::Service(Box::new(elapsed))),
-    }
+async fn send(client: &Client, instance: &str, entry: &Entry, write: EventWrite) -> kube::Result<()> {
+    let request = request(entry, write, instance).map_err(kube::Error::BuildRequest)?;
+    let response = tokio::time::timeout(TIMEOUT, client.request_text(request)).await;
+    response.unwrap_or_else(|elapsed| Err(kube::Error::Service(Box::new(elapsed)))).map(drop)
 }
 
 fn request(entry: &Entry, write: EventWrite, instance: &str) -> Result<Request<Vec<u8>>, kube::core::request::Error> {

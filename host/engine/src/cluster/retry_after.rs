@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Bytes};
 use kube::core::Status;
-use kube::core::response::{StatusDetails, StatusSummary};
+use kube::core::response::StatusDetails;
 use tower::BoxError;
 use windlass_core::hosts::retry_after;
 
@@ -24,7 +24,8 @@ where
     };
     let (mut parts, body) = response.into_parts();
     let body = body.collect().await.map_err(Into::into)?.to_bytes();
-    let mut status: Status = serde_json::from_slice(&body).unwrap_or_else(|_| of_text(&body));
+    let mut status: Status =
+        serde_json::from_slice(&body).unwrap_or_else(|_| Status::failure(String::from_utf8_lossy(&body).trim(), ""));
     if status.code == 0 {
         status.code = parts.status.as_u16();
     }
@@ -42,11 +43,6 @@ where
 fn seconds(headers: &HeaderMap) -> Option<u32> {
     let wait = retry_after::wait(headers.get(header::RETRY_AFTER)?.to_str().ok()?)?;
     u32::try_from(wait.as_secs()).ok()
-}
-
-fn of_text(body: &[u8]) -> Status {
-    let message = String::from_utf8_lossy(body).trim().to_owned();
-    Status { status: Some(StatusSummary::Failure), message, ..Status::default() }
 }
 
 fn no_details() -> StatusDetails {
