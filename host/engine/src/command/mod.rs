@@ -75,13 +75,13 @@ pub struct HostArgs {
     #[arg(long, env = "WINDLASS_HEALTH_ADDR", default_value = "0.0.0.0:8080")]
     health_addr: SocketAddr,
     /// Address of /metrics, in Prometheus' text format; 0 serves and collects none
-    #[arg(long, env = "WINDLASS_METRICS_ADDR", default_value = "0.0.0.0:9090", value_name = "ADDRESS")]
-    metrics_addr: MetricsAddr,
+    #[arg(long, env = "WINDLASS_METRICS_ADDR", default_value = "0.0.0.0:9090", value_name = "ADDRESS", value_parser = metrics_addr)]
+    metrics_addr: Address,
     /// Address of the recent calls, for `windlass explain` and `windlass record`: on this machine or in this Pod only, and
     /// without values of Secrets; 0 serves none. Default: 127.0.0.1:8081 or, if another process uses it, the next free port,
     /// which the host logs
-    #[arg(long, env = "WINDLASS_DEBUG_ADDR", value_name = "ADDRESS")]
-    debug_addr: Option<DebugAddrArg>,
+    #[arg(long, env = "WINDLASS_DEBUG_ADDR", value_name = "ADDRESS", value_parser = debug_addr)]
+    debug_addr: Option<Address>,
     /// Memory for the recent calls of all parents, in bytes: at most five of each, the oldest of the plugin that uses most are
     /// dropped first; 0 keeps none
     #[arg(long, env = "WINDLASS_RECENT_CALLS_MEMORY", default_value = "2Mi", value_name = "BYTES", value_parser = bytes_or_none)]
@@ -108,41 +108,29 @@ pub struct HostArgs {
     telemetry: telemetry::Options,
 }
 
-/// The address of `/metrics`; none if metrics are not served.
+/// The address of a flag; none if its value is 0.
 #[derive(Debug, Clone, Copy)]
-struct MetricsAddr(Option<SocketAddr>);
+struct Address(Option<SocketAddr>);
 
-impl std::str::FromStr for MetricsAddr {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "0" => Ok(Self(None)),
-            address => address
-                .parse()
-                .map(|address| Self(Some(address)))
-                .map_err(|_| "write an IP address and a port, as in 127.0.0.1:9090, or 0 for none".to_owned()),
-        }
+/// Parses the address of `/metrics`.
+fn metrics_addr(text: &str) -> Result<Address, String> {
+    match text.parse() {
+        _ if text == "0" => Ok(Address(None)),
+        Ok(address) => Ok(Address(Some(address))),
+        Err(_) => Err("write an IP address and a port, as in 127.0.0.1:9090, or 0 for none".to_owned()),
     }
 }
 
 /// Default address of the recent calls.
 const DEBUG_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
 
-/// The address of the recent calls; none if they are not served.
-#[derive(Debug, Clone, Copy)]
-struct DebugAddrArg(Option<SocketAddr>);
-
-impl std::str::FromStr for DebugAddrArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse::<SocketAddr>() {
-            _ if text == "0" => Ok(Self(None)),
-            // The address has no authentication.
-            Ok(address) if address.ip().is_loopback() => Ok(Self(Some(address))),
-            _ => Err("write a loopback address and a port, as in 127.0.0.1:8081, or 0 for none".to_owned()),
-        }
+/// Parses the address of the recent calls.
+fn debug_addr(text: &str) -> Result<Address, String> {
+    match text.parse::<SocketAddr>() {
+        _ if text == "0" => Ok(Address(None)),
+        // The address has no authentication.
+        Ok(address) if address.ip().is_loopback() => Ok(Address(Some(address))),
+        _ => Err("write a loopback address and a port, as in 127.0.0.1:8081, or 0 for none".to_owned()),
     }
 }
 
@@ -204,12 +192,11 @@ pub fn runtime() -> anyhow::Result<Runtime> {
 
 impl HostArgs {
     fn debug_addr(&self) -> Option<DebugAddr> {
-        self.debug_addr
-            .map_or(Some(DebugAddr::From(DEBUG_ADDR)), |DebugAddrArg(address)| address.map(DebugAddr::Exactly))
+        self.debug_addr.map_or(Some(DebugAddr::From(DEBUG_ADDR)), |Address(address)| address.map(DebugAddr::Exactly))
     }
 
     async fn run(&self, compiler: CompilerCommand, part: (Election, Shard)) -> anyhow::Result<ExitCode> {
-        let telemetry = Telemetry::start(&self.telemetry, self.metrics_addr.0.is_some())?;
+        let telemetry = Telemetry::start(&self.telemetry, self.metrics_addr.0.is_some(), None)?;
         let gate = WriteGate::default();
         let client = self.client(&gate, part.0).await?;
         let settings = self.settings(compiler, part, telemetry.scrape())?;
@@ -245,7 +232,6 @@ impl HostArgs {
                 cache: sandbox(&settings).map(drop),
                 settings,
                 addresses: std::iter::once(("--health-addr", self.health_addr)).chain(metrics_addr).collect(),
-                debug_addr: self.debug_addr(),
             };
             Ok(check::main(setup).await)
         })
@@ -290,8 +276,7 @@ mod tests {
 
     #[test]
     fn recent_calls_are_served_on_loopback_addresses_only() {
-        let parsed =
-            |text: &str| text.parse::<DebugAddrArg>().map(|address| address.0.map(|address| address.to_string()));
+        let parsed = |text: &str| debug_addr(text).map(|address| address.0.map(|address| address.to_string()));
         for address in ["127.0.0.1:8081", "127.0.0.2:0", "[::1]:8081"] {
             assert_eq!(parsed(address), Ok(Some(address.to_owned())));
         }

@@ -197,25 +197,19 @@ pub struct PluginCondition {
 pub fn observe_queues(queues: impl Fn() -> Vec<(String, QueueState)> + Send + Sync + 'static) {
     let Some(instruments) = instruments() else { return };
     let queues = States::new(queues);
-    let state = |name, description, of: fn(&str, &QueueState) -> (f64, Vec<KeyValue>)| {
-        observe(&instruments.meter, name, description, &queues, move |(name, state)| vec![of(name, state)]);
+    let state = |(name, description), labels: fn(&str) -> Vec<KeyValue>, of: fn(&QueueState) -> f64| {
+        observe(&instruments.meter, name, description, &queues, move |(name, state)| vec![(of(state), labels(name))]);
     };
-    state("workqueue_depth", "Keys that are ready and wait for a worker", |name, state| {
-        (number(state.ready), by_queue(name))
-    });
-    state("controller_runtime_active_workers", "Reconciles that run now", |name, state| {
-        (number(state.running), by_controller(name))
-    });
-    state("controller_runtime_max_concurrent_reconciles", "Largest number of reconciles at once", |name, state| {
-        (number(state.concurrency), by_controller(name))
-    });
-    let unfinished = "Duration of all running reconciles together; it grows without end if one is stuck";
-    state("workqueue_unfinished_work_seconds", unfinished, |name, state| {
-        (state.unfinished.as_secs_f64(), by_queue(name))
-    });
-    state("workqueue_longest_running_processor_seconds", "Duration of the longest running reconcile", |name, state| {
-        (state.longest.as_secs_f64(), by_queue(name))
-    });
+    let depth = ("workqueue_depth", "Keys that are ready and wait for a worker");
+    state(depth, by_queue, |state| number(state.ready));
+    let active = ("controller_runtime_active_workers", "Reconciles that run now");
+    state(active, by_controller, |state| number(state.running));
+    let most = ("controller_runtime_max_concurrent_reconciles", "Largest number of reconciles at once");
+    state(most, by_controller, |state| number(state.concurrency));
+    let description = "Duration of all running reconciles together; it grows without end if one is stuck";
+    state(("workqueue_unfinished_work_seconds", description), by_queue, |state| state.unfinished.as_secs_f64());
+    let longest = ("workqueue_longest_running_processor_seconds", "Duration of the longest running reconcile");
+    state(longest, by_queue, |state| state.longest.as_secs_f64());
     let total = |name, description, of: fn(&QueueState) -> u64| {
         let queues = queues.clone();
         let counter = instruments.meter.u64_observable_counter(name).with_description(description);
@@ -239,6 +233,10 @@ fn by_controller(controller: &str) -> Vec<KeyValue> {
     vec![KeyValue::new("controller", controller.to_owned())]
 }
 
+fn by_plugin(state: &PluginState) -> KeyValue {
+    KeyValue::new("plugin", state.plugin.clone())
+}
+
 /// Exports the state of the live components, as `plugins` returns it.
 pub fn observe_plugins(plugins: impl Fn() -> Vec<PluginState> + Send + Sync + 'static) {
     let Some(Instruments { meter, .. }) = instruments() else { return };
@@ -250,24 +248,22 @@ pub fn observe_plugins(plugins: impl Fn() -> Vec<PluginState> + Send + Sync + 's
     let description = "Parents, by whether their last reconcile ended as desired";
     observe(meter, "windlass_parents", description, &plugins, |state| {
         let ready = state.parents.saturating_sub(state.failing);
-        let of = |is_ready: &'static str, parents| {
-            (number(parents), vec![KeyValue::new("plugin", state.plugin.clone()), KeyValue::new("ready", is_ready)])
-        };
+        let of = |is_ready, parents| (number(parents), vec![by_plugin(state), KeyValue::new("ready", is_ready)]);
         vec![of("true", ready), of("false", state.failing)]
     });
     let description = "Parents whose deletions are blocked until a user allows them";
     observe(meter, "windlass_parents_with_blocked_deletions", description, &plugins, |state| {
-        vec![(number(state.blocked), vec![KeyValue::new("plugin", state.plugin.clone())])]
+        vec![(number(state.blocked), vec![by_plugin(state)])]
     });
     observe(meter, "windlass_children", "Children in the host's caches, by kind", &plugins, |state| {
-        let plugin = || KeyValue::new("plugin", state.plugin.clone());
-        let of =
-            |(kind, count): &(String, usize)| (number(*count), vec![plugin(), KeyValue::new("kind", kind.clone())]);
-        state.children.iter().map(of).collect()
+        let children = state.children.iter();
+        children
+            .map(|(kind, count)| (number(*count), vec![by_plugin(state), KeyValue::new("kind", kind.clone())]))
+            .collect()
     });
     let description = "1 if too many calls of the live component failed, so that it is rarely called";
     observe(meter, "windlass_plugin_quarantined", description, &plugins, |state| {
-        vec![(f64::from(u8::from(state.quarantined)), vec![KeyValue::new("plugin", state.plugin.clone())])]
+        vec![(f64::from(u8::from(state.quarantined)), vec![by_plugin(state)])]
     });
 }
 

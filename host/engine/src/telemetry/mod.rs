@@ -25,6 +25,7 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use tokio::runtime::Handle;
 use tracing::Subscriber;
 use tracing_subscriber::filter::{FilterFn, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -92,23 +93,12 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Sets up logs, traces and metrics for the whole process. With `is_scraped`, metrics are collected for Prometheus.
+    /// Sets up logs, traces and metrics for the whole process. With `is_scraped`, metrics are collected for Prometheus. A
+    /// listener receives the lines of the log.
     ///
     /// # Errors
     /// If the log directives or the `OTEL_*` variables are invalid.
-    pub fn start(options: &Options, is_scraped: bool) -> anyhow::Result<Self> {
-        Self::start_with(options, is_scraped, None)
-    }
-
-    /// [`start`](Self::start) for `windlass dev`: the listener receives the lines of the log.
-    ///
-    /// # Errors
-    /// Those of [`start`](Self::start).
-    pub fn start_with_listener(options: &Options, listener: Listener) -> anyhow::Result<Self> {
-        Self::start_with(options, false, Some(listener))
-    }
-
-    fn start_with(options: &Options, is_scraped: bool, listener: Option<Listener>) -> anyhow::Result<Self> {
+    pub fn start(options: &Options, is_scraped: bool, listener: Option<Listener>) -> anyhow::Result<Self> {
         let filter = EnvFilter::try_new(&options.log)
             .map_err(|error| anyhow::anyhow!("--log {:?} makes no sense: {error}", options.log))?;
         let traces = otlp::traces()?;
@@ -180,7 +170,11 @@ fn meter_provider(is_scraped: bool) -> anyhow::Result<(Option<SdkMeterProvider>,
     }
     let mut builder = SdkMeterProvider::builder().with_resource(otlp::resource());
     if let Some(exporter) = exporter {
-        builder = builder.with_periodic_exporter(WithPlugins { exporter, plugins: plugins.clone() });
+        builder = builder.with_periodic_exporter(WithPlugins {
+            exporter,
+            plugins: plugins.clone(),
+            runtime: Handle::current(),
+        });
     }
     let scrape = scrape.map(|(scrape, reader)| {
         builder = std::mem::take(&mut builder).with_reader(reader);

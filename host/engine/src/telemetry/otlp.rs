@@ -5,12 +5,9 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::time::Duration;
 
-use opentelemetry_otlp::{MetricExporter, SpanExporter as OtlpExporter};
+use opentelemetry_otlp::{ExporterBuildError, MetricExporter, SpanExporter as OtlpExporter};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
-use opentelemetry_sdk::metrics::Temporality;
-use opentelemetry_sdk::metrics::data::ResourceMetrics;
-use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
 use tokio::runtime::Handle;
 
@@ -48,25 +45,26 @@ fn wanted(signal: &str) -> anyhow::Result<Option<Protocol>> {
 pub(super) fn traces() -> anyhow::Result<Option<SdkTracerProvider>> {
     let Some(protocol) = wanted("TRACES")? else { return Ok(None) };
     let builder = OtlpExporter::builder();
-    let exporter = in_runtime(match protocol {
+    let exporter = match protocol {
         Protocol::Grpc => builder.with_tonic().build(),
         Protocol::Http => builder.with_http().build(),
-    })?;
+    };
+    let exporter = InRuntime { exporter: exporter.map_err(|error| unusable(&error))?, runtime: Handle::current() };
     Ok(Some(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build()))
 }
 
-/// An exporter of metrics. None if the variables set no endpoint. Must be called in the runtime that sends the metrics.
+/// An exporter of metrics, which must send [in a runtime's context](in_context). None if the variables set no endpoint.
 ///
 /// # Errors
 /// If the variables are invalid.
-pub(super) fn metrics() -> anyhow::Result<Option<impl PushMetricExporter>> {
+pub(super) fn metrics() -> anyhow::Result<Option<MetricExporter>> {
     let Some(protocol) = wanted("METRICS")? else { return Ok(None) };
     let builder = MetricExporter::builder();
-    let exporter = in_runtime(match protocol {
+    let exporter = match protocol {
         Protocol::Grpc => builder.with_tonic().build(),
         Protocol::Http => builder.with_http().build(),
-    })?;
-    Ok(Some(exporter))
+    };
+    exporter.map(Some).map_err(|error| unusable(&error))
 }
 
 /// The resource that spans and metrics name as their source. Its service is `windlass`, unless `OTEL_SERVICE_NAME` or
@@ -94,34 +92,31 @@ fn has_http_port(endpoint: &str) -> bool {
     authority.ends_with(":4318")
 }
 
-fn in_runtime<E>(exporter: Result<E, opentelemetry_otlp::ExporterBuildError>) -> anyhow::Result<InRuntime<E>> {
-    let exporter =
-        exporter.map_err(|error| anyhow::anyhow!("no OTLP export as the OTEL_* variables want it: {error}"))?;
-    Ok(InRuntime { exporter, runtime: Handle::current() })
+fn unusable(error: &ExporterBuildError) -> anyhow::Error {
+    anyhow::anyhow!("no OTLP export as the OTEL_* variables want it: {error}")
 }
 
-/// An exporter that sends in the runtime's context. The SDK exports batches from threads of its own, where the HTTP
-/// client would find no reactor and panic.
+/// Polls a future in the runtime's context. The SDK exports from threads of its own, where the HTTP client would find no
+/// reactor and panic.
+pub(super) async fn in_context<F: Future>(runtime: &Handle, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let _inside = runtime.enter();
+        future.as_mut().poll(context)
+    })
+    .await
+}
+
+/// An exporter of spans that sends in the runtime's context.
 #[derive(Debug)]
-struct InRuntime<E> {
-    exporter: E,
+struct InRuntime {
+    exporter: OtlpExporter,
     runtime: Handle,
 }
 
-impl<E> InRuntime<E> {
-    async fn send<F: Future>(&self, sending: F) -> F::Output {
-        let mut sending = pin!(sending);
-        poll_fn(|context| {
-            let _inside = self.runtime.enter();
-            sending.as_mut().poll(context)
-        })
-        .await
-    }
-}
-
-impl<E: SpanExporter> SpanExporter for InRuntime<E> {
+impl SpanExporter for InRuntime {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
-        self.send(self.exporter.export(batch)).await
+        in_context(&self.runtime, self.exporter.export(batch)).await
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
@@ -134,24 +129,6 @@ impl<E: SpanExporter> SpanExporter for InRuntime<E> {
 
     fn set_resource(&mut self, resource: &Resource) {
         self.exporter.set_resource(resource);
-    }
-}
-
-impl<E: PushMetricExporter> PushMetricExporter for InRuntime<E> {
-    async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
-        self.send(self.exporter.export(metrics)).await
-    }
-
-    fn force_flush(&self) -> OTelSdkResult {
-        self.exporter.force_flush()
-    }
-
-    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.exporter.shutdown_with_timeout(timeout)
-    }
-
-    fn temporality(&self) -> Temporality {
-        self.exporter.temporality()
     }
 }
 

@@ -11,9 +11,10 @@ use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::metrics::reader::MetricReader;
 use opentelemetry_sdk::metrics::{InstrumentKind, ManualReader, Pipeline, SdkMeterProvider, Temporality};
+use tokio::runtime::Handle;
 use windlass_core::contract::MetricType;
 
-use super::super::otlp::resource;
+use super::super::otlp::{in_context, resource};
 use super::PluginMetrics;
 use super::table::Table;
 
@@ -93,23 +94,27 @@ impl MetricReader for Reader {
     }
 }
 
-/// Exports the metrics of plugins together with those of the host.
+/// Exports the metrics of plugins together with those of the host, in the context of a runtime.
 pub(in super::super) struct WithPlugins<E> {
     pub exporter: E,
     pub plugins: Arc<PluginMetrics>,
+    pub runtime: Handle,
 }
 
 impl<E: PushMetricExporter> PushMetricExporter for WithPlugins<E> {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
-        self.exporter.export(metrics).await?;
-        for reader in self.plugins.readers() {
-            let mut metrics = ResourceMetrics::default();
-            // The component may have gone.
-            if reader.collect(&mut metrics).is_ok() && metrics.scope_metrics().next().is_some() {
-                self.exporter.export(&metrics).await?;
+        in_context(&self.runtime, async {
+            self.exporter.export(metrics).await?;
+            for reader in self.plugins.readers() {
+                let mut metrics = ResourceMetrics::default();
+                // The component may have gone.
+                if reader.collect(&mut metrics).is_ok() && metrics.scope_metrics().next().is_some() {
+                    self.exporter.export(&metrics).await?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
+        .await
     }
 
     fn force_flush(&self) -> OTelSdkResult {

@@ -315,7 +315,8 @@ fn parents_of_the_series_of_gauges_are_bounded_with_the_same_bytes_and_no_series
 fn metrics_of_a_plugin_are_pushed_with_those_of_the_host_and_end_with_the_component() {
     let plugins = Arc::new(PluginMetrics::new(Some(Temporality::Cumulative)));
     let last = Last::default();
-    let exporter = WithPlugins { exporter: last.clone(), plugins: plugins.clone() };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let exporter = WithPlugins { exporter: last.clone(), plugins: plugins.clone(), runtime: runtime.handle().clone() };
     let provider = SdkMeterProvider::builder().with_periodic_exporter(exporter).build();
     provider.meter("test").f64_counter("host_total").build().add(1.0, &[]);
     let declared = [
