@@ -128,31 +128,29 @@ async fn only_local(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
+/// The response to a request that is refused.
+type Refused = (StatusCode, &'static str);
+
 /// The recent calls of the parents of one name, the newest first, for readers.
 async fn calls(
     State(shared): State<Shared>,
     Extension(end): Extension<ConnectionEnd>,
     Query(wanted): Query<Wanted>,
-) -> Response {
+) -> Result<Response, Refused> {
     if wanted.name.is_none() {
-        return (StatusCode::BAD_REQUEST, "name a parent (name=…)\n").into_response();
+        return Err((StatusCode::BAD_REQUEST, "name a parent (name=…)\n"));
     }
-    let Ok(permit) = shared.permits.clone().acquire_owned().await else {
-        return StatusCode::SERVICE_UNAVAILABLE.into_response();
-    };
-    let turn = Turn::begin(permit, end);
-    let mut masker = match with_new_key(Masker::with_markers) {
-        Ok(masker) => masker,
-        Err(refused) => return refused.into_response(),
-    };
-    masked(move || {
+    let permit = shared.permits.clone().acquire_owned().await;
+    let turn = Turn::begin(permit.map_err(|_| (StatusCode::SERVICE_UNAVAILABLE, ""))?, end);
+    let mut masker = with_new_key(Masker::with_markers)?;
+    let response = masked(move || {
         let found = shared.recent.after(0, |one| wanted.includes(one));
         let calls = export_all(found.iter().rev().map(|one| &**one), &mut masker).map_err(|error| error.to_string())?;
         let text = serde_json::to_string(&Calls { is_on: shared.recent.is_on(), calls });
         let body = body_of(escaped(&text.map_err(|error| error.to_string())?).into_owned(), turn);
         Ok(([(header::CONTENT_TYPE, "application/json")], body))
-    })
-    .await
+    });
+    Ok(response.await)
 }
 
 /// Responds with the result of a function that masks calls, on a thread where it may take seconds without blocking the runtime.
@@ -208,13 +206,10 @@ async fn follow(
     State(shared): State<Shared>,
     Extension(end): Extension<ConnectionEnd>,
     Query(wanted): Query<Wanted>,
-) -> Response {
-    let mut masker = match with_new_key(Masker::new) {
-        Ok(masker) => masker,
-        Err(refused) => return refused.into_response(),
-    };
+) -> Result<Response, Refused> {
+    let mut masker = with_new_key(Masker::new)?;
     let stream = shared.add_stream(end);
-    masked(move || {
+    let response = masked(move || {
         // All of them first, because the value of a later Secret may occur in an earlier call.
         let kept = shared.recent.after(0, |one| wanted.includes(one));
         kept.iter().try_for_each(|one| learn(one, &mut masker)).map_err(|error| error.to_string())?;
@@ -225,12 +220,12 @@ async fn follow(
             Some((Ok::<_, Infallible>(line), lines))
         });
         Ok(([(header::CONTENT_TYPE, "application/jsonl")], Body::from_stream(lines)))
-    })
-    .await
+    });
+    Ok(response.await)
 }
 
 /// A masker with a key of its own.
-fn with_new_key(masker: fn([u8; KEY_LENGTH]) -> Masker) -> Result<Masker, (StatusCode, &'static str)> {
+fn with_new_key(masker: fn([u8; KEY_LENGTH]) -> Masker) -> Result<Masker, Refused> {
     let mut key = [0; KEY_LENGTH];
     let unavailable = |_| (StatusCode::INTERNAL_SERVER_ERROR, "the system gives no random numbers\n");
     SystemRandom::new().fill(&mut key).map_err(unavailable)?;

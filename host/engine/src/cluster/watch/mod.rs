@@ -158,7 +158,7 @@ impl Watches {
 
     /// The watch of this kind and selector: the running one, or a new one.
     pub fn lease(&self, kind: &Arc<Gvk>, resource: &ApiResource, labels: Option<&str>) -> Arc<Watch> {
-        self.lease_id(WatchId { kind: kind.clone(), labels: labels.map(str::to_owned), finalizer: None }, resource)
+        self.lease_parents(kind, resource, labels, None)
     }
 
     /// The watch of parents. With a label selector and a finalizer, it reads all objects of the kind, and shows those
@@ -170,11 +170,7 @@ impl Watches {
         labels: Option<&str>,
         finalizer: Option<String>,
     ) -> Arc<Watch> {
-        let finalizer = labels.and(finalizer);
-        self.lease_id(WatchId { kind: kind.clone(), labels: labels.map(str::to_owned), finalizer }, resource)
-    }
-
-    fn lease_id(&self, id: WatchId, resource: &ApiResource) -> Arc<Watch> {
+        let id = WatchId { kind: kind.clone(), labels: labels.map(str::to_owned), finalizer: labels.and(finalizer) };
         let mut running = self.running.lock();
         running.retain(|_, watch| watch.strong_count() > 0);
         // A CRD may be recreated with another plural; the API server would reject the old watch forever.

@@ -98,9 +98,8 @@ impl AllProgress {
         let mut ages = BTreeMap::new();
         for watch in self.watches() {
             let age = watch.progress.lock().age(now);
-            ages.entry(watch.kind.clone())
-                .and_modify(|oldest: &mut Duration| *oldest = age.max(*oldest))
-                .or_insert(age);
+            let oldest = ages.entry(watch.kind.clone()).or_insert(age);
+            *oldest = age.max(*oldest);
         }
         ages
     }
