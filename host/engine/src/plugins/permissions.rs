@@ -34,32 +34,24 @@ const PARALLEL: usize = 8;
 const VITAL_CHILD_VERBS: [&str; 2] = ["create", "patch"];
 
 /// The permissions that a ServiceAccount lacks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Lacking {
     user: String,
     of: Vec<Missing>,
 }
 
 /// A kind, and the verbs that are denied on it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Missing {
-    kind: Arc<Gvk>,
-    subresource: Option<&'static str>,
+    kind: Kind,
     verbs: Vec<&'static str>,
     place: Place,
-    /// Verbs without which no parent can be served.
-    vital: &'static [&'static str],
-    /// Whether a permission that is not granted cluster-wide counts as denied everywhere if no parent shows a namespace
-    /// to review.
-    is_doubted: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum Place {
-    /// Not granted cluster-wide, and there is no parent whose namespace could be reviewed.
+    /// Not granted cluster-wide, and the kind is cluster-scoped, or there is no parent whose namespace could be reviewed.
     ClusterWide,
-    /// The kind is cluster-scoped.
-    Cluster,
     /// Denied in every namespace with parents.
     Everywhere,
     /// Denied in some namespaces with parents.
@@ -70,22 +62,22 @@ impl Missing {
     /// Whether the missing verbs prevent every write of a child of the kind, or every read of a parent.
     fn is_vital(&self) -> bool {
         let is_missing = match self.place {
-            Place::Cluster | Place::Everywhere => true,
-            Place::ClusterWide => self.is_doubted,
+            Place::Everywhere => true,
+            Place::ClusterWide => self.kind.is_doubted || !self.kind.namespaced,
             Place::In(_) => false,
         };
-        is_missing && self.verbs.iter().any(|verb| self.vital.contains(verb))
+        is_missing && self.verbs.iter().any(|verb| self.kind.vital.contains(verb))
     }
 }
 
 impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.verbs.join(", "), self.kind)?;
-        if let Some(subresource) = self.subresource {
+        write!(f, "{} {}", self.verbs.join(", "), self.kind.gvk)?;
+        if let Some(subresource) = self.kind.subresource {
             write!(f, "/{subresource}")?;
         }
         match &self.place {
-            Place::ClusterWide | Place::Cluster => write!(f, " cluster-wide"),
+            Place::ClusterWide => write!(f, " cluster-wide"),
             Place::Everywhere => write!(f, " in any namespace of its parents"),
             Place::In(namespaces) => write!(f, " in {}", namespaces.join(", ")),
         }
@@ -101,7 +93,7 @@ impl std::fmt::Display for Lacking {
             self.user,
             list.join("; ")
         )?;
-        if self.of.iter().any(|missing| missing.subresource == Some(STATUS)) {
+        if self.of.iter().any(|missing| missing.kind.subresource == Some(STATUS)) {
             f.write_str(
                 ". Without permission to patch their status, which `windlass push` does not grant where another owner installed the \
                  CustomResourceDefinition, the status of parents is not written",
@@ -202,13 +194,17 @@ struct Review<'a> {
 }
 
 /// A kind, and the verbs that are needed on it.
+#[derive(Debug, Clone)]
 struct Kind {
     gvk: Arc<Gvk>,
     resource: Arc<ApiResource>,
     subresource: Option<&'static str>,
     namespaced: bool,
     verbs: &'static [&'static str],
+    /// Verbs without which no parent can be served.
     vital: &'static [&'static str],
+    /// Whether a permission that is not granted cluster-wide counts as denied everywhere if no parent shows a namespace
+    /// to review.
     is_doubted: bool,
     /// Namespaces, other than those with parents, in which the verbs are needed.
     beside: Vec<Arc<str>>,
@@ -248,14 +244,11 @@ impl Review<'_> {
         let reviews: Vec<_> = kinds.into_iter().map(|kind| self.kind(kind)).collect();
         let asked: Result<Vec<_>, _> = stream::iter(reviews).buffered(PARALLEL).try_collect().await;
         let user = self.account.user();
-        let of: Vec<_> = asked
-            .map_err(|message| {
-                let message = format!("the permissions of {user} could not be reviewed: {message}");
-                Problem::new(Step::Granted, PluginReason::ApiError, message)
-            })?
-            .into_iter()
-            .flatten()
-            .collect();
+        let asked = asked.map_err(|message| {
+            let message = format!("the permissions of {user} could not be reviewed: {message}");
+            Problem::new(Step::Granted, PluginReason::ApiError, message)
+        });
+        let of: Vec<_> = asked?.into_iter().flatten().collect();
         Ok((!of.is_empty()).then(|| Lacking { user: user.to_owned(), of }))
     }
 
@@ -281,7 +274,7 @@ impl Review<'_> {
             }
         }
         let (verbs, place) = if by_namespace.is_empty() {
-            (anywhere, if kind.namespaced { Place::ClusterWide } else { Place::Cluster })
+            (anywhere, Place::ClusterWide)
         } else if by_namespace.len() == all.len() && kind.beside.is_empty() && !everywhere.is_empty() {
             (everywhere, Place::Everywhere)
         } else {
@@ -290,15 +283,7 @@ impl Review<'_> {
             let is_denied = |verb: &&str| denied.iter().any(|verbs| verbs.contains(verb));
             (anywhere.into_iter().filter(is_denied).collect(), Place::In(namespaces))
         };
-        let missing = Missing {
-            kind: kind.gvk,
-            subresource: kind.subresource,
-            verbs,
-            place,
-            vital: kind.vital,
-            is_doubted: kind.is_doubted,
-        };
-        Ok(Some(missing).filter(|missing| !missing.verbs.is_empty()))
+        Ok((!verbs.is_empty()).then_some(Missing { kind, verbs, place }))
     }
 
     /// The verbs that are denied in a namespace; without a namespace, cluster-wide.
