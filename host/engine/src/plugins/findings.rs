@@ -7,7 +7,6 @@ use windlass_core::reconcile::terms::StatusWriter;
 use windlass_core::value::digest::Digest;
 
 use super::caps::Capped;
-use super::grants;
 use super::permissions::Lacking;
 use crate::live::Live;
 
@@ -52,7 +51,7 @@ impl Findings {
         let not_readable = descriptor.related.iter().filter(|kind| !live.terms.reads.holds(kind));
         Self {
             not_granted: Withheld {
-                kinds: grants::withheld(descriptor, plugin).iter().map(ToString::to_string).collect(),
+                kinds: live.terms.grants.withheld().map(ToString::to_string).collect(),
                 is_chosen: plugin.spec.grants.children.is_some(),
             },
             not_readable: Withheld {

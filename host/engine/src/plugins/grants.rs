@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use kube::core::ApiResource;
 use kube::discovery::{ApiCapabilities, Scope};
-use windlass_api::Plugin;
 use windlass_core::contract::Descriptor;
 use windlass_core::contract::desired::{Grant, Grants};
 use windlass_core::contract::grant::{self, SpecGrants};
@@ -29,18 +28,6 @@ pub struct Granted {
     pub grants: Grants,
     /// The resources of the granted kinds.
     pub resources: Resources,
-}
-
-/// Child kinds that the descriptor requests and the Plugin does not grant.
-pub(super) fn withheld(descriptor: &Descriptor, plugin: &Plugin) -> Vec<Gvk> {
-    let spec_grants = plugin.spec.spec_grants();
-    descriptor
-        .children
-        .iter()
-        .map(|rule| &rule.kind)
-        .filter(|kind| spec_grants.may_own(kind).is_err())
-        .cloned()
-        .collect()
 }
 
 /// Looks up every granted child kind in the cluster.

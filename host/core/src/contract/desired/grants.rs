@@ -89,6 +89,11 @@ impl Grants {
         Self { withheld, ..self }
     }
 
+    /// The child kinds that the component requests and the Plugin does not grant.
+    pub fn withheld(&self) -> impl Iterator<Item = &Gvk> {
+        self.withheld.iter().map(|(kind, _)| kind)
+    }
+
     /// Returns true if a Plugin with these grants grants all of this: the kinds, the namespaces and the tokens.
     pub fn are_held_by(&self, spec: &SpecGrants) -> bool {
         self.kinds.iter().all(|before| {
