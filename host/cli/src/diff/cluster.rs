@@ -22,7 +22,7 @@ use windlass_core::object::mark::MarkKey;
 use windlass_core::object::observed_status::StatusShape;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::plugin::schema::structural as schema;
-use windlass_core::reconcile::terms::{StatusWriter, Terms};
+use windlass_core::reconcile::terms::{Settings, StatusWriter, Terms};
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_engine::cluster::discovery::{Discovery, is_missing};
@@ -30,7 +30,7 @@ use windlass_engine::cluster::secret_key::{SecretKey, SecretKeyError};
 use windlass_engine::live::Reads;
 use windlass_engine::plugins::caps::Caps;
 use windlass_engine::plugins::rbac::MARK_KEY_SECRET;
-use windlass_engine::plugins::{Settings, config_of, resolve_grants, resolve_reads, status_shape};
+use windlass_engine::plugins::{config_of, resolve_grants, resolve_reads, settings_of, status_shape};
 use windlass_sandbox::Component;
 
 use super::super::connect::plain;
@@ -81,7 +81,7 @@ impl Scope {
             None => offline.descriptor().name.parse()?,
         };
         let installed = installed(&client, &plugin).await?;
-        let settings = installed.as_ref().map(|plugin| Settings::of(plugin, offline.descriptor()));
+        let settings = installed.as_ref().map(|plugin| settings_of(plugin, offline.descriptor()));
         let settings = settings.transpose().map_err(|problem| anyhow::anyhow!("Plugin {plugin}: {problem}"))?;
         let live_config = installed.as_ref().map(config_of).transpose()?.flatten();
         let config = config(args.config.as_deref())?.or_else(|| live_config.clone());
@@ -116,7 +116,7 @@ impl Scope {
             config,
             limits,
             mark_key,
-            ..terms_of(&plugin, (&offline, digest), settings.as_ref())
+            ..terms_of(&plugin, (&offline, digest), settings)
         };
         Ok(Self {
             offline,
@@ -157,7 +157,7 @@ impl Scope {
 }
 
 /// The terms of a component as this Plugin. A diff compares no hashes of different terms.
-fn terms_of(plugin: &PluginName, (offline, digest): (&Offline, Digest), settings: Option<&Settings>) -> Terms {
+fn terms_of(plugin: &PluginName, (offline, digest): (&Offline, Digest), settings: Option<Settings>) -> Terms {
     let descriptor = offline.descriptor();
     Terms {
         name: plugin.clone(),
@@ -174,10 +174,7 @@ fn terms_of(plugin: &PluginName, (offline, digest): (&Offline, Digest), settings
         config: None,
         limits: Limits::default(),
         mark_key: None,
-        adopts: settings.is_some_and(|settings| settings.adopts),
-        suspended: settings.is_some_and(|settings| settings.suspended),
-        guard: settings.map(|settings| settings.guard).unwrap_or_default(),
-        resync: Duration::MAX,
+        settings: Settings { resync: Duration::MAX, ..settings.unwrap_or_default() },
     }
 }
 

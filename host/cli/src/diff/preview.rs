@@ -90,7 +90,7 @@ impl Previewer {
         let is_owned = |child: &&Arc<Object>| child.controller.is_some() && !child.deleting;
         let owned = |parent| children.candidates(&scope.parent_ref(parent)).iter().filter(is_owned).count();
         let beginning = Beginning {
-            guard: scope.terms.guard,
+            guard: scope.terms.settings.guard,
             decides_by: scope.terms.call_inputs,
             parents: parents.iter().filter(is_in_rollout).map(|parent| parent.key.clone()).collect(),
             former: Vec::new(),

@@ -33,7 +33,6 @@ pub enum StatusWriter {
 
 /// The terms of one Plugin.
 #[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and none decides by itself")]
 pub struct Terms {
     /// The Plugin's name.
     pub name: PluginName,
@@ -65,20 +64,37 @@ pub struct Terms {
     pub limits: Limits,
     /// The key of the marks on children; none if the parents are namespaced.
     pub mark_key: Option<MarkKey>,
-    /// Whether the plugin adopts existing objects that have its children's names (`spec.adopt`).
-    pub adopts: bool,
+    /// The settings that take effect at once.
+    pub settings: Settings,
+}
+
+/// Settings of a Plugin's spec that do not change the desired state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settings {
     /// Whether `spec.suspend` stops the reconciles of parents.
     pub suspended: bool,
+    /// Whether the plugin adopts existing objects that have its children's names (`spec.adopt`).
+    pub adopts: bool,
     /// Thresholds above which deletions are blocked until a user allows them (rule R9).
     pub guard: DeletionGuard,
+    /// Largest number of parents that are reconciled at once.
+    pub concurrency: usize,
     /// Time between resyncs, before jitter.
     pub resync: Duration,
+}
+
+impl Settings {
+    /// Whether the change of settings needs a reconcile of the parents: work that a suspension or the guard blocked may
+    /// continue, and a new resync interval starts now. A change of the concurrency needs none.
+    pub fn concern_parents(self, before: Self) -> bool {
+        Self { concurrency: before.concurrency, ..self } != before
+    }
 }
 
 impl Terms {
     /// The next step for an object of the parent kind; `selected` is true if it is one of the parents now.
     pub fn next_step(&self, parent: &Object, selected: bool) -> NextStep {
-        let (finalizes, suspended) = (self.finalizes, self.suspended);
+        let (finalizes, suspended) = (self.finalizes, self.settings.suspended);
         next_step(parent, &self.name, Circumstances { finalizes, suspended, selected })
     }
 

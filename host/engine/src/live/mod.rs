@@ -51,8 +51,6 @@ pub struct Live {
     pub account: Account,
     /// Who installed the CRD of the parent kind.
     pub crd_owner: CrdOwner,
-    /// Largest number of parents that are reconciled at once.
-    pub concurrency: usize,
 }
 
 /// The watches of one Plugin.
@@ -173,7 +171,8 @@ impl Live {
         };
         // Counted by parent, because each of a hundred plugins may have few of the objects of a kind.
         let owned = self.caches.children.values().map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
-        let (guard, decides_by, parents) = (self.terms.guard, self.decides_by(), self.caches.parents.store.keys());
+        let (guard, decides_by, parents) =
+            (self.terms.settings.guard, self.decides_by(), self.caches.parents.store.keys());
         Beginning { guard, decides_by, parents, former, owned }
     }
 

@@ -61,8 +61,8 @@ pub use crd::{narrowings as crd_narrowings, sanitized as sanitized_crd, shape_of
 pub use grants::{resolve as resolve_grants, resolve_reads};
 pub use kinds::Kinds;
 pub use resource::config_of;
-pub use settings::Settings;
-pub use shared::{Dependencies, Plugins};
+pub use settings::settings_of;
+pub use shared::{Plugins, State};
 
 /// Time between checks whether a reconcile still runs for a deleted Plugin.
 const DRAIN: Duration = Duration::from_millis(100);
@@ -271,21 +271,19 @@ impl Plugins {
         let mut publisher = self.publisher.lock();
         let Some(live) = self.registry.get(name) else { return };
         // Invalid settings are reported when the component is loaded.
-        let Ok(wanted) = Settings::of(plugin, live.component.descriptor()) else { return };
-        let before = Settings::of_live(&live);
+        let Ok(wanted) = settings_of(plugin, live.component.descriptor()) else { return };
+        let before = live.terms.settings;
         if wanted == before {
             return;
         }
         tracing::info!(plugin = %name, ?wanted, "settings of the plugin changed");
-        let concerns_parents = wanted.concerns_parents(&before);
-        let guard = wanted.guard;
         let mut next = Live::clone(&live);
-        wanted.put(&mut next);
-        self.parents.set_concurrency(name, next.concurrency);
+        next.terms.settings = wanted;
+        self.parents.set_concurrency(name, wanted.concurrency);
         publisher.publish(name.clone(), Arc::new(next));
         drop(publisher);
-        if concerns_parents {
-            live.shared.state.adjust(guard);
+        if wanted.concern_parents(before) {
+            live.shared.state.adjust(wanted.guard);
             // An event waits for backoffs: a change of settings does not end them.
             self.enqueue_parents(&live, Trigger::Event, Wave::Changed);
         }

@@ -56,7 +56,7 @@ impl Plugins {
             self.forget(&younger);
             self.queue.add(&(), &younger, Trigger::Changed);
         }
-        self.parents.set_concurrency(&name, live.concurrency);
+        self.parents.set_concurrency(&name, live.terms.settings.concurrency);
         publisher.publish(name.clone(), live.clone());
         self.index_live();
         drop(publisher);

@@ -7,71 +7,30 @@ use windlass_api::{Plugin, positive};
 use windlass_core::contract::Descriptor;
 use windlass_core::contract::desired::asked_wait;
 use windlass_core::guard::deletions::DeletionGuard;
-use windlass_core::reconcile::terms::Terms;
-
-use crate::live::Live;
+use windlass_core::reconcile::terms::Settings;
 
 /// Resync interval of a plugin that sets none.
 const DEFAULT_RESYNC: Duration = Duration::from_mins(10);
 
-/// The settings, as [`Live`] stores them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// `spec.suspend`.
-    pub suspended: bool,
-    /// `spec.adopt`.
-    pub adopts: bool,
-    /// `spec.deletionGuard`.
-    pub guard: DeletionGuard,
-    /// `spec.concurrency`.
-    pub concurrency: usize,
-    /// `spec.resync`, or the component's.
-    pub resync: Duration,
-}
-
-impl Settings {
-    /// The settings of a Plugin, for a component with this descriptor.
-    ///
-    /// # Errors
-    /// If a setting is invalid; the text is for users.
-    pub fn of(plugin: &Plugin, descriptor: &Descriptor) -> Result<Self, String> {
-        let spec = &plugin.spec;
-        Ok(Self {
-            suspended: spec.suspend,
-            adopts: spec.adopt,
-            guard: DeletionGuard {
-                max_percent: u8::try_from(spec.deletion_guard.max_percent.clamp(0, 100)).unwrap_or(100),
-                min_children: usize::try_from(spec.deletion_guard.min_children).unwrap_or(0),
-            },
-            concurrency: usize::try_from(spec.concurrency).unwrap_or(1).max(1),
-            resync: match &spec.resync {
-                Some(resync) => positive(resync).map_err(|error| format!("spec.resync: {error}"))?,
-                None => descriptor.resync.map_or(DEFAULT_RESYNC, asked_wait),
-            },
-        })
-    }
-
-    /// The settings of a live plugin.
-    pub(super) fn of_live(live: &Live) -> Self {
-        let Terms { suspended, adopts, guard, resync, .. } = live.terms;
-        Self { suspended, adopts, guard, concurrency: live.concurrency, resync }
-    }
-
-    /// Applies the settings.
-    pub(super) fn put(self, live: &mut Live) {
-        let Self { suspended, adopts, guard, concurrency, resync } = self;
-        live.terms.suspended = suspended;
-        live.terms.adopts = adopts;
-        live.terms.guard = guard;
-        live.concurrency = concurrency;
-        live.terms.resync = resync;
-    }
-
-    /// Whether the change of settings needs a reconcile of the parents: work that a suspension or the guard blocked may
-    /// continue, and a new resync interval starts now. A change of the concurrency needs none.
-    pub(super) fn concerns_parents(&self, before: &Self) -> bool {
-        Self { concurrency: before.concurrency, ..self.clone() } != *before
-    }
+/// The settings of a Plugin, for a component with this descriptor.
+///
+/// # Errors
+/// If a setting is invalid; the text is for users.
+pub fn settings_of(plugin: &Plugin, descriptor: &Descriptor) -> Result<Settings, String> {
+    let spec = &plugin.spec;
+    Ok(Settings {
+        suspended: spec.suspend,
+        adopts: spec.adopt,
+        guard: DeletionGuard {
+            max_percent: u8::try_from(spec.deletion_guard.max_percent.clamp(0, 100)).unwrap_or(100),
+            min_children: usize::try_from(spec.deletion_guard.min_children).unwrap_or(0),
+        },
+        concurrency: usize::try_from(spec.concurrency).unwrap_or(1).max(1),
+        resync: match &spec.resync {
+            Some(resync) => positive(resync).map_err(|error| format!("spec.resync: {error}"))?,
+            None => descriptor.resync.map_or(DEFAULT_RESYNC, asked_wait),
+        },
+    })
 }
 
 #[cfg(test)]
@@ -101,7 +60,7 @@ mod tests {
             config_schema: None,
             metrics: Vec::new(),
         };
-        Settings::of(&serde_json::from_value(plugin).expect("a Plugin"), &descriptor)
+        settings_of(&serde_json::from_value(plugin).expect("a Plugin"), &descriptor)
     }
 
     #[test]
@@ -127,7 +86,7 @@ mod tests {
             (json!({"concurrency": 1}), false),
             (json!({}), false),
         ] {
-            assert_eq!(settings(&spec).expect("valid").concerns_parents(&plain), is_affected, "{spec}");
+            assert_eq!(settings(&spec).expect("valid").concern_parents(plain), is_affected, "{spec}");
         }
     }
 }

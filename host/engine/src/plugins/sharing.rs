@@ -321,5 +321,5 @@ impl Plugins {
 
 /// The state of a component whose parents several hosts share, on a host that has a share of them.
 fn share_of(live: &Live, rollout: RolloutRecord) -> ComponentState {
-    ComponentState::of_share(CLOCK, live.terms.guard, live.decides_by(), rollout)
+    ComponentState::of_share(CLOCK, live.terms.settings.guard, live.decides_by(), rollout)
 }

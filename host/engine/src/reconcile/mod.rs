@@ -89,7 +89,7 @@ impl Run<PluginName, ParentKey> for Reconciler {
         if let Requeue::Pause(delay) | Requeue::After(delay) | Requeue::Settled(Some(delay)) = requeue {
             span.record("windlass.requeue_ms", telemetry::int(delay.as_millis()));
         }
-        (requeue, live.terms.resync)
+        (requeue, live.terms.settings.resync)
     }
 }
 

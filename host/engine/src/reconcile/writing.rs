@@ -81,7 +81,7 @@ impl<'a> Cluster<'a> {
 
 impl Writing for Cluster<'_> {
     fn adopts(&self) -> bool {
-        self.live.terms.adopts
+        self.live.terms.settings.adopts
     }
 
     fn inherits(&self, plugin: &str) -> bool {

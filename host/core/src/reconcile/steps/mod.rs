@@ -244,7 +244,8 @@ impl Reconcile<'_> {
     /// Whether the values of the children are compared with the desired ones, although managedFields show no change: they show changes by
     /// other managers; a change under the host's own field manager shows in the values alone.
     fn is_comparison_due(&self) -> bool {
-        let is_due = |record: &mut Record| record.steady.is_comparison_due(self.terms.resync, self.shared.clock.now());
+        let is_due =
+            |record: &mut Record| record.steady.is_comparison_due(self.terms.settings.resync, self.shared.clock.now());
         self.trigger == Trigger::Resync || self.record(is_due)
     }
 

@@ -25,7 +25,7 @@ impl Reconcile<'_> {
             self.world.forget_former_parent(self.key);
             return Ending::Gone;
         }
-        if self.terms.suspended {
+        if self.terms.settings.suspended {
             // Its children stay. When the Plugin is no longer suspended, all parents are queued.
             return Ending::nothing_to_do(NothingToDo::DeselectedWhileSuspended);
         }

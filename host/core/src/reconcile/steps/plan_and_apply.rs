@@ -68,7 +68,7 @@ impl Reconcile<'_> {
         let mut own = self.record(Record::take_deletions);
         let deletions = plan.deletions();
         let (verdict, consequences) =
-            self.shared.state.judge((&mut own, self.terms.guard), snapshot, cause, leavers, &deletions);
+            self.shared.state.judge((&mut own, self.terms.settings.guard), snapshot, cause, leavers, &deletions);
         if !own.is_empty() {
             self.record(|record| record.put_deletions(own));
         }

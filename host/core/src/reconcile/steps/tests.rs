@@ -12,14 +12,13 @@ use crate::contract::related::{Needs, ReadGrants, ReadProblem};
 use crate::contract::{Limits, Response, UpdateStrategy};
 use crate::fixtures::{CLOCK, created, grants_with, object, parent, pod, response, validate};
 use crate::guard::budget::Budget;
-use crate::guard::deletions::DeletionGuard;
 use crate::object::child::ChildId;
 use crate::object::observed_status::StatusShape;
 use crate::reconcile::api_response::{Ack, Refused};
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::shared::component_state::ComponentState;
 use crate::reconcile::shared::records::Records;
-use crate::reconcile::terms::StatusWriter;
+use crate::reconcile::terms::{Settings, StatusWriter};
 use crate::reconcile::world::{ApiRequest, Call, Called, Later, Permit, Read, Writing};
 use crate::reconcile::written::Written;
 use crate::value::digest::Digest;
@@ -139,10 +138,7 @@ fn terms() -> Terms {
         config: None,
         limits: Limits::default(),
         mark_key: None,
-        adopts: false,
-        suspended: false,
-        guard: DeletionGuard::default(),
-        resync: Duration::from_hours(1),
+        settings: Settings { resync: Duration::from_hours(1), ..Settings::default() },
     }
 }
 

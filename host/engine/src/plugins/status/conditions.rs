@@ -114,7 +114,7 @@ fn as_a_whole(
     readiness(Found {
         live: digest.as_deref(),
         caches_are_current: live.is_some_and(|live| live.caches.is_followed()),
-        is_suspended: live.is_some_and(|live| live.terms.suspended),
+        is_suspended: live.is_some_and(|live| live.terms.settings.suspended),
         obstacle: obstacle.as_ref().map(|(reason, message)| Obstacle {
             reason: *reason,
             message,
