@@ -104,11 +104,6 @@ impl Accounts {
         Self { namespace: namespace.to_owned(), ask, own: OnceCell::new() }
     }
 
-    /// The host's namespace.
-    pub fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
     /// The account that a Plugin names in its spec, or its default account.
     ///
     /// # Errors

@@ -216,7 +216,7 @@ impl Plugins {
     /// Queues the failing parents if an obstacle of this Plugin has just gone: they may have failed only because of it,
     /// and would otherwise wait for their backoffs.
     fn retry_failing(&self, live: &Live, is_lacking: bool) {
-        let known = self.known.lock();
+        let known = self.state.known.lock();
         let last = known.get(&live.terms.name).and_then(|known| known.last.as_ref());
         let is_stalled = self.stalled_related(&live.terms.name).is_some();
         // Permissions that are still missing, and watches that are still stalled, are no change.

@@ -262,12 +262,12 @@ impl Plugins {
 
     /// The problem for which this component was rejected before, if it still applies.
     fn refusal(&self, name: &PluginName, wanted: &Wanted, digest: Digest) -> Option<Problem> {
-        self.known.lock().get(name)?.refused.as_ref()?.holds(wanted, digest, clock::now())
+        self.state.known.lock().get(name)?.refused.as_ref()?.holds(wanted, digest, clock::now())
     }
 
     /// Records that a component could not be loaded; returns the problem with the time of the next try.
     fn refuse(&self, name: &PluginName, wanted: &Wanted, problem: Problem) -> Problem {
-        let mut known = self.known.lock();
+        let mut known = self.state.known.lock();
         let entry = known.entry(name.clone()).or_default();
         let refusal = Refusal::new(wanted, problem, entry.refused.take(), clock::now());
         let problem = refusal.problem().clone();
@@ -286,12 +286,12 @@ impl Plugins {
     /// The component of this digest, if it is live or mapped.
     fn mapped(&self, name: &PluginName, digest: Digest) -> Option<Arc<Component>> {
         let live = self.registry.get(name).map(|live| live.component.clone());
-        let candidate = self.known.lock().get(name).and_then(|known| known.candidate.clone());
+        let candidate = self.state.known.lock().get(name).and_then(|known| known.candidate.clone());
         [live, candidate].into_iter().flatten().find(|found| found.digest() == digest)
     }
 
     fn candidate(&self, name: &PluginName, component: Arc<Component>) -> Arc<Component> {
-        self.known.lock().entry(name.clone()).or_default().candidate = Some(component.clone());
+        self.state.known.lock().entry(name.clone()).or_default().candidate = Some(component.clone());
         component
     }
 

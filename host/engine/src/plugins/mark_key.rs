@@ -10,14 +10,14 @@ use super::rbac::MARK_KEY_SECRET;
 use crate::cluster::secret_key::{SecretKey, SecretKeyError};
 
 /// The mark key, read when a Plugin with cluster-scoped parents first needs it.
-pub(super) struct MarkKeys {
+pub struct MarkKeys {
     secret: SecretKey,
     key: OnceCell<MarkKey>,
 }
 
 impl MarkKeys {
     /// The mark key of a host in this namespace, not read yet.
-    pub(super) fn new(client: Client, namespace: &str) -> Self {
+    pub fn new(client: Client, namespace: &str) -> Self {
         Self { secret: SecretKey::new(client, namespace, MARK_KEY_SECRET), key: OnceCell::new() }
     }
 

@@ -59,6 +59,7 @@ use crate::live::Live;
 use crate::queue::{Job, Trigger};
 pub use crd::{narrowings as crd_narrowings, sanitized as sanitized_crd, shape_of as status_shape};
 pub use grants::{resolve as resolve_grants, resolve_reads};
+pub use mark_key::MarkKeys;
 pub use kinds::Kinds;
 pub use resource::config_of;
 pub use settings::settings_of;
@@ -93,9 +94,9 @@ impl Plugins {
 
     /// Reconciles one Plugin.
     pub async fn reconcile(&self, job: &Job<(), PluginName>) -> (Requeue, Duration) {
-        let _urgent = job.trigger.is_urgent().then(|| self.startup_order.urgent());
+        let _urgent = job.trigger.is_urgent().then(|| self.state.startup_order.urgent());
         if job.trigger == Trigger::Sweep {
-            self.startup_order.give_way().await;
+            self.state.startup_order.give_way().await;
         }
         let name = &job.key;
         let key = ObjectKey::new(None, name.as_str());
@@ -125,7 +126,7 @@ impl Plugins {
 
     /// Whether this host stood by, and has not reconciled the Plugin since.
     fn stood_by(&self, name: &PluginName) -> bool {
-        let known = self.known.lock();
+        let known = self.state.known.lock();
         let known = known.get(name);
         // A host that had a share stood by as well, even if it could not prepare the Plugin.
         known.map_or(self.shards.are_used(), |known| !known.tried && (known.prepared || self.shards.are_used()))
@@ -134,7 +135,7 @@ impl Plugins {
     /// The findings of the last reconcile and their remaining validity. None unless only the counts of parents have
     /// changed: then only the status is updated.
     fn findings_still_valid(&self, job: &Job<(), PluginName>, object: &Object) -> Option<(Findings, Duration)> {
-        let known = self.known.lock();
+        let known = self.state.known.lock();
         let last = known.get(&job.key)?.last.as_ref()?;
         let rest = last.next.checked_duration_since(clock::now()).filter(|rest| !rest.is_zero())?;
         let unprompted = job.trigger.is_time() && last.generation == object.generation;
@@ -197,7 +198,7 @@ impl Plugins {
 
     /// Records the findings. `is_good`: the reconcile waits for nothing.
     fn remember(&self, name: &PluginName, object: &Object, result: &Result<Findings, Problem>, is_good: bool) {
-        let mut known = self.known.lock();
+        let mut known = self.state.known.lock();
         let entry = known.entry(name.clone()).or_default();
         entry.tried = true;
         entry.last = result.as_ref().ok().map(|findings| LastReconcile {
@@ -218,7 +219,7 @@ impl Plugins {
     ) -> Requeue {
         let live = self.registry.get(name);
         let (former_kinds, reported_in) = {
-            let known = self.known.lock();
+            let known = self.state.known.lock();
             known.get(name).map(|known| (known.former_kinds.clone(), known.reported_in)).unwrap_or_default()
         };
         let elsewhere = self.shards.failing_elsewhere(name);
@@ -253,7 +254,7 @@ impl Plugins {
 
     fn note_reported(&self, name: &PluginName, version: u64) {
         // A Plugin that is being deleted may be forgotten already.
-        if let Some(known) = self.known.lock().get_mut(name) {
+        if let Some(known) = self.state.known.lock().get_mut(name) {
             known.reported_in = version;
         }
     }
@@ -292,7 +293,7 @@ impl Plugins {
     /// Handles the deletion of a Plugin: waits until none of its reconciles runs, does the host's work, and removes the
     /// host's finalizer.
     async fn handle_deletion(&self, name: &PluginName, object: &Object) -> Requeue {
-        if self.known.lock().get(name).is_some_and(|known| known.tried || known.prepared) {
+        if self.state.known.lock().get(name).is_some_and(|known| known.tried || known.prepared) {
             self.unpublish(name);
         }
         if !deletion::is_awaited(object) {
@@ -341,7 +342,7 @@ impl Plugins {
     async fn find_former_children(&self, name: &PluginName, object: &Object) -> bool {
         let Some(live) = self.registry.get(name) else { return false };
         let former = {
-            let mut known = self.known.lock();
+            let mut known = self.state.known.lock();
             let kinds = &mut known.entry(name.clone()).or_default().former_kinds;
             let child_kinds = kinds.known.get_or_insert_with(|| {
                 let status = parse(object).ok().and_then(|plugin| plugin.status);
@@ -357,7 +358,7 @@ impl Plugins {
                 Ok(true) if is_running => is_unsettled = true,
                 Ok(true) => {
                     if let Some(child_kinds) =
-                        self.known.lock().get_mut(name).and_then(|known| known.former_kinds.known.as_mut())
+                        self.state.known.lock().get_mut(name).and_then(|known| known.former_kinds.known.as_mut())
                     {
                         child_kinds.forget(&kind);
                     }
@@ -369,7 +370,7 @@ impl Plugins {
                 }
             }
         }
-        if let Some(known) = self.known.lock().get_mut(name) {
+        if let Some(known) = self.state.known.lock().get_mut(name) {
             known.former_kinds.left = left;
             known.former_kinds.selector = format!("{LABEL_PLUGIN}={name}");
         }

@@ -155,12 +155,12 @@ impl Plugins {
 
     /// Forgets a Plugin, but not what was written for its parents: it may come back before the caches show that.
     fn forget(&self, name: &PluginName) {
-        let mut known = self.known.lock();
+        let mut known = self.state.known.lock();
         known.remove(name);
         let now = clock::now();
         // The records of Plugins that are gone remain only while they have writes, or a reconcile still runs. Such a reconcile may have
         // added to them after its Plugin was forgotten, so those of earlier Plugins are cleared as well.
-        self.records.lock().retain(|plugin, records| {
+        self.state.records.lock().retain(|plugin, records| {
             if !known.contains_key(plugin) {
                 records.forget_all_but_writes(now);
             }
@@ -179,7 +179,7 @@ impl Plugins {
 
     /// Queues every Plugin with a problem: it may have waited for the kind of another Plugin.
     fn requeue_failing(&self) {
-        let known = self.known.lock();
+        let known = self.state.known.lock();
         for (name, _) in known.iter().filter(|(_, known)| known.last.is_none()) {
             self.queue.add(&(), name, Trigger::Changed);
         }

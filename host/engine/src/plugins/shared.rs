@@ -26,43 +26,14 @@ use crate::cluster::account::Accounts;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Recorder;
 use crate::cluster::shards::Shards;
-use crate::cluster::watch::{AllProgress, Watch, Watches};
+use crate::cluster::watch::{Watch, Watches};
 use crate::live::interests::Interests;
 use crate::live::registry::{Publisher, Registry};
 use crate::live::{Live, ParentIndex, ParentKey};
 use crate::queue::{PluginQueue, Queue, Trigger};
 
-/// The Plugins of the cluster, and the dependencies of their reconcile.
+/// The Plugins of the cluster, and what their reconcile needs.
 pub struct Plugins {
-    pub(super) client: Client,
-    pub(super) own: Arc<Watch>,
-    pub(super) sandbox: Sandbox,
-    pub(super) watches: Arc<Watches>,
-    pub(super) sources: Sources,
-    pub(super) registry: Registry<Live>,
-    pub(super) publisher: Mutex<Publisher<Live>>,
-    pub(super) index: ParentIndex,
-    pub(super) kinds: Kinds,
-    pub(super) discovery: Discovery,
-    pub(super) accounts: Accounts,
-    pub(super) mark_keys: MarkKeys,
-    pub(super) ask: Ask,
-    pub(super) caps: Caps,
-    pub(super) queue: PluginQueue,
-    pub(super) parents: Queue<PluginName, ParentKey>,
-    pub(super) interests: Interests,
-    pub(super) recorder: Recorder,
-    pub(super) known: Mutex<HashMap<PluginName, Known>>,
-    /// What is remembered of each Plugin's parents, also of a Plugin that is gone for a short time.
-    pub(super) records: Mutex<HashMap<PluginName, Arc<Records>>>,
-    /// The writes to each object.
-    pub(super) breaker: Arc<Mutex<Breaker>>,
-    pub(super) startup_order: StartupOrder,
-    pub(super) shards: Shards,
-}
-
-/// Dependencies of the reconcile of Plugins.
-pub struct Dependencies {
     /// Sends requests as the host.
     pub client: Client,
     /// The watch on Plugins.
@@ -73,20 +44,24 @@ pub struct Dependencies {
     pub watches: Arc<Watches>,
     /// Sources of components.
     pub sources: Sources,
-    /// The ServiceAccounts of plugins.
-    pub accounts: Accounts,
-    /// Reviews the permissions of these accounts.
-    pub ask: Ask,
-    /// Upper bounds of a Plugin's limits.
-    pub caps: Caps,
-    /// Records the progress of the watch on CRDs.
-    pub progress: AllProgress,
+    /// The live components.
+    pub registry: Registry<Live>,
     /// Publishes live components.
-    pub publisher: Publisher<Live>,
+    pub publisher: Mutex<Publisher<Live>>,
     /// The live plugins, by the watch of their parents.
     pub index: ParentIndex,
     /// The kinds that Plugins depend on.
     pub kinds: Kinds,
+    /// Looks up kinds.
+    pub discovery: Discovery,
+    /// The ServiceAccounts of plugins.
+    pub accounts: Accounts,
+    /// The key of the marks on children of cluster-scoped parents.
+    pub mark_keys: MarkKeys,
+    /// Reviews the permissions of the ServiceAccounts.
+    pub ask: Ask,
+    /// Upper bounds of a Plugin's limits.
+    pub caps: Caps,
     /// The queue of Plugins.
     pub queue: PluginQueue,
     /// The queue of parents.
@@ -97,6 +72,19 @@ pub struct Dependencies {
     pub recorder: Recorder,
     /// The shards of the hosts.
     pub shards: Shards,
+    /// The state of the Plugins.
+    pub state: State,
+}
+
+/// What the host remembers of the Plugins.
+#[derive(Default)]
+pub struct State {
+    pub(super) known: Mutex<HashMap<PluginName, Known>>,
+    /// What is remembered of each Plugin's parents, also of a Plugin that is gone for a short time.
+    pub(super) records: Mutex<HashMap<PluginName, Arc<Records>>>,
+    /// The writes to each object.
+    pub(super) breaker: Arc<Mutex<Breaker>>,
+    pub(super) startup_order: StartupOrder,
 }
 
 /// The host's state of a Plugin, in addition to its live component.
@@ -148,66 +136,16 @@ pub(super) struct LastReconcile {
 }
 
 impl Plugins {
-    /// Starts to watch the CRDs of the cluster.
-    pub fn new(dependencies: Dependencies) -> Self {
-        let Dependencies {
-            client,
-            own,
-            sandbox,
-            watches,
-            sources,
-            accounts,
-            ask,
-            caps,
-            progress,
-            publisher,
-            index,
-            kinds,
-            queue,
-            parents,
-            interests,
-            recorder,
-            shards,
-        } = dependencies;
-        let mark_keys = MarkKeys::new(client.clone(), accounts.namespace());
-        tokio::spawn(kinds.clone().watch_definitions(client.clone(), progress));
-        Self {
-            discovery: Discovery::new(client.clone()),
-            client,
-            own,
-            sandbox,
-            watches,
-            sources,
-            registry: publisher.registry(),
-            publisher: Mutex::new(publisher),
-            index,
-            kinds,
-            queue,
-            parents,
-            interests,
-            recorder,
-            accounts,
-            mark_keys,
-            ask,
-            caps,
-            known: Mutex::default(),
-            records: Mutex::default(),
-            breaker: Arc::default(),
-            startup_order: StartupOrder::new(),
-            shards,
-        }
-    }
-
     /// Replaces the watches that are kept for a Plugin.
     pub(super) fn keep_watches(&self, name: &PluginName, watches: Vec<Arc<Watch>>) {
-        let before = std::mem::replace(&mut self.known.lock().entry(name.clone()).or_default().held, watches);
+        let before = std::mem::replace(&mut self.state.known.lock().entry(name.clone()).or_default().held, watches);
         // Dropped outside the lock: dropping the last reference ends a watch.
         drop(before);
     }
 
     /// Forgets what the last reconcile kept in case it is retried: the live component has its own references now.
     pub(super) fn let_candidate_go(&self, name: &PluginName) {
-        let mut known = self.known.lock();
+        let mut known = self.state.known.lock();
         let entry = known.entry(name.clone()).or_default();
         let before = (entry.candidate.take(), std::mem::take(&mut entry.held));
         drop(known);
@@ -217,7 +155,7 @@ impl Plugins {
 
     /// The records of a Plugin's parents.
     pub(super) fn records(&self, name: &PluginName) -> Arc<Records> {
-        let mut records = self.records.lock();
+        let mut records = self.state.records.lock();
         let records = records.entry(name.clone()).or_insert_with(|| {
             let (queue, name) = (self.queue.clone(), name.clone());
             Arc::new(Records::new(CLOCK, move |wait| queue.add_after(&(), &name, Trigger::Resync, wait)))

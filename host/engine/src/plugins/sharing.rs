@@ -288,7 +288,7 @@ impl Plugins {
     }
 
     fn sharing<T>(&self, name: &PluginName, access: impl FnOnce(&mut Sharing) -> T) -> T {
-        access(&mut self.known.lock().entry(name.clone()).or_default().sharing)
+        access(&mut self.state.known.lock().entry(name.clone()).or_default().sharing)
     }
 
     /// Replaces the state of a live component. Reconciles that run go on with the former state.

@@ -52,7 +52,7 @@ impl Plugins {
                 return (Requeue::WhenChanged, RESYNC);
             }
         };
-        self.known.lock().entry(name.clone()).or_default().prepared |= is_prepared;
+        self.state.known.lock().entry(name.clone()).or_default().prepared |= is_prepared;
         (requeue, RESYNC)
     }
 
@@ -78,7 +78,7 @@ impl Plugins {
     /// Queues all Plugins: this host leads now. Those that had parents come first.
     pub fn begin_to_lead(&self) {
         self.shards.set_leading();
-        self.startup_order.begin();
+        self.state.startup_order.begin();
         for key in self.own.store.keys() {
             let Some(object) = self.own.store.get(&key) else { continue };
             if let Ok(name) = key.name.parse::<PluginName>() {
@@ -90,7 +90,7 @@ impl Plugins {
 
     /// Whether this holds for every existing Plugin that is not being deleted.
     pub(super) fn all_known(&self, holds: impl Fn(&Known) -> bool) -> bool {
-        let known = self.known.lock();
+        let known = self.state.known.lock();
         let names = self.own.store.pick(|plugin| (!plugin.deleting).then(|| plugin.key.name.clone()));
         names.iter().all(|name| name.parse::<PluginName>().is_ok_and(|name| known.get(&name).is_some_and(&holds)))
     }

@@ -22,11 +22,13 @@ pub(super) struct StartupOrder {
 /// An urgent reconcile; ends when dropped.
 pub(super) struct Urgent<'a>(&'a watch::Sender<usize>);
 
-impl StartupOrder {
-    pub(super) fn new() -> Self {
+impl Default for StartupOrder {
+    fn default() -> Self {
         Self { started: Mutex::new(clock::now()), urgent: watch::Sender::new(0) }
     }
+}
 
+impl StartupOrder {
     /// Counts the time from now on.
     pub(super) fn begin(&self) {
         *self.started.lock() = clock::now();
@@ -61,7 +63,7 @@ mod tests {
 
     #[tokio::test]
     async fn plugins_without_parents_wait_for_the_others_for_at_most_a_second() {
-        let order = StartupOrder::new();
+        let order = StartupOrder::default();
         let (one, other) = (order.urgent(), order.urgent());
         let mut waiting = task::spawn(order.give_way());
         assert_pending!(waiting.poll());
@@ -71,7 +73,7 @@ mod tests {
         assert_ready!(waiting.poll());
 
         let long_ago = Instant::now().checked_sub(FIRST).expect("the machine has run for longer");
-        let late = StartupOrder { started: Mutex::new(long_ago), ..StartupOrder::new() };
+        let late = StartupOrder { started: Mutex::new(long_ago), ..StartupOrder::default() };
         let _hangs = late.urgent();
         late.give_way().await;
     }

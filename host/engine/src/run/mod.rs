@@ -13,10 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures::FutureExt as _;
+use futures::future::try_join_all;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
-use tokio::net::TcpListener;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::value::ids::PluginName;
@@ -29,28 +32,27 @@ use self::plugin_work::PluginWork;
 use self::running::{Keeper, Running, Working};
 pub use self::settings::{Settings, sandbox};
 use crate::clock;
-use crate::cluster::access_review::{self, Ask};
+use crate::cluster::access_review;
 use crate::cluster::account::Accounts;
+use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Recorder;
 use crate::cluster::lease::{Candidate, Instance, NotHolder, WriteGate};
 use crate::cluster::secret_key::SecretKey;
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::{AllProgress, Change, HealthListener, Watch, WatchId, Watches, follow_config_maps};
 use crate::live::interests::Interests;
-use crate::live::registry::{Publisher, Registry};
-use crate::live::{Live, ParentIndex, ParentKey};
+use crate::live::registry::Publisher;
+use crate::live::{Live, ParentIndex};
 use crate::plugins::rbac::RNG_KEY_SECRET;
-use crate::plugins::{Dependencies, Kinds, Plugins};
+use crate::plugins::{Kinds, MarkKeys, Plugins, State};
 use crate::queue::{Busy, Key, PluginQueue, Queue, Run, Trigger};
-use crate::recent::Recent;
 use crate::reconcile::Reconciler;
 use crate::reconcile::call::Caller;
 use crate::reconcile::related::Related;
-use crate::reconcile::rng_seed::RngSeeds;
 use crate::reconcile::triggers::Triggers;
 use crate::reconcile::world::Worlds;
 use crate::serve::{Liveness, Readiness, listen, listen_debug, serve_debug, serve_health, serve_metrics};
-use crate::telemetry::{self, Scrape};
+use crate::telemetry;
 
 /// Number of Plugins that are reconciled at once. Compilation has its own limit; the rest is waiting for the API
 /// server.
@@ -69,39 +71,18 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     // Errors that keep this host from starting are found before it acquires the Lease, because another host may be
     // waiting for it.
     let base = Base::new(client, &settings)?;
-    let listener = settings.health_addr.map(|address| listen("--health-addr", address)).transpose()?;
-    let metrics = match &settings.metrics {
-        Some((address, scrape)) => Some((listen("--metrics-addr", *address)?, scrape.clone())),
-        None => None,
-    };
-    let recent = settings.recent.clone();
-    let debug = match settings.debug_addr {
-        Some(address) => Some((listen_debug(address)?, recent.clone())),
-        None => None,
-    };
     if settings.shards > 1 {
         gate.need_shard();
     }
-    let readiness = Readiness::new(base.progress.clone(), gate.clone());
-    let liveness = Liveness::new(Handle::current());
+    let (readiness, liveness) = (Readiness::new(base.progress.clone(), gate.clone()), Liveness::new(Handle::current()));
     let closing = CancellationToken::new();
-    let (ready, live, closed) = (readiness.clone(), liveness.clone(), closing.clone());
-    let health = async move {
-        if let Some(listener) = listener {
-            serve_health(listener, ready, live, closed).await
-        } else {
-            closed.cancelled().await;
-            Ok(())
-        }
-    };
-    let serving = tokio::spawn(serve_all(health, metrics, debug, closing.clone()));
+    let mut serving = serve(&settings, &readiness, &liveness, &closing)?;
     let tasks = Tasks { running: TaskTracker::new(), readiness: readiness.clone(), liveness };
-    let host = Host::wire(base, &settings, (tasks, recent), &gate, &stop);
+    let host = Host::wire(base, &settings, tasks, &gate, &stop);
     let instance = Arc::new(Instance::of(&settings.cache_dir));
     let (client, namespace) = (host.client.clone(), &settings.namespace);
     let candidate = Candidate::new(client, namespace, settings.election, instance.clone(), gate.clone());
     let sandbox = host.working.sandbox.clone();
-    let mut serving = serving;
     let started = async {
         if settings.shards > 1 {
             Ok(host.share(candidate, instance, gate, &stop).await)
@@ -125,26 +106,25 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     Running { keepers, serving, closing, readiness, working }.until(stop).await
 }
 
-/// Serves the health address, and the addresses of metrics and of recent calls if there are any, until `stop` is cancelled.
-async fn serve_all(
-    health: impl Future<Output = anyhow::Result<()>>,
-    metrics: Option<(TcpListener, Scrape)>,
-    debug: Option<(TcpListener, Recent)>,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
-    let scrapes = async {
-        match metrics {
-            Some((listener, scrape)) => serve_metrics(listener, scrape, stop.clone()).await,
-            None => Ok(()),
-        }
-    };
-    let calls = async {
-        match debug {
-            Some((listener, recent)) => serve_debug(listener, recent, stop.clone()).await,
-            None => Ok(()),
-        }
-    };
-    tokio::try_join!(health, scrapes, calls).map(|_| ())
+/// Listens on the addresses of the settings, and serves them until `stop` is cancelled.
+fn serve(
+    settings: &Settings,
+    readiness: &Readiness,
+    liveness: &Liveness,
+    stop: &CancellationToken,
+) -> anyhow::Result<JoinHandle<anyhow::Result<()>>> {
+    let mut serving = vec![stop.clone().cancelled_owned().map(Ok).boxed()];
+    if let Some(address) = settings.health_addr {
+        let listener = listen("--health-addr", address)?;
+        serving.push(serve_health(listener, readiness.clone(), liveness.clone(), stop.clone()).boxed());
+    }
+    if let Some((address, scrape)) = &settings.metrics {
+        serving.push(serve_metrics(listen("--metrics-addr", *address)?, scrape.clone(), stop.clone()).boxed());
+    }
+    if let Some(address) = settings.debug_addr {
+        serving.push(serve_debug(listen_debug(address)?, settings.recent.clone(), stop.clone()).boxed());
+    }
+    Ok(tokio::spawn(async { try_join_all(serving).await.map(drop) }))
 }
 
 /// Parts that need no Lease.
@@ -187,13 +167,7 @@ struct Host {
 }
 
 impl Host {
-    fn wire(
-        base: Base,
-        settings: &Settings,
-        (tasks, recent): (Tasks, Recent),
-        gate: &WriteGate,
-        stop: &CancellationToken,
-    ) -> Self {
+    fn wire(base: Base, settings: &Settings, tasks: Tasks, gate: &WriteGate, stop: &CancellationToken) -> Self {
         let Base { client, sandbox, progress, plugins: plugin_queue, sources } = base;
         let publisher = Publisher::<Live>::new();
         let registry = publisher.registry();
@@ -212,36 +186,44 @@ impl Host {
         let ask = access_review::by_api_server(client.clone());
         let accounts = Accounts::new(&settings.namespace, access_review::own_user(client.clone()));
         let (recorder, events) = Recorder::start(client.clone());
-        let plugins = Arc::new(Plugins::new(Dependencies {
+        tokio::spawn(kinds.clone().watch_definitions(client.clone(), progress));
+        let plugins = Arc::new(Plugins {
             client: client.clone(),
             own: own.clone(),
             sandbox: sandbox.clone(),
             watches: watches.clone(),
             sources,
-            accounts,
-            ask: ask.clone(),
-            caps: settings.caps.clone(),
-            progress,
-            publisher,
+            registry: registry.clone(),
+            publisher: Mutex::new(publisher),
             index,
             kinds,
+            discovery: Discovery::new(client.clone()),
+            accounts,
+            mark_keys: MarkKeys::new(client.clone(), &settings.namespace),
+            ask: ask.clone(),
+            caps: settings.caps.clone(),
             queue: plugin_queue.clone(),
             parents: parents.clone(),
             interests: interests.clone(),
             recorder: recorder.clone(),
             shards: shards.clone(),
-        }));
+            state: State::default(),
+        });
         let (stopped, unused) = (stop.clone(), sandbox.clone());
         tasks.running.spawn(async move { stopped.run_until_cancelled(release_unused_now_and_then(unused)).await });
         let (stopped, stalls) = (stop.clone(), watches.clone());
         tasks.running.spawn(async move { stopped.run_until_cancelled(stalls.look_for_stalls()).await });
         let rng_key = SecretKey::new(client.clone(), &settings.namespace, RNG_KEY_SECRET);
-        let reconciler = reconciler(
-            registry,
-            (parents.clone(), plugin_queue.clone(), shards.clone()),
-            (watches, interests, ask, recent),
-            (client.clone(), recorder),
-        );
+        let reconciler = {
+            let (client, recent) = (client.clone(), settings.recent.clone());
+            let (parents, plugins, shards) = (parents.clone(), plugin_queue.clone(), shards.clone());
+            let related = Related::new(registry.clone(), watches, interests, ask);
+            Box::new(move |seeds| {
+                let caller = Caller::new(seeds);
+                let worlds = Worlds { client, related, caller, recorder, parents, plugins, shards };
+                Reconciler::new(registry, worlds, recent)
+            })
+        };
         let working = Working { tasks: tasks.running.clone(), sandbox, events };
         let plugins = PluginWork { own, plugins, queue: plugin_queue, tasks: tasks.clone() };
         let parents = ParentWork { rng_key, reconciler, workers: settings.workers, queue: parents, tasks };
@@ -277,21 +259,6 @@ async fn release_unused_now_and_then(sandbox: Sandbox) {
         // An error means that the host ends.
         let _ = blocking(move || sandbox.release_unused()).await;
     }
-}
-
-/// Creates the reconciler of parents, once the seeds are known.
-fn reconciler(
-    registry: Registry<Live>,
-    (parents, plugins, shards): (Queue<PluginName, ParentKey>, PluginQueue, Shards),
-    (watches, interests, ask, recent): (Arc<Watches>, Interests, Ask, Recent),
-    (client, recorder): (Client, Recorder),
-) -> Box<dyn FnOnce(RngSeeds) -> Reconciler + Send> {
-    Box::new(move |seeds| {
-        let related = Related::new(registry.clone(), watches, interests, ask);
-        let caller = Caller::new(seeds);
-        let worlds = Worlds { client, related, caller, recorder, parents, plugins, shards };
-        Reconciler::new(registry, worlds, recent)
-    })
 }
 
 /// Queues the Plugins that a change of a watch's health affects: those that use the watch, and those whose parents

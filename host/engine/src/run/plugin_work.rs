@@ -11,7 +11,6 @@ use super::{PLUGIN_WORKERS, Tasks, work_on};
 use crate::cluster::watch::Watch;
 use crate::plugins::Plugins;
 use crate::queue::{Job, PluginQueue, Run, Turn};
-use crate::serve::Readiness;
 
 /// Time between removals of data that no Plugin uses.
 const TIDY: Duration = Duration::from_hours(1);
@@ -32,13 +31,11 @@ pub(super) struct PluginWork {
 impl PluginWork {
     /// Starts to prepare Plugins for the moment when this host leads or has a shard, until `stop` is cancelled.
     pub(super) fn stand_by(&self, stop: &CancellationToken) {
-        let prepare =
-            || Prepare { plugins: self.plugins.clone(), readiness: self.tasks.readiness.clone(), stop: stop.clone() };
-        self.begin(prepare(), stop);
-        let (own, prepare, stop) = (self.own.clone(), prepare(), stop.clone());
+        self.begin(Prepare { of: self.clone(), stop: stop.clone() }, stop);
+        let (work, stop) = (self.clone(), stop.clone());
         self.tasks.running.spawn(async move {
-            if listed(&own, &stop).await {
-                prepare.check();
+            if listed(&work.own, &stop).await {
+                work.note_prepared();
             }
         });
     }
@@ -47,14 +44,27 @@ impl PluginWork {
     pub(super) fn lead(&self, stop: &CancellationToken) {
         self.tasks.readiness.leading();
         self.plugins.begin_to_lead();
-        let bring_up = || BringUp { plugins: self.plugins.clone(), readiness: self.tasks.readiness.clone() };
-        self.begin(bring_up(), stop);
-        let (own, bring_up, stop) = (self.own.clone(), bring_up(), stop.clone());
+        self.begin(BringUp(self.clone()), stop);
+        let (work, stop) = (self.clone(), stop.clone());
         self.tasks.running.spawn(async move {
-            if listed(&own, &stop).await {
-                bring_up.check().await;
+            if listed(&work.own, &stop).await {
+                work.note_tried().await;
             }
         });
+    }
+
+    /// Marks the standby as ready once every Plugin is prepared.
+    fn note_prepared(&self) {
+        if self.plugins.all_prepared() {
+            self.tasks.readiness.standing_by();
+        }
+    }
+
+    /// Marks the host as ready once every Plugin was reconciled.
+    async fn note_tried(&self) {
+        if self.plugins.all_tried() && self.tasks.readiness.ready() {
+            self.plugins.tidy().await;
+        }
     }
 
     fn begin(&self, work: impl Run<(), PluginName> + 'static, stop: &CancellationToken) {
@@ -96,52 +106,30 @@ impl PluginWork {
 }
 
 /// Reconciles Plugins. The host is ready when each Plugin was reconciled once.
-pub(super) struct BringUp {
-    pub plugins: Arc<Plugins>,
-    pub readiness: Readiness,
-}
-
-impl BringUp {
-    /// Marks the host as ready once every Plugin was reconciled.
-    pub(super) async fn check(&self) {
-        if self.plugins.all_tried() && self.readiness.ready() {
-            self.plugins.tidy().await;
-        }
-    }
-}
+struct BringUp(PluginWork);
 
 impl Run<(), PluginName> for BringUp {
     async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
         // Boxed, because the future is large and lives until the component is loaded.
-        let outcome = Box::pin(self.plugins.reconcile(job)).await;
-        self.check().await;
+        let outcome = Box::pin(self.0.plugins.reconcile(job)).await;
+        self.0.note_tried().await;
         outcome
     }
 }
 
 /// Prepares Plugins while the host stands by. It is ready when it has prepared each Plugin once.
-pub(super) struct Prepare {
-    pub plugins: Arc<Plugins>,
-    pub readiness: Readiness,
+struct Prepare {
+    of: PluginWork,
     /// Cancelled when the host leads.
-    pub stop: CancellationToken,
-}
-
-impl Prepare {
-    /// Marks the standby as ready once every Plugin is prepared.
-    pub(super) fn check(&self) {
-        if self.plugins.all_prepared() {
-            self.readiness.standing_by();
-        }
-    }
+    stop: CancellationToken,
 }
 
 impl Run<(), PluginName> for Prepare {
     async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
         // A preparation writes nothing, so it can be dropped at any moment.
-        match self.stop.run_until_cancelled(Box::pin(self.plugins.prepare_standby(job))).await {
+        match self.stop.run_until_cancelled(Box::pin(self.of.plugins.prepare_standby(job))).await {
             Some(outcome) => {
-                self.check();
+                self.of.note_prepared();
                 outcome
             }
             // This host leads now: the Plugin is for the leader's workers.
