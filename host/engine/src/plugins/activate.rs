@@ -11,9 +11,9 @@ use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_sandbox::Component;
 
 use super::findings::Findings;
-use super::load;
+use super::load::{self, Loading};
 use super::permissions::{self, Lacking};
-use super::problem::{Problem, Step, invalid_descriptor};
+use super::problem::{Problem, Step};
 use super::publish::Wave;
 use super::shared::Plugins;
 use super::{caches, claim, deletion, resource, status};
@@ -23,14 +23,13 @@ use crate::queue::Trigger;
 impl Plugins {
     /// Loads the component of the Plugin's source, and makes it live.
     pub(super) async fn load(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Findings, Problem> {
-        let terms = self.follow(name, object, plugin).inspect_err(|_| self.sources.forget_artifact(name))?;
-        let (component, rolled_back) = self.component(name, object, plugin, terms).await?;
-        let rolled_back_from = terms.rollback.map(|rollback| rollback.from);
+        let (component, rollback, rolled_back) = self.component(name, object, plugin).await?;
         let findings = if rolled_back {
             self.activate(name, object, &without_crd_install(plugin), component).await?
         } else {
             self.activate(name, object, plugin, component).await?
         };
+        let rolled_back_from = rollback.map(|rollback| rollback.from);
         Ok(Findings { rolled_back_from, rolled_back, file: self.sources.file(name), ..findings })
     }
 
@@ -110,9 +109,9 @@ impl Plugins {
         let digest = component.digest();
         let activation = async {
             // Checked before the component's CRD is installed, because that could end the live component.
-            let declared = DeclaredParent::of(component.descriptor()).map_err(invalid_descriptor)?;
-            self.check_parent(name, object, plugin, &declared)?;
-            let (prepared, capped) = load::prepare(self, name, plugin, (&declared, component)).await?;
+            let loading = Loading::of(self, name, plugin, component)?;
+            self.check_parent(name, object, plugin, &loading.declared)?;
+            let (prepared, capped) = loading.prepare().await?;
             let concern = load::concern_of(&prepared);
             let lacking = self.make_live(object, plugin, prepared.clone()).await?;
             self.kinds.follow(name, concern);
@@ -134,28 +133,18 @@ impl Plugins {
         }
         let status = plugin.status.as_ref();
         let was_live = status.and_then(|status| status.active_digest.as_deref());
-        if was_live == Some(prepared.digest().to_string().as_str()) {
-            // This component was live before the host started, and its parents are waiting.
-            self.exclude_members_before(object, &prepared).await?;
-            self.ensure_finalizer(object, plugin, prepared.terms.finalizes).await?;
-            self.record_rollout(object, &prepared).await?;
-            self.publish(object, prepared.clone(), Wave::Resumed)?;
-            return permissions::review(&self.ask, &prepared).await;
-        }
-        let lacking = permissions::review(&self.ask, &prepared).await?;
+        // If this component was live before the host started, its parents are waiting.
+        let is_resumed = was_live == Some(prepared.digest().to_string().as_str());
+        let lacking = if is_resumed { None } else { permissions::review(&self.ask, &prepared).await? };
         if let Some(problem) = lacking.as_ref().and_then(Lacking::vital) {
             return Err(problem);
         }
         self.exclude_members_before(object, &prepared).await?;
         self.ensure_finalizer(object, plugin, prepared.terms.finalizes).await?;
-        self.record_rollout(object, &prepared).await?;
-        self.publish(object, prepared, Wave::Changed)?;
-        Ok(lacking)
-    }
-
-    async fn record_rollout(&self, object: &Object, prepared: &Live) -> Result<(), Problem> {
         let record = prepared.shared.state.record_of_rollout();
-        status::record_rollout(&self.client, &self.own.resource, object, &record).await
+        status::record_rollout(&self.client, &self.own.resource, object, &record).await?;
+        self.publish(object, prepared.clone(), if is_resumed { Wave::Resumed } else { Wave::Changed })?;
+        if is_resumed { permissions::review(&self.ask, &prepared).await } else { Ok(lacking) }
     }
 
     /// Checks that the Plugin may have the component's parent kind: no Plugin with an older claim has it, and if the

@@ -2,7 +2,6 @@
 //! gives no usable component at a start.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::task::JoinError;
@@ -59,15 +58,6 @@ impl Rollback {
     }
 }
 
-/// The parts of a Plugin's spec that restrict its component.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
-    /// The digest that the component must have, if pinned.
-    pinned: Option<Digest>,
-    /// The rollback, if a user requested one.
-    pub rollback: Option<Rollback>,
-}
-
 /// Digest of the component that was live before and that `spec.digest` allows; none if there is none.
 fn wanted_of_before(plugin: &Plugin) -> Option<Digest> {
     let status = plugin.status.as_ref()?;
@@ -80,30 +70,39 @@ fn wanted_of_before(plugin: &Plugin) -> Option<Digest> {
 }
 
 impl Plugins {
-    /// Follows the source that the Plugin names.
+    /// Follows the source that the Plugin names. Returns the digest that the component must have, if pinned, and the rollback, if a user
+    /// requested one.
     ///
     /// # Errors
     /// If the spec is invalid, or does not meet the host's requirements. The check needs no request.
-    pub(super) fn follow(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Terms, Problem> {
+    fn follow(
+        &self,
+        name: &PluginName,
+        object: &Object,
+        plugin: &Plugin,
+    ) -> Result<(Option<Digest>, Option<Rollback>), Problem> {
         self.sources.follow(name, resource::configured_source(plugin)?);
         let rollback = Rollback::of(object, plugin)?;
         let pinned = resource::pinned(plugin)?;
         self.sources.check_wanted(plugin.spec.verify.as_ref())?;
-        Ok(Terms { pinned, rollback })
+        Ok((pinned, rollback))
     }
 
-    /// The component to make live, and whether it is the result of a rollback.
+    /// The component to make live, the rollback that a user requested, and whether the component is its result.
     pub(super) async fn component(
         &self,
         name: &PluginName,
         object: &Object,
         plugin: &Plugin,
-        Terms { pinned, rollback }: Terms,
-    ) -> Result<(Arc<Component>, bool), Problem> {
+    ) -> Result<(Arc<Component>, Option<Rollback>, bool), Problem> {
+        let terms = self.follow(name, object, plugin).inspect_err(|_| self.sources.forget_artifact(name));
+        let (pinned, rollback) = terms?;
         let delivered = self.delivered(name, object, plugin, pinned).await;
         match (rollback, delivered) {
-            (None, delivered) => Ok((delivered?, false)),
-            (Some(rollback), Ok(delivered)) if delivered.digest() != rollback.from => Ok((delivered, false)),
+            (None, delivered) => Ok((delivered?, None, false)),
+            (Some(Rollback { from, .. }), Ok(delivered)) if delivered.digest() != from => {
+                Ok((delivered, rollback, false))
+            }
             (Some(Rollback { to, .. }), _) => {
                 if let Some(pinned) = pinned.filter(|pinned| *pinned != to) {
                     let message = format!("{ANNOTATION_ROLLBACK} would go back to {to}, but spec.digest pins {pinned}");
@@ -120,7 +119,7 @@ impl Plugins {
                         format!("{ANNOTATION_ROLLBACK} is set, but {to} is no longer among the compiled components");
                     Problem::lasting(Step::Fetched, PluginReason::NothingToRollBackTo, message)
                 });
-                Ok((known?, true))
+                Ok((known?, rollback, true))
             }
         }
     }
@@ -149,7 +148,8 @@ impl Plugins {
     ) -> Result<Arc<Component>, Problem> {
         if let Some(file) = self.sources.file(name) {
             self.sources.forget_artifact(name);
-            return self.of_file(name, plugin, file, pinned).await;
+            let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
+            return self.of_bytes(name, move || delivery::read_file(&file), pinned, trust).await;
         }
         match resource::configured_source(plugin)? {
             ConfiguredSource::ConfigMap(source) => self.of_config_map(name, plugin, source, pinned).await,
@@ -193,17 +193,6 @@ impl Plugins {
             self.sources.note_fetched(source, version, component.digest()).await;
         }
         Ok(component)
-    }
-
-    async fn of_file(
-        &self,
-        name: &PluginName,
-        plugin: &Plugin,
-        file: PathBuf,
-        pinned: Option<Digest>,
-    ) -> Result<Arc<Component>, Problem> {
-        let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
-        self.of_bytes(name, move || delivery::read_file(&file), pinned, trust).await
     }
 
     /// The component of delivered bytes, after its digest and signature were checked. Opening and checking block, so
@@ -297,8 +286,13 @@ impl Plugins {
 
     /// The components whose compiled files must be kept, because Plugins have, had or may get them.
     pub(super) fn in_use(&self) -> HashSet<Digest> {
-        let candidates =
-            self.known.lock().values().filter_map(|known| Some(known.candidate.as_ref()?.digest())).collect::<Vec<_>>();
+        let candidates = self
+            .state
+            .known
+            .lock()
+            .values()
+            .filter_map(|known| Some(known.candidate.as_ref()?.digest()))
+            .collect::<Vec<_>>();
         let mut used: HashSet<_> =
             self.registry.names().iter().filter_map(|name| self.registry.get(name)).map(|live| live.digest()).collect();
         used.extend(candidates);

@@ -45,7 +45,8 @@ pub async fn resolve(
     let mut resources = Resources::new();
     for rule in descriptor.children.iter().filter(|rule| spec_grants.may_own(&rule.kind).is_ok()) {
         let kind = Arc::new(rule.kind.clone());
-        let (resource, capabilities) = look_up(discovery, &kind, "as a child").await?;
+        let (resource, capabilities) =
+            look_up(discovery, &kind, (PluginReason::ChildKindMissing, "requests as a child")).await?;
         let namespaced = capabilities.scope == Scope::Namespaced;
         if let Err(why) = grant::child_scope_fits(parent_namespaced, namespaced) {
             return Err(Problem::lasting(Step::Granted, PluginReason::NotGranted, format!("{kind} {why}")));
@@ -84,7 +85,8 @@ pub async fn resolve_reads(
     let mut grants = Vec::new();
     let mut resources = HashMap::new();
     for kind in &descriptor.related {
-        let (resource, capabilities) = look_up(discovery, kind, "to read").await?;
+        let (resource, capabilities) =
+            look_up(discovery, kind, (PluginReason::ChildKindMissing, "requests to read")).await?;
         if let Ok(grant) = spec_grants.may_read(kind, capabilities.scope == Scope::Namespaced) {
             resources.insert(kind.clone(), Arc::new(resource));
             grants.push(grant);
@@ -93,15 +95,19 @@ pub async fn resolve_reads(
     Ok(Reads { grants: ReadGrants::new(host_namespace.clone(), grants), resources })
 }
 
-async fn look_up(discovery: &Discovery, kind: &Gvk, purpose: &str) -> Result<(ApiResource, ApiCapabilities), Problem> {
-    discovery.find(kind).await.map_err(|error| missing(kind, purpose, &error))
-}
-
-fn missing(kind: &Gvk, purpose: &str, error: &kube::Error) -> Problem {
-    if is_missing(error) {
-        let message = format!("the cluster does not serve {kind}, which the component requests {purpose}");
-        Problem::new(Step::Granted, PluginReason::ChildKindMissing, message)
-    } else {
-        Problem::new(Step::Granted, PluginReason::ApiError, format!("{kind} could not be looked up: {}", plain(error)))
-    }
+/// Looks up a kind. `if_missing`: the reason of the problem if the cluster does not serve the kind, and what the component does with it.
+pub(super) async fn look_up(
+    discovery: &Discovery,
+    kind: &Gvk,
+    if_missing: (PluginReason, &str),
+) -> Result<(ApiResource, ApiCapabilities), Problem> {
+    discovery.find(kind).await.map_err(|error| {
+        let (reason, message) = if is_missing(&error) {
+            let (reason, does) = if_missing;
+            (reason, format!("the cluster does not serve {kind}, which the component {does}"))
+        } else {
+            (PluginReason::ApiError, format!("{kind} could not be looked up: {}", plain(&error)))
+        };
+        Problem::new(Step::Granted, reason, message)
+    })
 }

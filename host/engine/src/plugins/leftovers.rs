@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
-use kube::discovery::Scope;
+use kube::discovery::{ApiCapabilities, Scope};
 use kube::{Api, Client};
 use windlass_core::object::Object;
 use windlass_core::object::mark::MarkKey;
@@ -47,10 +47,12 @@ struct Page {
 impl Leftovers<'_> {
     /// The API resource of a kind; none if the kind is not served, so that no objects of it are left.
     pub(super) async fn resource(&self, kind: &Gvk) -> Result<Option<ApiResource>, String> {
-        match self.discovery.find_any_version(kind).await {
-            Ok(found) => Ok(found.map(|(resource, _)| resource)),
-            Err(error) => Err(format!("{kind} could not be looked up: {}", plain(&error))),
-        }
+        Ok(self.find(kind).await?.map(|(resource, _)| resource))
+    }
+
+    async fn find(&self, kind: &Gvk) -> Result<Option<(ApiResource, ApiCapabilities)>, String> {
+        let found = self.discovery.find_any_version(kind).await;
+        found.map_err(|error| format!("{kind} could not be looked up: {}", plain(&error)))
     }
 
     /// The metadata of all objects of a kind, in all namespaces.
@@ -79,13 +81,12 @@ impl Leftovers<'_> {
     /// The marks that children of these parents must have. Without them, any user with write access to a namespace
     /// could make the host delete objects there.
     async fn marks(&self, parents: &Gvk) -> Result<Marks<'_>, String> {
-        match self.discovery.find_any_version(parents).await {
-            Ok(Some((_, capabilities))) if capabilities.scope == Scope::Cluster => {
+        match self.find(parents).await? {
+            Some((_, capabilities)) if capabilities.scope == Scope::Cluster => {
                 self.mark_keys.existing().await.map(Marks::Made).map_err(|problem| problem.message)
             }
-            Ok(Some(_)) => Ok(Marks::None),
-            Ok(None) => Ok(Marks::Unknown),
-            Err(error) => Err(format!("{parents} could not be looked up: {}", plain(&error))),
+            Some(_) => Ok(Marks::None),
+            None => Ok(Marks::Unknown),
         }
     }
 

@@ -7,12 +7,11 @@ use std::time::Duration;
 use futures::future::join_all;
 use kube::core::{ApiResource, GroupVersionKind};
 use parking_lot::Mutex;
-use windlass_api::{Plugin, PluginRollout};
+use windlass_api::{Plugin, PluginRollout, PluginStatus};
 use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::contract::snapshot;
-use windlass_core::contract::{Descriptor, Json, Limits, LoadFailure, Parent};
+use windlass_core::contract::{Json, Limits, LoadFailure, Parent};
 use windlass_core::guard::budget::Budget;
-use windlass_core::guard::deletions::RolloutRecord;
 use windlass_core::object::mark::MarkKey;
 use windlass_core::object::names::LABEL_PLUGIN;
 use windlass_core::object::observed_status::StatusShape;
@@ -21,8 +20,8 @@ use windlass_core::plugin::config;
 use windlass_core::reconcile::next_step::finalizer_of;
 use windlass_core::reconcile::outcome::Requeue;
 use windlass_core::reconcile::shared::Shared;
-use windlass_core::reconcile::shared::component_state::ComponentState;
-use windlass_core::reconcile::terms::{StatusWriter, Terms};
+use windlass_core::reconcile::shared::component_state::{ComponentState, Decisions};
+use windlass_core::reconcile::terms::{Settings, StatusWriter, Terms};
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_delivery::blocking;
@@ -30,19 +29,18 @@ use windlass_sandbox::Component;
 
 use super::caches::synced;
 use super::caps::Capped;
-use super::crd::Install;
 use super::grants::Granted;
 use super::kinds::Concern;
 use super::parent_kind::ParentKind;
-use super::problem::{Problem, RESYNC, Step};
+use super::problem::{Problem, RESYNC, Step, invalid_descriptor};
 use super::resource::config_of;
-use super::settings::Settings;
+use super::settings::settings_of;
 use super::shared::Plugins;
-use super::{grants, parent, permissions, preflight};
+use super::{grants, parent, permissions};
 use crate::clock::{self, CLOCK};
 use crate::cluster::account::Account;
 use crate::cluster::watch::Watch;
-use crate::live::namespace_filter::{NamespaceFilter, parent_namespaces};
+use crate::live::namespace_filter::NamespaceFilter;
 use crate::live::unselected::Unselected;
 use crate::live::{Caches, Calls, CrdOwner, Live, Peers, Reads};
 use crate::telemetry::{self, Controller, Measures};
@@ -95,83 +93,232 @@ struct Resolved {
     reads: Reads,
 }
 
-/// The watches of a component's kinds, with filled caches.
-struct Filled {
-    parents: Arc<Watch>,
-    children: Vec<Arc<Watch>>,
-    namespaces: Option<NamespaceFilter>,
+/// A component that a Plugin may get.
+pub(super) struct Loading<'a> {
+    pub plugins: &'a Plugins,
+    pub name: &'a PluginName,
+    pub plugin: &'a Plugin,
+    pub component: Arc<Component>,
+    pub declared: DeclaredParent,
 }
 
-/// Prepares a component to go live: validates the spec, resolves the kinds, fills their caches. Watches that the live
-/// component uses as well are shared with it. Also returns the limits that were lowered to caps.
-pub(super) async fn prepare(
-    plugins: &Plugins,
-    name: &PluginName,
-    plugin: &Plugin,
-    (declared, component): (&DeclaredParent, Arc<Component>),
-) -> Result<(Live, Vec<Capped>), Problem> {
-    let descriptor = component.descriptor();
-    let checked = check(plugins, name, plugin, descriptor).await?;
-    let live = plugins.registry.get(name);
-    // Set before any lookup: a change from here on queues the Plugin again.
-    let mut waiting = Concern {
-        definitions: HashSet::new(),
-        groups: parent::groups_of(declared, descriptor),
-        waits: true,
-        watches: live.iter().flat_map(|live| live.caches.watches()).map(|watch| watch.id.clone()).collect(),
-    };
-    plugins.kinds.follow(name, waiting.clone());
-    if let Some(live) = live.as_ref().filter(|live| live.digest() != component.digest()) {
-        preflight::check(plugins, plugin, (declared, descriptor), (live, &checked.account), &mut waiting).await?;
+impl<'a> Loading<'a> {
+    pub fn of(
+        plugins: &'a Plugins,
+        name: &'a PluginName,
+        plugin: &'a Plugin,
+        component: Arc<Component>,
+    ) -> Result<Self, Problem> {
+        let declared = DeclaredParent::of(component.descriptor()).map_err(invalid_descriptor)?;
+        Ok(Self { plugins, name, plugin, component, declared })
     }
-    let resolved = resolve(plugins, name, plugin, (declared, &component), &checked.account).await?;
-    let mark_key = if resolved.parent.namespaced { None } else { Some(plugins.mark_keys.get().await?.clone()) };
-    let finalizer = parents_may_have_finalizer(plugin, descriptor, live.as_deref()).then(|| finalizer_of(name));
-    let filled = fill(plugins, (name, plugin), &resolved, finalizer, waiting).await?;
-    let status_access =
-        status_writer(plugins, &checked.account, &resolved.parent, (&filled.parents, filled.namespaces.as_ref()));
-    let status_access = status_access.await?;
-    let capped = checked.capped.clone();
-    let mut prepared =
-        assemble(plugins, (name, live.as_deref()), component, (checked, resolved, filled), (status_access, mark_key));
-    if let Some(state) = next_state(plugin, live.as_deref(), &prepared) {
-        prepared.shared.state = Arc::new(state);
+
+    /// Prepares the component to go live: validates the spec, resolves the kinds, fills their caches. Watches that the live
+    /// component uses as well are shared with it. Also returns the limits that were lowered to caps.
+    pub async fn prepare(self) -> Result<(Live, Vec<Capped>), Problem> {
+        let Self { plugins, name, plugin, .. } = self;
+        let checked = self.check().await?;
+        let live = plugins.registry.get(name);
+        // Set before any lookup: a change from here on queues the Plugin again.
+        let watches = live.iter().flat_map(|live| live.caches.watches()).map(|watch| watch.id.clone()).collect();
+        let mut waiting = Concern { watches, ..self.waiting() };
+        plugins.kinds.follow(name, waiting.clone());
+        if let Some(live) = live.as_ref().filter(|live| live.digest() != self.component.digest()) {
+            self.preflight((live, &checked.account), &mut waiting).await?;
+        }
+        let resolved = self.resolve(&checked.account).await?;
+        let mark_key = if resolved.parent.namespaced { None } else { Some(plugins.mark_keys.get().await?.clone()) };
+        let caches = self.fill(&resolved, (live.as_deref(), mark_key.clone()), waiting).await?;
+        let status_access = self.status_writer(&checked.account, &resolved.parent, &caches).await?;
+        let capped = checked.capped.clone();
+        let mut prepared = self.assemble(live.as_deref(), (checked, resolved, caches), (status_access, mark_key));
+        if let Some(state) = next_state(plugin, live.as_deref(), &prepared) {
+            prepared.shared.state = Arc::new(state);
+        }
+        Ok((prepared, capped))
     }
-    Ok((prepared, capped))
-}
 
-/// Fills the caches of a component's kinds on a host that stands by: it changes nothing in the cluster.
-pub(super) async fn warm(
-    plugins: &Plugins,
-    name: &PluginName,
-    plugin: &Plugin,
-    (declared, component): (&DeclaredParent, &Component),
-) -> Result<(), Problem> {
-    let descriptor = component.descriptor();
-    let checked = check(plugins, name, plugin, descriptor).await?;
-    let waiting = Concern { groups: parent::groups_of(declared, descriptor), waits: true, ..Concern::default() };
-    plugins.kinds.follow(name, waiting.clone());
-    let resolved = resolve(plugins, name, plugin, (declared, component), &checked.account).await?;
-    let finalizer = parents_may_have_finalizer(plugin, descriptor, None).then(|| finalizer_of(name));
-    fill(plugins, (name, plugin), &resolved, finalizer, waiting).await.map(drop)
-}
+    /// Fills the caches of the component's kinds on a host that stands by: it changes nothing in the cluster.
+    pub async fn warm(&self) -> Result<(), Problem> {
+        let checked = self.check().await?;
+        let waiting = self.waiting();
+        self.plugins.kinds.follow(self.name, waiting.clone());
+        let resolved = self.resolve(&checked.account).await?;
+        self.fill(&resolved, (None, None), waiting).await.map(drop)
+    }
 
-async fn check(
-    plugins: &Plugins,
-    name: &PluginName,
-    plugin: &Plugin,
-    descriptor: &Descriptor,
-) -> Result<Checked, Problem> {
-    let (limits, capped) = plugins.caps.clamp(&plugin.spec.limits.resolve().map_err(invalid)?);
-    let config = config_of(plugin).map_err(|error| invalid(format!("spec.config: {error}")))?;
-    check_config(descriptor.config_schema.clone(), config.clone()).await?;
-    Ok(Checked {
-        limits,
-        capped,
-        settings: Settings::of(plugin, descriptor).map_err(invalid)?,
-        config,
-        account: plugins.accounts.of(name, plugin.spec.service_account_name.as_deref()).await?,
-    })
+    async fn check(&self) -> Result<Checked, Problem> {
+        let Self { plugins, plugin, component, .. } = self;
+        let (spec, descriptor) = (&plugin.spec, component.descriptor());
+        let (limits, capped) = plugins.caps.clamp(&spec.limits.resolve().map_err(invalid)?);
+        let config = config_of(plugin).map_err(|error| invalid(format!("spec.config: {error}")))?;
+        check_config(descriptor.config_schema.clone(), config.clone()).await?;
+        let settings = settings_of(plugin, descriptor).map_err(invalid)?;
+        let account = plugins.accounts.of(self.name, spec.service_account_name.as_deref()).await?;
+        Ok(Checked { limits, capped, settings, config, account })
+    }
+
+    /// What the Plugin depends on before its kinds are resolved.
+    fn waiting(&self) -> Concern {
+        let groups = parent::groups_of(&self.declared, self.component.descriptor());
+        Concern { groups, waits: true, ..Concern::default() }
+    }
+
+    /// Resolves the kinds, after installing the component's CRD if `spec.installCRD` is set.
+    async fn resolve(&self, account: &Account) -> Result<Resolved, Problem> {
+        let Self { plugins, plugin, component, .. } = self;
+        let parent = parent::resolve(self).await?;
+        // The CRD may have been installed just now: a component for an older storage version must not stay live, even if
+        // this component fails.
+        plugins.withdraw(self.name, &parent.kind);
+        let (discovery, spec_grants) = (&plugins.discovery, plugin.spec.spec_grants());
+        let (descriptor, host_namespace) = (component.descriptor(), account.host_namespace());
+        Ok(Resolved {
+            granted: grants::resolve(discovery, descriptor, &spec_grants, parent.namespaced, &host_namespace).await?,
+            reads: grants::resolve_reads(discovery, descriptor, &spec_grants, &host_namespace).await?,
+            parent,
+        })
+    }
+
+    /// Whether parents may have the plugin's finalizer. If the component does not finalize, the host removes the finalizer,
+    /// also from parents that left the label selector.
+    fn parents_may_have_finalizer(&self, live: Option<&Live>) -> bool {
+        self.component.descriptor().finalizes
+            || live.is_some_and(|live| live.terms.finalizes || live.caches.parents.id.finalizer.is_some())
+            || self.plugin.status.as_ref().and_then(|status| status.set_finalizers) == Some(true)
+    }
+
+    /// Leases the watches of the kinds, and waits until their caches are filled.
+    async fn fill(
+        &self,
+        Resolved { parent, granted, reads }: &Resolved,
+        (live, mark_key): (Option<&Live>, Option<MarkKey>),
+        mut waiting: Concern,
+    ) -> Result<Caches, Problem> {
+        let watches = &self.plugins.watches;
+        let finalizer = self.parents_may_have_finalizer(live).then(|| finalizer_of(self.name));
+        let parents = watches.lease_parents(&parent.kind, &parent.resource, parent.selector.as_deref(), finalizer);
+        let lease = |(kind, resource): &(Arc<Gvk>, ApiResource)| watches.lease(kind, resource, Some(LABEL_PLUGIN));
+        let children: Vec<_> = granted.resources.iter().map(lease).collect();
+        let namespaces = self.namespace_filter().map_err(invalid)?;
+        let leased = std::iter::once(&parents).chain(namespaces.iter().map(|filter| &filter.watch)).chain(&children);
+        self.synced(leased.cloned().collect(), Some(&parents), &mut waiting).await?;
+        Ok(Caches {
+            unselected: Arc::new(Unselected::new(self.name, &parents.id, parent.namespaced, mark_key)),
+            parents,
+            children: children.into_iter().map(|watch| (watch.id.kind.group_kind(), watch)).collect(),
+            namespaces,
+            peers: Peers(self.plugins.own.clone()),
+            resources: reads.resources.clone(),
+        })
+    }
+
+    /// Keeps leased watches, adds them to the dependencies of the Plugin, and waits until their caches are filled. One of them
+    /// may be that of the parents.
+    pub async fn synced(
+        &self,
+        leased: Vec<Arc<Watch>>,
+        parents: Option<&Arc<Watch>>,
+        waiting: &mut Concern,
+    ) -> Result<(), Problem> {
+        waiting.watches.extend(leased.iter().map(|watch| watch.id.clone()));
+        self.plugins.kinds.follow(self.name, waiting.clone());
+        // Kept even if this fails: a rejected watch retries, and reports when the API server accepts it.
+        self.plugins.keep_watches(self.name, leased.clone());
+        let is_parent = |watch| parents.is_some_and(|parents| Arc::ptr_eq(watch, parents));
+        // If several fail, the first in this order is reported: alternating messages would cause further writes of the
+        // status.
+        let results = join_all(leased.iter().map(|watch| synced(watch, is_parent(watch)))).await;
+        results.into_iter().collect()
+    }
+
+    /// Assembles all parts. State that outlives a component comes from the live one.
+    fn assemble(
+        self,
+        live: Option<&Live>,
+        (checked, resolved, caches): (Checked, Resolved, Caches),
+        ((status_writer, shape), mark_key): ((StatusWriter, StatusShape), Option<MarkKey>),
+    ) -> Live {
+        let Self { plugins, name, component, .. } = self;
+        let Checked { limits, settings, config, account, .. } = checked;
+        let Resolved { parent, granted, reads } = resolved;
+        let (descriptor, surface) = (component.descriptor(), component.surface());
+        caches.unselected.search(&caches.parents.store, caches.children.values());
+        let budget = || Arc::new(Mutex::new(Budget::new(clock::date())));
+        let terms = Terms {
+            name: name.clone(),
+            parents: caches.parents.id.kind.clone(),
+            owns_kind: matches!(descriptor.parent, Parent::Custom(_)),
+            status_writer,
+            shape,
+            call_inputs: snapshot::call_inputs(
+                &surface.contract,
+                &surface.digest,
+                config.as_deref(),
+                &granted.grants.kinds(),
+            ),
+            rules: snapshot::rules(&granted.grants, &limits, shape),
+            version: descriptor.version.clone(),
+            finalizes: descriptor.finalizes,
+            grants: granted.grants,
+            reads: reads.grants,
+            config,
+            limits,
+            mark_key,
+            settings,
+        };
+        let shared = Shared {
+            clock: CLOCK,
+            state: live.map_or_else(|| Arc::new(ComponentState::none(CLOCK)), |live| live.shared.state.clone()),
+            records: plugins.records(name),
+            budget: live.map_or_else(budget, |live| live.shared.budget.clone()),
+            breaker: plugins.state.breaker.clone(),
+        };
+        let same = live.filter(|live| live.digest() == surface.digest);
+        let calls = Calls {
+            slots: live.map(|live| live.calls.slots.clone()).unwrap_or_default(),
+            // A call that is skipped measures nothing, so the gauges of the same component stay.
+            measures: same
+                .map_or_else(|| Arc::new(Measures::of(name, &descriptor.metrics)), |live| live.calls.measures.clone()),
+            controller: Arc::new(Controller::new(name.as_str())),
+            log: same.map(|live| live.calls.log.clone()).unwrap_or_default(),
+        };
+        Live { terms, caches, shared, component, calls, account, crd_owner: parent.crd_owner }
+    }
+
+    /// The account that writes the status of parents, and the host's fields that this status then has.
+    async fn status_writer(
+        &self,
+        account: &Account,
+        parent: &ParentKind,
+        caches: &Caches,
+    ) -> Result<(StatusWriter, StatusShape), Problem> {
+        if !parent.shape.subresource {
+            return Ok((StatusWriter::Nobody, parent.shape));
+        }
+        if parent.crd_owner == CrdOwner::Plugin {
+            return Ok((StatusWriter::Host, parent.shape));
+        }
+        let namespaces = || caches.parent_namespaces();
+        let kind = (&parent.kind, &parent.resource, parent.namespaced);
+        Ok(if permissions::may_write_status(&self.plugins.ask, account, &namespaces, kind).await? {
+            (StatusWriter::Account, parent.shape)
+        } else {
+            (StatusWriter::Denied, StatusShape::NONE)
+        })
+    }
+
+    /// The filter of `spec.namespaceSelector`; none if it is not set.
+    fn namespace_filter(&self) -> Result<Option<NamespaceFilter>, String> {
+        let Some(wanted) = &self.plugin.spec.namespace_selector else { return Ok(None) };
+        let invalid = |error: &dyn std::fmt::Display| format!("spec.namespaceSelector: {error}");
+        let selector = kube::core::Selector::try_from(wanted.clone()).map_err(|error| invalid(&error))?;
+        let selector = selector.to_string().parse().map_err(|error| invalid(&error))?;
+        let kind = Gvk::from_api_version("v1", "Namespace");
+        let named = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+        let resource = ApiResource::from_gvk_with_plural(&named, "namespaces");
+        Ok(Some(NamespaceFilter::new(selector, self.plugins.watches.lease(&Arc::new(kind), &resource, None))))
+    }
 }
 
 /// Checks `spec.config` against the component's schema. Runs outside the runtime's threads: the component chose the schema,
@@ -187,188 +334,24 @@ fn invalid(message: String) -> Problem {
     Problem::lasting(Step::Granted, PluginReason::InvalidSpec, message)
 }
 
-/// Resolves the kinds, after installing the component's CRD if `spec.installCRD` is set.
-async fn resolve(
-    plugins: &Plugins,
-    name: &PluginName,
-    plugin: &Plugin,
-    (declared, component): (&DeclaredParent, &Component),
-    account: &Account,
-) -> Result<Resolved, Problem> {
-    let (descriptor, host_namespace) = (component.descriptor(), account.host_namespace());
-    let parent =
-        parent::resolve(plugins, (name, plugin), (declared, descriptor), Install::by(&plugin.spec, component.digest()))
-            .await?;
-    // The CRD may have been installed just now: a component for an older storage version must not stay live, even if
-    // this component fails.
-    plugins.withdraw(name, &parent.kind);
-    let (discovery, spec_grants) = (&plugins.discovery, plugin.spec.spec_grants());
-    Ok(Resolved {
-        granted: grants::resolve(discovery, descriptor, &spec_grants, parent.namespaced, &host_namespace).await?,
-        reads: grants::resolve_reads(discovery, descriptor, &spec_grants, &host_namespace).await?,
-        parent,
-    })
-}
-
-/// Whether parents may have the plugin's finalizer. If the component does not finalize, the host removes the finalizer,
-/// also from parents that left the label selector.
-fn parents_may_have_finalizer(plugin: &Plugin, descriptor: &Descriptor, live: Option<&Live>) -> bool {
-    descriptor.finalizes
-        || live.is_some_and(|live| live.terms.finalizes || live.caches.parents.id.finalizer.is_some())
-        || plugin.status.as_ref().and_then(|status| status.set_finalizers) == Some(true)
-}
-
-/// Leases the watches of the kinds, and waits until their caches are filled.
-async fn fill(
-    plugins: &Plugins,
-    (name, plugin): (&PluginName, &Plugin),
-    Resolved { parent, granted, .. }: &Resolved,
-    finalizer: Option<String>,
-    mut waiting: Concern,
-) -> Result<Filled, Problem> {
-    let selector = parent.selector.as_deref();
-    let parents = plugins.watches.lease_parents(&parent.kind, &parent.resource, selector, finalizer);
-    let lease = |(kind, resource): &(Arc<Gvk>, ApiResource)| plugins.watches.lease(kind, resource, Some(LABEL_PLUGIN));
-    let children: Vec<_> = granted.resources.iter().map(lease).collect();
-    let namespaces = namespace_filter(plugins, plugin).map_err(invalid)?;
-    let watches = std::iter::once(&parents).chain(namespaces.iter().map(|filter| &filter.watch)).chain(&children);
-    let leased: Vec<_> = watches.cloned().collect();
-    waiting.watches.extend(leased.iter().map(|watch| watch.id.clone()));
-    plugins.kinds.follow(name, waiting);
-    // Kept even if this fails: a rejected watch retries, and reports when the API server accepts it.
-    plugins.keep_watches(name, leased.clone());
-    // If several fail, the first in this order is reported: alternating messages would cause further writes of the
-    // status.
-    for result in join_all(leased.iter().map(|watch: &Arc<Watch>| synced(watch, Arc::ptr_eq(watch, &parents)))).await {
-        result?;
-    }
-    Ok(Filled { parents, children, namespaces })
-}
-
-/// Assembles all parts. State that outlives a component comes from the live one.
-fn assemble(
-    plugins: &Plugins,
-    (name, live): (&PluginName, Option<&Live>),
-    component: Arc<Component>,
-    (checked, resolved, filled): (Checked, Resolved, Filled),
-    ((status_writer, shape), mark_key): ((StatusWriter, StatusShape), Option<MarkKey>),
-) -> Live {
-    let Checked { limits, settings, config, account, .. } = checked;
-    let Resolved { parent, granted, reads } = resolved;
-    let Filled { parents, children, namespaces } = filled;
-    let (descriptor, surface) = (component.descriptor(), component.surface());
-    let unselected = Arc::new(Unselected::new(name, &parents.id, parent.namespaced, mark_key.clone()));
-    unselected.search(&parents.store, children.iter());
-    let budget = || Arc::new(Mutex::new(Budget::new(clock::date())));
-    let Reads { grants: reads, resources } = reads;
-    let terms = Terms {
-        name: name.clone(),
-        parents: parents.id.kind.clone(),
-        owns_kind: matches!(descriptor.parent, Parent::Custom(_)),
-        status_writer,
-        shape,
-        call_inputs: snapshot::call_inputs(
-            &surface.contract,
-            &surface.digest,
-            config.as_deref(),
-            &granted.grants.kinds(),
-        ),
-        rules: snapshot::rules(&granted.grants, &limits, shape),
-        version: descriptor.version.clone(),
-        finalizes: descriptor.finalizes,
-        grants: granted.grants,
-        reads,
-        config,
-        limits,
-        mark_key,
-        adopts: settings.adopts,
-        suspended: settings.suspended,
-        guard: settings.guard,
-        resync: settings.resync,
-    };
-    let shared = Shared {
-        clock: CLOCK,
-        state: live.map_or_else(|| Arc::new(ComponentState::none(CLOCK)), |live| live.shared.state.clone()),
-        records: plugins.records(name),
-        budget: live.map_or_else(budget, |live| live.shared.budget.clone()),
-        breaker: plugins.breaker.clone(),
-    };
-    let same = live.filter(|live| live.digest() == surface.digest);
-    let calls = Calls {
-        slots: live.map(|live| live.calls.slots.clone()).unwrap_or_default(),
-        // A call that is skipped measures nothing, so the gauges of the same component stay.
-        measures: same
-            .map_or_else(|| Arc::new(Measures::of(name, &descriptor.metrics)), |live| live.calls.measures.clone()),
-        controller: Arc::new(Controller::new(name.as_str())),
-        log: same.map(|live| live.calls.log.clone()).unwrap_or_default(),
-    };
-    let caches = Caches {
-        parents,
-        children: children.into_iter().map(|watch| (watch.id.kind.group_kind(), watch)).collect(),
-        namespaces,
-        unselected,
-        peers: Peers(plugins.own.clone()),
-        resources,
-    };
-    let (crd_owner, concurrency) = (parent.crd_owner, settings.concurrency);
-    Live { terms, caches, shared, component, calls, account, crd_owner, concurrency }
-}
-
 /// A new component state, if the component decides differently from the live one; none if the live state is kept.
 fn next_state(plugin: &Plugin, live: Option<&Live>, prepared: &Live) -> Option<ComponentState> {
     // What this host had a share of may be older than what the last leader recorded in the status.
     match live.filter(|live| live.shared.state.share().is_none() || live.decides_like(prepared)) {
         Some(live) if live.decides_like(prepared) => None,
         Some(live) => {
-            let before = live.shared.state.decisions();
-            Some(ComponentState::begin(
-                CLOCK,
-                prepared.beginning(),
-                Some(&before.rollout),
-                before.blocked_hash.as_deref(),
-            ))
+            let Decisions { rollout, blocked_hash, .. } = live.shared.state.decisions();
+            Some(ComponentState::begin(CLOCK, prepared.beginning(), Some(&rollout), blocked_hash.as_deref()))
         }
-        None => Some(ComponentState::begin(
-            CLOCK,
-            prepared.beginning(),
-            rollout_before(plugin).as_ref(),
-            was_blocked(plugin),
-        )),
+        None => Some(recorded_state(plugin.status.as_ref(), prepared)),
     }
 }
 
-/// The account that writes the status of parents, and the host's fields that this status then has.
-async fn status_writer(
-    plugins: &Plugins,
-    account: &Account,
-    parent: &ParentKind,
-    (parents, filter): (&Watch, Option<&NamespaceFilter>),
-) -> Result<(StatusWriter, StatusShape), Problem> {
-    if !parent.shape.subresource {
-        return Ok((StatusWriter::Nobody, parent.shape));
-    }
-    if parent.crd_owner == CrdOwner::Plugin {
-        return Ok((StatusWriter::Host, parent.shape));
-    }
-    let namespaces = || parent_namespaces(parents, filter);
-    let kind = (&parent.kind, &parent.resource, parent.namespaced);
-    Ok(if permissions::may_write_status(&plugins.ask, account, &namespaces, kind).await? {
-        (StatusWriter::Account, parent.shape)
-    } else {
-        (StatusWriter::Denied, StatusShape::NONE)
-    })
-}
-
-/// The filter of `spec.namespaceSelector`; none if it is not set.
-fn namespace_filter(plugins: &Plugins, plugin: &Plugin) -> Result<Option<NamespaceFilter>, String> {
-    let Some(wanted) = &plugin.spec.namespace_selector else { return Ok(None) };
-    let invalid = |error: &dyn std::fmt::Display| format!("spec.namespaceSelector: {error}");
-    let selector = kube::core::Selector::try_from(wanted.clone()).map_err(|error| invalid(&error))?;
-    let selector = selector.to_string().parse().map_err(|error| invalid(&error))?;
-    let kind = Gvk::from_api_version("v1", "Namespace");
-    let named = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
-    let resource = ApiResource::from_gvk_with_plural(&named, "namespaces");
-    Ok(Some(NamespaceFilter::new(selector, plugins.watches.lease(&Arc::new(kind), &resource, None))))
+/// The state of a component that goes on with what an earlier process, or an earlier leader, recorded in the Plugin's status.
+pub(super) fn recorded_state(status: Option<&PluginStatus>, live: &Live) -> ComponentState {
+    let rollout = status.and_then(|status| status.rollout.as_ref()).map(PluginRollout::record);
+    let blocked = status.and_then(|status| status.blocked_deletions_hash.as_deref());
+    ComponentState::begin(CLOCK, live.beginning(), rollout.as_ref(), blocked)
 }
 
 /// The kinds that a live plugin depends on.
@@ -384,16 +367,6 @@ pub(super) fn concern_of(live: &Live) -> Concern {
         waits: false,
         watches: live.caches.watches().map(|watch| watch.id.clone()).collect(),
     }
-}
-
-/// The hash of blocked deletions from an earlier process, or from a component that is no longer live.
-pub(super) fn was_blocked(plugin: &Plugin) -> Option<&str> {
-    plugin.status.as_ref()?.blocked_deletions_hash.as_deref()
-}
-
-/// The rollout that an earlier process recorded.
-fn rollout_before(plugin: &Plugin) -> Option<RolloutRecord> {
-    plugin.status.as_ref()?.rollout.as_ref().map(PluginRollout::record)
 }
 
 fn load_reason(failure: &LoadFailure) -> PluginReason {

@@ -41,7 +41,6 @@ use windlass_api::Plugin;
 use windlass_core::object::Object;
 use windlass_core::object::names::{ANNOTATION_ALLOW_DELETION, LABEL_PLUGIN};
 use windlass_core::object::parent::ParentRef;
-use windlass_core::object::reason::PluginReason;
 use windlass_core::reconcile::events::Occasion;
 use windlass_core::reconcile::outcome::{Requeue, UNAVAILABLE};
 use windlass_core::value::ids::{ObjectKey, PluginName};
@@ -49,7 +48,7 @@ use windlass_delivery::blocking;
 
 use self::deletion::Deletion;
 use self::findings::Findings;
-use self::problem::{Problem, RESYNC, Step};
+use self::problem::{Problem, RESYNC};
 use self::publish::Wave;
 use self::resource::parse;
 use self::shared::LastReconcile;
@@ -59,8 +58,8 @@ use crate::live::Live;
 use crate::queue::{Job, Trigger};
 pub use crd::{narrowings as crd_narrowings, sanitized as sanitized_crd, shape_of as status_shape};
 pub use grants::{resolve as resolve_grants, resolve_reads};
-pub use mark_key::MarkKeys;
 pub use kinds::Kinds;
+pub use mark_key::MarkKeys;
 pub use resource::config_of;
 pub use settings::settings_of;
 pub use shared::{Plugins, State};
@@ -152,9 +151,9 @@ impl Plugins {
                     loaded => loaded,
                 }
             }
-            Err(message) => {
+            Err(problem) => {
                 self.sources.forget(name);
-                Err(Problem::new(Step::Fetched, PluginReason::InvalidSpec, message))
+                Err(problem)
             }
         };
         if result.is_err() && self.sandbox.is_stopped() {
@@ -330,8 +329,7 @@ impl Plugins {
     }
 
     async fn end(&self, name: &PluginName, object: &Object) -> Result<(), Problem> {
-        let plugin =
-            parse(object).map_err(|message| Problem::new(Step::Fetched, PluginReason::InvalidSpec, message))?;
+        let plugin = parse(object)?;
         let account = self.accounts.of(name, plugin.spec.service_account_name.as_deref()).await;
         let cleanup = Deletion { leftovers: self.leftovers(name), account };
         cleanup.run(&plugin, deletion::is_given_up(object)).await

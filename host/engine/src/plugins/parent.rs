@@ -4,37 +4,34 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kube::discovery::Scope;
-use windlass_api::Plugin;
 use windlass_core::contract::Descriptor;
 use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::contract::grant::{Withheld, may_be_parent};
 use windlass_core::object::observed_status::StatusShape;
 use windlass_core::object::reason::PluginReason;
-use windlass_core::value::ids::{Gvk, PluginName};
+use windlass_core::value::ids::Gvk;
 
 use super::crd::{self, Install};
+use super::grants::look_up;
+use super::load::Loading;
 use super::parent_kind::ParentKind;
 use super::problem::{Problem, Step};
-use super::shared::Plugins;
-use crate::cluster::discovery::{Discovery, is_missing};
-use crate::cluster::plain;
+use crate::cluster::discovery::Discovery;
 use crate::live::CrdOwner;
 
 /// Finds the parent kind. If the component carries its CRD and `spec.installCRD` is set, installs the CRD first; an existing
 /// kind must be granted if it is sensitive, or if its objects get a finalizer.
 pub(super) async fn resolve(
-    plugins: &Plugins,
-    (name, plugin): (&PluginName, &Plugin),
-    (declared, descriptor): (&DeclaredParent, &Descriptor),
-    install: Install,
+    Loading { plugins, name, plugin, component, declared }: &Loading<'_>,
 ) -> Result<ParentKind, Problem> {
+    let install = Install::by(&plugin.spec, component.digest());
     match declared {
         DeclaredParent::Own(carried) => crd::resolve(&plugins.client, name, carried, install).await,
         DeclaredParent::Existing { kind, selector } => {
             let parent = existing(&plugins.discovery, kind, selector.as_deref()).await?;
             let grants = plugin.spec.spec_grants();
             grants
-                .may_reconcile(kind, parent.namespaced, descriptor.finalizes)
+                .may_reconcile(kind, parent.namespaced, component.descriptor().finalizes)
                 .map_err(|why| not_granted(kind, why))?;
             Ok(parent)
         }
@@ -62,18 +59,7 @@ async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> 
         let message = format!("{kind} is Windlass' own; a plugin may not reconcile it");
         return Err(Problem::lasting(Step::Granted, PluginReason::NotGranted, message));
     }
-    let (resource, capabilities) = discovery.find(kind).await.map_err(|error| {
-        if is_missing(&error) {
-            let message = format!("the cluster does not serve {kind}, which the component reconciles");
-            Problem::new(Step::Granted, PluginReason::ParentKindMissing, message)
-        } else {
-            Problem::new(
-                Step::Granted,
-                PluginReason::ApiError,
-                format!("{kind} could not be looked up: {}", plain(&error)),
-            )
-        }
-    })?;
+    let (resource, capabilities) = look_up(discovery, kind, (PluginReason::ParentKindMissing, "reconciles")).await?;
     Ok(ParentKind {
         kind: Arc::new(kind.clone()),
         crd_owner: CrdOwner::Others,

@@ -12,11 +12,12 @@ use super::problem::{Problem, Step};
 /// The stored Plugin.
 ///
 /// # Errors
-/// If the Plugin cannot be parsed, or sets a renamed field; the text is for users.
-pub(super) fn parse(object: &Object) -> Result<Plugin, String> {
-    let plugin: Plugin =
-        serde_json::from_slice(&object.json.bytes()).map_err(|error| format!("the Plugin cannot be read: {error}"))?;
-    plugin.spec.check_replaced_fields()?;
+/// If the Plugin cannot be parsed, or sets a renamed field.
+pub(super) fn parse(object: &Object) -> Result<Plugin, Problem> {
+    let invalid = |message| Problem::new(Step::Fetched, PluginReason::InvalidSpec, message);
+    let plugin: Plugin = serde_json::from_slice(&object.json.bytes())
+        .map_err(|error| invalid(format!("the Plugin cannot be read: {error}")))?;
+    plugin.spec.check_replaced_fields().map_err(invalid)?;
     Ok(plugin)
 }
 

@@ -11,8 +11,6 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::ListParams;
 use kube::core::{DynamicObject, PartialObjectMeta};
-use windlass_api::{Plugin, PluginRollout};
-use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::guard::deletions::RolloutRecord;
 use windlass_core::hosts::shards::{FailingShare, Rollout};
 use windlass_core::object::Object;
@@ -22,11 +20,10 @@ use windlass_core::reconcile::shared::Shared;
 use windlass_core::reconcile::shared::component_state::{ComponentState, Share};
 use windlass_core::reconcile::shared::failures::Sums;
 use windlass_core::value::ids::{ObjectKey, PluginName};
-use windlass_sandbox::Component;
 
 use super::activate::without_crd_install;
-use super::kinds::Concern;
-use super::problem::{Problem, Step, invalid_descriptor};
+use super::load::Loading;
+use super::problem::{Problem, Step};
 use super::publish::Wave;
 use super::resource::parse;
 use super::shared::{Plugins, Sharing};
@@ -49,8 +46,7 @@ const KEPT: Duration = Duration::from_secs(30);
 impl Plugins {
     /// Makes live on a member what the leader has rolled out, and reports what the leader must know.
     pub(super) async fn follow_leader(&self, name: &PluginName, object: &Object) -> Result<(), Problem> {
-        let plugin =
-            parse(object).map_err(|message| Problem::new(Step::Fetched, PluginReason::InvalidSpec, message))?;
+        let plugin = parse(object)?;
         self.adjust(name, &plugin);
         let status = plugin.status.as_ref();
         let Some((rollout, active)) =
@@ -60,7 +56,9 @@ impl Plugins {
         };
         let component = self.last_live(name, &plugin).await.filter(|last| last.digest().to_string() == *active);
         let component = component.ok_or_else(|| Problem::pending(format!("this host does not have {active}")))?;
-        let (prepared, concern) = self.prepare_share(name, &plugin, component).await?;
+        // Only the leader installs CRDs.
+        let (prepared, _) = Loading::of(self, name, &without_crd_install(&plugin), component)?.prepare().await?;
+        let concern = load::concern_of(&prepared);
         let hash = prepared.decides_by().short();
         if hash != rollout.hash {
             let message =
@@ -70,12 +68,13 @@ impl Plugins {
         let record = rollout.record();
         match self.registry.get(name).filter(|live| live.shared.state.share().is_some() && live.decides_like(&prepared))
         {
-            // While the leader has all parents, this host makes no call that could end a quarantine.
-            Some(live) if !rollout.shared.unwrap_or_default() && live.shared.state.is_quarantined() => {
-                self.replace_state(&live, share_of(&live, record));
+            Some(live) => {
+                // While the leader has all parents, this host makes no call that could end a quarantine.
+                let is_stuck = !rollout.shared.unwrap_or_default() && live.shared.state.is_quarantined();
+                if is_stuck || live.shared.state.record_of_rollout() != record {
+                    self.replace_state(&live, share_of(&live, record));
+                }
             }
-            Some(live) if live.shared.state.record_of_rollout() == record => {}
-            Some(live) => self.replace_state(&live, share_of(&live, record)),
             None => {
                 let state = Arc::new(share_of(&prepared, record));
                 self.publish(object, Live { shared: Shared { state, ..prepared.shared }, ..prepared }, Wave::Resumed)?;
@@ -97,19 +96,6 @@ impl Plugins {
             self.work_on_share(&live);
         }
         Ok(())
-    }
-
-    async fn prepare_share(
-        &self,
-        name: &PluginName,
-        plugin: &Plugin,
-        component: Arc<Component>,
-    ) -> Result<(Live, Concern), Problem> {
-        let declared = DeclaredParent::of(component.descriptor()).map_err(invalid_descriptor)?;
-        // Only the leader installs CRDs.
-        let (prepared, _) = load::prepare(self, name, &without_crd_install(plugin), (&declared, component)).await?;
-        let concern = load::concern_of(&prepared);
-        Ok((prepared, concern))
     }
 
     /// Queues the parents that this host gained, and leaves a component in quarantine to the leader.
@@ -212,9 +198,8 @@ impl Plugins {
             ComponentState::settled(CLOCK, live.beginning(), &record)
         } else {
             // An earlier leader may have left a rollout in the middle.
-            let status = parse(object).ok().and_then(|plugin| plugin.status).unwrap_or_default();
-            let before = status.rollout.as_ref().map(PluginRollout::record);
-            ComponentState::begin(CLOCK, live.beginning(), before.as_ref(), status.blocked_deletions_hash.as_deref())
+            let status = parse(object).ok().and_then(|plugin| plugin.status);
+            load::recorded_state(status.as_ref(), live)
         };
         self.replace_state(live, state);
         self.sharing(name, |sharing| sharing.taken_at = was_shared.then(clock::now));

@@ -1,19 +1,17 @@
 //! Prepares Plugins on a host that stands by: fetches and compiles their components, and fills the caches of their
 //! kinds. It writes nothing to the cluster, and publishes nothing.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_api::Plugin;
-use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::object::Object;
-use windlass_core::object::reason::PluginReason;
 use windlass_core::reconcile::outcome::{Requeue, UNAVAILABLE};
 use windlass_core::value::ids::{ObjectKey, PluginName};
 use windlass_sandbox::Component;
 
-use super::load;
-use super::problem::{Problem, RESYNC, Step, invalid_descriptor};
+use super::activate::without_crd_install;
+use super::load::Loading;
+use super::problem::{Problem, RESYNC, Step};
 use super::resource::parse;
 use super::shared::{Known, Plugins};
 use crate::live::had_no_parents;
@@ -95,18 +93,15 @@ impl Plugins {
         names.iter().all(|name| name.parse::<PluginName>().is_ok_and(|name| known.get(&name).is_some_and(&holds)))
     }
 
-    async fn warm(&self, name: &PluginName, object: &Arc<Object>) -> Result<(), Problem> {
-        let plugin =
-            parse(object).map_err(|message| Problem::new(Step::Fetched, PluginReason::InvalidSpec, message))?;
-        let component = match self.component_to_warm(name, object, &plugin).await {
-            Ok(component) => Ok(component),
+    async fn warm(&self, name: &PluginName, object: &Object) -> Result<(), Problem> {
+        let plugin = parse(object)?;
+        let component = match self.component(name, object, &plugin).await {
+            Ok((component, ..)) => Ok(component),
             // The leader runs the component of before as well, if the source gives no usable one.
             Err(problem) => self.last_live(name, &plugin).await.ok_or(problem),
         };
         self.warn_if_live_component_is_missing(name, &plugin, component.as_deref().ok()).await;
-        let component = component?;
-        let declared = DeclaredParent::of(component.descriptor()).map_err(invalid_descriptor)?;
-        load::warm(self, name, &super::activate::without_crd_install(&plugin), (&declared, &component)).await
+        Loading::of(self, name, &without_crd_install(&plugin), component?)?.warm().await
     }
 
     /// Warns if the leader runs another component than the source delivers (after a rollback, or a rejected update),
@@ -138,15 +133,5 @@ impl Plugins {
                 Some(UNAVAILABLE)
             }
         }
-    }
-
-    async fn component_to_warm(
-        &self,
-        name: &PluginName,
-        object: &Arc<Object>,
-        plugin: &Plugin,
-    ) -> Result<Arc<Component>, Problem> {
-        let terms = self.follow(name, object, plugin).inspect_err(|_| self.sources.forget_artifact(name))?;
-        Ok(self.component(name, object, plugin, terms).await?.0)
     }
 }

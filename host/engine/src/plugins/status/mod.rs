@@ -31,6 +31,7 @@ use crate::cluster::writer::audit::about;
 use crate::cluster::writer::request::{self, To};
 use crate::cluster::writer::send;
 use crate::live::Live;
+use crate::telemetry::int;
 
 /// Updates the status from the last reconcile and the live component. Returns the events for the changes, and the version of the Plugin
 /// after the write; none if nothing had to be written.
@@ -148,7 +149,7 @@ fn is_shared(status: &Map) -> bool {
 fn rollout(record: &RolloutRecord) -> Value {
     let mut rollout = Map::from([("decided", record.is_decided.into()), ("hash", Value::from(record.hash.as_str()))]);
     if let Some((children, since)) = record.began {
-        rollout.insert("children", whole(children as u64));
+        rollout.insert("children", int(children));
         rollout.insert("since", format!("{since:.0}").as_str());
     }
     Value::Object(rollout)
@@ -200,7 +201,7 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
         next.insert("setFinalizers", true);
     }
     if let Some(sums) = &sums {
-        next.insert("failing", whole(sums.failing));
+        next.insert("failing", int(sums.failing));
     }
     if let Some(last) = last_failure(before.get("lastFailure"), sums.and_then(|sums| sums.last)) {
         next.insert("lastFailure", last);
@@ -249,7 +250,7 @@ fn insert_live(
     if !live.terms.owns_kind {
         next.insert("decorates", true);
     }
-    next.insert("parents", whole(live.caches.parents.store.size() as u64));
+    next.insert("parents", int(live.caches.parents.store.size()));
 }
 
 /// Sets the progress of the rollout and the blocked deletions. While no component is live, both keep their values.
@@ -314,10 +315,6 @@ fn rolled_back_from(object: &Object, before: &Map, result: &Result<Findings, Pro
     let before = || before.get("rolledBackFrom").cloned();
     let is_wanted = object.marks.is_true(ANNOTATION_ROLLBACK);
     found.map(|from| from.to_string().into()).or_else(before).filter(|_| is_wanted)
-}
-
-fn whole(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// The newest failure. A failure that the status already has keeps its time, also after a restart of the host.
@@ -421,7 +418,7 @@ mod tests {
                 Value::Object(next)
             );
             let plugin: windlass_api::Plugin = serde_json::from_str(&plugin).expect("a Plugin");
-            super::super::load::was_blocked(&plugin).map(str::to_owned)
+            plugin.status.and_then(|status| status.blocked_deletions_hash)
         };
         assert_eq!(next(br#"{"blockedDeletionsHash":"c27db0e670d5"}"#), Some("c27db0e670d5".to_owned()));
         assert_eq!(next(b"{}"), None);
