@@ -34,7 +34,6 @@ enum Attempt {
     Acquired { lease: Box<Lease>, transitions: i32 },
     Wait { holder: String, expires_in: Duration },
     Refuse { holder: String, expires_in: Duration },
-    Problem(String),
 }
 
 impl Candidate {
@@ -66,15 +65,15 @@ impl Candidate {
         let mut changes = pin!(self.leases.changes());
         loop {
             let pause = match self.attempt(found).await {
-                Attempt::Acquired { lease, transitions } => return Ok(Some(self.into_holder(*lease, transitions))),
-                Attempt::Refuse { holder, expires_in } => {
+                Ok(Attempt::Acquired { lease, transitions }) => return Ok(Some(self.into_holder(*lease, transitions))),
+                Ok(Attempt::Refuse { holder, expires_in }) => {
                     return Err(NotHolder::Refused { namespace: self.leases.namespace, holder, expires_in });
                 }
-                Attempt::Wait { holder, expires_in } => {
+                Ok(Attempt::Wait { holder, expires_in }) => {
                     self.log_wait(&holder);
                     self.jittered_retry().min(expires_in)
                 }
-                Attempt::Problem(problem) => {
+                Err(problem) => {
                     self.log_problem(&problem);
                     self.jittered_retry()
                 }
@@ -93,12 +92,9 @@ impl Candidate {
         }
     }
 
-    /// Acquires the Lease in this state, if that is allowed.
-    async fn attempt(&mut self, found: Result<Option<Lease>, String>) -> Attempt {
-        let found = match found {
-            Ok(found) => found,
-            Err(problem) => return Attempt::Problem(problem),
-        };
+    /// Acquires the Lease in this state, if that is allowed. The error says why it cannot be read or written.
+    async fn attempt(&mut self, found: Result<Option<Lease>, String>) -> Result<Attempt, String> {
+        let found = found?;
         let sent = clock::since_boot();
         let (lease_now, version) = match &found {
             Some(lease) => (self.leases.read(lease), lease.metadata.resource_version.clone()),
@@ -110,8 +106,8 @@ impl Candidate {
         let holder = lease_now.holder.clone().unwrap_or_default();
         let own = &self.instance.identity;
         match lease_now.step(own, clock::date(), (&self.observed, silent), self.election.while_held) {
-            Step::Wait { expires_in } => return Attempt::Wait { holder, expires_in },
-            Step::Refuse { expires_in } => return Attempt::Refuse { holder, expires_in },
+            Step::Wait { expires_in } => return Ok(Attempt::Wait { holder, expires_in }),
+            Step::Refuse { expires_in } => return Ok(Attempt::Refuse { holder, expires_in }),
             Step::Take => {}
         }
         let transitions = found.and_then(|lease| lease.spec?.lease_transitions).unwrap_or_default();
@@ -123,11 +119,13 @@ impl Candidate {
                 self.gate.leader().open_until(sent + self.election.timing.renew_deadline);
                 let namespace = &self.leases.namespace;
                 tracing::info!(%namespace, name = NAME, holder = %own, "Lease acquired");
-                Attempt::Acquired { lease: Box::new(lease), transitions }
+                Ok(Attempt::Acquired { lease: Box::new(lease), transitions })
             }
             // Another host wrote the Lease first, or it is gone: read it again.
-            Err(Refusal::Outdated) => Attempt::Wait { holder: String::new(), expires_in: Duration::from_millis(100) },
-            Err(Refusal::Other(message)) => Attempt::Problem(message),
+            Err(Refusal::Outdated) => {
+                Ok(Attempt::Wait { holder: String::new(), expires_in: Duration::from_millis(100) })
+            }
+            Err(Refusal::Other(message)) => Err(message),
         }
     }
 

@@ -9,7 +9,7 @@ use tower::BoxError;
 use tower::filter::Predicate;
 
 use super::super::writer::request::is_read;
-use super::{NAME, shard_of};
+use super::{NAME, is_name};
 use crate::clock;
 
 /// Whether this host may write: it must hold each Lease that it needs. Clones share the state. A new gate needs the
@@ -127,7 +127,7 @@ impl GateLayer {
     }
 
     fn is_lease(&self, path: &str) -> bool {
-        let is_ours = |rest: &str| rest.strip_prefix('/').is_some_and(|name| name == NAME || shard_of(name).is_some());
+        let is_ours = |rest: &str| rest.strip_prefix('/').is_some_and(is_name);
         path.strip_prefix(&*self.leases).is_some_and(|rest| rest.is_empty() || is_ours(rest))
     }
 }

@@ -43,10 +43,8 @@ pub enum End {
 enum Failure {
     /// Another host holds the Lease, or held it meanwhile.
     Lost(String),
-    /// Another client changed the Lease since it was read.
-    Outdated,
-    /// A temporary failure; the renewal is retried.
-    Passing(String),
+    /// The Lease was not written, or not read; the renewal is retried.
+    Refused(Refusal),
 }
 
 impl HeldLease {
@@ -86,7 +84,7 @@ impl HeldLease {
             }
             let mut sent = clock::since_boot();
             let mut renewed = self.renew().await;
-            if matches!(renewed, Err(Failure::Outdated)) {
+            if matches!(renewed, Err(Failure::Refused(Refusal::Outdated))) {
                 // Another host may have taken the Lease, because a user released it.
                 sent = clock::since_boot();
                 renewed = self.renew().await;
@@ -96,8 +94,10 @@ impl HeldLease {
             }
             match renewed {
                 Ok(()) => self.gate.open_until(sent + self.leases.timing.renew_deadline),
-                Err(Failure::Outdated) => self.warn_not_renewed("another client changes it all the time"),
-                Err(Failure::Passing(message)) => self.warn_not_renewed(&message),
+                Err(Failure::Refused(Refusal::Outdated)) => {
+                    self.warn_not_renewed("another client changes it all the time");
+                }
+                Err(Failure::Refused(Refusal::Other(message))) => self.warn_not_renewed(&message),
                 Err(Failure::Lost(holder)) => {
                     self.gate.close();
                     stop.cancel();
@@ -122,7 +122,7 @@ impl HeldLease {
     async fn renew(&mut self) -> Result<(), Failure> {
         let lease = match self.lease.take() {
             Some(lease) => Some(lease),
-            None => self.leases.get().await.map_err(Failure::Passing)?,
+            None => self.leases.get().await.map_err(|message| Failure::Refused(Refusal::Other(message)))?,
         };
         let own = self.instance.identity.to_string();
         let state = lease.as_ref().map(|lease| self.leases.read(lease)).unwrap_or_default();
@@ -142,14 +142,9 @@ impl HeldLease {
         let version = lease.and_then(|lease| lease.metadata.resource_version);
         let announcement = self.announcement.as_mut().map(|changes| changes.borrow_and_update().clone());
         let spec = self.leases.spec(own, acquired, self.transitions);
-        match self.leases.write(version, spec, announcement.as_deref()).await {
-            Ok(lease) => {
-                self.lease = Some(lease);
-                Ok(())
-            }
-            Err(Refusal::Outdated) => Err(Failure::Outdated),
-            Err(Refusal::Other(message)) => Err(Failure::Passing(message)),
-        }
+        let written = self.leases.write(version, spec, announcement.as_deref()).await;
+        self.lease = Some(written.map_err(Failure::Refused)?);
+        Ok(())
     }
 
     /// Releases the Lease, so that the next host can start at once. If that fails, the next host waits until the Lease

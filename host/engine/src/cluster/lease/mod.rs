@@ -42,6 +42,11 @@ pub fn shard_of(name: &str) -> Option<Shard> {
     name.strip_prefix(SHARD_PREFIX)?.parse().ok().filter(|shard| *shard < SHARDS_MAX)
 }
 
+/// Whether this is the name of the leader's Lease, or of a shard's.
+fn is_name(name: &str) -> bool {
+    name == NAME || shard_of(name).is_some()
+}
+
 /// How a host takes part in the leader election.
 #[derive(Debug, Clone, Copy)]
 pub struct Election {
@@ -73,9 +78,7 @@ pub async fn preview(
 pub fn is_of_lease<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     let rest = path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/");
-    rest.and_then(|rest| rest.split_once('/')).is_some_and(|(_, rest)| {
-        rest.strip_prefix("leases/").is_some_and(|name| name == NAME || shard_of(name).is_some())
-    })
+    rest.and_then(|rest| rest.split_once('/')?.1.strip_prefix("leases/")).is_some_and(is_name)
 }
 
 /// Why this host may not act.
