@@ -66,39 +66,23 @@ pub struct Audited<S> {
     inner: S,
 }
 
-/// The fields of an audit line that are known before the write is sent.
-struct Line {
-    about: Option<About>,
-    path: String,
-    verb: &'static str,
-    impersonated_user: Option<String>,
-}
-
-impl Line {
-    /// The line for a write. None for a read, and for a write of the existing Lease: the line of a renewal every few
-    /// seconds would hide the others.
-    fn of<B>(request: &Request<B>) -> Option<Self> {
-        if is_read(request) || is_of_lease(request) {
-            return None;
-        }
-        Some(Self {
-            about: request.extensions().get().cloned(),
-            path: request.uri().path().to_owned(),
-            verb: verb(request),
-            impersonated_user: signer(request).map(str::to_owned),
-        })
+/// Writes the line of this write, with the HTTP status of the response: 0 if there is none. None for a read, and for a write of the
+/// existing Lease: the line of a renewal every few seconds would hide the others.
+fn line<B>(request: &Request<B>) -> Option<impl FnOnce(u16) + Send + 'static + use<B>> {
+    if is_read(request) || is_of_lease(request) {
+        return None;
     }
-
-    /// Writes the line. `code`: the HTTP status of the response, 0 if there is none.
-    fn write(self, code: u16) {
-        let Self { about, path, verb, impersonated_user } = self;
+    let about: Option<About> = request.extensions().get().cloned();
+    let (path, verb) = (request.uri().path().to_owned(), verb(request));
+    let impersonated_user = signer(request).map(str::to_owned);
+    Some(move |code: u16| {
         // The current span is that of this write, or of the reconcile that it belongs to.
         tracing::Span::current().record("http.response.status_code", i64::from(code));
         let plugin = about.as_ref().map(|about| about.plugin.as_str());
         let digest = about.as_ref().and_then(|about| about.component).map(|digest| digest.short());
         let object = about.as_ref().map_or(&*path, |about| &*about.object);
         tracing::info!(target: AUDIT, plugin, digest, impersonated_user, verb, object, code, "write");
-    }
+    })
 }
 
 /// The verb of a write as Kubernetes names it; a server-side apply is `apply`.
@@ -133,12 +117,12 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (line, server, method) = (Line::of(&request), self.server.clone(), request.method().clone());
+        let (line, server, method) = (line(&request), self.server.clone(), request.method().clone());
         self.inner.call(request).inspect(Box::new(move |result| {
             let code = result.as_ref().ok().map(|response| response.status().as_u16());
             telemetry::requested(&server, &method, code);
-            if let Some(line) = line {
-                line.write(code.unwrap_or_default());
+            if let Some(write) = line {
+                write(code.unwrap_or_default());
             }
         }))
     }
