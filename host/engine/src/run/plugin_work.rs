@@ -34,7 +34,7 @@ impl PluginWork {
         self.begin(Prepare { of: self.clone(), stop: stop.clone() }, stop);
         let (work, stop) = (self.clone(), stop.clone());
         self.tasks.running.spawn(async move {
-            if listed(&work.own, &stop).await {
+            if listed(&work.own, &stop).await.is_some() {
                 work.note_prepared();
             }
         });
@@ -47,7 +47,7 @@ impl PluginWork {
         self.begin(BringUp(self.clone()), stop);
         let (work, stop) = (self.clone(), stop.clone());
         self.tasks.running.spawn(async move {
-            if listed(&work.own, &stop).await {
+            if listed(&work.own, &stop).await.is_some() {
                 work.note_tried().await;
             }
         });
@@ -77,7 +77,7 @@ impl PluginWork {
     /// Waits until every Plugin is prepared, but not for ever: a source may not respond.
     pub(super) async fn prepared(&self, stop: &CancellationToken) {
         let prepared = async {
-            while !(listed(&self.own, stop).await && self.plugins.all_prepared()) {
+            while !(listed(&self.own, stop).await.is_some() && self.plugins.all_prepared()) {
                 tokio::time::sleep(CATCH_UP).await;
             }
         };
@@ -86,21 +86,16 @@ impl PluginWork {
         }
     }
 
-    /// Waits until the cache of Plugins shows what the API server has now. Returns false if `stop` is cancelled before.
-    pub(super) async fn catch_up(&self, stop: &CancellationToken) -> bool {
-        if !listed(&self.own, stop).await {
-            return false;
-        }
+    /// Waits until the cache of Plugins shows what the API server has now. Returns none if `stop` is cancelled before.
+    pub(super) async fn catch_up(&self, stop: &CancellationToken) -> Option<()> {
+        listed(&self.own, stop).await?;
         loop {
-            match stop.run_until_cancelled(self.plugins.is_caught_up()).await {
-                None => return false,
-                Some(Ok(true)) => return true,
-                Some(Ok(false)) => {}
-                Some(Err(error)) => tracing::warn!(%error, "the Plugins cannot be listed yet"),
+            match stop.run_until_cancelled(self.plugins.is_caught_up()).await? {
+                Ok(true) => return Some(()),
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, "the Plugins cannot be listed yet"),
             }
-            if stop.run_until_cancelled(tokio::time::sleep(CATCH_UP)).await.is_none() {
-                return false;
-            }
+            stop.run_until_cancelled(tokio::time::sleep(CATCH_UP)).await?;
         }
     }
 }
@@ -149,21 +144,18 @@ async fn tidy_now_and_then(plugins: Arc<Plugins>, stop: CancellationToken) {
     }
 }
 
-/// Waits until the Plugins are listed. Returns false if `stop` is cancelled before.
-async fn listed(own: &Watch, stop: &CancellationToken) -> bool {
+/// Waits until the Plugins are listed. Returns none if `stop` is cancelled before.
+async fn listed(own: &Watch, stop: &CancellationToken) -> Option<()> {
     loop {
-        match stop.run_until_cancelled(own.synced(Duration::from_secs(10))).await {
-            None => return false,
-            Some(Ok(())) => return true,
-            Some(Err(health)) => tracing::warn!(
+        match stop.run_until_cancelled(own.synced(Duration::from_secs(10))).await? {
+            Ok(()) => return Some(()),
+            Err(health) => tracing::warn!(
                 ?health,
                 "Plugins cannot be watched yet: are Windlass' CRDs installed (`windlass crd | kubectl apply -f -`), and may \
                  this host watch them?"
             ),
         }
         // The watch retries by itself; this pause only spaces the log lines.
-        if stop.run_until_cancelled(tokio::time::sleep(Duration::from_secs(10))).await.is_none() {
-            return false;
-        }
+        stop.run_until_cancelled(tokio::time::sleep(Duration::from_secs(10))).await?;
     }
 }

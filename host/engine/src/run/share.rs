@@ -40,7 +40,7 @@ impl Host {
         let (stopped, caches) = (stop.clone(), plugins.clone());
         working.tasks.spawn(async move {
             // The cache of Plugins may be minutes behind, and show a Plugin as shared that the leader has taken back.
-            if caches.catch_up(&stopped).await {
+            if caches.catch_up(&stopped).await.is_some() {
                 parents.start(&stopped).await;
                 member.run(stopped).await;
             }
