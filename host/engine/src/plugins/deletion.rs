@@ -108,7 +108,7 @@ impl Deletion<'_> {
     async fn release(&self, parents: &Arc<Gvk>) -> Result<(), Problem> {
         let Some(resource) = self.resource(parents).await? else { return Ok(()) };
         let ours = finalizer_of(self.leftovers.name);
-        let held = self.leftovers.all(parents, &resource).await.map_err(|why| failed(&why))?.into_iter();
+        let held = self.leftovers.list(parents, &resource, None).await.map_err(|why| failed(&why))?.into_iter();
         let held = held.filter(|parent| parent.finalizers.iter().any(|finalizer| **finalizer == *ours));
         let resource = &resource;
         let releases = held.map(|parent| {

@@ -55,11 +55,6 @@ impl Leftovers<'_> {
         found.map_err(|error| format!("{kind} could not be looked up: {}", plain(&error)))
     }
 
-    /// The metadata of all objects of a kind, in all namespaces.
-    pub(super) async fn all(&self, kind: &Arc<Gvk>, resource: &ApiResource) -> Result<Vec<Object>, String> {
-        self.list(kind, resource, None).await
-    }
-
     /// The metadata of all children of a kind whose parents have the kind `parents` and that are not being deleted.
     /// Retained children have no owner, and are not included.
     pub(super) async fn children(
@@ -103,7 +98,13 @@ impl Leftovers<'_> {
         format!("{LABEL_PLUGIN}={}", self.name)
     }
 
-    async fn list(&self, kind: &Arc<Gvk>, resource: &ApiResource, labels: Option<&str>) -> Result<Vec<Object>, String> {
+    /// The metadata of all objects of a kind that have these labels, in all namespaces.
+    pub(super) async fn list(
+        &self,
+        kind: &Arc<Gvk>,
+        resource: &ApiResource,
+        labels: Option<&str>,
+    ) -> Result<Vec<Object>, String> {
         let mut params = params(labels);
         let mut objects = Vec::new();
         loop {

@@ -60,15 +60,13 @@ pub(super) async fn map(plugins: &Plugins, digest: Digest, bytes: Vec<u8>) -> Re
 /// The problem of a component that could not be loaded. `took` is the time until the failure.
 fn unloadable(failure: &LoadFailure, took: Duration) -> Problem {
     let (reason, message) = (load_reason(failure), failure.to_string());
-    if failure.is_of_component() {
-        return Problem::lasting(Step::Compiled, reason, message);
-    }
-    if let LoadFailure::Interrupted { wait, .. } = failure {
-        return Problem { requeue: Requeue::Backoff(*wait), ..Problem::new(Step::Compiled, reason, message) };
-    }
-    // A component that fails after minutes must leave most of the compiler's time to others.
-    let rest = took.saturating_mul(4).min(RESYNC);
-    Problem { requeue: Requeue::Backoff(rest), ..Problem::new(Step::Compiled, reason, message) }
+    let requeue = match failure {
+        _ if failure.is_of_component() => Requeue::Settled(None),
+        LoadFailure::Interrupted { wait, .. } => Requeue::Backoff(*wait),
+        // A component that fails after minutes must leave most of the compiler's time to others.
+        _ => Requeue::Backoff(took.saturating_mul(4).min(RESYNC)),
+    };
+    Problem { requeue, ..Problem::new(Step::Compiled, reason, message) }
 }
 
 /// A component that was compiled before, if its compiled file is still usable.

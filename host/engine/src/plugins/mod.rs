@@ -303,29 +303,23 @@ impl Plugins {
             return Requeue::Pause(DRAIN);
         }
         // Reconciles of other hosts may do so as well.
-        let ended = match self.exclude_members(name, object).await {
-            Ok(()) => self.end(name, object).await,
-            Err(problem) => return problem.requeue,
-        };
-        let ended = match ended {
-            Err(problem) if deletion::is_given_up(object) => {
-                tracing::warn!(plugin = %name, message = problem.message, "cleanup of the Plugin skipped, as its annotation says");
-                Ok(())
-            }
-            ended => ended,
-        };
-        let ended = match ended {
-            Ok(()) => deletion::set_awaited(&self.client, &self.own.resource, object, false).await,
-            Err(problem) => Err(problem),
-        };
-        match ended {
-            Ok(()) => Requeue::WhenChanged,
-            Err(problem) => {
-                tracing::warn!(plugin = %name, message = problem.message, "deletion of the Plugin blocked");
-                let requeue = problem.requeue;
-                self.report(name, object, &Err(problem), requeue).await
-            }
+        if let Err(problem) = self.exclude_members(name, object).await {
+            return problem.requeue;
         }
+        let mut ended = self.end(name, object).await;
+        if let Err(problem) = &ended
+            && deletion::is_given_up(object)
+        {
+            tracing::warn!(plugin = %name, message = problem.message, "cleanup of the Plugin skipped, as its annotation says");
+            ended = Ok(());
+        }
+        if ended.is_ok() {
+            ended = deletion::set_awaited(&self.client, &self.own.resource, object, false).await;
+        }
+        let Err(problem) = ended else { return Requeue::WhenChanged };
+        tracing::warn!(plugin = %name, message = problem.message, "deletion of the Plugin blocked");
+        let requeue = problem.requeue;
+        self.report(name, object, &Err(problem), requeue).await
     }
 
     async fn end(&self, name: &PluginName, object: &Object) -> Result<(), Problem> {

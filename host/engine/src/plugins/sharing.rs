@@ -66,19 +66,16 @@ impl Plugins {
             return Err(Problem::pending(message));
         }
         let record = rollout.record();
-        match self.registry.get(name).filter(|live| live.shared.state.share().is_some() && live.decides_like(&prepared))
-        {
-            Some(live) => {
-                // While the leader has all parents, this host makes no call that could end a quarantine.
-                let is_stuck = !rollout.shared.unwrap_or_default() && live.shared.state.is_quarantined();
-                if is_stuck || live.shared.state.record_of_rollout() != record {
-                    self.replace_state(&live, share_of(&live, record));
-                }
+        let followed = |live: &Arc<Live>| live.shared.state.share().is_some() && live.decides_like(&prepared);
+        if let Some(live) = self.registry.get(name).filter(followed) {
+            // While the leader has all parents, this host makes no call that could end a quarantine.
+            let is_stuck = !rollout.shared.unwrap_or_default() && live.shared.state.is_quarantined();
+            if is_stuck || live.shared.state.record_of_rollout() != record {
+                self.replace_state(&live, share_of(&live, record));
             }
-            None => {
-                let state = Arc::new(share_of(&prepared, record));
-                self.publish(object, Live { shared: Shared { state, ..prepared.shared }, ..prepared }, Wave::Resumed)?;
-            }
+        } else {
+            let state = Arc::new(share_of(&prepared, record));
+            self.publish(object, Live { shared: Shared { state, ..prepared.shared }, ..prepared }, Wave::Resumed)?;
         }
         self.kinds.follow(name, concern);
         self.let_candidate_go(name);
