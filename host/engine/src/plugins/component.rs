@@ -259,7 +259,7 @@ impl Plugins {
         let mut known = self.state.known.lock();
         let entry = known.entry(name.clone()).or_default();
         let refusal = Refusal::new(wanted, problem, entry.refused.take(), clock::now());
-        let problem = refusal.problem().clone();
+        let problem = refusal.problem.clone();
         entry.refused = Some(refusal);
         problem
     }

@@ -34,34 +34,32 @@ pub(super) struct Concern {
 
 /// The kinds that Plugins depend on; queues these Plugins when a kind changes. Clones share the state.
 #[derive(Clone)]
-pub struct Kinds(Arc<Shared>);
-
-struct Shared {
+pub struct Kinds {
     queue: PluginQueue,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 impl Kinds {
     /// Queues affected Plugins in `queue`. No Plugin depends on a kind yet.
     pub fn new(queue: PluginQueue) -> Self {
-        Self(Arc::new(Shared { queue, state: Mutex::default() }))
+        Self { queue, state: Arc::default() }
     }
 
     /// Replaces the dependencies of a Plugin.
     pub(super) fn follow(&self, plugin: &PluginName, concern: Concern) {
-        self.0.state.lock().concerns.insert(plugin.clone(), concern);
+        self.state.lock().concerns.insert(plugin.clone(), concern);
     }
 
     /// Removes a deleted Plugin.
     pub(super) fn forget(&self, plugin: &PluginName) {
-        self.0.state.lock().concerns.remove(plugin);
+        self.state.lock().concerns.remove(plugin);
     }
 
     /// Queues the Plugins that use a watch whose health changed.
     pub fn health_changed(&self, watch: &WatchId) {
-        let plugins = self.0.state.lock().holders(watch);
+        let plugins = self.state.lock().holders(watch);
         for plugin in plugins {
-            self.0.queue.add(&(), &plugin, Trigger::Changed);
+            self.queue.add(&(), &plugin, Trigger::Changed);
         }
     }
 
@@ -82,7 +80,7 @@ impl Kinds {
         let mut events = std::pin::pin!(events(api, None, progress));
         while let Some(event) = events.next().await {
             let concerned = match event {
-                Ok(event) => self.0.state.lock().on_event(event),
+                Ok(event) => self.state.lock().on_event(event),
                 Err(error) => {
                     // Until the watch is resumed, changes do not queue Plugins; their reconciles still look up the
                     // kinds.
@@ -92,7 +90,7 @@ impl Kinds {
             };
             for (plugin, trigger) in concerned {
                 tracing::debug!(%plugin, "plugin queued: a CustomResourceDefinition that it depends on changed");
-                self.0.queue.add(&(), &plugin, trigger);
+                self.queue.add(&(), &plugin, trigger);
             }
         }
     }

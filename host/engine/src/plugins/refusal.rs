@@ -15,7 +15,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// Why a component was not loaded.
 pub(super) struct Refusal {
     wanted: Wanted,
-    problem: Problem,
+    /// The problem to report at the time of the failure.
+    pub problem: Problem,
     /// When the refusal began, and how long it applies; none if it applies for good.
     wait: Option<(Instant, Duration)>,
 }
@@ -33,11 +34,6 @@ impl Refusal {
         };
         let requeue = wait.map_or(problem.requeue, |(_, wait)| Requeue::Pause(wait));
         Self { wanted: wanted.clone(), problem: Problem { requeue, ..problem }, wait }
-    }
-
-    /// The problem to report at the time of the failure.
-    pub(super) fn problem(&self) -> &Problem {
-        &self.problem
     }
 
     /// The problem to report now, if the refusal still applies to this component.
@@ -102,7 +98,7 @@ mod tests {
         let mut refusal = None;
         for wait in [5, 10, 20, 40, 80, 160, 320, 600, 600] {
             let next = Refusal::new(&wanted, passing(0), refusal.take(), now);
-            assert_eq!(next.problem().requeue, Requeue::Pause(seconds(wait)));
+            assert_eq!(next.problem.requeue, Requeue::Pause(seconds(wait)));
             // Other events of the Plugin in between do not change that.
             let rejected = next.holds(&wanted, component(), now + seconds(2)).expect("refused");
             assert_eq!(rejected.requeue, Requeue::Pause(seconds(wait - 2)));
@@ -112,7 +108,7 @@ mod tests {
         }
         let other = self::wanted("registry/echo:2");
         let next = Refusal::new(&other, passing(0), refusal, now);
-        assert_eq!(next.problem().requeue, Requeue::Pause(seconds(5)), "another request starts with the first wait");
+        assert_eq!(next.problem.requeue, Requeue::Pause(seconds(5)), "another request starts with the first wait");
     }
 
     #[test]
@@ -120,7 +116,7 @@ mod tests {
         let (now, wanted) = (Instant::now(), wanted("registry/echo:1"));
         for (at_least, wait) in [(1, 5), (480, 480), (6000, 600)] {
             let refusal = Refusal::new(&wanted, passing(at_least), None, now);
-            assert_eq!(refusal.problem().requeue, Requeue::Pause(seconds(wait)));
+            assert_eq!(refusal.problem.requeue, Requeue::Pause(seconds(wait)));
         }
     }
 }

@@ -25,8 +25,8 @@ enum Protocol {
 fn wanted(signal: &str) -> anyhow::Result<Option<Protocol>> {
     let of =
         |what: &str| variable(&[&format!("OTEL_EXPORTER_OTLP_{signal}_{what}"), &format!("OTEL_EXPORTER_OTLP_{what}")]);
-    let is_off =
-        disabled() || variable(&[&format!("OTEL_{signal}_EXPORTER")]).is_some_and(|exporter| exporter == "none");
+    let is_off = variable(&["OTEL_SDK_DISABLED"]).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        || variable(&[&format!("OTEL_{signal}_EXPORTER")]).is_some_and(|exporter| exporter == "none");
     let Some(endpoint) = of("ENDPOINT").filter(|_| !is_off) else { return Ok(None) };
     Ok(Some(match of("PROTOCOL").as_deref() {
         Some("grpc") => Protocol::Grpc,
@@ -81,10 +81,6 @@ pub(super) fn resource() -> Resource {
 
 fn has_service_name(attributes: &str) -> bool {
     attributes.split(',').filter_map(|pair| pair.split_once('=')).any(|(name, _)| name.trim() == "service.name")
-}
-
-fn disabled() -> bool {
-    variable(&["OTEL_SDK_DISABLED"]).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
 fn has_http_port(endpoint: &str) -> bool {
