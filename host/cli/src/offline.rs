@@ -12,9 +12,7 @@ use windlass_core::contract::desired::{self, Desired, Grant, Grants, ResponseRej
 use windlass_core::contract::related::{Need, Needs, ReadGrant, ReadGrants, Refusal, Rounds};
 use windlass_core::contract::reserved::HostNamespace;
 use windlass_core::contract::snapshot::{Served, Snapshot};
-use windlass_core::contract::{
-    CallFailure, Descriptor, Event, EventType, Limits, Phase, PluginResult, Requirement, Response, Selection,
-};
+use windlass_core::contract::{CallFailure, Descriptor, Limits, Phase, PluginResult, Requirement, Response};
 use windlass_core::object::Object;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::plugin::schema::structural as schema;
@@ -285,29 +283,6 @@ pub fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
     if let Some(namespace) = namespace {
         meta.entry("namespace").or_insert_with(|| namespace.into());
     }
-}
-
-/// An event of a response, as output.
-pub fn event(event: &Event) -> Value {
-    let event_type = match event.event_type {
-        EventType::Normal => "Normal",
-        EventType::Warning => "Warning",
-    };
-    json!({"type": event_type, "reason": event.reason, "message": event.message})
-}
-
-/// A requirement of a response, as output.
-pub fn requirement(requirement: &Requirement) -> Value {
-    let Requirement { id, kind, namespace, select } = requirement;
-    let mut shown = json!({"id": id, "apiVersion": kind.api_version(), "kind": *kind.kind});
-    if let Some(shown) = shown.as_object_mut() {
-        shown.extend(namespace.as_ref().map(|namespace| ("namespace".to_owned(), json!(namespace))));
-        shown.extend([match select {
-            Selection::Name(name) => ("name".to_owned(), json!(name)),
-            Selection::Labels(selector) => ("labels".to_owned(), json!(selector)),
-        }]);
-    }
-    shown
 }
 
 #[cfg(test)]

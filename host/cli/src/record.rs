@@ -159,7 +159,7 @@ fn record(line: &[u8], component: &Component, recorder: &mut Recorder, summary: 
         summary.other_components.insert(call.component.clone());
         return Ok(());
     }
-    let repeated = repeat(component, call, &for_repetition(&call.limits.limits()))?;
+    let repeated = repeat(component, call, &for_repetition(&call.limits))?;
     let of_host = std::mem::replace(&mut call.result, repeated.result);
     call.result_digest = Some(repeated.digest);
     if !of_host.differences(&call.result).is_empty() {

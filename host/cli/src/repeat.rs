@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use windlass_core::contract::{CallReport, Limits};
-use windlass_core::reconcile::recording::{Exchange, RecordedLimits, RecordedResult, digest, export_result};
+use windlass_core::reconcile::recording::{Exchange, RecordedResult, digest, export_result};
 use windlass_engine::plugins::caps::{Capped, Caps};
 use windlass_sandbox::{Ambient, Component, run_here};
 
@@ -24,8 +24,8 @@ pub fn for_repetition(limits: &Limits) -> Limits {
 }
 
 /// The limits of a recorded call for its repetition, and those of the recording that these caps lower.
-pub fn limits(recorded: &RecordedLimits, caps: &Caps) -> (Limits, Vec<Capped>) {
-    let (limits, capped) = caps.clamp(&recorded.limits());
+pub fn limits(recorded: &Limits, caps: &Caps) -> (Limits, Vec<Capped>) {
+    let (limits, capped) = caps.clamp(recorded);
     (caps.clamp(&for_repetition(&limits)).0, capped)
 }
 
@@ -56,31 +56,17 @@ mod tests {
         Flags::parse_from(std::iter::once(&"replay").chain(flags)).caps
     }
 
-    fn recorded(deadline_ms: u64) -> RecordedLimits {
-        let Limits { memory, table_elements, instances, request_bytes, response_bytes, .. } = Limits::default();
-        let Limits { children, log_bytes, events, requirements, json_depth, .. } = Limits::default();
-        RecordedLimits {
-            memory,
-            table_elements,
-            instances,
-            deadline_ms,
-            request_bytes,
-            response_bytes,
-            children,
-            log_bytes,
-            events,
-            requirements,
-            json_depth,
-        }
+    fn recorded(deadline_ms: u64) -> Limits {
+        Limits { deadline: Duration::from_millis(deadline_ms), ..Limits::default() }
     }
 
     #[test]
     fn limits_of_a_recording_are_capped_as_the_host_caps_those_of_a_plugin() {
-        let limits = |recorded: &RecordedLimits, flags: &[&str]| {
+        let limits = |recorded: &Limits, flags: &[&str]| {
             let (limits, capped) = limits(recorded, &caps(flags));
             (limits, capped.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
-        let hostile = RecordedLimits { memory: u64::MAX, json_depth: usize::MAX, ..recorded(u64::MAX) };
+        let hostile = Limits { memory: u64::MAX, json_depth: usize::MAX, ..recorded(u64::MAX) };
         let (capped, said) = limits(&hostile, &[]);
         assert_eq!((capped.memory, capped.deadline, capped.json_depth), (256 << 20, Duration::from_secs(10), 200));
         let flags = [

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use windlass_core::contract::Selection;
 use windlass_core::object::reason::ParentReason;
 use windlass_core::reconcile::recording::{
     Change, Changed, Document, RecordedCall, RecordedDecision, RecordedResponse, RecordedResult,
@@ -169,8 +170,8 @@ fn response_lines(response: &RecordedResponse) -> Vec<String> {
         response.events.iter().map(|event| format!("{} event {}: {}", event.event_type, event.reason, event.message)),
     );
     for one in &response.requirements {
-        let what = one.name.as_deref().or(one.labels.as_deref()).unwrap_or_default();
-        lines.push(format!("requires {} {what}", one.kind));
+        let (Selection::Name(what) | Selection::Labels(what)) = &one.select;
+        lines.push(format!("requires {} {what}", one.kind.kind));
     }
     lines
 }

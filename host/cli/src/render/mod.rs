@@ -25,7 +25,7 @@ use self::input::{Given, Input, read_parents, title};
 use self::status::keep_status;
 use super::component::ComponentArgs;
 use super::manifests::check_standard_input;
-use super::offline::{Offline, event, existing_child, requirement};
+use super::offline::{Offline, existing_child};
 use super::output::{Objects, print, print_list, print_objects};
 use super::{INPUT_REJECTED, INVALID_PARENT, secrets};
 
@@ -232,7 +232,7 @@ fn render(
     let mut rendered = json!({
         "children": bodies,
         "status": status,
-        "events": response.events.iter().map(event).collect::<Vec<_>>(),
+        "events": response.events,
         "requeueMs": response.requeue,
     });
     if let Some(rendered) = rendered.as_object_mut() {
@@ -240,7 +240,7 @@ fn render(
             rendered.insert("finalized".to_owned(), response.finalized.into());
         }
         if !response.requirements.is_empty() {
-            rendered.insert("requirements".to_owned(), response.requirements.iter().map(requirement).collect());
+            rendered.insert("requirements".to_owned(), json!(response.requirements));
         }
     }
     Ok(rendered)

@@ -18,7 +18,7 @@ use windlass_sandbox::{Ambient, run_here};
 
 use super::property::Scenario;
 use super::world::{first_difference, or_absent};
-use crate::offline::{Offline, event, gvk_of, requirement};
+use crate::offline::{Offline, gvk_of};
 use crate::{files, yaml};
 
 /// The clock of a case that sets none: the SDKs' test harnesses have the same.
@@ -266,8 +266,8 @@ fn document(result: Result<PluginResult, CallFailure>, report: CallReport, depth
         ("children", response.children.iter().map(|child| parsed(child)).collect()),
         ("status", response.status.as_deref().map(parsed).unwrap_or_default()),
         ("requeueMs", json!(response.requeue)),
-        ("events", response.events.iter().map(event).collect()),
-        ("requirements", response.requirements.iter().map(requirement).collect()),
+        ("events", json!(response.events)),
+        ("requirements", json!(response.requirements)),
         ("finalized", json!(response.finalized)),
         ("logs", Value::Array(logs)),
         ("spanAttributes", pairs(attributes)),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// Why a name is invalid; the message is for users.
@@ -59,7 +60,8 @@ impl fmt::Display for PluginName {
 }
 
 /// Group, version and kind of an object.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "TypeMeta", into = "TypeMeta")]
 pub struct Gvk {
     /// API group; empty for the core group.
     pub group: Arc<str>,
@@ -100,6 +102,26 @@ impl Gvk {
     /// Group and kind without the version; identifies a kind across its versions.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }
+    }
+}
+
+/// A kind in JSON, as an object names its own.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TypeMeta {
+    api_version: String,
+    kind: String,
+}
+
+impl From<TypeMeta> for Gvk {
+    fn from(of: TypeMeta) -> Self {
+        Self::from_api_version(&of.api_version, &of.kind)
+    }
+}
+
+impl From<Gvk> for TypeMeta {
+    fn from(kind: Gvk) -> Self {
+        Self { api_version: kind.api_version(), kind: kind.kind.to_string() }
     }
 }
 

@@ -11,5 +11,6 @@ pub mod intern;
 pub mod json;
 pub mod line;
 pub mod memory;
+pub mod milliseconds;
 pub mod packed;
 pub mod quantity;

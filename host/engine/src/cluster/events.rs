@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_core::contract::EventType;
 use windlass_core::object::names::EVENT_REPORTER;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::events::{Before, EventWrite, Ledger, Note, Occasion};
@@ -179,10 +178,7 @@ fn event(entry: &Entry, namespace: &str, name: &str, instance: &str) -> Value {
         "eventTime": micro_time(*time),
         "reportingController": EVENT_REPORTER,
         "reportingInstance": instance,
-        "type": match note.event_type {
-            EventType::Normal => "Normal",
-            EventType::Warning => "Warning",
-        },
+        "type": note.event_type,
         "reason": note.reason,
         "action": note.action,
         "note": note.message,
@@ -232,6 +228,7 @@ mod tests {
 
     use http::{Method, Response};
     use kube::client::Body;
+    use windlass_core::contract::EventType;
     use windlass_core::object::child::ChildId;
 
     use super::*;

@@ -4,10 +4,14 @@
 mod failure;
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::object::Object;
 use crate::value::digest::Digest;
 use crate::value::ids::Gvk;
+use crate::value::milliseconds;
 
 pub use failure::{CallFailure, LoadFailure};
 
@@ -108,7 +112,8 @@ pub enum MetricType {
 }
 
 /// The purpose of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// Return what should exist.
     Sync,
@@ -169,20 +174,24 @@ pub struct Related {
 }
 
 /// A request to read objects that the plugin does not own.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requirement {
     /// ID that the plugin chose, unique within a response.
     pub id: String,
     /// The kind.
+    #[serde(flatten)]
     pub kind: Gvk,
     /// The namespace; `None` means the parent's namespace, or no namespace if the kind is cluster-scoped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The selected objects.
+    #[serde(flatten)]
     pub select: Selection,
 }
 
 /// The objects that a [`Requirement`] selects.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Selection {
     /// The object with this name.
     Name(String),
@@ -208,9 +217,10 @@ pub struct Response {
 }
 
 /// An event to record on the parent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Normal or Warning.
+    #[serde(rename = "type")]
     pub event_type: EventType,
     /// Reason: one word in CamelCase.
     pub reason: String,
@@ -219,7 +229,7 @@ pub struct Event {
 }
 
 /// The type of an event, as in `events.k8s.io/v1`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::IntoStaticStr)]
 pub enum EventType {
     /// Reports information.
     Normal,
@@ -322,7 +332,8 @@ pub enum Level {
 pub const JSON_DEPTH_MAX: u8 = 200;
 
 /// Limits of one call. The defaults are those of the contract.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Limits {
     /// Maximum linear memory, in bytes, summed over all memories of the component.
     pub memory: u64,
@@ -331,7 +342,8 @@ pub struct Limits {
     /// Maximum number of core instances of the component.
     pub instances: usize,
     /// Maximum wall-clock time of a whole call, including host calls.
-    pub deadline: std::time::Duration,
+    #[serde(rename = "deadlineMs", with = "milliseconds")]
+    pub deadline: Duration,
     /// Maximum size of a request, in bytes.
     pub request_bytes: u64,
     /// Maximum size of a response, in bytes.
@@ -356,7 +368,7 @@ impl Default for Limits {
             table_elements: 1024 * 1024,
             // Each library of a Python component is an instance; the runtime alone has 14.
             instances: 512,
-            deadline: std::time::Duration::from_secs(1),
+            deadline: Duration::from_secs(1),
             request_bytes: 4 * MIB,
             response_bytes: 4 * MIB,
             children: 1000,

@@ -19,7 +19,8 @@ use crate::object::reason::ParentReason;
 use crate::value::line::one_line;
 
 /// How far a parent has come towards its desired state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Progress {
     /// The desired state is applied.
     Applied,

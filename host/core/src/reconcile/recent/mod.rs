@@ -111,7 +111,8 @@ pub struct Decision {
 }
 
 /// What a reconcile did with the parent's status.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum StatusResult {
     /// The status did not have to change, or is left as it is.
     #[default]

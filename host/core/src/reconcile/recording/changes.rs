@@ -169,15 +169,9 @@ fn parsed(document: &Document) -> Value {
 fn named(role: &str, document: &Document) -> (String, Value) {
     let object = parsed(document);
     let text = |path: &[&str]| object.at(path).and_then(Value::as_str).unwrap_or_default();
-    let mut subject = format!("{role} {}", text(&["kind"]));
-    if let Some((group, _)) = text(&["apiVersion"]).split_once('/') {
-        subject.extend([".", group]);
-    }
-    subject.push(' ');
+    let group = text(&["apiVersion"]).split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
     let namespace = text(&["metadata", "namespace"]);
-    if !namespace.is_empty() {
-        subject.extend([namespace, "/"]);
-    }
-    subject.push_str(text(&["metadata", "name"]));
+    let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    let subject = format!("{role} {}{group} {place}{}", text(&["kind"]), text(&["metadata", "name"]));
     (subject, object)
 }

@@ -3,19 +3,17 @@
 use serde_json::value::RawValue;
 
 use super::{
-    Document, Exchange, FailedWrite, ObjectId, RecordedCall, RecordedDecision, RecordedEvent, RecordedLimits,
-    RecordedPhase, RecordedRelated, RecordedRequest, RecordedRequirement, RecordedResponse, RecordedResult,
-    RecordedWrite,
+    Document, Exchange, FailedWrite, ObjectId, RecordedCall, RecordedDecision, RecordedRelated, RecordedRequest,
+    RecordedResponse, RecordedResult, RecordedWrite,
 };
 use crate::contract::snapshot::Snapshot;
-use crate::contract::{
-    CallFailure, EventType, Failure, Limits, Observed, Phase, PluginResult, Request, Requirement, Response, Selection,
-};
+use crate::contract::{CallFailure, Event, Failure, Observed, PluginResult, Request, Requirement, Response, Selection};
 use crate::object::child::ChildId;
 use crate::object::masking::{Masker, TooManyValues, hidden};
 use crate::reconcile::outcome::{Outcome, Problem, Progress, Requeue};
 use crate::reconcile::recent::{Call, Decision, Reconciled, StatusResult};
 use crate::value::digest::Digest;
+use crate::value::ids::Gvk;
 use crate::value::json::{self, Value};
 
 /// Instead of a message about a call whose Secrets are unknown.
@@ -80,7 +78,7 @@ fn exchange(call: &Call, masker: &mut Masker) -> Result<Exchange, TooManyValues>
         contract: call.contract.to_string(),
         now: call.now,
         seed: Digest::from_bytes(masker.seed(&call.hash)).hex(),
-        limits: limits(&call.limits),
+        limits: call.limits.clone(),
         request: documents.masked(&request, masker),
         result: result.masked(masker),
         result_digest: None,
@@ -133,20 +131,14 @@ impl RequestValues {
     }
 
     fn masked(self, request: &Request, masker: &mut Masker) -> RecordedRequest {
-        let mut objects = |values: Vec<Value>| values.into_iter().map(|value| document(&masker.mask(value))).collect();
-        let children = objects(self.children);
-        let ids = request.related.iter().map(|related| &related.id);
-        let related: Vec<(&String, Vec<Document>)> = ids.zip(self.related.into_iter().map(&mut objects)).collect();
+        let related = request.related.iter().zip(self.related).map(|(related, objects)| RecordedRelated {
+            id: masker.mask_text(&related.id),
+            objects: masked(objects, masker),
+        });
         RecordedRequest {
-            phase: match request.phase {
-                Phase::Sync => RecordedPhase::Sync,
-                Phase::Finalize => RecordedPhase::Finalize,
-            },
-            children,
-            related: related
-                .into_iter()
-                .map(|(id, objects)| RecordedRelated { id: masker.mask_text(id), objects })
-                .collect(),
+            phase: request.phase,
+            related: related.collect(),
+            children: masked(self.children, masker),
             parent: document(&masker.mask(self.parent)),
             config: self.config.map(|config| document(&masker.mask(config))),
             namespace_terminating: request.namespace_terminating,
@@ -180,7 +172,7 @@ impl<'a> ResultValues<'a> {
         if let Err(failure) = self.result {
             return RecordedResult::Aborted(masker.mask_message(&failure.to_string()));
         }
-        let children: Vec<_> = self.children.into_iter().map(|child| document(&masker.mask(child))).collect();
+        let children = masked(self.children, masker);
         let status = self.status.map(|status| document(&masker.mask(status)));
         recorded(self.result, children, status, |text| masker.mask_text(text))
     }
@@ -207,11 +199,8 @@ fn recorded(
                 requeue_ms: *requeue,
                 events: events
                     .iter()
-                    .map(|event| RecordedEvent {
-                        event_type: match event.event_type {
-                            EventType::Normal => "Normal".to_owned(),
-                            EventType::Warning => "Warning".to_owned(),
-                        },
+                    .map(|event| Event {
+                        event_type: event.event_type,
                         reason: text(&event.reason),
                         message: text(&event.message),
                     })
@@ -229,18 +218,15 @@ fn recorded(
     }
 }
 
-fn requirement(one: &Requirement, text: &mut impl FnMut(&str) -> String) -> RecordedRequirement {
-    let (name, labels) = match &one.select {
-        Selection::Name(name) => (Some(text(name)), None),
-        Selection::Labels(labels) => (None, Some(text(labels))),
-    };
-    RecordedRequirement {
+fn requirement(one: &Requirement, text: &mut impl FnMut(&str) -> String) -> Requirement {
+    Requirement {
         id: text(&one.id),
-        api_version: text(&one.kind.api_version()),
-        kind: text(&one.kind.kind),
-        namespace: one.namespace.as_deref().map(text),
-        name,
-        labels,
+        kind: Gvk::from_api_version(&text(&one.kind.api_version()), &text(&one.kind.kind)),
+        namespace: one.namespace.as_deref().map(&mut *text),
+        select: match &one.select {
+            Selection::Name(name) => Selection::Name(text(name)),
+            Selection::Labels(labels) => Selection::Labels(text(labels)),
+        },
     }
 }
 
@@ -257,7 +243,7 @@ fn decision(decision: &Decision, mut masked: impl FnMut(&str) -> String) -> Reco
         written,
         failed: failed.collect(),
         outcome: decision.outcome.to_owned(),
-        progress: decision.progress.map(|progress| progress_of(progress).to_owned()),
+        progress: decision.progress.map(|progress| progress.to_string()),
         message: masked(&decision.message),
         status: match decision.status {
             StatusResult::Unchanged => "unchanged".to_owned(),
@@ -302,28 +288,16 @@ fn id(object: &ChildId) -> ObjectId {
     }
 }
 
-fn limits(limits: &Limits) -> RecordedLimits {
-    RecordedLimits {
-        memory: limits.memory,
-        table_elements: limits.table_elements,
-        instances: limits.instances,
-        deadline_ms: u64::try_from(limits.deadline.as_millis()).unwrap_or(u64::MAX),
-        request_bytes: limits.request_bytes,
-        response_bytes: limits.response_bytes,
-        children: limits.children,
-        log_bytes: limits.log_bytes,
-        events: limits.events,
-        requirements: limits.requirements,
-        json_depth: limits.json_depth,
-    }
-}
-
 /// Parses a document; one that is malformed becomes a text.
 fn parsed(bytes: &[u8]) -> Value {
     json::parse(bytes, json::OBJECT_DEPTH).unwrap_or_else(|_| {
         let text = String::from_utf8_lossy(bytes);
         if text.contains("Secret") { Value::from(hidden(bytes.len())) } else { Value::from(&*text) }
     })
+}
+
+fn masked(values: Vec<Value>, masker: &mut Masker) -> Vec<Document> {
+    values.into_iter().map(|value| document(&masker.mask(value))).collect()
 }
 
 fn document(value: &Value) -> Document {

@@ -1,14 +1,13 @@
 //! From a recorded call back to a request that a component can be called with.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Document, Exchange, RecordedLimits, RecordedPhase, RecordedRequest};
+use super::{Document, Exchange, RecordedRequest};
 use crate::contract::snapshot::Parts;
 use crate::contract::{
-    CallFailure, EventType, Failure, Limits, Observed, Phase, PluginResult, Related, Request, Selection,
+    CallFailure, Event, Failure, Observed, PluginResult, Related, Request, Requirement, Response, Selection,
 };
 use crate::value::digest::Digest;
 use crate::value::ids::Gvk;
@@ -46,10 +45,7 @@ impl RecordedRequest {
             Ok::<_, NotARequest>(Related { id: related.id.clone(), objects: objects(&related.objects)? })
         });
         Ok(Request {
-            phase: match self.phase {
-                RecordedPhase::Sync => Phase::Sync,
-                RecordedPhase::Finalize => Phase::Finalize,
-            },
+            phase: self.phase,
             parent: bytes(&self.parent),
             children: objects(&self.children)?,
             related: related.collect::<Result<_, _>>()?,
@@ -86,87 +82,49 @@ impl Exchange {
     }
 }
 
-impl RecordedLimits {
-    /// The limits.
-    pub fn limits(&self) -> Limits {
-        Limits {
-            memory: self.memory,
-            table_elements: self.table_elements,
-            instances: self.instances,
-            deadline: Duration::from_millis(self.deadline_ms),
-            request_bytes: self.request_bytes,
-            response_bytes: self.response_bytes,
-            children: self.children,
-            log_bytes: self.log_bytes,
-            events: self.events,
-            requirements: self.requirements,
-            json_depth: self.json_depth,
-        }
-    }
-}
-
 /// Hash of all bytes of a result: equal hashes mean byte-equal results.
 pub fn digest(result: &Result<PluginResult, CallFailure>) -> Digest {
     let mut hash = Parts::default();
     match result {
-        Ok(Ok(response)) => {
-            hash.add(b"response");
-            add_count(&mut hash, b"children", response.children.len());
-            response.children.iter().for_each(|child| hash.add(child));
-            hash.add(b"status");
-            hash.add(&[u8::from(response.status.is_some()), u8::from(response.requeue.is_some())]);
-            hash.add(response.status.as_deref().unwrap_or_default());
-            hash.add(&response.requeue.unwrap_or_default().to_le_bytes());
-            hash.add(&[u8::from(response.finalized)]);
-            add_count(&mut hash, b"events", response.events.len());
-            for event in &response.events {
-                // Part of the format of recordings: independent of the names in this code.
-                let event_type = match event.event_type {
-                    EventType::Normal => "Normal",
-                    EventType::Warning => "Warning",
-                };
-                hash.add(event_type.as_bytes());
-                hash.add(event.reason.as_bytes());
-                hash.add(event.message.as_bytes());
-            }
-            add_count(&mut hash, b"requirements", response.requirements.len());
-            for requirement in &response.requirements {
-                hash.add(requirement.id.as_bytes());
-                hash.add(requirement.kind.api_version().as_bytes());
-                hash.add(requirement.kind.kind.as_bytes());
-                hash.add(&[u8::from(requirement.namespace.is_some())]);
-                hash.add(requirement.namespace.as_deref().unwrap_or_default().as_bytes());
-                let (how, select) = match &requirement.select {
-                    Selection::Name(name) => ("name", name),
-                    Selection::Labels(labels) => ("labels", labels),
-                };
-                hash.add(how.as_bytes());
-                hash.add(select.as_bytes());
-            }
-        }
-        Ok(Err(Failure::Invalid(message))) => {
-            hash.add(b"invalid");
-            hash.add(message.as_bytes());
-        }
-        Ok(Err(Failure::Failed(message))) => {
-            hash.add(b"failed");
-            hash.add(message.as_bytes());
-        }
+        Ok(Ok(response)) => add_response(&mut hash, response),
+        Ok(Err(Failure::Invalid(message))) => add(&mut hash, [b"invalid", message.as_bytes()]),
+        Ok(Err(Failure::Failed(message))) => add(&mut hash, [b"failed", message.as_bytes()]),
         Ok(Err(Failure::Retry { message, after })) => {
-            hash.add(b"retry");
-            hash.add(message.as_bytes());
-            hash.add(&after.to_le_bytes());
+            add(&mut hash, [b"retry", message.as_bytes(), &after.to_le_bytes()]);
         }
-        Err(failure) => {
-            hash.add(b"aborted");
-            hash.add(failure.to_string().as_bytes());
-        }
+        Err(failure) => add(&mut hash, [b"aborted", failure.to_string().as_bytes()]),
     }
     hash.digest()
 }
 
-/// Adds the number of the parts that follow.
-fn add_count(hash: &mut Parts, name: &[u8], count: usize) {
-    hash.add(name);
-    hash.add(&(count as u64).to_le_bytes());
+fn add_response(hash: &mut Parts, response: &Response) {
+    let Response { children, status, requeue, events, requirements, finalized } = response;
+    // The number of the parts that follow.
+    let count = |items: usize| (items as u64).to_le_bytes();
+    add(hash, [b"response", b"children", &count(children.len())]);
+    for child in children {
+        hash.add(child);
+    }
+    add(hash, [b"status", &[u8::from(status.is_some()), u8::from(requeue.is_some())]]);
+    add(hash, [status.as_deref().unwrap_or_default(), &requeue.unwrap_or_default().to_le_bytes()]);
+    add(hash, [&[u8::from(*finalized)], b"events", &count(events.len())]);
+    for Event { event_type, reason, message } in events {
+        add(hash, [<&str>::from(event_type), reason, message].map(str::as_bytes));
+    }
+    add(hash, [b"requirements", &count(requirements.len())]);
+    for Requirement { id, kind, namespace, select } in requirements {
+        add(hash, [id, &*kind.api_version(), &*kind.kind].map(str::as_bytes));
+        add(hash, [&[u8::from(namespace.is_some())], namespace.as_deref().unwrap_or_default().as_bytes()]);
+        let (how, select) = match select {
+            Selection::Name(name) => ("name", name),
+            Selection::Labels(labels) => ("labels", labels),
+        };
+        add(hash, [how, select].map(str::as_bytes));
+    }
+}
+
+fn add<const N: usize>(hash: &mut Parts, parts: [&[u8]; N]) {
+    for part in parts {
+        hash.add(part);
+    }
 }

@@ -12,6 +12,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::contract::{Event, Limits, Phase, Requirement};
+
 pub use changes::{Change, Changed, changes};
 pub use export::{export, export_all, export_result, learn};
 pub use import::{NotARequest, digest};
@@ -91,7 +93,7 @@ pub struct Exchange {
     /// Seed of the random numbers: 64 hexadecimal digits.
     pub seed: String,
     /// Limits of the call.
-    pub limits: RecordedLimits,
+    pub limits: Limits,
     /// The request.
     pub request: RecordedRequest,
     /// The result. In the host's output: what the host got, masked. In a recording: what the component gave to this request.
@@ -110,30 +112,12 @@ pub struct Exchange {
     pub is_impure: bool,
 }
 
-/// Limits of a call, as in [`crate::contract::Limits`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the fields of Limits")]
-pub struct RecordedLimits {
-    pub memory: u64,
-    pub table_elements: usize,
-    pub instances: usize,
-    pub deadline_ms: u64,
-    pub request_bytes: u64,
-    pub response_bytes: u64,
-    pub children: usize,
-    pub log_bytes: usize,
-    pub events: usize,
-    pub requirements: usize,
-    pub json_depth: usize,
-}
-
 /// The request of a call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedRequest {
     /// `sync` or `finalize`.
-    pub phase: RecordedPhase,
+    pub phase: Phase,
     /// The parent.
     pub parent: Document,
     /// The children.
@@ -148,15 +132,6 @@ pub struct RecordedRequest {
     /// Whether the parent is finalized in a namespace that is being deleted.
     #[serde(default)]
     pub namespace_terminating: bool,
-}
-
-/// The purpose of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the values of Phase")]
-pub enum RecordedPhase {
-    Sync,
-    Finalize,
 }
 
 /// The objects for one requirement.
@@ -204,46 +179,13 @@ pub struct RecordedResponse {
     pub requeue_ms: Option<u64>,
     /// Events on the parent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<RecordedEvent>,
+    pub events: Vec<Event>,
     /// The related objects that the response depends on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub requirements: Vec<RecordedRequirement>,
+    pub requirements: Vec<Requirement>,
     /// Whether clean-up is complete.
     #[serde(default)]
     pub finalized: bool,
-}
-
-/// An event of a response.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordedEvent {
-    /// `Normal` or `Warning`.
-    #[serde(rename = "type")]
-    pub event_type: String,
-    /// Reason.
-    pub reason: String,
-    /// Message.
-    pub message: String,
-}
-
-/// A requirement of a response.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RecordedRequirement {
-    /// ID that the plugin chose.
-    pub id: String,
-    /// API group and version.
-    pub api_version: String,
-    /// Kind.
-    pub kind: String,
-    /// Namespace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// Name of the object; absent if `labels` is set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Label selector of the objects; absent if `name` is set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub labels: Option<String>,
 }
 
 /// What the host did.

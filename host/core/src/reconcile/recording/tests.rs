@@ -28,12 +28,12 @@ fn reconciled(password: &str, replicas: u64) -> Reconciled {
     };
     let call = Call {
         snapshot,
-        phase: crate::contract::Phase::Sync,
+        phase: Phase::Sync,
         hash: Digest::of(b"call"),
         component: Digest::of(b"component"),
         contract: "0.1.0".into(),
         now: Timestamp::UNIX_EPOCH,
-        limits: crate::contract::Limits::default(),
+        limits: Limits::default(),
         result: KeptResult::new(&Ok(Ok(response))),
         guest_time_us: 1,
         memory_peak: 1,
