@@ -79,7 +79,7 @@ impl Teller {
 
     /// The text about a reconcile; none if nothing happened.
     pub fn text_of(&self, reconciled: &Reconciled) -> Option<(Tone, String)> {
-        let Reconciled { parent, trigger, call, decision, .. } = reconciled;
+        let Reconciled { parent, trigger, call, decision, next, .. } = reconciled;
         let namespace = parent.key.namespace.as_deref().unwrap_or_default();
         let of_parent = [parent.plugin.to_string(), namespace.to_owned(), parent.key.name.to_string()];
         let before = self.take(of_parent, reconciled.at);
@@ -90,7 +90,7 @@ impl Teller {
         if steps.is_empty() || is_called && !is_written && !is_failed {
             steps.push(without_write(decision.outcome, is_called)?.to_owned());
         }
-        if let Some(Requeue::Pause(after) | Requeue::After(after) | Requeue::Settled(Some(after))) = decision.next
+        if let Some(Requeue::Pause(after) | Requeue::After(after) | Requeue::Settled(Some(after))) = *next
             && !after.is_zero()
             && !is_failed
         {
@@ -296,6 +296,7 @@ mod tests {
             call: Some(call),
             is_call_omitted: false,
             decision,
+            next: None,
             repeated: 0,
         }
     }
@@ -307,6 +308,10 @@ mod tests {
     }
 
     fn told(causes: &[[&str; 3]], trigger: &'static str, decision: Decision) -> String {
+        told_of(causes, &reconciled(trigger, decision))
+    }
+
+    fn told_of(causes: &[[&str; 3]], first: &Reconciled) -> String {
         let teller = Teller::default();
         for [kind, object, change] in causes {
             let fields = [("kind", *kind), ("object", *object), ("change", *change)];
@@ -314,8 +319,9 @@ mod tests {
         }
         let log = line(GUEST, Level::INFO, "hello", &[("fields", "n=1")]);
         assert_eq!(teller.text_of_line(&log), None);
-        let text = teller.text_of(&reconciled(trigger, decision.clone())).expect("a text").1;
-        let next = teller.text_of(&reconciled("event", decision)).expect("a text").1;
+        let first = Reconciled { at: Timestamp::now(), ..first.clone() };
+        let text = teller.text_of(&first).expect("a text").1;
+        let next = teller.text_of(&Reconciled { trigger: "event", ..first }).expect("a text").1;
         assert!(next.starts_with("Greeting default/hello: again → "), "a cause belongs to one reconcile: {next}");
         text.strip_suffix("\nINFO hello n=1").expect("the plugin's log is below").to_owned()
     }
@@ -331,11 +337,12 @@ mod tests {
         let decision = Decision {
             changes: Changes { created, updated, ..Changes::default() },
             status: StatusResult::Written,
-            next: Some(Requeue::Settled(Some(Duration::from_secs(10)))),
             ..Decision::default()
         };
+        let next = Some(Requeue::Settled(Some(Duration::from_secs(10))));
+        let reconciled = Reconciled { next, ..reconciled("changed", decision) };
         assert_eq!(
-            told(&[["Greeting", "default/hello", "spec.replicas changed"]; 2], "changed", decision),
+            told_of(&[["Greeting", "default/hello", "spec.replicas changed"]; 2], &reconciled),
             "Greeting default/hello: spec.replicas changed → plugin called in 0.4 ms → created ConfigMap hello, updated Pod \
              other/hello, status written → again in 10.0s"
         );

@@ -85,7 +85,7 @@ impl Journal {
         (key, trigger): (&ObjectKey, Trigger),
         (requeue, duration): (Requeue, Duration),
     ) -> Vec<Reconciled> {
-        let Self { wants, at, mut calls, parent, mut decision, is_notable } = self;
+        let Self { wants, at, mut calls, parent, decision, is_notable } = self;
         let last = calls.pop();
         if wants == Detail::None || last.is_none() && !is_notable {
             return Vec::new();
@@ -104,8 +104,7 @@ impl Journal {
         let span = Span::current().context().span().span_context().clone();
         let trace = span.is_sampled().then(|| span.trace_id().to_string());
         let plural: Arc<str> = live.caches.parents.resource.plural.as_str().into();
-        decision.next = Some(requeue);
-        let entry = |call, decision| Reconciled {
+        let entry = |call, decision, next| Reconciled {
             number: 0,
             parent: parent.clone(),
             plural: plural.clone(),
@@ -116,10 +115,11 @@ impl Journal {
             call,
             is_call_omitted: false,
             decision,
+            next,
             repeated: 0,
         };
         let again = || Decision { outcome: CALLED_AGAIN, ..Decision::default() };
-        let rounds = calls.into_iter().map(|call| entry(Some(call), again()));
-        rounds.chain([entry(last, decision)]).collect()
+        let rounds = calls.into_iter().map(|call| entry(Some(call), again(), None));
+        rounds.chain([entry(last, decision, Some(requeue))]).collect()
     }
 }

@@ -322,6 +322,7 @@ mod tests {
             call: None,
             is_call_omitted: false,
             decision: Decision { outcome: "Quarantined", ..Decision::default() },
+            next: None,
             repeated: 0,
         }
     }

@@ -58,6 +58,8 @@ pub struct Reconciled {
     pub is_call_omitted: bool,
     /// What the host did.
     pub decision: Decision,
+    /// When the parent is reconciled again, if nothing changes; none if the reconcile goes on at once.
+    pub next: Option<Requeue>,
     /// Number of equal reconciles directly before this one, which are not kept.
     pub repeated: u32,
 }
@@ -106,8 +108,6 @@ pub struct Decision {
     pub failed: Vec<(ChildId, WriteProblem)>,
     /// What happened to the parent's status.
     pub status: StatusResult,
-    /// When the parent is reconciled again, if nothing changes; none if the reconcile goes on at once.
-    pub next: Option<Requeue>,
 }
 
 /// What a reconcile did with the parent's status.
@@ -133,7 +133,6 @@ impl From<&Ended<'_>> for Decision {
             changes: ended.applied.map(|applied| applied.changes.clone()).unwrap_or_default(),
             failed: ended.applied.map(|applied| applied.problems.clone()).unwrap_or_default(),
             status: ended.status,
-            next: None,
         }
     }
 }
@@ -146,7 +145,7 @@ impl Reconciled {
             (None, None) => self.is_call_omitted == before.is_call_omitted,
             _ => false,
         };
-        is_same_call && self.decision.is_same(&before.decision)
+        is_same_call && self.decision == before.decision
     }
 
     /// Whether the host changed children, or did not bring the parent to its desired state.
@@ -176,7 +175,9 @@ impl Reconciled {
             + of_failed.sum::<usize>();
         let trace = self.trace.as_ref().map_or(0, |trace| allocated(trace.len()));
         let texts = memory::shared(self.plural.len()) + trace;
-        memory::shared(size_of::<Self>()) + PLACE + decision + texts + self.call.as_ref().map_or(0, Call::own_size)
+        let of_call =
+            |call: &Call| allocated(call.snapshot.objects().count() * size_of::<Arc<Object>>()) + call.result.size();
+        memory::shared(size_of::<Self>()) + PLACE + decision + texts + self.call.as_ref().map_or(0, of_call)
     }
 
     /// The objects and the config of the call, which other calls may have in common with this one: the address and the size of each,
@@ -188,26 +189,6 @@ impl Reconciled {
             let config = snapshot.config.iter().map(|config| (config.as_ptr().addr(), memory::shared(config.len())));
             objects.chain(config)
         })
-    }
-}
-
-impl Decision {
-    /// Whether the host did the same in both reconciles. The time until the next one is not compared: it differs each time.
-    fn is_same(&self, other: &Self) -> bool {
-        let Self { outcome, progress, message, changes, failed, status, next: _, is_failure: _ } = self;
-        *outcome == other.outcome
-            && *progress == other.progress
-            && *message == other.message
-            && *changes == other.changes
-            && *failed == other.failed
-            && *status == other.status
-    }
-}
-
-impl Call {
-    /// Memory that only this call occupies, in bytes.
-    fn own_size(&self) -> usize {
-        allocated(self.snapshot.objects().count() * size_of::<Arc<Object>>()) + self.result.size()
     }
 }
 

@@ -49,6 +49,7 @@ fn reconciled(name: &str, call: Option<Call>) -> Reconciled {
         call,
         is_call_omitted: false,
         decision: Decision { outcome: "Succeeded", ..Decision::default() },
+        next: None,
         repeated: 0,
     }
 }
@@ -144,7 +145,8 @@ fn call_that_led_to_a_quarantine_is_kept_while_its_wait_changes() {
     let decided = |outcome, wait: u64, call| {
         let next = Some(Requeue::Pause(Duration::from_secs(wait)));
         let progress = Some(Progress::Reconciling);
-        Reconciled { decision: Decision { outcome, progress, next, ..Decision::default() }, ..reconciled("web", call) }
+        let decision = Decision { outcome, progress, ..Decision::default() };
+        Reconciled { decision, next, ..reconciled("web", call) }
     };
     let trapped = Call { result: KeptResult::new(&Err(CallFailure::StackOverflow)), ..call(1, 1) };
     add(&mut recent, decided("Trapped", 1, Some(trapped)));
@@ -154,7 +156,7 @@ fn call_that_led_to_a_quarantine_is_kept_while_its_wait_changes() {
     let kept = recent.after(0, |_| true);
     let shown: Vec<_> = kept.iter().map(|one| (one.decision.outcome, one.repeated)).collect();
     assert_eq!(shown, [("Trapped", 0), ("Quarantined", 9)]);
-    assert_eq!(kept[1].decision.next, Some(Requeue::Pause(Duration::from_secs(10))), "the newest wait is shown");
+    assert_eq!(kept[1].next, Some(Requeue::Pause(Duration::from_secs(10))), "the newest wait is shown");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use crate::contract::snapshot::Snapshot;
 use crate::contract::{CallFailure, Event, Failure, Observed, PluginResult, Request, Requirement, Response, Selection};
 use crate::object::child::ChildId;
 use crate::object::masking::{Masker, TooManyValues, hidden};
-use crate::reconcile::outcome::{Outcome, Problem, Progress, Requeue};
-use crate::reconcile::recent::{Call, Decision, Reconciled, StatusResult};
+use crate::reconcile::outcome::{Outcome, Problem, Requeue};
+use crate::reconcile::recent::{Call, Reconciled};
 use crate::value::digest::Digest;
 use crate::value::ids::Gvk;
 use crate::value::json::{self, Value};
@@ -62,7 +62,7 @@ pub fn export(reconciled: &Reconciled, masker: &mut Masker) -> Result<RecordedCa
         repeated: reconciled.repeated,
         call,
         is_call_omitted: reconciled.is_call_omitted,
-        decision: decision(&reconciled.decision, |message| {
+        decision: decision(reconciled, |message| {
             let is_hidden = reconciled.is_call_omitted && !message.is_empty();
             if is_hidden { NOT_SHOWN.to_owned() } else { masker.mask_message(message) }
         }),
@@ -230,7 +230,8 @@ fn requirement(one: &Requirement, text: &mut impl FnMut(&str) -> String) -> Requ
     }
 }
 
-fn decision(decision: &Decision, mut masked: impl FnMut(&str) -> String) -> RecordedDecision {
+fn decision(reconciled: &Reconciled, mut masked: impl FnMut(&str) -> String) -> RecordedDecision {
+    let Reconciled { decision, next: again, .. } = reconciled;
     let written = decision.changes.kinds().into_iter().flat_map(|(_, verb, children)| {
         children.iter().map(move |child| RecordedWrite { verb: verb.to_owned(), object: id(child) })
     });
@@ -245,21 +246,8 @@ fn decision(decision: &Decision, mut masked: impl FnMut(&str) -> String) -> Reco
         outcome: decision.outcome.to_owned(),
         progress: decision.progress.map(|progress| progress.to_string()),
         message: masked(&decision.message),
-        status: match decision.status {
-            StatusResult::Unchanged => "unchanged".to_owned(),
-            StatusResult::Written => "written".to_owned(),
-            StatusResult::Failed => "failed".to_owned(),
-        },
-        next: decision.next.map(next),
-    }
-}
-
-fn progress_of(progress: Progress) -> &'static str {
-    match progress {
-        Progress::Applied => "applied",
-        Progress::Reconciling => "reconciling",
-        Progress::Stalled => "stalled",
-        Progress::Suspended => "suspended",
+        status: decision.status.to_string(),
+        next: again.map(next),
     }
 }
 

@@ -51,6 +51,7 @@ fn reconciled(password: &str, replicas: u64) -> Reconciled {
         call: Some(call),
         is_call_omitted: false,
         decision: Decision { outcome: "PluginFailed", message, ..Decision::default() },
+        next: None,
         repeated: 0,
     }
 }
