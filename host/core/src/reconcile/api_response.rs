@@ -77,14 +77,17 @@ impl Ack {
     }
 }
 
-/// A request that did not succeed.
-#[derive(Debug)]
+/// A request that did not succeed. Its text is that of the API server, or says why there is none.
+#[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// The API server, or a proxy before it, responded with this.
+    #[error("{}", .0.message)]
     ByServer(Box<Status>),
     /// There was no response that the host understood, for this reason. The request may have been executed.
+    #[error("{0}")]
     NoResponse(String),
     /// The request was not sent.
+    #[error("{0}")]
     Unsent(WriteProblem),
 }
 
@@ -263,19 +266,6 @@ impl Refused {
         }
     }
 }
-
-impl std::fmt::Display for Refused {
-    /// The API server's text, or why there is none.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::ByServer(status) => f.write_str(&status.message),
-            Self::NoResponse(message) => f.write_str(message),
-            Self::Unsent(problem) => problem.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
 
 /// How the API server names [`FIELD_MANAGER`](crate::object::names::FIELD_MANAGER).
 const OURS: &str = "conflict with \"windlass\" ";

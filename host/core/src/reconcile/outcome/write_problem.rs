@@ -8,27 +8,33 @@ use crate::object::child::ChildId;
 use crate::object::reason::ParentReason;
 use crate::value::ids::Gvk;
 
-/// Why a single write failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a single write failed. The text says what happened, for a message that names the object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteProblem {
     /// An object that is not a child of this parent already has the name (rule R5).
+    #[error("another object has its name")]
     Taken {
         /// The controller of the object, if it has one, as messages name it.
         owner: Option<String>,
     },
     /// Another field manager owns fields of the child (rule R6).
+    #[error("other field managers own fields of it: {}", .conflicts.join("; "))]
     FieldConflict {
         /// The API server's description of the fields and their managers.
         conflicts: Vec<String>,
     },
     /// The object exists and is marked as this parent's child, but the cache has not shown it, so the host wrote
     /// nothing to it (rule R3).
+    #[error("the host's watch has not shown it yet")]
     CacheBehind,
     /// The child cannot be created, because its namespace is being deleted.
+    #[error("its namespace is being deleted")]
     NamespaceTerminating,
     /// The object changed or was deleted between plan and write. The next watch event brings its new state.
+    #[error("it changed at the same time")]
     Outdated,
     /// The API server rejects this object as it is.
+    #[error("{message}")]
     Rejected {
         /// HTTP status code.
         code: u16,
@@ -38,6 +44,7 @@ pub enum WriteProblem {
         rejection: Rejection,
     },
     /// The API server could not be reached, or asked the host to retry later.
+    #[error("{message}")]
     Unavailable {
         /// A description of the failure.
         message: String,
@@ -49,15 +56,9 @@ pub enum WriteProblem {
 impl WriteProblem {
     /// Whether the API server refuses the write until something else changes, and the write certainly changed nothing.
     pub fn is_refusal(&self) -> bool {
-        match self {
-            Self::Taken { .. }
-            | Self::NamespaceTerminating
-            | Self::Rejected { .. }
-            // An apply that conflicts changes nothing, and the host's patches before an apply are sent once for each object.
-            | Self::FieldConflict { .. } => true,
-            // They pass by themselves, so that whoever changes the object again and again could cause as many requests.
-            Self::CacheBehind | Self::Outdated | Self::Unavailable { .. } => false,
-        }
+        // An apply that conflicts changes nothing, and the host's patches before an apply are sent once for each object. The other problems
+        // pass by themselves, so that whoever changes the object again and again could cause as many requests.
+        self.is_childs_own() && *self != Self::Outdated
     }
 }
 
@@ -97,22 +98,6 @@ impl Rejection {
     }
 }
 
-impl std::fmt::Display for WriteProblem {
-    /// What happened, for a message that names the object.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Taken { .. } => f.write_str("another object has its name"),
-            Self::FieldConflict { conflicts } => {
-                write!(f, "other field managers own fields of it: {}", conflicts.join("; "))
-            }
-            Self::CacheBehind => f.write_str("the host's watch has not shown it yet"),
-            Self::NamespaceTerminating => f.write_str("its namespace is being deleted"),
-            Self::Outdated => f.write_str("it changed at the same time"),
-            Self::Rejected { message, .. } | Self::Unavailable { message, .. } => f.write_str(message),
-        }
-    }
-}
-
 impl WriteProblem {
     /// Returns true if the failure concerns this child alone, so that other children can still be written. All other
     /// failures concern the API server, or the host's view of it: later requests would fail likewise, and take as long.
@@ -130,7 +115,7 @@ impl WriteProblem {
 
 /// Reports the most severe problem: first conflicts, which a user must resolve, then rejections by the API server, then
 /// problems that pass by themselves.
-pub(super) fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (ParentReason, String, Requeue) {
+pub(super) fn of_writes(writes: &[(ChildId, WriteProblem)]) -> Outcome {
     // Ties are broken by the child's name: writes end in any order, and another message would cause another status
     // write.
     let gravest = writes.iter().min_by_key(|(child, problem)| (Reverse(gravity(problem)), child.to_string()));
