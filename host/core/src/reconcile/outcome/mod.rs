@@ -51,17 +51,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    fn new(progress: Progress, reason: ParentReason, message: String, requeue: Requeue) -> Self {
+        Self { progress, reason, cause: reason, message, requeue, blocked: None }
+    }
+
     /// The outcome of a reconcile that applied the whole desired state.
     pub fn applied(children: usize, requeue: Option<Duration>) -> Self {
         let noun = if children == 1 { "child" } else { "children" };
-        Self {
-            progress: Progress::Applied,
-            reason: ParentReason::Succeeded,
-            cause: ParentReason::Succeeded,
-            message: format!("{children} {noun} applied"),
-            requeue: Requeue::Settled(requeue),
-            blocked: None,
-        }
+        let message = format!("{children} {noun} applied");
+        Self::new(Progress::Applied, ParentReason::Succeeded, message, Requeue::Settled(requeue))
     }
 }
 
@@ -113,124 +111,147 @@ impl Outcome {
 }
 
 impl From<&Problem> for Outcome {
-    #[expect(clippy::too_many_lines, reason = "a table: one row for each problem")]
     fn from(problem: &Problem) -> Self {
-        let (reason, message, requeue) = match problem {
-            Problem::Call(failure) => (call_reason(failure), format!("The plugin's call failed: {failure}"), BACKOFF),
-            Problem::Plugin(Failure::Invalid(message)) => (ParentReason::InvalidSpec, message.clone(), Requeue::WhenChanged),
-            Problem::Plugin(Failure::Retry { message, after }) => {
-                (ParentReason::Waiting, message.clone(), Requeue::After(asked_wait(*after)))
-            }
-            Problem::Plugin(Failure::Failed(message)) => (ParentReason::PluginFailed, message.clone(), BACKOFF),
-            Problem::Refused(refusal) => {
-                let reason = if refusal.is_malformed() { ParentReason::MalformedResponse } else { ParentReason::ResponseRejected };
-                (reason, format!("The plugin's response was rejected, and nothing was written: {refusal}"), BACKOFF)
-            }
-            Problem::Reads(problem) => {
-                let requeue = match problem {
-                    ReadProblem::Limited { wait } => Requeue::Backoff(*wait),
-                    problem if problem.reason() == ParentReason::ApiError => UNAVAILABLE,
-                    ReadProblem::Refused(_)
-                    | ReadProblem::Full { .. }
-                    | ReadProblem::TooLarge { .. }
-                    | ReadProblem::Slow { .. }
-                    | ReadProblem::Denied(_)
-                    | ReadProblem::NotWatched { .. }
-                    | ReadProblem::NotFilled { .. }
-                    | ReadProblem::Stalled { .. }
-                    | ReadProblem::NotReviewed { .. }
-                    | ReadProblem::Unsettled => BACKOFF,
-                };
-                (problem.reason(), problem.to_string(), requeue)
-            }
-            Problem::WritesLimited(wait) => (
-                ParentReason::RateLimited,
-                "No child was written, because the plugin exceeds its rate of writes (docs/limits.md), for this object or for \
-                 others. The host tries again as soon as the rate allows"
-                    .to_owned(),
-                Requeue::Backoff(*wait),
-            ),
-            Problem::Writes(writes) => of_writes(writes),
-            Problem::CacheBehind(kinds) => (
-                ParentReason::CacheBehind,
-                format!(
-                    "No child is written, because the host's watch of {} has not shown the host's own last writes for \
-                     more than {} s. The host goes on as soon as the watch shows them. If this stays so, look for errors \
-                     of the API server and in the host's log, and restart the host",
-                    kinds.join(", "),
-                    PATIENCE.as_secs()
-                ),
-                Requeue::Pause(LOOK_AGAIN),
-            ),
-            Problem::StatusRejected(message) => (
-                ParentReason::StatusRejected,
-                format!("All children were applied, but the API server refused the plugin's status: {}", shortened(message)),
-                BACKOFF,
-            ),
-            Problem::LeftOut { children, limit, again } => of_left_out(children, *limit, *again),
-            Problem::Terminating(children) => (
-                ParentReason::ChildrenTerminating,
-                format!("Waiting for the deletion of {}", list(children.iter())),
-                // The end of the deletion triggers a reconcile; the requeue covers deletions that never end.
-                Requeue::After(Duration::from_mins(1)),
-            ),
-            Problem::Rolling(children) => (
-                ParentReason::RollingUpdate,
-                format!("{} wait until the children before them are ready", list(children.iter())),
-                Requeue::After(Duration::from_mins(1)),
-            ),
-            // Allowing the deletions changes the parent or its Plugin, which triggers a reconcile.
-            Problem::DeletionsBlocked(blocked) => (ParentReason::DeletionBlocked, blocked.to_string(), Requeue::Settled(None)),
-            Problem::DeletionsBlockedAtPlugin(plugin) => {
-                (ParentReason::DeletionBlocked, BlockedDeletions::message_for_parents(plugin), Requeue::Settled(None))
-            }
-            // The rollout queues this parent once it has decided.
-            Problem::PutOff => (
-                ParentReason::DeletionBlocked,
-                "Deletions wait until all parents were reconciled with the new component".to_owned(),
-                Requeue::Pause(Duration::from_mins(1)),
-            ),
-            Problem::Thrashing(objects) => of_thrashing(objects),
-            Problem::Quarantined(wait) => (
-                ParentReason::Quarantined,
-                "The plugin is called only seldom, because its calls failed too often in a row: for this object, for several \
-                 objects of its namespace, or in several namespaces. The events of those objects have the last failure"
-                    .to_owned(),
-                Requeue::Pause(*wait),
-            ),
-            Problem::Suspended(by) => (ParentReason::Suspended, suspended(*by), Requeue::WhenChanged),
-            Problem::HostNamespace(namespace) => (
-                ParentReason::HostNamespace,
-                format!(
-                    "Windlass runs in namespace {namespace}, and no plugin reconciles objects there. Create the object in \
-                     another namespace"
-                ),
-                Requeue::WhenChanged,
-            ),
-            Problem::Released(plugin) => (
-                ParentReason::NotSelected,
-                format!(
-                    "Plugin {plugin} no longer selects this object, by its labels or its namespace; its children were deleted"
-                ),
-                Requeue::WhenChanged,
-            ),
-            Problem::FinalizerRemoved { end, others } => {
-                (ParentReason::FinalizerRemoved, of_finalizer_removed(end, others), Requeue::WhenChanged)
-            }
-            Problem::Finalizing(asked) => (
-                ParentReason::Finalizing,
-                format!("The plugin has not finished cleaning up. {WAY_OUT}"),
-                Requeue::After(asked.unwrap_or(FINALIZE_AGAIN)),
-            ),
-        };
-        Self {
-            progress: problem.progress(),
-            reason,
-            cause: problem.cause(reason),
-            message: bounded(one_line(&bounded(message)).into_owned()),
-            requeue,
-            blocked: None,
+        let outcome = outcome_of(problem);
+        Self { message: bounded(one_line(&bounded(outcome.message)).into_owned()), ..outcome }
+    }
+}
+
+/// The outcome of a problem, with a message of any length.
+#[expect(clippy::too_many_lines, reason = "a table: one row for each problem")]
+fn outcome_of(problem: &Problem) -> Outcome {
+    let reconciling = |reason, message, requeue| Outcome::new(Progress::Reconciling, reason, message, requeue);
+    // Until a user acts.
+    let stalled = |reason, message, requeue| Outcome::new(Progress::Stalled, reason, message, requeue);
+    let suspended = |reason, message| Outcome::new(Progress::Suspended, reason, message, Requeue::WhenChanged);
+    match problem {
+        Problem::Call(failure) => {
+            reconciling(call_reason(failure), format!("The plugin's call failed: {failure}"), BACKOFF)
         }
+        Problem::Plugin(Failure::Invalid(message)) => {
+            stalled(ParentReason::InvalidSpec, message.clone(), Requeue::WhenChanged)
+        }
+        Problem::Plugin(Failure::Retry { message, after }) => {
+            reconciling(ParentReason::Waiting, message.clone(), Requeue::After(asked_wait(*after)))
+        }
+        Problem::Plugin(Failure::Failed(message)) => reconciling(ParentReason::PluginFailed, message.clone(), BACKOFF),
+        Problem::Refused(refusal) => {
+            let is_malformed = refusal.is_malformed();
+            let reason = if is_malformed { ParentReason::MalformedResponse } else { ParentReason::ResponseRejected };
+            let message = format!("The plugin's response was rejected, and nothing was written: {refusal}");
+            reconciling(reason, message, BACKOFF)
+        }
+        Problem::Reads(problem) => {
+            let requeue = match problem {
+                ReadProblem::Limited { wait } => Requeue::Backoff(*wait),
+                problem if problem.reason() == ParentReason::ApiError => UNAVAILABLE,
+                _ => BACKOFF,
+            };
+            reconciling(problem.reason(), problem.to_string(), requeue)
+        }
+        Problem::WritesLimited(wait) => reconciling(
+            ParentReason::RateLimited,
+            "No child was written, because the plugin exceeds its rate of writes (docs/limits.md), for this object or for \
+             others. The host tries again as soon as the rate allows"
+                .to_owned(),
+            Requeue::Backoff(*wait),
+        ),
+        Problem::Writes(writes) => of_writes(writes),
+        Problem::CacheBehind(kinds) => reconciling(
+            ParentReason::CacheBehind,
+            format!(
+                "No child is written, because the host's watch of {} has not shown the host's own last writes for \
+                 more than {} s. The host goes on as soon as the watch shows them. If this stays so, look for errors \
+                 of the API server and in the host's log, and restart the host",
+                kinds.join(", "),
+                PATIENCE.as_secs()
+            ),
+            Requeue::Pause(LOOK_AGAIN),
+        ),
+        Problem::StatusRejected(message) => {
+            let message = shortened(message);
+            let message = format!("All children were applied, but the API server refused the plugin's status: {message}");
+            reconciling(ParentReason::StatusRejected, message, BACKOFF)
+        }
+        // A smaller child triggers an event, and a new limit activates the component again. Each resync reconciles the other
+        // children.
+        Problem::LeftOut { children, limit, again } => {
+            stalled(ParentReason::LimitExceeded, of_left_out(children, *limit), Requeue::Settled(*again))
+        }
+        Problem::Terminating(children) => reconciling(
+            ParentReason::ChildrenTerminating,
+            format!("Waiting for the deletion of {}", list(children.iter())),
+            // The end of the deletion triggers a reconcile; the requeue covers deletions that never end.
+            Requeue::After(Duration::from_mins(1)),
+        ),
+        Problem::Rolling(children) => reconciling(
+            ParentReason::RollingUpdate,
+            format!("{} wait until the children before them are ready", list(children.iter())),
+            Requeue::After(Duration::from_mins(1)),
+        ),
+        // Allowing the deletions changes the parent or its Plugin, which triggers a reconcile.
+        Problem::DeletionsBlocked(blocked) => Outcome {
+            cause: blocked.because.reason(),
+            ..stalled(ParentReason::DeletionBlocked, blocked.to_string(), Requeue::Settled(None))
+        },
+        Problem::DeletionsBlockedAtPlugin(plugin) => {
+            let message = BlockedDeletions::message_for_parents(plugin);
+            let outcome = stalled(ParentReason::DeletionBlocked, message, Requeue::Settled(None));
+            Outcome { cause: ParentReason::BlockedAtPlugin, ..outcome }
+        }
+        // The rollout queues this parent once it has decided.
+        Problem::PutOff => reconciling(
+            ParentReason::DeletionBlocked,
+            "Deletions wait until all parents were reconciled with the new component".to_owned(),
+            Requeue::Pause(Duration::from_mins(1)),
+        ),
+        Problem::Thrashing(objects) => {
+            let wait = objects.iter().map(|(_, wait)| *wait).min().unwrap_or(Duration::from_mins(1));
+            let message = format!(
+                "{} was written too often and is written once a minute now. Each write is undone (by another controller, an \
+                 admission webhook or a time to live, such as a Job's ttlSecondsAfterFinished), or the plugin's responses \
+                 alternate, for example in the names of children",
+                list(objects.iter().map(|(object, _)| object))
+            );
+            reconciling(ParentReason::Thrashing, message, Requeue::After(wait))
+        }
+        Problem::Quarantined(wait) => reconciling(
+            ParentReason::Quarantined,
+            "The plugin is called only seldom, because its calls failed too often in a row: for this object, for several \
+             objects of its namespace, or in several namespaces. The events of those objects have the last failure"
+                .to_owned(),
+            Requeue::Pause(*wait),
+        ),
+        Problem::Suspended(SuspendedBy::Parent) => suspended(
+            ParentReason::Suspended,
+            format!("No child is written while the annotation {} is \"true\"", crate::object::names::ANNOTATION_SUSPEND),
+        ),
+        Problem::Suspended(SuspendedBy::Plugin) => suspended(
+            ParentReason::Suspended,
+            "No child is written while spec.suspend of the Plugin is true".to_owned(),
+        ),
+        Problem::HostNamespace(namespace) => stalled(
+            ParentReason::HostNamespace,
+            format!(
+                "Windlass runs in namespace {namespace}, and no plugin reconciles objects there. Create the object in \
+                 another namespace"
+            ),
+            Requeue::WhenChanged,
+        ),
+        Problem::Released(plugin) => suspended(
+            ParentReason::NotSelected,
+            format!(
+                "Plugin {plugin} no longer selects this object, by its labels or its namespace; its children were deleted"
+            ),
+        ),
+        Problem::FinalizerRemoved { end, others } => {
+            suspended(ParentReason::FinalizerRemoved, of_finalizer_removed(end, others))
+        }
+        Problem::Finalizing(asked) => reconciling(
+            ParentReason::Finalizing,
+            format!("The plugin has not finished cleaning up. {WAY_OUT}"),
+            Requeue::After(asked.unwrap_or(FINALIZE_AGAIN)),
+        ),
     }
 }
 
@@ -245,16 +266,13 @@ fn of_finalizer_removed(end: &FinalizerEnd, others: &[String]) -> String {
     format!("{why}. Its finalizer is removed; the object is kept by {}", list(others.iter()))
 }
 
-fn of_left_out(children: &[(ChildId, u64)], limit: u64, again: Option<Duration>) -> (ParentReason, String, Requeue) {
+fn of_left_out(children: &[(ChildId, u64)], limit: u64) -> String {
     let named = list(children.iter().map(|(child, size)| format!("{child} ({size} bytes)")));
     let (were, them) = if children.len() == 1 { ("was", "it") } else { ("were", "them") };
-    let message = format!(
+    format!(
         "{named} {were} left out of the request, because the request would be larger than {limit} bytes with {them}. Windlass \
          neither changes nor deletes {them}. Make the children smaller, or raise spec.limits.requestBytes in the Plugin"
-    );
-    // A smaller child triggers an event, and a new limit activates the component again. Each resync reconciles the other
-    // children.
-    (ParentReason::LimitExceeded, message, Requeue::Settled(again))
+    )
 }
 
 fn call_reason(failure: &CallFailure) -> ParentReason {
@@ -271,26 +289,6 @@ fn call_reason(failure: &CallFailure) -> ParentReason {
         | CallFailure::ResponseTooLarge { .. } => ParentReason::LimitExceeded,
         CallFailure::Malformed { .. } => ParentReason::MalformedResponse,
         CallFailure::Host { .. } => ParentReason::HostError,
-    }
-}
-
-fn of_thrashing(objects: &[(ChildId, Duration)]) -> (ParentReason, String, Requeue) {
-    let wait = objects.iter().map(|(_, wait)| *wait).min().unwrap_or(Duration::from_mins(1));
-    let names: Vec<ChildId> = objects.iter().map(|(object, _)| object.clone()).collect();
-    let message = format!(
-        "{} was written too often and is written once a minute now. Each write is undone (by another controller, an admission webhook \
-         or a time to live, such as a Job's ttlSecondsAfterFinished), or the plugin's responses alternate, for example in the names of children",
-        list(names.iter())
-    );
-    (ParentReason::Thrashing, message, Requeue::After(wait))
-}
-
-fn suspended(by: SuspendedBy) -> String {
-    match by {
-        SuspendedBy::Parent => {
-            format!("No child is written while the annotation {} is \"true\"", crate::object::names::ANNOTATION_SUSPEND)
-        }
-        SuspendedBy::Plugin => "No child is written while spec.suspend of the Plugin is true".to_owned(),
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use super::{Progress, WriteProblem};
+use super::WriteProblem;
 use crate::contract::desired::ResponseRejection;
 use crate::contract::related::ReadProblem;
 use crate::contract::reserved::HostNamespace;
 use crate::contract::{CallFailure, Failure};
 use crate::guard::deletions::BlockedDeletions;
 use crate::object::child::ChildId;
-use crate::object::reason::ParentReason;
 use crate::value::ids::PluginName;
 
 /// Why the finalizer of a parent is removed.
@@ -87,62 +86,6 @@ pub enum Problem {
         /// The requeue time that the plugin asked for, if any.
         again: Option<Duration>,
     },
-}
-
-impl Problem {
-    /// The reason of `Stalled` or `Reconciling`; `reason` is that of `Ready`.
-    pub(super) fn cause(&self, reason: ParentReason) -> ParentReason {
-        match self {
-            Self::DeletionsBlocked(blocked) => blocked.because.reason(),
-            Self::DeletionsBlockedAtPlugin(_) => ParentReason::BlockedAtPlugin,
-            Self::Call(_)
-            | Self::Plugin(_)
-            | Self::Refused(_)
-            | Self::Reads(_)
-            | Self::WritesLimited(_)
-            | Self::Writes(_)
-            | Self::CacheBehind(_)
-            | Self::StatusRejected(_)
-            | Self::LeftOut { .. }
-            | Self::Terminating(_)
-            | Self::Rolling(_)
-            | Self::PutOff
-            | Self::Thrashing(_)
-            | Self::Quarantined(_)
-            | Self::Suspended(_)
-            | Self::HostNamespace(_)
-            | Self::Released(_)
-            | Self::Finalizing(_)
-            | Self::FinalizerRemoved { .. } => reason,
-        }
-    }
-
-    /// How far a parent with this problem has come.
-    pub(super) fn progress(&self) -> Progress {
-        match self {
-            Self::Suspended(_) | Self::Released(_) | Self::FinalizerRemoved { .. } => Progress::Suspended,
-            // These states last until a user acts.
-            Self::Plugin(Failure::Invalid(_))
-            | Self::HostNamespace(_)
-            | Self::DeletionsBlocked(_)
-            | Self::DeletionsBlockedAtPlugin(_)
-            | Self::LeftOut { .. } => Progress::Stalled,
-            Self::Call(_)
-            | Self::Plugin(Failure::Retry { .. } | Failure::Failed(_))
-            | Self::Refused(_)
-            | Self::Reads(_)
-            | Self::Writes(_)
-            | Self::CacheBehind(_)
-            | Self::Terminating(_)
-            | Self::Rolling(_)
-            | Self::PutOff
-            | Self::Thrashing(_)
-            | Self::WritesLimited(_)
-            | Self::Quarantined(_)
-            | Self::Finalizing(_)
-            | Self::StatusRejected(_) => Progress::Reconciling,
-        }
-    }
 }
 
 /// The object that suspends a parent.

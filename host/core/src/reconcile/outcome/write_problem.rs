@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::{BACKOFF, LOOK_AGAIN, Requeue, UNAVAILABLE, shortened};
+use super::{BACKOFF, LOOK_AGAIN, Outcome, Progress, Requeue, UNAVAILABLE, shortened};
 use crate::object::child::ChildId;
 use crate::object::reason::ParentReason;
 use crate::value::ids::Gvk;
@@ -120,7 +120,7 @@ pub(super) fn of_writes(writes: &[(ChildId, WriteProblem)]) -> Outcome {
     // write.
     let gravest = writes.iter().min_by_key(|(child, problem)| (Reverse(gravity(problem)), child.to_string()));
     let Some((child, problem)) = gravest else {
-        return (ParentReason::ApiError, "A write failed".to_owned(), BACKOFF);
+        return Outcome::new(Progress::Reconciling, ParentReason::ApiError, "A write failed".to_owned(), BACKOFF);
     };
     let more = match writes.len() - 1 {
         0 => String::new(),
@@ -169,7 +169,7 @@ pub(super) fn of_writes(writes: &[(ChildId, WriteProblem)]) -> Outcome {
             (ParentReason::Outdated, format!("{child} changed while it was written; trying again{more}"), UNAVAILABLE)
         }
     };
-    (reason, message, as_asked(requeue, writes))
+    Outcome::new(Progress::Reconciling, reason, message, as_asked(requeue, writes))
 }
 
 /// What a user reads, after the name of a child, if another object has that name.
@@ -193,12 +193,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_mins(5);
 fn as_asked(requeue: Requeue, writes: &[(ChildId, WriteProblem)]) -> Requeue {
     let asked = writes.iter().filter_map(|(_, problem)| match problem {
         WriteProblem::Unavailable { retry_after, .. } => *retry_after,
-        WriteProblem::Taken { .. }
-        | WriteProblem::FieldConflict { .. }
-        | WriteProblem::CacheBehind
-        | WriteProblem::NamespaceTerminating
-        | WriteProblem::Outdated
-        | WriteProblem::Rejected { .. } => None,
+        _ => None,
     });
     match (asked.max(), requeue) {
         (Some(asked), Requeue::Unavailable(_)) => Requeue::Unavailable(asked.min(RETRY_AFTER_MAX)),
