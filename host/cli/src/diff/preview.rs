@@ -217,7 +217,7 @@ async fn show_later(world: &Dry<'_>) {
             }
         } else if let Some(snapshot) = &snapshot {
             let write = Write::Apply { target: Target::of(&live, &child, None), child };
-            if let Err((child, failed)) = carry_out::write(world, snapshot, &[], write).await {
+            if let (child, Err(failed)) = carry_out::write(world, snapshot, &[], write).await {
                 world.seen.lock().fail(&child, failed.problem);
             }
         }

@@ -65,22 +65,6 @@ pub enum Effect {
     Nothing,
 }
 
-/// A write that succeeded.
-pub struct Done {
-    /// The effect on the child.
-    pub effect: Effect,
-    /// The child.
-    pub child: ChildId,
-    /// Whether Kubernetes deletes the child once it has finished.
-    pub expires: bool,
-    /// The write that the caches must show before the parent's next plan.
-    pub written: Option<Written>,
-    /// The object as the API server stored it.
-    pub stored: Option<Stored>,
-    /// The live values that the write could not change.
-    pub kept: Option<Kept>,
-}
-
 /// A write that did not succeed.
 #[derive(Debug)]
 pub struct Failed {
@@ -113,11 +97,15 @@ pub struct Wrote {
     pub written: Option<Written>,
     /// The object as the API server stored it, if its values may differ from the desired ones without an edit.
     pub stored: Option<Stored>,
+    /// The live values that the write could not change.
+    pub kept: Option<Kept>,
+    /// Whether Kubernetes deletes the child that was created once it has finished.
+    pub expires: bool,
 }
 
 impl Wrote {
     pub(super) fn new(effect: Effect, written: impl Into<Option<Written>>) -> Self {
-        Self { effect, written: written.into(), stored: None }
+        Self { effect, written: written.into(), stored: None, kept: None, expires: false }
     }
 }
 
@@ -144,14 +132,22 @@ impl Stored {
 }
 
 impl Applied {
-    pub(super) fn add(&mut self, done: Done) {
-        let Done { effect, child, expires, written, stored, kept } = done;
+    /// Adds the result of a child's write.
+    pub(super) fn add(&mut self, child: ChildId, result: WriteResult) {
+        let Wrote { effect, written, stored, kept, expires } = match result {
+            Ok(wrote) => wrote,
+            Err(Failed { problem, awaited }) => {
+                self.written.extend(awaited.map(|awaited| *awaited));
+                self.problems.push((child, problem));
+                return;
+            }
+        };
         self.stored.extend(stored);
         self.kept.extend(kept.map(|kept| (child.clone(), kept)));
         self.written.extend(written);
         self.marked |= matches!(effect, Effect::Marked | Effect::Adopted);
         let changes = &mut self.changes;
-        if expires && effect == Effect::Created {
+        if expires {
             changes.expiring.push(child.clone());
         }
         match effect {
@@ -164,18 +160,5 @@ impl Applied {
             Effect::Deleted => changes.deleted.push(child),
             Effect::Nothing => {}
         }
-    }
-
-    pub(super) fn fail(&mut self, child: ChildId, failed: Failed) {
-        self.written.extend(failed.awaited.map(|awaited| *awaited));
-        self.problems.push((child, failed.problem));
-    }
-}
-
-/// The result of a write, with its child.
-pub(super) fn named(child: ChildId, expires: bool, outcome: WriteResult) -> Result<Done, (ChildId, Failed)> {
-    match outcome {
-        Ok(Wrote { effect, written, stored }) => Ok(Done { effect, child, expires, written, stored, kept: None }),
-        Err(failed) => Err((child, failed)),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
 
-use super::applied::{Applied, Done, Failed};
+use super::applied::{Applied, WriteResult};
 use crate::object::child::ChildId;
 
 /// Largest number of concurrent writes for one parent: enough to hide the round trip, few enough that a parent with a
@@ -17,19 +17,16 @@ const PARALLEL_WRITES: usize = 8;
 /// hours.
 pub(super) async fn send_wave<F>(applied: &mut Applied, mut writes: impl Iterator<Item = F>)
 where
-    F: Future<Output = Result<Done, (ChildId, Failed)>>,
+    F: Future<Output = (ChildId, WriteResult)>,
 {
     let stopped = AtomicBool::new(false);
     let writes = std::iter::from_fn(|| if stopped.load(Ordering::Relaxed) { None } else { writes.next() });
     let mut results = pin!(futures::stream::iter(writes).buffer_unordered(PARALLEL_WRITES));
-    while let Some(result) = results.next().await {
-        match result {
-            Ok(done) => applied.add(done),
-            Err((child, failed)) => {
-                stopped.fetch_or(!failed.problem.is_childs_own(), Ordering::Relaxed);
-                applied.fail(child, failed);
-            }
+    while let Some((child, result)) = results.next().await {
+        if result.as_ref().is_err_and(|failed| !failed.problem.is_childs_own()) {
+            stopped.store(true, Ordering::Relaxed);
         }
+        applied.add(child, result);
     }
 }
 
@@ -38,7 +35,7 @@ mod tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
-    use super::super::applied::Effect;
+    use super::super::applied::{Effect, Wrote};
     use super::super::outcome::{Rejection, WriteProblem};
     use super::*;
     use crate::value::ids::{Gvk, ObjectKey};
@@ -53,15 +50,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 let key = ObjectKey::new(Some("n"), &format!("a{at}"));
                 let child = ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key };
-                let done = Done {
-                    effect: Effect::Created,
-                    child: child.clone(),
-                    expires: false,
-                    written: None,
-                    stored: None,
-                    kept: None,
-                };
-                if at == 3 { Err((child, problem.into())) } else { Ok(done) }
+                (child, if at == 3 { Err(problem.into()) } else { Ok(Wrote::new(Effect::Created, None)) })
             }
         };
         let mut applied = Applied::default();

@@ -2,7 +2,6 @@
 
 mod correct;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashSet;
@@ -15,7 +14,7 @@ use crate::object::child::{ChildId, Delete};
 use crate::object::managed::{CreateEntry, Ownership, Removal, may_differ_as_stored};
 use crate::object::order::install_rank;
 use crate::reconcile::api_response::{Ack, Refused};
-use crate::reconcile::applied::{Applied, Done, Effect, Failed, Kept, WriteResult, Wrote, named};
+use crate::reconcile::applied::{Applied, Effect, Failed, Kept, WriteResult, Wrote};
 use crate::reconcile::claim::{Claim, claim, marks, may_be_adopted, owner_of};
 use crate::reconcile::next_step::finalizers_with;
 use crate::reconcile::outcome::WriteProblem;
@@ -72,22 +71,19 @@ pub async fn carry_out(world: &dyn Writing, snapshot: &Snapshot, mut plan: Plan)
 }
 
 /// Sends one write of a plan, and what it needs before and after it. `creates` are the children that the
-/// plan creates, this one among them.
-///
-/// # Errors
-/// If the API server rejects it or does not respond, or if the object is not a child of this parent.
+/// plan creates, this one among them. It fails if the API server rejects it or does not respond, or if the object is not a child of this
+/// parent.
 pub async fn write(
     world: &dyn Writing,
     snapshot: &Snapshot,
     creates: &[ChildId],
     write: Write,
-) -> Result<Done, (ChildId, Failed)> {
+) -> (ChildId, WriteResult) {
     match write {
-        Write::Create(child) => named(child.id(), child.expires(), create(world, snapshot, creates, &child).await),
+        Write::Create(child) => (child.id(), create(world, snapshot, creates, &child).await),
         Write::Apply { child, target } => {
-            let (outcome, kept) = after_comparing(&child, &target, change(world, snapshot, &child, &target).await);
-            let done = named(child.id(), child.expires(), outcome)?;
-            Ok(Done { kept, ..done })
+            let outcome = change(world, snapshot, &child, &target).await;
+            (child.id(), after_comparing(&child, &target, outcome))
         }
         Write::Replace(next) => delete(world, snapshot, next, Effect::Replaced).await,
     }
@@ -108,7 +104,7 @@ async fn create(world: &dyn Writing, snapshot: &Snapshot, creates: &[ChildId], c
     let mut pauses = 0;
     loop {
         match world.send(ApiRequest::Create(child)).await {
-            Ok(ack) => return Ok(wrote(Effect::Created, child, &ack)),
+            Ok(ack) => return Ok(Wrote { expires: child.expires(), ..wrote(Effect::Created, child, &ack) }),
             Err(refused) if refused.already_exists() => return reclaim(world, snapshot, child).await,
             Err(refused) if pauses < PAUSES && refused.missing().is_some_and(is_created) => {
                 world.pause(PAUSE).await;
@@ -333,27 +329,21 @@ async fn read(world: &dyn Writing, child: &ChildId, part: Part) -> Result<Option
 /// The result of an apply that was sent because live values differ from the desired ones. If it changed none (at most who owns them), or is
 /// invalid, the next apply would have the same result, so the values are left. A 403 is different: permissions, quotas and admission
 /// policies change without a change of the child.
-fn after_comparing(child: &DesiredChild, target: &Target, outcome: WriteResult) -> (WriteResult, Option<Kept>) {
-    let Some(values) = target.differing else { return (outcome, None) };
+fn after_comparing(child: &DesiredChild, target: &Target, outcome: WriteResult) -> WriteResult {
+    let Some(values) = target.differing else { return outcome };
     let kept = |refused| Some(Kept { uid: target.uid.clone(), applied: child.applied.clone(), values, refused });
     match outcome {
-        Ok(wrote) if wrote.effect == Effect::Nothing => (Ok(wrote), kept(None)),
-        Ok(wrote) => (Ok(Wrote { effect: Effect::Restored, ..wrote }), None),
+        Ok(wrote) if wrote.effect == Effect::Nothing => Ok(Wrote { kept: kept(None), ..wrote }),
+        Ok(wrote) => Ok(Wrote { effect: Effect::Restored, ..wrote }),
         Err(Failed { problem: WriteProblem::Rejected { code: 400 | 422 | 500, message, .. }, .. }) => {
-            (Ok(Wrote::new(Effect::Nothing, None)), kept(Some(message)))
+            Ok(Wrote { kept: kept(Some(message)), ..Wrote::new(Effect::Nothing, None) })
         }
-        outcome => (outcome, None),
+        failed => failed,
     }
 }
 
-async fn delete(
-    world: &dyn Writing,
-    snapshot: &Snapshot,
-    delete: Delete,
-    effect: Effect,
-) -> Result<Done, (ChildId, Failed)> {
-    let outcome = send_delete(world, snapshot, delete.clone(), effect).await;
-    named(delete.child, false, outcome)
+async fn delete(world: &dyn Writing, snapshot: &Snapshot, delete: Delete, effect: Effect) -> (ChildId, WriteResult) {
+    (delete.child.clone(), send_delete(world, snapshot, delete, effect).await)
 }
 
 async fn send_delete(world: &dyn Writing, snapshot: &Snapshot, mut delete: Delete, effect: Effect) -> WriteResult {
@@ -457,11 +447,10 @@ pub async fn look_up(world: &dyn Writing, parent: &ObjectKey, of: &Subject) -> R
 }
 
 fn rank_of(write: &Write) -> u8 {
-    let kind: &Arc<_> = match write {
-        Write::Create(child) | Write::Apply { child, .. } => &child.kind,
-        Write::Replace(delete) => &delete.child.kind,
-    };
-    install_rank(kind)
+    match write {
+        Write::Create(child) | Write::Apply { child, .. } => install_rank(&child.kind),
+        Write::Replace(delete) => install_rank(&delete.child.kind),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Writes whose responses are scripted.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::json;
