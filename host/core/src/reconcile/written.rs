@@ -51,6 +51,20 @@ impl Written {
     pub fn parent_gone(parent: &Object) -> Self {
         Self::Past { uid: parent.uid.clone(), resource_version: u64::MAX }
     }
+
+    /// Whether the parent is gone.
+    pub fn is_parent_gone(&self) -> bool {
+        matches!(self, Self::Past { resource_version: u64::MAX, .. })
+    }
+
+    /// The kind of the child that is written; none for the parent.
+    pub fn child_kind(&self) -> Option<&Gvk> {
+        match self {
+            Self::Parent { .. } | Self::Past { .. } | Self::Unknown(Subject::Parent) => None,
+            Self::Child { kind, .. } => Some(kind),
+            Self::Gone { child, .. } | Self::Unknown(Subject::Child(child)) => Some(&child.kind),
+        }
+    }
 }
 
 /// The object of a write.

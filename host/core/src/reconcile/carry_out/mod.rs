@@ -366,16 +366,7 @@ fn is_gone(world: &dyn Writing, refused: &Refused, object: &ChildId, uid: &Uid) 
     refused.is_gone((&object.kind.kind, world.plural(object)), &object.key.name, Some(uid))
 }
 
-/// The result of setting or removing a finalizer: what the cache must show before the parent's next plan.
-#[derive(Debug)]
-pub enum FinalizerWrite {
-    /// The finalizer was set or removed.
-    Done(Written),
-    /// The parent is gone.
-    Gone(Written),
-}
-
-/// Sets (`wanted`) or removes the plugin's finalizer of a parent.
+/// Sets (`wanted`) or removes the plugin's finalizer of a parent. Returns what the cache must show before the parent's next plan.
 ///
 /// # Errors
 /// If the API server rejects the write, or does not respond; [`WriteProblem::Outdated`] if the parent has changed.
@@ -384,15 +375,13 @@ pub async fn set_finalizer(
     plugin: &PluginName,
     parent: &Object,
     wanted: bool,
-) -> Result<FinalizerWrite, Failed> {
+) -> Result<Written, Failed> {
     let finalizers = finalizers_with(parent, plugin, wanted);
     match world.send(ApiRequest::Finalizers { parent, finalizers: &finalizers }).await {
-        Ok(ack) if wanted => Ok(FinalizerWrite::Done(ack.parent())),
+        Ok(ack) if wanted => Ok(ack.parent()),
         // If it was the last finalizer of a parent that is being deleted, the response has the version from before the write.
-        Ok(_) => Ok(FinalizerWrite::Done(Written::parent_past(parent))),
-        Err(refused) if is_gone(world, &refused, &ChildId::of(parent), &parent.uid) => {
-            Ok(FinalizerWrite::Gone(Written::parent_gone(parent)))
-        }
+        Ok(_) => Ok(Written::parent_past(parent)),
+        Err(refused) if is_gone(world, &refused, &ChildId::of(parent), &parent.uid) => Ok(Written::parent_gone(parent)),
         Err(refused) => {
             let failed = Failed::of(&refused, Subject::Parent);
             let is_outdated = failed.problem == WriteProblem::Outdated;

@@ -277,7 +277,7 @@ async fn r03_every_write_of_a_finalizer_is_awaited_and_a_removal_beyond_the_vers
     let written = async |response, wanted| {
         let plugin = "echo".parse().expect("a name");
         match set_finalizer(&Script::new([response]), &plugin, &web, wanted).await {
-            Ok(FinalizerWrite::Done(written) | FinalizerWrite::Gone(written)) => Some(written),
+            Ok(written) => Some(written),
             Err(failed) => failed.awaited.map(|awaited| *awaited),
         }
     };

@@ -6,9 +6,9 @@ use crate::contract::Event;
 use crate::contract::snapshot::Snapshot;
 use crate::object::reason::ParentReason;
 use crate::reconcile::applied::Applied;
-use crate::reconcile::carry_out::FinalizerWrite;
 use crate::reconcile::outcome::{FinalizerEnd, Outcome, Problem, Requeue};
 use crate::reconcile::record::steady::Inputs;
+use crate::reconcile::written::Written;
 use crate::value::json::Map;
 
 /// How one reconcile ended.
@@ -66,7 +66,7 @@ pub(super) enum NothingToDo {
 /// A finalizer that was set or removed.
 pub(super) struct FinalizerChanged {
     pub snapshot: Snapshot,
-    pub write: FinalizerWrite,
+    pub written: Written,
     /// Why it was removed. None if it was set.
     pub removed: Option<FinalizerEnd>,
     pub last: Last,

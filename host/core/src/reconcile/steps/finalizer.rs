@@ -14,12 +14,13 @@ use crate::object::child::ChildId;
 use crate::object::names::ANNOTATION_SKIP_FINALIZE;
 use crate::reconcile::api_response::Refused;
 use crate::reconcile::applied::Failed;
-use crate::reconcile::carry_out::{FinalizerWrite, set_finalizer};
+use crate::reconcile::carry_out::set_finalizer;
 use crate::reconcile::next_step::{NextStep, finalizers_with, has_finalizer, is_in_terminating_namespace};
 use crate::reconcile::outcome::{
     FinalizerEnd, NAMESPACE_PATIENCE, Problem, Progress, Requeue, UNAVAILABLE, WriteProblem,
 };
 use crate::reconcile::world::Read;
+use crate::reconcile::written::Written;
 
 /// How often the removal of a finalizer is tried at once.
 const ATTEMPTS: usize = 4;
@@ -37,15 +38,10 @@ impl Reconcile<'_> {
         }
         let parent = self.world.read(Read::Parent(self.key)).await.ok()??;
         let snapshot = self.around(Arc::new(parent));
-        match self.terms.next_step(&snapshot.parent, true) {
-            NextStep::RemoveFinalizer if snapshot.parent.deleting => Some(self.skip_clean_up(snapshot).await),
-            NextStep::RemoveFinalizer
-            | NextStep::Call(_)
-            | NextStep::AddFinalizer
-            | NextStep::Suspended
-            | NextStep::Leave
-            | NextStep::DeleteChildren => None,
+        if !snapshot.parent.deleting || self.terms.next_step(&snapshot.parent, true) != NextStep::RemoveFinalizer {
+            return None;
         }
+        Some(self.skip_clean_up(snapshot).await)
     }
 
     /// Sets the finalizer, if the plugin may have one on this parent.
@@ -61,7 +57,7 @@ impl Reconcile<'_> {
         if snapshot.parent.marks.is_true(ANNOTATION_SKIP_FINALIZE) {
             return self.end_clean_up(snapshot, FinalizerEnd::Skipped, Last::default()).await;
         }
-        self.remove_finalizer(snapshot, FinalizerEnd::Unneeded).await
+        self.set_finalizer(snapshot, Some(FinalizerEnd::Unneeded), Last::default()).await
     }
 
     /// Reads a parent before its plugin cleans up, and ends the reconcile if the cache shows another version. A clean-up must not be
@@ -122,13 +118,8 @@ impl Reconcile<'_> {
         self.set_finalizer(snapshot, Some(end), last).await
     }
 
-    /// Removes the finalizer of a parent whose plugin was not called. An event says why.
-    pub(super) async fn remove_finalizer(&self, snapshot: Snapshot, end: FinalizerEnd) -> Ending {
-        self.set_finalizer(snapshot, Some(end), Last::default()).await
-    }
-
     /// Sets the finalizer, or removes it for a reason. This is the reconcile's last write.
-    async fn set_finalizer(&self, snapshot: Snapshot, removed: Option<FinalizerEnd>, last: Last) -> Ending {
+    pub(super) async fn set_finalizer(&self, snapshot: Snapshot, removed: Option<FinalizerEnd>, last: Last) -> Ending {
         let parent = &snapshot.parent;
         let (revision, now) = (ParentRevision::of(parent), self.shared.clock.now());
         let admitted = self.shared.breaker.lock().admit(revision, &parent.kind, &parent.key, now);
@@ -138,8 +129,8 @@ impl Reconcile<'_> {
         } else {
             let set = self.write_finalizer(parent, removed.is_none());
             match set.instrument(tracing::debug_span!(target: TRACE, "apply")).await {
-                Ok(write) => {
-                    return Ending::FinalizerChanged(Box::new(FinalizerChanged { snapshot, write, removed, last }));
+                Ok(written) => {
+                    return Ending::FinalizerChanged(Box::new(FinalizerChanged { snapshot, written, removed, last }));
                 }
                 Err(Failed { problem, awaited }) => {
                     self.add_own_writes(awaited.map(|awaited| *awaited));
@@ -156,7 +147,7 @@ impl Reconcile<'_> {
 
     /// Writes the finalizers. If a parent that is being deleted has changed since the plugin has cleaned up, its finalizer is removed from
     /// the newer version: another call would clean up again.
-    async fn write_finalizer(&self, parent: &Arc<Object>, wanted: bool) -> Result<FinalizerWrite, Failed> {
+    async fn write_finalizer(&self, parent: &Arc<Object>, wanted: bool) -> Result<Written, Failed> {
         let mut parent = parent.clone();
         for _ in 1..ATTEMPTS {
             let failed = match set_finalizer(self.world, &self.terms.name, &parent, wanted).await {

@@ -11,7 +11,6 @@ use crate::guard::deletions::blocked_in_status;
 use crate::object::child::ChildId;
 use crate::object::parent::ParentRef;
 use crate::reconcile::applied::Applied;
-use crate::reconcile::carry_out::FinalizerWrite;
 use crate::reconcile::outcome::{BACKOFF, FinalizerEnd, Outcome, Problem, Progress, Requeue, WriteProblem};
 use crate::reconcile::recent::StatusResult;
 use crate::reconcile::terms::StatusWriter;
@@ -89,7 +88,7 @@ impl Reconcile<'_> {
     }
 
     fn finish_finalizer(&self, changed: FinalizerChanged) -> Requeue {
-        let FinalizerChanged { snapshot, write, removed, last } = changed;
+        let FinalizerChanged { snapshot, written, removed, last } = changed;
         let outcome = match &removed {
             None => "finalizer_added",
             Some(FinalizerEnd::CleanedUp) => "finalizer_removed",
@@ -99,15 +98,11 @@ impl Reconcile<'_> {
             Some(FinalizerEnd::NamespaceTerminating(_)) => "finalizer_abandoned",
         };
         self.ended(Ended { outcome, applied: Some(&last.applied), ..Ended::default() });
-        let (written, is_gone) = match write {
-            FinalizerWrite::Done(written) => (written, false),
-            FinalizerWrite::Gone(written) => (written, true),
-        };
         if removed.is_some() {
             // Nothing is left to do for the parent.
             self.shared.records.note_unsteady(self.key, None);
         }
-        if let Some(end) = removed.filter(|_| snapshot.parent.deleting && !is_gone) {
+        if let Some(end) = removed.filter(|_| snapshot.parent.deleting && !written.is_parent_gone()) {
             if let FinalizerEnd::NamespaceTerminating(parent) = &end {
                 tracing::warn!(plugin = %self.terms.name, %parent, "finalizer removed: the namespace is being deleted");
             }
@@ -134,10 +129,12 @@ impl Reconcile<'_> {
         self.emit(&snapshot, (told, is_reported_later), (&applied.changes, &events), &reported);
         self.wake_plugin(part.is_some());
         if !silent {
-            self.note_result(&snapshot, (&outcome, &applied, &reported));
-        }
         let unwritten = reported.failed.as_ref().filter(|_| !reported.is_gone());
-        let unwritten = unwritten.map(|problem| of_status(&snapshot, problem));
+        let unwritten = unwritten
+            .map(|problem| outcome_of(&Problem::Writes(vec![(ChildId::of(&snapshot.parent), problem.clone())])));
+            let refused = unwritten.as_ref().filter(|_| self.is_status_refused(&reported));
+            self.note_result(&snapshot, &outcome, refused, &applied);
+        }
         self.ended_with(&snapshot.parent_ref, (&outcome, silent), &applied, (&reported, unwritten.as_ref()));
         let requeue = match unwritten {
             // It is always tried again, because nothing else may ever happen to the parent.

@@ -37,7 +37,7 @@ pub(super) struct Reported {
 impl Reported {
     /// Whether the parent is gone, so that there is no status to write.
     pub fn is_gone(&self) -> bool {
-        matches!(self.written, Some(Written::Past { .. }))
+        self.written.as_ref().is_some_and(Written::is_parent_gone)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The ends of reconciles without a response of the plugin, or without a call.
 
 use super::Reconcile;
-use super::ending::{Attempt, Ending, NothingToDo};
+use super::ending::{Attempt, Ending, Last, NothingToDo};
 use crate::contract::related::ReadProblem;
 use crate::contract::reserved::HostNamespace;
 use crate::contract::snapshot::Snapshot;
@@ -26,8 +26,10 @@ impl Reconcile<'_> {
         // The plugin does not clean up there either, so the host removes its finalizer.
         let never_calls = Circumstances { finalizes: false, suspended: false, selected: true };
         match next_step(&snapshot.parent, &self.terms.name, never_calls) {
-            NextStep::RemoveFinalizer => return self.remove_finalizer(snapshot, FinalizerEnd::NotCalled).await,
-            NextStep::Leave => return Ending::nothing_to_do(NothingToDo::InHostNamespace),
+            NextStep::RemoveFinalizer => {
+                return self.set_finalizer(snapshot, Some(FinalizerEnd::NotCalled), Last::default()).await;
+            }
+            NextStep::Leave => return Ending::NothingToDo(NothingToDo::InHostNamespace),
             NextStep::Call(_) | NextStep::AddFinalizer | NextStep::Suspended | NextStep::DeleteChildren => {}
         }
         // Objects of a kind that exists without the plugin have other owners: the host reports nothing on them.
