@@ -28,7 +28,6 @@ use windlass_sandbox::Component;
 use self::call_slots::CallSlots;
 use self::log_rate::LogRate;
 use self::namespace_filter::NamespaceFilter;
-use self::own_writes::Stores;
 use self::unselected::Unselected;
 use crate::cluster::account::Account;
 use crate::cluster::watch::{Store, Watch, WatchId};
@@ -199,6 +198,12 @@ impl Caches {
         std::iter::once(&self.parents).chain(of_namespaces).chain(self.children.values())
     }
 
+    /// The cache of the parents (none), or of a child kind; none if the kind is not watched any more.
+    pub fn store(&self, of: Option<&Gvk>) -> Option<&Store> {
+        let watch = of.map_or(Some(&self.parents), |kind| self.child_watch(kind));
+        watch.map(|watch| &*watch.store)
+    }
+
     /// The watch of a child kind.
     pub fn child_watch(&self, kind: &Gvk) -> Option<&Arc<Watch>> {
         self.children.get(&kind.group_kind())
@@ -232,16 +237,6 @@ impl Caches {
             && self.resources == other.resources
             && self.children.len() == other.children.len()
             && self.children.iter().all(is_same)
-    }
-}
-
-impl Stores for Caches {
-    fn of_parents(&self) -> &Store {
-        &self.parents.store
-    }
-
-    fn of_children(&self, kind: &Gvk) -> Option<&Store> {
-        self.child_watch(kind).map(|watch| &*watch.store)
     }
 }
 

@@ -2,27 +2,21 @@
 
 use std::time::Instant;
 
-use windlass_core::reconcile::written::{Subject, Written};
+use windlass_core::reconcile::written::Written;
 use windlass_core::value::ids::{Gvk, ObjectKey};
 
 use crate::cluster::watch::Store;
 
-/// The caches that show own writes.
-pub trait Stores {
-    /// The cache that shows this parent.
-    fn of_parents(&self) -> &Store;
-    /// The cache that shows children of this kind; none of a kind that is no longer watched.
-    fn of_children(&self, kind: &Gvk) -> Option<&Store>;
-}
-
-/// Whether these caches show a write, which was executed before this time.
-pub fn shows(caches: &impl Stores, parent: &ObjectKey, write: &Written, at: Instant) -> bool {
-    // The writes of a kind that is no longer watched are not waited for.
-    cache_of(caches, write).is_none_or(|store| is_seen(store, parent, write, at))
-}
-
-/// Whether the cache shows a write: by its version, or by a complete list that began after the write.
-fn is_seen(store: &Store, parent: &ObjectKey, write: &Written, at: Instant) -> bool {
+/// Whether the caches show a write, which was executed before this time. `of` is the cache of a child kind, or (none) of the parents; none
+/// of a kind that is no longer watched, whose writes are not waited for.
+pub fn shows<'a>(
+    of: impl FnOnce(Option<&Gvk>) -> Option<&'a Store>,
+    parent: &ObjectKey,
+    write: &Written,
+    at: Instant,
+) -> bool {
+    let Some(store) = of(write.child_kind()) else { return true };
+    // By its version, or by a complete list that began after the write.
     match write {
         Written::Unknown(_) => false,
         // A parent that the watch does not show is gone or has left the label selector: the watch never shows its
@@ -34,15 +28,6 @@ fn is_seen(store: &Store, parent: &ObjectKey, write: &Written, at: Instant) -> b
         }
         Written::Child { resource_version, .. } => store.has_seen(*resource_version, at),
         Written::Gone { child, uid } => store.get(&child.key).is_none_or(|found| found.uid != *uid || found.deleting),
-    }
-}
-
-/// The cache that shows a write: of the parents, or of a child kind; none if the kind is no longer watched.
-fn cache_of<'a>(caches: &'a impl Stores, write: &Written) -> Option<&'a Store> {
-    match write {
-        Written::Parent { .. } | Written::Past { .. } | Written::Unknown(Subject::Parent) => Some(caches.of_parents()),
-        Written::Child { kind, .. } => caches.of_children(kind),
-        Written::Gone { child, .. } | Written::Unknown(Subject::Child(child)) => caches.of_children(&child.kind),
     }
 }
 
@@ -58,6 +43,7 @@ mod tests {
 
     use windlass_core::reconcile::outcome::{LOOK_AGAIN, PATIENCE};
     use windlass_core::reconcile::record::own_writes::{FORGOTTEN, OwnWrites, Wait};
+    use windlass_core::reconcile::written::Subject;
 
     use super::*;
 
@@ -71,16 +57,13 @@ mod tests {
         now: Instant,
     }
 
-    impl Stores for Fixture {
-        fn of_parents(&self) -> &Store {
-            &self.parents
-        }
-
-        fn of_children(&self, kind: &Gvk) -> Option<&Store> {
-            match &*kind.kind {
-                "ConfigMap" => Some(&self.maps),
-                "Secret" => Some(&self.secrets),
-                _ => None,
+    impl Fixture {
+        fn store(&self, of: Option<&Gvk>) -> Option<&Store> {
+            match of.map(|kind| &*kind.kind) {
+                None => Some(&self.parents),
+                Some("ConfigMap") => Some(&self.maps),
+                Some("Secret") => Some(&self.secrets),
+                Some(_) => None,
             }
         }
     }
@@ -129,7 +112,7 @@ mod tests {
 
         fn wait(&mut self) -> Wait {
             let mut writes = std::mem::take(&mut self.writes);
-            let wait = writes.wait(&self.kind, |write, at| shows(&*self, &web(), write, at), self.now);
+            let wait = writes.wait(&self.kind, |write, at| shows(|of| self.store(of), &web(), write, at), self.now);
             self.writes = writes;
             wait
         }

@@ -163,7 +163,7 @@ impl World for Cluster<'_> {
     }
 
     fn shows(&self, parent: &ObjectKey, write: &Written, at: Instant) -> bool {
-        shows(&self.live.caches, parent, write, at)
+        shows(|of| self.live.caches.store(of), parent, write, at)
     }
 
     fn host_namespace_of(&self, object: &Object) -> Option<HostNamespace> {

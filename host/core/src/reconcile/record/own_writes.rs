@@ -129,16 +129,8 @@ fn absent(write: &Written) -> Option<Subject> {
 
 /// The kinds whose caches do not show these writes yet, each once.
 fn kinds_behind(parents: &Gvk, writes: &[(Written, Instant)]) -> Vec<String> {
-    let mut kinds: Vec<_> = writes
-        .iter()
-        .map(|(write, _)| match write {
-            Written::Parent { .. } | Written::Past { .. } | Written::Unknown(Subject::Parent) => {
-                parents.kind.to_string()
-            }
-            Written::Child { kind, .. } => kind.kind.to_string(),
-            Written::Gone { child, .. } | Written::Unknown(Subject::Child(child)) => child.kind.kind.to_string(),
-        })
-        .collect();
+    let mut kinds: Vec<_> =
+        writes.iter().map(|(write, _)| write.child_kind().unwrap_or(parents).kind.to_string()).collect();
     kinds.sort();
     kinds.dedup();
     kinds
