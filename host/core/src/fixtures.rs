@@ -15,7 +15,7 @@ use crate::object::Object;
 use crate::object::observed_status::StatusShape;
 use crate::object::parent::ParentRef;
 use crate::reconcile::outcome::Outcome;
-use crate::reconcile::plan::Plan;
+use crate::reconcile::plan::{Plan, plan_comparing};
 use crate::reconcile::status;
 use crate::value::clock::Clock;
 use crate::value::ids::Gvk;
@@ -162,6 +162,11 @@ fn owned_item(item: &Value) -> Value {
 
 pub fn snapshot(children: &[Value]) -> Snapshot {
     Snapshot::new(parent_ref(), parent(), children.iter().map(object), None, |_| false)
+}
+
+/// The plan without a comparison of values.
+pub fn plan(snapshot: &Snapshot, desired: &Desired) -> Plan {
+    plan_comparing(snapshot, desired, |_, _| None)
 }
 
 /// Takes the deletions out of a plan that the guard does not allow.

@@ -3,8 +3,8 @@ use serde_json::json;
 
 use super::*;
 use crate::contract::desired::Desired;
-use crate::fixtures::{created, object, parent, pod, snapshot, validate};
-use crate::reconcile::plan::{Write, plan};
+use crate::fixtures::{created, object, parent, plan, pod, snapshot, validate};
+use crate::reconcile::plan::Write;
 use crate::value::ids::Uid;
 
 /// A breaker whose time is given in seconds since its start.

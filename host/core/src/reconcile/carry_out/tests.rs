@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{created, object, parent, pod, snapshot, validate};
+use crate::fixtures::{created, object, parent, plan, pod, snapshot, validate};
 use crate::reconcile::api_response::Status;
-use crate::reconcile::plan::{plan, plan_comparing};
+use crate::reconcile::plan::plan_comparing;
 use crate::reconcile::world::Later;
 use crate::value::ids::Gvk;
 use crate::value::json::{self, Map};

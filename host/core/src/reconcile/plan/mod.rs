@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use self::rolling::Rolling;
 use crate::contract::UpdateStrategy;
@@ -78,21 +78,11 @@ impl Target {
     /// The target of a child's apply to a live object. `differing`: the hash of its values, if they are the reason.
     pub fn of(live: &Object, child: &DesiredChild, differing: Option<Digest>) -> Self {
         Self {
+            uid: live.uid.clone(),
+            resource_version: live.resource_version,
             create_entry: live.managed.create_entry(&child.body, live.controller.as_ref()),
             restores: live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str()),
             differing,
-            ..Self::as_found(live)
-        }
-    }
-
-    /// An object as it was found, of whose managed fields nothing has to go before the apply.
-    pub fn as_found(live: &Object) -> Self {
-        Self {
-            uid: live.uid.clone(),
-            resource_version: live.resource_version,
-            create_entry: None,
-            restores: false,
-            differing: None,
         }
     }
 }
@@ -108,17 +98,17 @@ impl Write {
 }
 
 impl Plan {
-    /// Adds the write of a child that differs. Without one, it changes only once a user deletes it.
-    fn write(&mut self, live: &Object, write: Option<Write>) {
-        match write {
-            Some(write) => self.writes.push(write),
-            None => self.when_deleted.push(ChildId::of(live)),
-        }
+    /// The deletes of children that are recreated.
+    fn recreated(&self) -> impl Iterator<Item = &Delete> {
+        self.writes.iter().filter_map(|write| match write {
+            Write::Replace(delete) => Some(delete),
+            Write::Create(_) | Write::Apply { .. } => None,
+        })
     }
 
     /// Returns true if a desired child must wait for a deletion; nothing is pruned before that (rule R8).
     pub fn waits(&self) -> bool {
-        !self.terminating.is_empty() || self.writes.iter().any(|write| matches!(write, Write::Replace(_)))
+        !self.terminating.is_empty() || self.recreated().next().is_some()
     }
 
     /// Removes the deletes that are not due; later plans contain them again.
@@ -190,11 +180,7 @@ impl Plan {
 
     /// The deletions that the guard must allow.
     pub fn deletions(&self) -> Deletions<'_> {
-        let recreated = self.writes.iter().filter_map(|write| match write {
-            Write::Replace(delete) => Some(delete.clone()),
-            Write::Create(_) | Write::Apply { .. } => None,
-        });
-        Deletions { pruned: &self.prunes, recreated: recreated.collect() }
+        Deletions { pruned: &self.prunes, recreated: self.recreated().cloned().collect() }
     }
 
     /// Removes what the guard does not allow. Creates and updates stay, unless the leader must decide: with new children, the deletions
@@ -240,14 +226,11 @@ impl Plan {
     /// Of each kind of which children are created while others of it that were just written are (or, but for the guard, would be) deleted:
     /// one of those others.
     fn renamed(&self, was_just_written: impl Fn(&ChildId) -> bool) -> Vec<ChildId> {
-        let mut created = Vec::<&Gvk>::new();
-        for write in &self.writes {
-            if let Write::Create(child) = write
-                && !created.contains(&&*child.kind)
-            {
-                created.push(&child.kind);
-            }
-        }
+        let created: HashSet<&Gvk> = self
+            .writes
+            .iter()
+            .filter_map(|write| if let Write::Create(child) = write { Some(&*child.kind) } else { None })
+            .collect();
         let mut renamed = Vec::<ChildId>::new();
         for Delete { child, .. } in self.prunes.iter().chain(&self.held) {
             let is_known = renamed.iter().any(|known| known.kind == child.kind);
@@ -260,32 +243,19 @@ impl Plan {
 
     /// Children whose deletion must end before the desired ones can take their place.
     pub fn being_deleted(&self) -> Vec<ChildId> {
-        let replaced = self.writes.iter().filter_map(|write| match write {
-            Write::Replace(delete) => Some(delete.child.clone()),
-            Write::Create(_) | Write::Apply { .. } => None,
-        });
-        self.terminating.iter().cloned().chain(replaced).collect()
+        self.terminating.iter().chain(self.recreated().map(|delete| &delete.child)).cloned().collect()
     }
 
     /// Returns the number of creates, updates and deletes.
     pub fn counts(&self) -> (usize, usize, usize) {
-        let count = |test: fn(&Write) -> bool| self.writes.iter().filter(|write| test(write)).count();
-        let replaced = count(|write| matches!(write, Write::Replace(_)));
-        (
-            count(|write| matches!(write, Write::Create(_))),
-            count(|write| matches!(write, Write::Apply { .. })),
-            self.prunes.len() + replaced,
-        )
+        let creates = self.writes.iter().filter(|write| matches!(write, Write::Create(_))).count();
+        let replaced = self.recreated().count();
+        (creates, self.writes.len() - creates - replaced, self.prunes.len() + replaced)
     }
 }
 
-/// Plans the writes that lead from the snapshot to the desired state.
-pub fn plan(snapshot: &Snapshot, desired: &Desired) -> Plan {
-    plan_comparing(snapshot, desired, |_, _| None)
-}
-
-/// Like [`plan`], but calls `differing` for each child that is unchanged according to its managed fields. `differing`
-/// returns the hash of the live values if they must be changed nevertheless (see [`differing`]).
+/// Plans the writes that lead from the snapshot to the desired state. Calls `differing` for each child that is unchanged according to its
+/// managed fields; it returns the hash of the live values if they must be changed nevertheless (see [`differing`]).
 pub fn plan_comparing(
     snapshot: &Snapshot,
     desired: &Desired,
@@ -307,17 +277,21 @@ pub fn plan_comparing(
             }
             Some(live) if is_settled(live, child) => match differing(live, child) {
                 None => rolling.settled(live, child),
+                Some(_) if child.update == UpdateStrategy::OnDelete => {}
                 Some(values) => {
                     rolling.in_progress(child);
-                    plan.writes.extend(put_back(live, child, Some(values)));
+                    plan.writes.push(apply(live, child, Some(values)));
                 }
             },
+            Some(live) if child.update == UpdateStrategy::OnDelete => plan.when_deleted.push(ChildId::of(live)),
+            // An edit is reverted in place, also with the strategies that recreate children: the child need not restart.
             Some(live) if is_drift(live, child) => {
                 rolling.in_progress(child);
-                plan.write(live, put_back(live, child, None));
+                plan.writes.push(apply(live, child, None));
             }
             Some(live) if rolling.change(live, child, plan.writes.len()) => {}
-            Some(live) => plan.write(live, update(live, child)),
+            Some(live) if child.update == UpdateStrategy::Recreate => plan.writes.push(replace(live, child)),
+            Some(live) => plan.writes.push(apply(live, child, None)),
         }
     }
     rolling.plan_into(&mut plan);
@@ -401,26 +375,6 @@ fn replace(live: &Object, child: &Arc<DesiredChild>) -> Write {
 fn is_drift(live: &Object, child: &DesiredChild) -> bool {
     let is_same = |applied| applied == child.applied || Some(applied) == child.applied_as_string_data.as_deref();
     live.marks.get(names::ANNOTATION_APPLIED).is_none_or(is_same)
-}
-
-/// Plans the reversal of an edit: an apply in place, also for the strategies that recreate children, since the child
-/// need not restart. With the strategy `on-delete`, edits stay.
-fn put_back(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) -> Option<Write> {
-    match child.update {
-        UpdateStrategy::OnDelete => None,
-        UpdateStrategy::Apply | UpdateStrategy::Recreate | UpdateStrategy::Rolling { .. } => {
-            Some(apply(live, child, differing))
-        }
-    }
-}
-
-/// Plans the write for a child whose desired state changed; [`Rolling`] plans the kinds with a rolling update.
-fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
-    match child.update {
-        UpdateStrategy::OnDelete | UpdateStrategy::Rolling { .. } => None,
-        UpdateStrategy::Recreate => Some(replace(live, child)),
-        UpdateStrategy::Apply => Some(apply(live, child, None)),
-    }
 }
 
 #[cfg(test)]

@@ -55,13 +55,9 @@ impl<'a> Rolling<'a> {
     /// Records a child that changes when its turn comes; its write is inserted at index `at` of the plan's writes.
     /// Returns false if its kind does not use a rolling update.
     pub(super) fn change(&mut self, live: &'a Object, child: &'a Arc<DesiredChild>, at: usize) -> bool {
-        let of_kind = self.of_kind(child);
-        if let Some(of_kind) = of_kind {
-            of_kind.changes.push(Change { live, child, at });
-            true
-        } else {
-            false
-        }
+        let Some(of_kind) = self.of_kind(child) else { return false };
+        of_kind.changes.push(Change { live, child, at });
+        true
     }
 
     /// For each kind, inserts the next change into the writes, and lists the children that wait.
@@ -128,9 +124,9 @@ fn is_ready(live: &Object, conditions: &[String]) -> bool {
 mod tests {
     use serde_json::{Value as Json, json};
 
-    use super::super::{Plan, Write, plan};
+    use super::super::{Plan, Write};
     use super::*;
-    use crate::fixtures::{created, pod, snapshot, validate, validate_with};
+    use crate::fixtures::{created, plan, pod, snapshot, validate, validate_with};
 
     /// Desired Pods of these names with this image.
     fn pods(names: &[&str], image: &str) -> Vec<Json> {

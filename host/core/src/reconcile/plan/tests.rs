@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::fixtures::{
-    PARENT_UID, created, object, parent, parent_ref, pod, snapshot, validate, validate_secrets, validate_with,
+    PARENT_UID, created, object, parent, parent_ref, plan, pod, snapshot, validate, validate_secrets, validate_with,
 };
 
 fn converged(names: &[&str]) -> (Desired, Vec<serde_json::Value>) {
@@ -88,7 +88,7 @@ fn r06_secret_that_an_earlier_version_wrote_as_string_data_is_applied_once_in_pl
         let fields = correction.own.expect("an entry").fields.get("f:data").map(ToString::to_string);
         assert_eq!(fields.as_deref(), Some(r#"{"f:dropped":{}}"#));
         let converged = created(child);
-        assert!(super::plan(&snapshot(&[converged]), &desired).is_empty(), "{update:?}: applied once");
+        assert!(crate::fixtures::plan(&snapshot(&[converged]), &desired).is_empty(), "{update:?}: applied once");
     }
     let changed = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"a": "y"}});
     let desired = validate_secrets(&[changed], &UpdateStrategy::Recreate).expect("valid");

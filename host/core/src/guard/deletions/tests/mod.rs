@@ -14,11 +14,11 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::contract::desired::Desired;
 use crate::contract::snapshot::Snapshot;
-use crate::fixtures::{created, guard_plan, object, parent_ref, parent_with, pod, status_after, validate};
+use crate::fixtures::{created, guard_plan, object, parent_ref, parent_with, plan, pod, status_after, validate};
 use crate::object::child::ChildId;
 use crate::object::parent::ParentRef;
 use crate::reconcile::outcome::{Outcome, Problem, SuspendedBy};
-use crate::reconcile::plan::{Plan, Write, plan};
+use crate::reconcile::plan::{Plan, Write};
 use crate::value::ids::{Gvk, ObjectKey, Uid};
 
 const SHAPE: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::contract::{Limits, Phase, Response};
-use crate::fixtures::{created, guard_plan, object, parent_ref, parent_with, snapshot, validate, validate_with};
+use crate::fixtures::{created, guard_plan, object, parent_ref, parent_with, plan, snapshot, validate, validate_with};
 use crate::guard::deletions::{DeletionGuard, Fleet, Leavers, ParentDeletions, Rollout, Stop, cause};
 use crate::object::observed_status::StatusShape;
 use crate::value::digest::Digest;
