@@ -3,7 +3,8 @@
 use super::outcome::Requeue;
 
 /// Why a key runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Trigger {
     /// The resync interval, or the time that the plugin asked for, has passed: not urgent.
     Resync,
@@ -32,14 +33,7 @@ impl Trigger {
 
     /// The name as a span attribute.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Resync => "resync",
-            Self::Pause => "pause",
-            Self::Retry => "retry",
-            Self::Sweep => "sweep",
-            Self::Event => "event",
-            Self::Changed => "changed",
-        }
+        self.into()
     }
 
     /// Whether only a time has passed.

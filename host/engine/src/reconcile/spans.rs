@@ -107,23 +107,7 @@ fn outcome_of(result: &Result<PluginResult, CallFailure>) -> (&'static str, Opti
         Ok(Err(Failure::Invalid(_))) => ("invalid", None),
         Ok(Err(Failure::Retry { .. })) => ("retry", None),
         Ok(Err(Failure::Failed(_))) => ("failed", Some("plugin_failed")),
-        Err(failure) => (
-            "aborted",
-            Some(match failure {
-                CallFailure::Deadline { .. } => "deadline",
-                CallFailure::Memory { .. } => "memory",
-                CallFailure::TableElements { .. } => "table_elements",
-                CallFailure::Instances { .. } => "instances",
-                CallFailure::StackOverflow => "stack_overflow",
-                CallFailure::Trap { .. } => "trap",
-                CallFailure::UnsupportedImport { .. } => "unknown_import",
-                CallFailure::Exit { .. } => "exit",
-                CallFailure::RequestTooLarge { .. } => "request_too_large",
-                CallFailure::ResponseTooLarge { .. } => "response_too_large",
-                CallFailure::Malformed { .. } => "malformed",
-                CallFailure::Host { .. } => "host",
-            }),
-        ),
+        Err(failure) => ("aborted", Some(failure.into())),
     }
 }
 

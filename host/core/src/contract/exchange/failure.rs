@@ -1,7 +1,8 @@
 //! Why a component is not loaded, or a call has no response.
 
 /// Why a call has no response. The host determines the cause itself, without relying on the guest's messages.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum CallFailure {
     /// The call exceeded its deadline, which includes host calls.
     #[error("no response within {} ms", .limit.as_millis())]
@@ -38,6 +39,7 @@ pub enum CallFailure {
     },
     /// The guest called an unsupported import.
     #[error("unsupported import {name} was called{}", what_lacks(.name))]
+    #[strum(serialize = "unknown_import")]
     UnsupportedImport {
         /// The import.
         name: String,

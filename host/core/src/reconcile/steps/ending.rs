@@ -12,6 +12,7 @@ use crate::reconcile::written::Written;
 use crate::value::json::Map;
 
 /// How one reconcile ended.
+#[derive(strum::IntoStaticStr)]
 pub(super) enum Ending {
     /// No watch shows the parent, and it has no children that the host must delete: everything about it is forgotten. It does not exist, or
     /// an event will queue it.
@@ -143,24 +144,6 @@ impl Report {
 }
 
 impl Ending {
-    /// The name of the variant, for the log.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Gone => "Gone",
-            Self::NothingToDo { .. } => "NothingToDo",
-            Self::Waits { .. } => "Waits",
-            Self::Unreported { .. } => "Unreported",
-            Self::Unchanged(..) => "Unchanged",
-            Self::FinalizerChanged(_) => "FinalizerChanged",
-            Self::Report(_) => "Report",
-        }
-    }
-
-    /// The host has nothing to do until something changes.
-    pub fn nothing_to_do(why: NothingToDo) -> Self {
-        Self::NothingToDo { why, is_unshown: false }
-    }
-
     /// The reconcile goes on later.
     pub fn waits(outcome: &'static str, requeue: Requeue) -> Self {
         Self::Waits { outcome, failure: None, requeue }

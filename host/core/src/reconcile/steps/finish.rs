@@ -19,7 +19,7 @@ use crate::reconcile::world::{Ended, Happened, Wake};
 impl Reconcile<'_> {
     /// Reports and remembers how a reconcile ended. Returns when to reconcile the parent again.
     pub(super) async fn finish(&self, ending: Ending) -> Requeue {
-        tracing::trace!(ending = ending.name());
+        tracing::trace!(ending = <&str>::from(&ending));
         let (key, records, state) = (self.key, &self.shared.records, &self.shared.state);
         let ended = |outcome| self.ended(Ended { outcome, ..Ended::default() });
         match ending {
