@@ -18,11 +18,7 @@ pub(super) enum Ending {
     /// an event will queue it.
     Gone,
     /// The host has nothing to do for the parent until something changes, and reports nothing on it.
-    NothingToDo {
-        why: NothingToDo,
-        /// Whether no watch shows the parent, because it has left the label selector.
-        is_unshown: bool,
-    },
+    NothingToDo(NothingToDo),
     /// The reconcile waits for a cache. The deletions of other parents still wait for it.
     Waits {
         /// What it waits for, for the span.
@@ -46,6 +42,8 @@ pub(super) enum Ending {
     FinalizerChanged(Box<FinalizerChanged>),
     /// The host has an outcome to report in the parent's status.
     Report(Box<Report>),
+    /// No watch shows the parent, because it has left the label selector: no event will queue it, so it is reconciled again after a while.
+    Unshown(Box<Ending>),
 }
 
 /// Why the host has nothing to do for a parent.
@@ -90,8 +88,6 @@ pub(super) struct Report {
     pub inputs: Inputs,
     /// Whether this outcome reports a long wait for the host's own writes.
     pub is_long_wait: bool,
-    /// Whether no watch shows the parent, because it has left the label selector.
-    pub is_unshown: bool,
 }
 
 /// What a reconcile came to, before it is reported.
@@ -139,7 +135,7 @@ impl From<&Problem> for Attempt {
 impl Report {
     /// No inputs are remembered, so the next reconcile is not skipped.
     pub fn new(snapshot: Snapshot, attempt: Attempt) -> Self {
-        Self { snapshot, attempt, inputs: Inputs::default(), is_long_wait: false, is_unshown: false }
+        Self { snapshot, attempt, inputs: Inputs::default(), is_long_wait: false }
     }
 }
 
@@ -158,28 +154,12 @@ impl Ending {
     pub fn problem(snapshot: Snapshot, problem: &Problem) -> Self {
         Self::outcome(snapshot, Attempt::from(problem))
     }
-
-    /// Limits the time until the next reconcile: no watch shows this parent, so no event will queue it.
-    pub fn of_unshown(mut self) -> Self {
-        match &mut self {
-            Self::NothingToDo { is_unshown, .. } => *is_unshown = true,
-            Self::Report(report) => report.is_unshown = true,
-            Self::Gone
-            | Self::Waits { .. }
-            | Self::Unreported { .. }
-            | Self::Unchanged(..)
-            | Self::FinalizerChanged(_) => {}
-        }
-        self
-    }
 }
 
 /// The requeue of a parent whose changes no watch shows.
 pub(super) fn at_the_latest(requeue: Requeue, after: Duration) -> Requeue {
     match requeue {
         Requeue::WhenChanged | Requeue::Settled(_) => Requeue::After(after),
-        Requeue::Pause(_) | Requeue::After(_) | Requeue::Backoff(_) | Requeue::Unavailable(_) | Requeue::Gone => {
-            requeue
-        }
+        sooner => sooner,
     }
 }

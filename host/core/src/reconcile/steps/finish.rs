@@ -30,9 +30,9 @@ impl Reconcile<'_> {
                 self.wake(&state.forget(key));
                 Requeue::Gone
             }
-            Ending::NothingToDo { why, is_unshown } => {
+            Ending::NothingToDo(why) => {
                 ended(self.finish_nothing_to_do(why));
-                if is_unshown { Requeue::After(GOOD_FOR) } else { Requeue::WhenChanged }
+                Requeue::WhenChanged
             }
             Ending::Waits { outcome, failure: None, requeue } => {
                 ended(outcome);
@@ -63,6 +63,7 @@ impl Reconcile<'_> {
             }
             Ending::FinalizerChanged(changed) => self.finish_finalizer(*changed),
             Ending::Report(report) => self.finish_report(*report).await,
+            Ending::Unshown(ending) => at_the_latest(Box::pin(self.finish(*ending)).await, GOOD_FOR),
         }
     }
 
@@ -114,7 +115,7 @@ impl Reconcile<'_> {
 
     /// Writes the status, emits the events, and remembers what need not be repeated.
     async fn finish_report(&self, report: Report) -> Requeue {
-        let Report { snapshot, attempt, inputs, is_long_wait, is_unshown } = report;
+        let Report { snapshot, attempt, inputs, is_long_wait } = report;
         let Attempt { part, applied, outcome, is_planned, silent, events, .. } = attempt;
         if !is_planned {
             self.wake(&self.shared.state.unplanned(self.key));
@@ -128,10 +129,10 @@ impl Reconcile<'_> {
         let told = reported.instead.as_ref().unwrap_or(&outcome);
         self.emit(&snapshot, (told, is_reported_later), (&applied.changes, &events), &reported);
         self.wake_plugin(part.is_some());
-        if !silent {
         let unwritten = reported.failed.as_ref().filter(|_| !reported.is_gone());
         let unwritten = unwritten
             .map(|problem| outcome_of(&Problem::Writes(vec![(ChildId::of(&snapshot.parent), problem.clone())])));
+        if !silent {
             let refused = unwritten.as_ref().filter(|_| self.is_status_refused(&reported));
             self.note_result(&snapshot, &outcome, refused, &applied);
         }
@@ -159,7 +160,7 @@ impl Reconcile<'_> {
                 record.own_writes().note_reported();
             }
         });
-        if is_unshown { at_the_latest(requeue, GOOD_FOR) } else { requeue }
+        requeue
     }
 
     /// The outcome as the status of this parent reports it, after a reconcile that made a plan (`is_planned`) or none.

@@ -214,7 +214,7 @@ impl Reconcile<'_> {
         if !snapshot.children.iter().any(|child| child.controller.is_some()) {
             // The object may be a parent of another plugin: the host reports nothing on it, and does not wait for its
             // deletions.
-            return Ending::nothing_to_do(NothingToDo::NotSelected);
+            return Ending::NothingToDo(NothingToDo::NotSelected);
         }
         let how = How { phase: Phase::Sync, is_selected: false, compares: false };
         let mut attempt = self.carry_out(&snapshot, how, Desired::default()).await;

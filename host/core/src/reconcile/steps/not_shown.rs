@@ -27,7 +27,7 @@ impl Reconcile<'_> {
         }
         if self.terms.settings.suspended {
             // Its children stay. When the Plugin is no longer suspended, all parents are queued.
-            return Ending::nothing_to_do(NothingToDo::DeselectedWhileSuspended);
+            return Ending::NothingToDo(NothingToDo::DeselectedWhileSuspended);
         }
         let snapshot = match self.world.read(Read::FormerParent(self.key)).await {
             Ok(Some(parent)) => self.around(Arc::new(parent)),
@@ -50,6 +50,6 @@ impl Reconcile<'_> {
                 Ending::waits("waiting_for_watch", Requeue::After(GOOD_FOR))
             }
         };
-        ending.of_unshown()
+        Ending::Unshown(Box::new(ending))
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn no_response(snapshot: Snapshot, problem: &Problem) -> Ending {
 /// Ends the reconcile of a parent that needs nothing: it is being deleted without the plugin's finalizer, or it was deselected while it or
 /// its Plugin is suspended. The rollout does not wait for it; the blocked deletions of a deselected parent stay in the rollout.
 pub(super) fn leave(parent: &Object) -> Ending {
-    Ending::nothing_to_do(if parent.deleting { NothingToDo::Deleting } else { NothingToDo::DeselectedWhileSuspended })
+    Ending::NothingToDo(if parent.deleting { NothingToDo::Deleting } else { NothingToDo::DeselectedWhileSuspended })
 }
 
 /// Reports `Suspended` in the parent's status. If the whole Plugin is suspended, the Plugin's status says so, and only parents that are
@@ -56,7 +56,7 @@ pub(super) fn leave(parent: &Object) -> Ending {
 pub(super) fn suspended(snapshot: Snapshot) -> Ending {
     let by = if snapshot.parent.marks.is_true(ANNOTATION_SUSPEND) { SuspendedBy::Parent } else { SuspendedBy::Plugin };
     if by == SuspendedBy::Plugin && !snapshot.parent.deleting {
-        return Ending::nothing_to_do(NothingToDo::PluginSuspended);
+        return Ending::NothingToDo(NothingToDo::PluginSuspended);
     }
     Ending::problem(snapshot, &Problem::Suspended(by))
 }
