@@ -212,39 +212,28 @@ impl Reconcile<'_> {
         }
     }
 
-    /// Remembers the failure of a parent, or none, and the name of a child for which the parent waits.
-    fn note_result(&self, snapshot: &Snapshot, (outcome, applied, reported): (&Outcome, &Applied, &Reported)) {
+    /// Remembers the failure of a parent, or none, and the name of a child for which the parent waits. The failure that the Plugin's status
+    /// counts is the outcome of the reconcile, or else that of a refused write of the status.
+    fn note_result(&self, snapshot: &Snapshot, outcome: &Outcome, refused: Option<&Outcome>, applied: &Applied) {
         if matches!(outcome.progress, Progress::Applied | Progress::Stalled) {
             self.note_observed(&snapshot.parent);
         }
-        let failure = self.failure(snapshot, outcome, reported);
-        let failure = failure.as_ref().map(|failed| (failed.reason, &*failed.message));
-        self.shared.records.note_result(self.key, failure);
+        let failure = std::iter::once(outcome).chain(refused).find(|outcome| is_failing(outcome));
+        self.shared.records.note_result(self.key, failure.map(|failed| (failed.reason, &*failed.message)));
         let taken = applied.problems.iter().find(|(_, problem)| matches!(problem, WriteProblem::Taken { .. }));
         self.shared.state.contended.note(self.key, taken.map(|(child, _)| child));
     }
 
-    /// The failure that the Plugin's status counts: the outcome of the reconcile, or a rejected write of the status of a parent whose kind is
-    /// not the plugin's own, which the parent's status cannot report.
-    fn failure(&self, snapshot: &Snapshot, outcome: &Outcome, reported: &Reported) -> Option<Outcome> {
-        if is_failing(outcome) {
-            return Some(outcome.clone());
-        }
-        let refused = reported.failed.as_ref().filter(|problem| {
-            self.terms.status_writer == StatusWriter::Account
-                && matches!(
-                    problem,
-                    WriteProblem::FieldConflict { .. }
-                        | WriteProblem::Rejected { code: 400..=403 | 409 | 422 | 500, .. }
-                )
-        });
-        refused.map(|problem| of_status(snapshot, problem)).filter(is_failing)
+    /// Whether the API server refuses the status of a parent whose kind is not the plugin's own, which the parent's status cannot report.
+    fn is_status_refused(&self, reported: &Reported) -> bool {
+        let is_refusal = |problem: &WriteProblem| {
+            matches!(
+                problem,
+                WriteProblem::FieldConflict { .. } | WriteProblem::Rejected { code: 400..=403 | 409 | 422 | 500, .. }
+            )
+        };
+        self.terms.status_writer == StatusWriter::Account && reported.failed.as_ref().is_some_and(is_refusal)
     }
-}
-
-/// The outcome of a write of the status that failed.
-fn of_status(snapshot: &Snapshot, problem: &WriteProblem) -> Outcome {
-    outcome_of(&Problem::Writes(vec![(ChildId::of(&snapshot.parent), problem.clone())]))
 }
 
 /// Whether a parent does not have its desired state, and no user asked for that.
