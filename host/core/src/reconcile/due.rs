@@ -44,16 +44,6 @@ pub fn planned(
     plan
 }
 
-/// Removes all children from the desired state if a deselected parent has finished its cleanup, so that the plan deletes them.
-#[must_use]
-pub fn drop_children_of_deselected(mut desired: Desired, snapshot: &Snapshot, phase: Phase) -> Desired {
-    if phase == Phase::Finalize && desired.finalized && !snapshot.parent.deleting {
-        // The parent lives on outside the selectors, so no garbage collector deletes its children: the host does.
-        desired.children.clear();
-    }
-    desired
-}
-
 /// Takes all writes out of a parent's plan if the plugin has used up its rate of writes. Returns how long it takes until it has more.
 /// The rate is that of all `hosts` together, so that each write of one of three hosts costs three tokens.
 pub fn take_tokens(
@@ -100,30 +90,27 @@ pub struct Carried<'a> {
 impl Carried<'_> {
     /// The problem that is reported: the first of this order.
     pub fn problem(self) -> Option<Problem> {
-        let Self { phase, snapshot, desired, limited, applied, thrashing, blocked, terminating, rolling, .. } = self;
-        if let Some(wait) = limited {
-            Some(Problem::WritesLimited(wait))
-        } else if !applied.problems.is_empty() {
-            Some(Problem::Writes(applied.problems.clone()))
-        } else if !thrashing.is_empty() {
-            Some(Problem::Thrashing(thrashing))
-        } else if blocked.is_some() {
-            blocked
-        } else if !terminating.is_empty() {
-            Some(Problem::Terminating(terminating))
-        } else if !rolling.is_empty() {
-            Some(Problem::Rolling(rolling))
-        } else if !snapshot.left_out.is_empty() {
-            // Also if the plugin reports that it has cleaned up: it has not seen all children.
+        let left_out = || {
             let of = |child: &Arc<Object>| (ChildId::of(child), child.json.unpacked_size() as u64);
-            let children = snapshot.left_out.iter().map(of).collect();
-            Some(Problem::LeftOut { children, limit: self.request_bytes, again: desired.requeue })
-        } else if phase == Phase::Finalize && !desired.finalized {
-            Some(Problem::Finalizing(desired.requeue))
-        } else {
-            None
-        }
+            let children = some(self.snapshot.left_out.iter().map(of).collect())?;
+            Some(Problem::LeftOut { children, limit: self.request_bytes, again: self.desired.requeue })
+        };
+        let is_finalizing = self.phase == Phase::Finalize && !self.desired.finalized;
+        self.limited
+            .map(Problem::WritesLimited)
+            .or_else(|| some(self.applied.problems.clone()).map(Problem::Writes))
+            .or_else(|| some(self.thrashing).map(Problem::Thrashing))
+            .or(self.blocked)
+            .or_else(|| some(self.terminating).map(Problem::Terminating))
+            .or_else(|| some(self.rolling).map(Problem::Rolling))
+            // Also if the plugin reports that it has cleaned up: it has not seen all children.
+            .or_else(left_out)
+            .or_else(|| is_finalizing.then_some(Problem::Finalizing(self.desired.requeue)))
     }
+}
+
+fn some<T>(items: Vec<T>) -> Option<Vec<T>> {
+    (!items.is_empty()).then_some(items)
 }
 
 #[cfg(test)]

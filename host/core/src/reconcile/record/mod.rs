@@ -77,9 +77,7 @@ impl Record {
 
     /// Puts them back.
     pub fn put_deletions(&mut self, deletions: ParentDeletions) {
-        if !deletions.is_empty() {
-            self.rare().deletions = deletions;
-        }
+        self.rare().deletions = deletions;
     }
 
     /// Why the deletions of the parent's children are blocked, according to the last plan of this process.
@@ -103,9 +101,7 @@ impl Record {
 
     /// Records children as the API server stored them.
     pub fn put_stored(&mut self, stored: Vec<Stored>) {
-        if !stored.is_empty() {
-            self.rare().stored = stored;
-        }
+        self.rare().stored = stored;
     }
 
     /// Takes the children as the API server stored them after the last writes.

@@ -8,11 +8,7 @@ use parking_lot::Mutex;
 
 use super::contended::Contended;
 use crate::contract::CallFailure;
-use crate::contract::snapshot::Snapshot;
-use crate::guard::deletions::{
-    self, BlockedDeletions, Cause, DeletionGuard, Deletions, Fleet, Leavers, ParentDeletions, Rollout, RolloutRecord,
-    Verdict,
-};
+use crate::guard::deletions::{BlockedDeletions, DeletionGuard, Fleet, Rollout, RolloutRecord};
 use crate::guard::quarantine::{Admission, CallOutcome, Quarantine, QuarantineChange};
 use crate::object::Object;
 use crate::value::clock::Clock;
@@ -183,18 +179,6 @@ impl ComponentState {
         }
     }
 
-    /// Judges the deletions of a parent's plan.
-    pub fn judge(
-        &self,
-        (own, guard): (&mut ParentDeletions, DeletionGuard),
-        snapshot: &Snapshot,
-        cause: impl FnOnce() -> Cause,
-        leavers: impl FnOnce() -> Leavers,
-        deletions: &Deletions<'_>,
-    ) -> (Option<Verdict>, Consequences) {
-        self.with_fleet(|fleet| deletions::judge(fleet, (own, guard), snapshot, cause, leavers, deletions))
-    }
-
     /// Records that a parent's reconcile ended without a plan.
     pub fn unplanned(&self, parent: &ObjectKey) -> Consequences {
         self.with_fleet(|fleet| fleet.unplanned(parent)).1
@@ -215,7 +199,8 @@ impl ComponentState {
         self.with_fleet(|fleet| fleet.adjust(guard));
     }
 
-    fn with_fleet<T>(&self, change: impl FnOnce(&mut Fleet) -> T) -> (T, Consequences) {
+    /// Changes what is decided about deletions.
+    pub fn with_fleet<T>(&self, change: impl FnOnce(&mut Fleet) -> T) -> (T, Consequences) {
         let mut fleet = self.fleet.lock();
         // The facts of the Plugin's status that a decision can change.
         let reported = |fleet: &Fleet| {
@@ -314,6 +299,7 @@ mod tests {
 
     use super::*;
     use crate::fixtures::CLOCK;
+    use crate::guard::deletions::{Cause, Leavers};
     use crate::object::child::{ChildId, Delete};
     use crate::value::ids::{Gvk, Uid};
 

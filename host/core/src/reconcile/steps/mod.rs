@@ -21,7 +21,7 @@ use tracing::field::Empty;
 
 use self::ending::{Attempt, Ending, Last, NothingToDo, Report, outcome_of};
 use self::without_call::{leave, no_response, suspended};
-use super::due::{Carried, drop_children_of_deselected, take_tokens};
+use super::due::{Carried, take_tokens};
 use super::next_step::NextStep;
 use super::outcome::{Outcome, Problem, Progress, Requeue};
 use super::plan::Plan;
@@ -143,8 +143,11 @@ impl Reconcile<'_> {
         }
         let (parent, grants) = (&snapshot.parent_ref, &self.terms.grants);
         let attempt = match desired::validate(&response, parent, grants, &self.terms.limits) {
-            Ok(desired) => {
-                let desired = drop_children_of_deselected(desired, &snapshot, phase);
+            Ok(mut desired) => {
+                if phase == Phase::Finalize && desired.finalized && !snapshot.parent.deleting {
+                    // The parent lives on outside the selectors, so no garbage collector deletes its children: the host does.
+                    desired.children.clear();
+                }
                 // A parent that is finalized but not deleted has left the label selector or the Plugin's namespaces.
                 let is_selected = phase == Phase::Sync || snapshot.parent.deleting;
                 let how = How { phase, is_selected, compares };

@@ -21,7 +21,6 @@ use crate::reconcile::due::planned;
 use crate::reconcile::outcome::Problem;
 use crate::reconcile::plan::{self, Plan};
 use crate::reconcile::record::Record;
-use crate::reconcile::shared::kept_values::KeptValues;
 use crate::reconcile::world::Wake;
 use crate::value::digest::Digest;
 use crate::value::ids::Uid;
@@ -38,10 +37,13 @@ impl Reconcile<'_> {
             windlass.terminating = Empty
         );
         let plan = span.in_scope(|| {
+            // Children as the API server stored them after the last writes.
             let stored = self.record(Record::take_stored);
-            let stored = stored.into_iter().map(|stored| (stored.uid.clone(), stored)).collect();
-            let comparison = Comparison { kept: &self.shared.records.kept_values, stored, compares };
-            planned(self.world, snapshot, desired, |live, child| comparison.differing(live, child))
+            let stored: HashMap<Uid, Stored> = stored.into_iter().map(|stored| (stored.uid.clone(), stored)).collect();
+            planned(self.world, snapshot, desired, |live, child| {
+                let is_as_stored = stored.get(&live.uid).is_some_and(|stored| stored.is(live));
+                if compares || is_as_stored { self.differing(live, child, is_as_stored) } else { None }
+            })
         });
         let (creates, updates, deletes) = plan.counts();
         span.record("windlass.creates", int(creates)).record("windlass.updates", int(updates));
@@ -66,9 +68,10 @@ impl Reconcile<'_> {
         let leavers = || self.world.leavers(parent.key.namespace.as_deref());
         // The guard may read much: the records of other parents stay accessible meanwhile. No other reconcile of this parent runs.
         let mut own = self.record(Record::take_deletions);
-        let deletions = plan.deletions();
-        let (verdict, consequences) =
-            self.shared.state.judge((&mut own, self.terms.settings.guard), snapshot, cause, leavers, &deletions);
+        let planned = plan.deletions();
+        let (verdict, consequences) = self.shared.state.with_fleet(|fleet| {
+            deletions::judge(fleet, (&mut own, self.terms.settings.guard), snapshot, cause, leavers, &planned)
+        });
         if !own.is_empty() {
             self.record(|record| record.put_deletions(own));
         }
@@ -125,27 +128,16 @@ impl Reconcile<'_> {
         }
         applied
     }
-}
 
-/// How the values of a parent's children are compared with the desired ones.
-struct Comparison<'a> {
-    kept: &'a KeptValues,
-    /// Children as the API server stored them after the last writes.
-    stored: HashMap<Uid, Stored>,
-    /// Whether all children are compared.
-    compares: bool,
-}
-
-impl Comparison<'_> {
-    /// The hash of the values of a child that must be changed, although managedFields show no change.
-    fn differing(&self, live: &Object, child: &DesiredChild) -> Option<Digest> {
-        let is_as_stored = self.stored.get(&live.uid).is_some_and(|stored| stored.is(live));
-        let values = if self.compares || is_as_stored { plan::differing(live, child) } else { None }?;
+    /// The hash of the values of a child that must be changed, although managedFields show no change. `is_as_stored`: the values are what the
+    /// API server made of the host's last write.
+    fn differing(&self, live: &Object, child: &DesiredChild, is_as_stored: bool) -> Option<Digest> {
+        let (values, kept) = (plan::differing(live, child)?, &self.shared.records.kept_values);
         if is_as_stored && !plan::differs_in_metadata(live, child) {
             // This is what the API server makes of the desired values.
-            self.kept.keep(&live.uid, &child.applied, values);
+            kept.keep(&live.uid, &child.applied, values);
         }
         // An earlier apply could not change these values, because the API server or a webhook sets them.
-        (!self.kept.holds(&live.uid, &child.applied, values)).then_some(values)
+        (!kept.holds(&live.uid, &child.applied, values)).then_some(values)
     }
 }
