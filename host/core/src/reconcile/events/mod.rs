@@ -4,8 +4,6 @@
 mod ledger;
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::contract::snapshot::Snapshot;
@@ -18,7 +16,7 @@ use crate::object::observed_status::observed;
 use crate::object::order::install_rank;
 use crate::object::reason::ParentReason;
 use crate::reconcile::outcome::{FinalizerEnd, NAMESPACE_PATIENCE, Outcome, Progress};
-use crate::value::json::{Map, Value};
+use crate::value::json::Value;
 use crate::value::line::one_line;
 
 pub use ledger::{EventWrite, Ledger, Occasion};
@@ -59,53 +57,50 @@ pub struct Note {
 
 impl Note {
     /// Creates an event about the host's own work.
-    pub fn of_host(event_type: EventType, reason: &'static str, message: &str) -> Self {
-        Self::new(event_type, reason.into(), message)
-    }
-
-    fn new(event_type: EventType, reason: Cow<'static, str>, message: &str) -> Self {
+    pub fn of_host(event_type: EventType, reason: impl Into<Cow<'static, str>>, message: &str) -> Self {
         let (source, action) = (Source::Host, action::RECONCILE);
-        Self { source, event_type, reason, action, message: cut(message), related: None }
+        Self { source, event_type, reason: reason.into(), action, message: cut(message), related: None }
     }
 
     /// Creates the last event on a parent that had a finalizer (rule R14).
     pub fn finalized(why: &FinalizerEnd) -> Self {
-        let note = match why {
-            FinalizerEnd::CleanedUp => {
-                Self::new(EventType::Normal, event_reason::FINALIZED.into(), "The plugin has cleaned up")
-            }
-            FinalizerEnd::Skipped => {
-                let message = "The finalizer was removed without clean-up, as a user asked; what the plugin would have cleaned up stays";
-                Self::new(EventType::Warning, event_reason::FINALIZER_SKIPPED.into(), message)
-            }
-            FinalizerEnd::Unneeded => Self::new(
+        let (event_type, reason, message) = match why {
+            FinalizerEnd::CleanedUp => (EventType::Normal, event_reason::FINALIZED, "The plugin has cleaned up"),
+            FinalizerEnd::Skipped => (
+                EventType::Warning,
+                event_reason::FINALIZER_SKIPPED,
+                "The finalizer was removed without clean-up, as a user asked; what the plugin would have cleaned up stays",
+            ),
+            FinalizerEnd::Unneeded => (
                 EventType::Normal,
-                event_reason::FINALIZED.into(),
+                event_reason::FINALIZED,
                 "The finalizer was removed, because the component does not clean up",
             ),
-            FinalizerEnd::NotCalled => {
-                let message = "The finalizer was removed without clean-up, because no plugin is called in the host's namespace; what the \
-                               plugin would have cleaned up stays";
-                Self::new(EventType::Warning, event_reason::FINALIZER_SKIPPED.into(), message)
-            }
-            FinalizerEnd::NamespaceTerminating(parent) => {
-                let message = format!(
+            FinalizerEnd::NotCalled => (
+                EventType::Warning,
+                event_reason::FINALIZER_SKIPPED,
+                "The finalizer was removed without clean-up, because no plugin is called in the host's namespace; what the \
+                 plugin would have cleaned up stays",
+            ),
+            FinalizerEnd::NamespaceTerminating(parent) => (
+                EventType::Warning,
+                event_reason::FINALIZER_ABANDONED,
+                &*format!(
                     "The finalizer of {parent} was removed before the plugin had cleaned up: its namespace is being \
                      deleted, and no child could be created in it for {} s",
                     NAMESPACE_PATIENCE.as_secs()
-                );
-                Self::new(EventType::Warning, event_reason::FINALIZER_ABANDONED.into(), &message)
-            }
+                ),
+            ),
         };
-        Self { action: action::FINALIZE, ..note }
+        Self { action: action::FINALIZE, ..Self::of_host(event_type, reason, message) }
     }
 
     /// Creates an event that a plugin emits. A reason that Kubernetes would reject is replaced by `PluginEvent`; a long
     /// message is truncated.
     pub fn of_plugin(event: &Event) -> Self {
-        let reason =
-            if is_reason(&event.reason) { event.reason.clone().into() } else { event_reason::PLUGIN_EVENT.into() };
-        Self { source: Source::Plugin, ..Self::new(event.event_type, reason, &event.message) }
+        let is_valid = is_reason(&event.reason);
+        let reason = if is_valid { event.reason.clone().into() } else { Cow::Borrowed(event_reason::PLUGIN_EVENT) };
+        Self { source: Source::Plugin, ..Self::of_host(event.event_type, reason, &event.message) }
     }
 }
 
@@ -165,39 +160,31 @@ impl Changes {
 
     /// What the changes may lead to that a user does not expect: a sentence for each such change.
     fn warnings(&self, parent_namespace: Option<&str>) -> String {
-        let mut text = String::new();
+        let mut warnings = Vec::new();
         if !self.expiring.is_empty() {
-            list(&mut text, &self.expiring, parent_namespace);
-            text.push_str(
-                " (ttlSecondsAfterFinished): Kubernetes deletes a finished Job after that time, and while the plugin returns it, \
+            warnings.push(format!(
+                "{} (ttlSecondsAfterFinished): Kubernetes deletes a finished Job after that time, and while the plugin returns it, \
                  the host creates it again, and it runs again",
-            );
+                list(&self.expiring, parent_namespace)
+            ));
         }
-        let emptied: Vec<_> = self.adopted.iter().filter(|child| child.kind.holds_data()).cloned().collect();
+        let emptied: Vec<_> = self.adopted.iter().filter(|child| child.kind.holds_data()).collect();
         if !emptied.is_empty() {
-            text.push_str(if text.is_empty() { "" } else { ". " });
-            list(&mut text, &emptied, parent_namespace);
             let them = if emptied.len() == 1 { "it" } else { "them" };
-            let _ = write!(
-                text,
-                " will be deleted with all contents when the parent is deleted, or when the plugin no longer returns {them}, unless \
+            warnings.push(format!(
+                "{} will be deleted with all contents when the parent is deleted, or when the plugin no longer returns {them}, unless \
                  the plugin retains {them}",
-            );
+                list(emptied, parent_namespace)
+            ));
         }
-        text
+        warnings.join(". ")
     }
 
     /// Formats the changes, for example `created Pods web-0, web-1 and 3 more; deleted Pod web-9`.
     fn describe(&self, parent_namespace: Option<&str>) -> String {
-        let mut text = String::new();
-        for (_, verb, children) in self.kinds() {
-            if !children.is_empty() {
-                let separator = if text.is_empty() { "" } else { "; " };
-                let _ = write!(text, "{separator}{verb} ");
-                list(&mut text, children, parent_namespace);
-            }
-        }
-        text
+        let changes = self.kinds().into_iter().filter(|(_, _, children)| !children.is_empty());
+        let changes = changes.map(|(_, verb, children)| format!("{verb} {}", list(children, parent_namespace)));
+        changes.collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -221,20 +208,17 @@ impl Before {
     /// the plugin may have set `Ready`; or the parent was suspended, which [`Ledger::before`] remembers.
     pub fn in_status(parent: &Object, outcome: &Outcome) -> Self {
         let status = observed(parent);
-        let of = |kind: &str| {
-            conditions::conditions_of(&status).find(|condition| conditions::type_of(condition) == Some(kind))
-        };
-        let text = |condition: &Map, field: &str| condition.get(field).and_then(Value::as_str).map(str::to_owned);
-        let Some(ready) = of(parent_condition::READY) else { return Self::Other(None) };
-        let reason = if [parent_condition::RECONCILING, parent_condition::STALLED]
-            .into_iter()
-            .any(|kind| conditions::is_true(&status, kind))
-        {
-            text(ready, "reason").and_then(|reason| reason.parse().ok())
+        let ready = conditions::conditions_of(&status)
+            .find(|condition| conditions::type_of(condition) == Some(parent_condition::READY));
+        let Some(ready) = ready else { return Self::Other(None) };
+        let is_by_host = conditions::is_true(&status, parent_condition::RECONCILING)
+            || conditions::is_true(&status, parent_condition::STALLED);
+        let reason = if is_by_host {
+            ready.get("reason").and_then(|reason| reason.as_str()?.parse().ok())
         } else {
             Some(ParentReason::Succeeded)
         };
-        let is_same_message = || text(ready, "message").as_deref() == Some(&outcome.message);
+        let is_same_message = || ready.get("message").and_then(Value::as_str) == Some(&outcome.message);
         if reason == Some(outcome.reason) && (outcome.progress == Progress::Applied || is_same_message()) {
             return Self::Same;
         }
@@ -262,10 +246,8 @@ pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, outcome: &O
             Note { message: cut(&message), ..note }
         }
         None => match scaled(snapshot, changes) {
-            Some(scaled) => {
-                Note::new(EventType::Normal, event_reason::SCALED.into(), &format!("Scaled {scaled}: {done}"))
-            }
-            None => Note::new(EventType::Normal, changes.reason().into(), &capitalised(done)),
+            Some(scaled) => Note::of_host(EventType::Normal, event_reason::SCALED, &format!("Scaled {scaled}: {done}")),
+            None => Note::of_host(EventType::Normal, changes.reason(), &capitalised(done)),
         },
     };
     let note = Note { related: changes.only().cloned(), ..note };
@@ -279,43 +261,30 @@ pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, outcome: &O
 /// if known.
 fn turn(before: Option<ParentReason>, outcome: &Outcome) -> Option<Note> {
     if outcome.progress != Progress::Applied {
-        let event_type = match severity(outcome.reason) {
-            Severity::None => return None,
-            Severity::Normal => EventType::Normal,
-            Severity::Warning => EventType::Warning,
-        };
-        return Some(Note::new(event_type, outcome.reason.as_str().into(), &outcome.message));
+        let event_type = event_type_of(outcome.reason)?;
+        return Some(Note::of_host(event_type, outcome.reason.as_str(), &outcome.message));
     }
     // A parent that is selected again is a parent like a new one.
     let before = before.filter(|before| *before != ParentReason::NotSelected)?;
     if before == ParentReason::Suspended {
-        return Some(Note::new(EventType::Normal, event_reason::RESUMED.into(), "No longer suspended"));
+        return Some(Note::of_host(EventType::Normal, event_reason::RESUMED, "No longer suspended"));
     }
-    (severity(before) == Severity::Warning).then(|| {
+    (event_type_of(before) == Some(EventType::Warning)).then(|| {
         let message = format!("Recovered from {before}: {}", outcome.message);
-        Note::new(EventType::Normal, event_reason::RECOVERED.into(), &message)
+        Note::of_host(EventType::Normal, event_reason::RECOVERED, &message)
     })
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Severity {
-    /// No event: a regular step, whose changes have an event of their own, or a problem that passes within a second.
-    None,
-    /// A Normal event.
-    Normal,
-    /// A Warning event.
-    Warning,
-}
-
-/// The severity of the event for an outcome.
-fn severity(reason: ParentReason) -> Severity {
+/// The type of the event for an outcome. None for a regular step, whose changes have an event of their own, or a problem that passes within a
+/// second.
+fn event_type_of(reason: ParentReason) -> Option<EventType> {
     match reason {
         ParentReason::Succeeded
         | ParentReason::ChildrenTerminating
         | ParentReason::RollingUpdate
         | ParentReason::FinalizerRemoved
-        | ParentReason::Outdated => Severity::None,
-        ParentReason::Waiting | ParentReason::Suspended | ParentReason::Finalizing => Severity::Normal,
+        | ParentReason::Outdated => None,
+        ParentReason::Waiting | ParentReason::Suspended | ParentReason::Finalizing => Some(EventType::Normal),
         ParentReason::NotSelected
         | ParentReason::HostNamespace
         | ParentReason::InvalidSpec
@@ -342,7 +311,7 @@ fn severity(reason: ParentReason) -> Severity {
         | ParentReason::NamespaceTerminating
         | ParentReason::ReadForbidden
         | ParentReason::RateLimited
-        | ParentReason::RequirementsUnsettled => Severity::Warning,
+        | ParentReason::RequirementsUnsettled => Some(EventType::Warning),
     }
 }
 
@@ -372,37 +341,26 @@ fn scaled(snapshot: &Snapshot, changes: &Changes) -> Option<String> {
 /// Lists children by kind, in install order: `ConfigMap web, Pods web-0, web-1 and 3 more`. The children are sorted,
 /// because writes end in any order and the same changes must yield the same text. The parent's own namespace is omitted
 /// from the names.
-fn list(text: &mut String, children: &[ChildId], parent_namespace: Option<&str>) {
-    let mut children: Vec<_> = children.iter().collect();
-    children.sort_unstable_by(|a, b| {
-        let place = |child: &ChildId| install_rank(&child.kind);
-        place(a).cmp(&place(b)).then_with(|| a.kind.cmp(&b.kind)).then_with(|| in_order(a, b))
+fn list<'a>(children: impl IntoIterator<Item = &'a ChildId>, parent_namespace: Option<&str>) -> String {
+    let mut children: Vec<_> = children.into_iter().collect();
+    children.sort_unstable_by_key(|ChildId { kind, key }| {
+        // Numbered names sort numerically (`web-9` before `web-10`).
+        (install_rank(kind), kind, &key.namespace, key.name.len(), &key.name)
     });
-    for (at, group) in children.chunk_by(|a, b| a.kind == b.kind).enumerate() {
-        let Some(first) = group.first() else { continue };
-        let kind = if group.len() == 1 { Cow::Borrowed(&*first.kind.kind) } else { plural(&first.kind.kind) };
-        let _ = write!(text, "{}{kind}", if at == 0 { "" } else { ", " });
+    let name = |child: &&ChildId| match &child.key.namespace {
+        Some(namespace) if parent_namespace == Some(&**namespace) => child.key.name.to_string(),
+        _ => child.key.to_string(),
+    };
+    let groups = children.chunk_by(|a, b| a.kind == b.kind).filter_map(|group| {
+        let kind = &*group.first()?.kind.kind;
+        let kind = if group.len() == 1 { Cow::Borrowed(kind) } else { plural(kind) };
         // For a single omitted child, "and 1 more" would be no shorter than its name.
         let shown = if group.len() <= SHOWN + 1 { group.len() } else { SHOWN };
-        for (at, child) in group.iter().take(shown).enumerate() {
-            let _ = write!(text, "{}", if at == 0 { " " } else { ", " });
-            let _ = match &child.key.namespace {
-                Some(namespace) if parent_namespace != Some(&**namespace) => {
-                    write!(text, "{namespace}/{}", child.key.name)
-                }
-                _ => write!(text, "{}", child.key.name),
-            };
-        }
-        if group.len() > shown {
-            let _ = write!(text, " and {} more", group.len() - shown);
-        }
-    }
-}
-
-/// Orders by namespace and name; numbered names sort numerically (`web-9` before `web-10`).
-fn in_order(a: &ChildId, b: &ChildId) -> Ordering {
-    let by_length = a.key.name.len().cmp(&b.key.name.len());
-    a.key.namespace.cmp(&b.key.namespace).then(by_length).then_with(|| a.key.name.cmp(&b.key.name))
+        let more = if group.len() > shown { format!(" and {} more", group.len() - shown) } else { String::new() };
+        let names = group.iter().take(shown).map(name).collect::<Vec<_>>().join(", ");
+        Some(format!("{kind} {names}{more}"))
+    });
+    groups.collect::<Vec<_>>().join(", ")
 }
 
 /// The English plural of a kind, with Kubernetes' exceptions.
