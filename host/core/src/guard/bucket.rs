@@ -35,13 +35,9 @@ impl Bucket {
 
     /// Takes tokens if at least `kept` tokens remain afterwards, and returns true; otherwise counts a drop.
     pub fn take(&mut self, tokens: f64, kept: f64, now: Timestamp) -> bool {
-        self.fill(now);
-        if self.tokens < kept + tokens {
-            self.dropped += 1;
-            return false;
-        }
-        self.tokens -= tokens;
-        true
+        let is_admitted = self.spend(tokens, (kept, f64::INFINITY), now).is_ok();
+        self.dropped += u64::from(!is_admitted);
+        is_admitted
     }
 
     /// Takes tokens if they are available beside those that are kept. Of more than `most`, only so many need be available: the balance becomes
@@ -82,13 +78,6 @@ impl Bucket {
         Some(std::mem::take(&mut self.dropped))
     }
 
-    /// Returns true if the bucket is full and has no drops to report, so that a new one can replace it: only the time
-    /// of the last report would be lost.
-    pub fn is_idle(&mut self, now: Timestamp) -> bool {
-        self.fill(now);
-        self.dropped == 0 && self.tokens >= self.rate.burst
-    }
-
     /// Adds the tokens for the time that has passed. A clock that was set back adds none.
     fn fill(&mut self, now: Timestamp) {
         let passed = now.duration_since(self.at).as_secs_f64().max(0.0);
@@ -120,10 +109,10 @@ mod tests {
     #[test]
     fn tokens_refill_at_the_rate_up_to_the_burst() {
         let mut bucket = Bucket::new(Rate { burst: 10.0, per_second: 2.0 }, at(0));
-        assert!(bucket.take(10.0, 0.0, at(0)) && !bucket.is_idle(at(4)));
+        assert!(bucket.take(10.0, 0.0, at(0)) && bucket.level(at(4)) < 10.0);
         assert!(!bucket.take(9.0, 0.0, at(4)) && bucket.take(8.0, 0.0, at(4)));
         assert!(!bucket.take(1.0, 0.0, at(0)), "a clock that is set back adds no tokens");
         assert_eq!(bucket.take_dropped(at(1000)), Some(2));
-        assert!(bucket.is_idle(at(1000)) && !bucket.take(11.0, 0.0, at(1000)));
+        assert!(bucket.level(at(1000)) >= 10.0 && !bucket.take(11.0, 0.0, at(1000)));
     }
 }

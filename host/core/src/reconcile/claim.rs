@@ -94,10 +94,7 @@ fn is_marked_for(found: &Object, parent: &ParentRef) -> bool {
 /// other marks it would be no child any more, and the next reconcile would not see it.
 pub fn marks(found: &Object, child: &DesiredChild, parent: &ParentRef, adopted: bool) -> Map {
     let is_retained = if adopted { child.owner.is_none() } else { found.controller.is_none() };
-    let mut labels = Map::default();
-    for (label, value) in parent.child_labels() {
-        labels.insert(label, value);
-    }
+    let labels = Map::from(parent.child_labels().map(|(label, value)| (label, Value::from(value))));
     let mut annotations = Map::default();
     if let Some(mark) = parent.mark(&found.kind.group_kind(), &found.key, is_retained) {
         annotations.insert(names::ANNOTATION_MARK, mark);

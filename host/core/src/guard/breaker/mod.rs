@@ -136,7 +136,7 @@ impl Breaker {
     pub fn take_back(&mut self, revision: ParentRevision, child: &ChildId) {
         let id = self.subject(revision, &child.kind, &child.key);
         if let Some(tripped) = self.tripped.get_mut(&id) {
-            tripped.take_back();
+            tripped.refused_since = tripped.refused_before.or(Some(tripped.last_write));
             return;
         }
         let Some(writes) = self.younger.get_mut(&id) else { return };
@@ -259,10 +259,6 @@ impl Tripped {
         } else {
             Err(wait)
         }
-    }
-
-    fn take_back(&mut self) {
-        self.refused_since = self.refused_before.or(Some(self.last_write));
     }
 }
 

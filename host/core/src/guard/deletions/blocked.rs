@@ -154,11 +154,10 @@ pub fn blocked_in_status(parent: &Object) -> Option<BlockReason> {
     // A plugin may have a condition of its own with the reason of `Ready`; the host's block is `Stalled`.
     let is_reported = reason(parent_condition::READY) == Some(ParentReason::DeletionBlocked)
         && is_true(&status, parent_condition::STALLED);
-    let kind = match is_reported {
-        true => parent_condition::STALLED,
-        false if is_true(&status, parent_condition::DELETIONS_BLOCKED) => parent_condition::DELETIONS_BLOCKED,
-        false => return None,
-    };
+    let kind = if is_reported { parent_condition::STALLED } else { parent_condition::DELETIONS_BLOCKED };
+    if !is_true(&status, kind) {
+        return None;
+    }
     match reason(kind) {
         Some(ParentReason::BlockedAtPlugin) => None,
         Some(ParentReason::ComponentChanged) => Some(BlockReason::NewComponent),

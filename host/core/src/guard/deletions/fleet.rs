@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
-
 use super::{BlockedDeletions, Cause, DeletionGuard, Rollout, RolloutDecision, RolloutRecord};
 use crate::object::child::Delete;
 use crate::value::digest::Digest;
@@ -57,11 +55,6 @@ impl Fleet {
     /// namespace.
     pub(super) fn is_leaving(&self, parent: &ObjectKey) -> bool {
         parent.namespace.as_ref().is_some_and(|namespace| self.leaving.contains_key(namespace))
-    }
-
-    /// See [`Rollout::created_since`].
-    pub(super) fn created_since(&self, parent: &ObjectKey) -> Option<Timestamp> {
-        self.rollout.created_since(parent)
     }
 
     /// Records a parent's plan; see [`Rollout::evaluated`]. `has_children` is true if the parent has children that are
@@ -171,11 +164,6 @@ impl Fleet {
     /// that the condition is stable.
     pub fn blocked(&self) -> Option<&BlockedDeletions> {
         self.rollout.blocked().or_else(|| self.leaving.values().find_map(Rollout::blocked))
-    }
-
-    /// See [`Rollout::blocked_hash`].
-    pub fn blocked_hash(&self) -> Option<&str> {
-        self.rollout.blocked_hash()
     }
 
     /// The rollout of the plugin's version.

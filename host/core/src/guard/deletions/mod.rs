@@ -284,7 +284,7 @@ pub fn judge(
     deletions: &Deletions<'_>,
 ) -> Option<Verdict> {
     let parent = &snapshot.parent.key;
-    let created_since = fleet.created_since(parent);
+    let created_since = fleet.rollout().created_since(parent);
     // Most plans delete nothing, so the parent's status need not be parsed.
     let own_block = if deletions.is_empty() { None } else { own.blocked(&snapshot.parent) };
     let may_be_by_component = fleet.is_undecided_for(parent) || own_block == Some(BlockReason::NewComponent);

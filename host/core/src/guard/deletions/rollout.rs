@@ -167,11 +167,7 @@ impl Rollout {
     /// Returns true if a new version may be the cause of a parent's deletions, even if a user changed the parent's
     /// spec: the version is new, and the deletions of this parent are undecided.
     pub fn is_undecided_for(&self, parent: &ObjectKey) -> bool {
-        self.is_new
-            && match self.parents.get(parent) {
-                Some(ParentState::Untried | ParentState::Unplanned | ParentState::Waits { .. }) => true,
-                Some(ParentState::Released { .. }) | None => false,
-            }
+        self.is_new && self.parents.get(parent).is_some_and(|state| !matches!(state, ParentState::Released { .. }))
     }
 
     /// Records a parent's plan and decides about its deletions. `prunes` has all deletions of the plan, including those
@@ -205,13 +201,7 @@ impl Rollout {
             Some(Decision::Blocked(blocked)) => RolloutDecision::Blocked(blocked.clone()),
             Some(Decision::Released) => match self.parents.get(parent) {
                 Some(ParentState::Released { by: ReleasedBy::User, .. }) => self.evaluated(parent, prunes, is_asked),
-                Some(
-                    ParentState::Untried
-                    | ParentState::Unplanned
-                    | ParentState::Waits { .. }
-                    | ParentState::Released { by: ReleasedBy::Limit, .. },
-                )
-                | None => RolloutDecision::Delete,
+                _ => RolloutDecision::Delete,
             },
         }
     }

@@ -38,7 +38,9 @@ pub struct Quarantine {
     namespaces: HashMap<Arc<str>, Scope>,
     /// All parents together.
     all: Scope,
-    called_namespaces: CalledNamespaces,
+    /// The first namespace in which a parent was called, and whether there were others.
+    called: Option<Arc<str>>,
+    called_in_several: bool,
 }
 
 #[derive(Debug)]
@@ -60,14 +62,6 @@ impl Failing {
         let until = if is_changed { next.min(self.last + SHORT_WAIT_MAX) } else { next };
         until.saturating_duration_since(now)
     }
-}
-
-/// Whether parents were called in none, one or several namespaces.
-#[derive(Debug, Default)]
-struct CalledNamespaces {
-    /// The first one.
-    one: Option<Arc<str>>,
-    several: bool,
 }
 
 /// The result of a parent's last call, as far as it is known.
@@ -224,8 +218,8 @@ impl Quarantine {
     pub fn admit(&mut self, parent: &ObjectKey, generation: Option<i64>, now: Instant) -> Admission {
         let own = self.failing.get(parent).map(|failing| failing.wait(generation, now));
         let last_call = self.last_call_of(parent);
-        let probes =
-            || [&self.all].into_iter().chain(self.namespace_of(parent)).filter_map(|scope| scope.probes.as_ref());
+        let of_namespace = parent.namespace.as_ref().and_then(|namespace| self.namespaces.get(namespace));
+        let probes = || [&self.all].into_iter().chain(of_namespace).filter_map(|scope| scope.probes.as_ref());
         let wait = probes().map(|probes| probes.wait(last_call, now)).chain(own).max().unwrap_or_default();
         if !wait.is_zero() {
             return Admission::Denied(wait);
@@ -269,7 +263,7 @@ impl Quarantine {
                     scope.broke(parent, admission, true, now, random);
                 }
                 // If all parents are in one namespace, its failures count for the whole component.
-                let may_enter = !self.called_namespaces.several || self.all.is_in_several_namespaces_with(parent);
+                let may_enter = !self.called_in_several || self.all.is_in_several_namespaces_with(parent);
                 self.all.broke(parent, admission, may_enter, now, random).then_some(QuarantineChange::Entered)
             }
         }
@@ -283,10 +277,6 @@ impl Quarantine {
         } else {
             LastCall::Never
         }
-    }
-
-    fn namespace_of(&self, parent: &ObjectKey) -> Option<&Scope> {
-        self.namespaces.get(parent.namespace.as_ref()?)
     }
 
     fn for_each_probes(&mut self, parent: &ObjectKey, mut act: impl FnMut(&mut Probes)) {
@@ -321,11 +311,9 @@ impl Quarantine {
 
     /// Records that a parent of this namespace was called.
     fn note_namespace(&mut self, parent: &ObjectKey) {
-        let CalledNamespaces { one, several } = &mut self.called_namespaces;
-        match (one.as_ref(), &parent.namespace) {
-            (Some(one), Some(namespace)) => *several |= one != namespace,
-            (None, Some(namespace)) => *one = Some(namespace.clone()),
-            (_, None) => {}
+        if let Some(namespace) = &parent.namespace {
+            let first = self.called.get_or_insert_with(|| namespace.clone());
+            self.called_in_several |= first != namespace;
         }
     }
 

@@ -207,7 +207,7 @@ impl ComponentState {
             let rollout = fleet.rollout();
             (
                 fleet.blocked().map(|blocked| blocked.hash.clone()),
-                fleet.blocked_hash().map(str::to_owned),
+                rollout.blocked_hash().map(str::to_owned),
                 rollout.is_complete(),
                 fleet.is_settled(),
             )
@@ -223,7 +223,7 @@ impl ComponentState {
         let fleet = self.fleet.lock();
         Decisions {
             blocked: fleet.blocked().cloned(),
-            blocked_hash: fleet.blocked_hash().map(str::to_owned),
+            blocked_hash: fleet.rollout().blocked_hash().map(str::to_owned),
             rollout: fleet.record(),
         }
     }
