@@ -78,7 +78,7 @@ struct Shared<G, K> {
 /// Workers are woken one after the other, and only if no awake worker will take the next key soon: a run without waits
 /// ends sooner than a thread wakes.
 pub struct Turn<'a> {
-    queue: &'a dyn Others,
+    let_others_go_on: &'a (dyn Fn() + Sync),
     aside: AtomicBool,
 }
 
@@ -87,28 +87,8 @@ impl Turn<'_> {
     /// run that awaits need not.
     pub fn step_aside(&self) {
         if !self.aside.swap(true, Ordering::Relaxed) {
-            self.queue.let_others_go_on();
+            (self.let_others_go_on)();
         }
-    }
-}
-
-/// The part of a queue that a turn uses.
-trait Others: Sync {
-    fn let_others_go_on(&self);
-}
-
-struct OthersThan<'a, G, K> {
-    queue: &'a Queue<G, K>,
-    job: &'a Job<G, K>,
-}
-
-impl<G, K> Others for OthersThan<'_, G, K>
-where
-    G: Clone + Eq + Hash + Send + Sync,
-    K: Key + Send + Sync,
-{
-    fn let_others_go_on(&self) {
-        self.queue.change(|inner| inner.state.step_aside(self.job));
     }
 }
 
@@ -198,21 +178,20 @@ impl<G: Clone + Eq + Hash, K: Key> Queue<G, K> {
         let mut slept = false;
         loop {
             let changed = self.0.changed.notified();
-            let (job, needs_worker, alarm) = {
+            let alarm = {
                 let mut inner = self.0.inner.lock();
                 inner.note_awake(slept);
-                let job = inner.state.next(clock::now());
-                // A worker that finds no key wakes no other.
-                let (needs_worker, alarm) =
-                    if job.is_some() { (inner.needs_worker(), None) } else { (false, inner.take_alarm()) };
-                (job, needs_worker, alarm)
-            };
-            if let Some(job) = job {
-                if needs_worker {
-                    self.wake_one();
+                if let Some(job) = inner.state.next(clock::now()) {
+                    let needs_worker = inner.needs_worker();
+                    drop(inner);
+                    if needs_worker {
+                        self.wake_one();
+                    }
+                    return job;
                 }
-                return job;
-            }
+                // A worker that finds no key wakes no other.
+                inner.take_alarm()
+            };
             match alarm {
                 Some(due) => {
                     let keeper = TimeKeeper::new(self, due);
@@ -266,7 +245,8 @@ where
 
     /// Runs a key; returns how the run ended, and whether it waited.
     async fn run(&self, job: &Job<G, K>, work: &impl Run<G, K>) -> (End, bool) {
-        let turn = Turn { queue: &OthersThan { queue: self, job }, aside: AtomicBool::new(false) };
+        let let_others_go_on = || self.change(|inner| inner.state.step_aside(job));
+        let turn = Turn { let_others_go_on: &let_others_go_on, aside: AtomicBool::new(false) };
         // If a panic ended the worker, its key would never run again, and neither might keys that wait for this worker.
         let mut run = pin!(AssertUnwindSafe(work.run(job, &turn)).catch_unwind());
         let mut waited = false;
