@@ -17,11 +17,6 @@ pub fn calls_at_once() -> usize {
     clock::cores().max(3)
 }
 
-/// Largest number of calls of one plugin that run at once.
-fn calls_of_plugin() -> usize {
-    calls_at_once() - 1
-}
-
 /// Largest number of calls for the parents of one namespace that run at once.
 fn calls_of_namespace() -> usize {
     calls_at_once() - 2
@@ -34,27 +29,22 @@ pub struct CallSlots {
     of_namespaces: Mutex<HashMap<Option<Arc<str>>, Arc<Semaphore>>>,
 }
 
-/// The permit for one call, until it is dropped.
-#[derive(Debug)]
-pub struct CallSlot<'a> {
-    _of_plugin: SemaphorePermit<'a>,
-    _of_namespace: OwnedSemaphorePermit,
-}
-
 impl Default for CallSlots {
     fn default() -> Self {
-        Self { of_plugin: Semaphore::new(calls_of_plugin()), of_namespaces: Mutex::default() }
+        Self { of_plugin: Semaphore::new(calls_at_once() - 1), of_namespaces: Mutex::default() }
     }
 }
 
 impl CallSlots {
-    /// Waits until a call for a parent in this namespace may run.
+    /// Waits until a call for a parent in this namespace may run. It runs until the permits are dropped.
     ///
     /// # Errors
     /// Never: no permits are withdrawn.
-    pub async fn acquire(&self, namespace: Option<&Arc<str>>) -> Result<CallSlot<'_>, AcquireError> {
-        let of_namespace = self.of_namespace(namespace).acquire_owned().await?;
-        Ok(CallSlot { _of_plugin: self.of_plugin.acquire().await?, _of_namespace: of_namespace })
+    pub async fn acquire(
+        &self,
+        namespace: Option<&Arc<str>>,
+    ) -> Result<(OwnedSemaphorePermit, SemaphorePermit<'_>), AcquireError> {
+        Ok((self.of_namespace(namespace).acquire_owned().await?, self.of_plugin.acquire().await?))
     }
 
     fn of_namespace(&self, namespace: Option<&Arc<str>>) -> Arc<Semaphore> {

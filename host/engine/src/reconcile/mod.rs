@@ -12,13 +12,15 @@ mod writing;
 
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tracing::Instrument;
 use tracing::field::Empty;
 use windlass_core::reconcile::outcome::Requeue;
 use windlass_core::reconcile::steps::Reconcile;
 use windlass_core::value::ids::{ObjectKey, PluginName};
 
-use self::world::Worlds;
+use self::journal::Journal;
+use self::world::{Cluster, Worlds};
 use crate::clock;
 use crate::live::registry::Registry;
 use crate::live::{Live, ParentKey};
@@ -28,16 +30,12 @@ use crate::telemetry::{self, TRACE};
 
 /// Reconciles parents.
 pub struct Reconciler {
-    registry: Registry<Live>,
-    worlds: Worlds,
-    recent: Recent,
-}
-
-impl Reconciler {
-    /// Creates a reconciler of the parents of live plugins. It adds what happens to the recent calls.
-    pub fn new(registry: Registry<Live>, worlds: Worlds, recent: Recent) -> Self {
-        Self { registry, worlds, recent }
-    }
+    /// The live plugins, whose parents are reconciled.
+    pub registry: Registry<Live>,
+    /// Makes the worlds of reconciles.
+    pub worlds: Worlds,
+    /// What happens is added to these calls.
+    pub recent: Recent,
 }
 
 impl Run<PluginName, ParentKey> for Reconciler {
@@ -68,10 +66,12 @@ impl Run<PluginName, ParentKey> for Reconciler {
         );
         let began = clock::now();
         let reconcile = async {
-            let world = self.worlds.of(&live, &job.key, turn, self.recent.wants());
+            let journal = Mutex::new(Journal::new(self.recent.wants()));
+            let world = Cluster { worlds: &self.worlds, live: &live, key: &job.key, turn, journal };
             let (terms, shared) = (&live.terms, &live.shared);
             let requeue = Reconcile { world: &world, terms, shared, key: &job.key, trigger: job.trigger }.run().await;
-            for reconciled in world.close_journal(job.trigger, requeue, clock::since(began)) {
+            let ended = (requeue, clock::since(began));
+            for reconciled in world.journal.into_inner().close(&live, (&job.key, job.trigger), ended) {
                 self.recent.add(reconciled);
             }
             requeue

@@ -11,7 +11,7 @@ use windlass_core::guard::budget::Cost;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
 use windlass_core::reconcile::world::Selected;
-use windlass_core::value::ids::{Gvk, PluginName};
+use windlass_core::value::ids::Gvk;
 
 use super::selection::{Bounds, select};
 use crate::clock;
@@ -33,7 +33,7 @@ const PARALLEL_REVIEWS: usize = 8;
 pub struct Related {
     registry: Registry<Live>,
     watches: Arc<Watches>,
-    interests: Interests,
+    pub(super) interests: Interests,
     reviews: Reviews,
 }
 
@@ -41,11 +41,6 @@ impl Related {
     /// Uses the shared watches, the index of requirements, and `ask` for access reviews.
     pub fn new(registry: Registry<Live>, watches: Arc<Watches>, interests: Interests, ask: Ask) -> Self {
         Self { registry, watches, interests, reviews: Reviews::new(ask) }
-    }
-
-    /// What the last final response for a parent required.
-    pub(super) fn before(&self, plugin: &PluginName, parent: &ParentKey) -> Option<Needs> {
-        self.interests.last(plugin, parent)
     }
 
     /// The objects that a parent requires. From now on, a change of them queues the parent.
@@ -150,21 +145,11 @@ impl Related {
         }
     }
 
-    /// Records the requirements of the parent's final response.
-    pub(super) fn keep(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) {
-        self.interests.keep(plugin, parent, needs);
-    }
-
     fn follow(&self, live: &Live, parent: &ParentKey, needs: &Needs) -> Result<Vec<Followed>, ReadProblem> {
         let lease = |need: &Need| Ok(self.watches.lease(&need.kind, resource_of(live, need)?, None));
         let leases = needs.iter().map(lease).collect::<Result<Vec<_>, ReadProblem>>()?;
         let followed = self.interests.follow(&live.terms.name, parent, needs, leases, clock::now());
         followed.map_err(|Full(limit)| ReadProblem::Full { limit })
-    }
-
-    /// Forgets a parent that is gone.
-    pub(super) fn forget(&self, plugin: &PluginName, parent: &ParentKey) {
-        self.interests.forget(plugin, parent);
     }
 
     /// Forgets the requirements again if the plugin or the parent went away while this reconcile ran.

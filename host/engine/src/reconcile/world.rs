@@ -1,7 +1,7 @@
 //! The cluster, as the world of a parent's reconcile: its caches, the API server, the plugin, and the queues.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kube::Client;
 use parking_lot::Mutex;
@@ -15,8 +15,7 @@ use windlass_core::object::Object;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::object::reason::ParentReason;
 use windlass_core::reconcile::events::{Before, Note, Occasion};
-use windlass_core::reconcile::outcome::{Outcome, Requeue, WriteProblem};
-use windlass_core::reconcile::recent::Reconciled;
+use windlass_core::reconcile::outcome::{Outcome, WriteProblem};
 use windlass_core::reconcile::world::{
     About, Call, Called, Ended, Follows, Happened, Hosts, Later, Permit, Selected, Wake, World,
 };
@@ -32,7 +31,6 @@ use crate::cluster::shards::Shards;
 use crate::live::own_writes::shows;
 use crate::live::{Live, ParentKey};
 use crate::queue::{PluginQueue, Queue, Trigger, Turn};
-use crate::recent::Detail;
 use crate::telemetry::{FAILURE, one_line};
 
 /// Makes the worlds of reconciles.
@@ -53,34 +51,16 @@ pub struct Worlds {
     pub shards: Shards,
 }
 
-impl Worlds {
-    /// The cluster, as a reconcile of this parent sees and changes it.
-    pub(super) fn of<'a>(
-        &'a self,
-        live: &'a Arc<Live>,
-        key: &'a ObjectKey,
-        turn: &'a Turn<'a>,
-        wants: Detail,
-    ) -> Cluster<'a> {
-        Cluster { worlds: self, live, key, turn, journal: Mutex::new(Journal::new(wants)) }
-    }
-}
-
 /// The cluster that a parent is in.
 pub(super) struct Cluster<'a> {
     pub worlds: &'a Worlds,
     pub live: &'a Arc<Live>,
-    key: &'a ObjectKey,
-    turn: &'a Turn<'a>,
-    journal: Mutex<Journal>,
+    pub key: &'a ObjectKey,
+    pub turn: &'a Turn<'a>,
+    pub journal: Mutex<Journal>,
 }
 
 impl Cluster<'_> {
-    /// What is kept of a reconcile that has ended.
-    pub fn close_journal(self, trigger: Trigger, requeue: Requeue, took: Duration) -> Vec<Reconciled> {
-        self.journal.into_inner().close(self.live, (self.key, trigger), (requeue, took))
-    }
-
     /// Queues all that a change of the component's quarantine concerns.
     fn quarantine_changed(&self, change: QuarantineChange) {
         let (plugin, digest) = (&self.live.terms.name, self.live.digest());
@@ -177,14 +157,14 @@ impl World for Cluster<'_> {
     }
 
     fn required_before(&self, parent: &ObjectKey) -> Option<Needs> {
-        self.worlds.related.before(&self.live.terms.name, parent)
+        self.worlds.related.interests.last(&self.live.terms.name, parent)
     }
 
     fn remember_required(&self, parent: &ObjectKey, needs: Option<&Needs>) {
-        let (related, plugin) = (&self.worlds.related, &self.live.terms.name);
+        let (interests, plugin) = (&self.worlds.related.interests, &self.live.terms.name);
         match needs {
-            Some(needs) => related.keep(plugin, parent, needs),
-            None => related.forget(plugin, parent),
+            Some(needs) => interests.keep(plugin, parent, needs),
+            None => interests.forget(plugin, parent),
         }
     }
 

@@ -221,7 +221,7 @@ impl Host {
             Box::new(move |seeds| {
                 let caller = Caller::new(seeds);
                 let worlds = Worlds { client, related, caller, recorder, parents, plugins, shards };
-                Reconciler::new(registry, worlds, recent)
+                Reconciler { registry, worlds, recent }
             })
         };
         let working = Working { tasks: tasks.running.clone(), sandbox, events };
