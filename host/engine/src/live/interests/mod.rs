@@ -2,7 +2,7 @@
 //! required kinds.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -79,7 +79,12 @@ struct OfKind<W> {
     by_labels: HashMap<Place, HashMap<Selector, Concerned>>,
 }
 
-type Concerned = HashSet<ByIdentity>;
+/// Interests by their addresses.
+type Concerned = HashMap<usize, Arc<Interest>>;
+
+fn address(interest: &Arc<Interest>) -> usize {
+    Arc::as_ptr(interest).addr()
+}
 
 /// Where a selector is found for an object, so that few selectors are compared with it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -93,23 +98,6 @@ struct Place {
 impl Place {
     fn of(namespace: Option<&Arc<str>>, selector: &Selector) -> Self {
         Self { namespace: namespace.cloned(), term: selector.required_term().map(Box::from) }
-    }
-}
-
-/// An interest, compared by its address.
-struct ByIdentity(Arc<Interest>);
-
-impl PartialEq for ByIdentity {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for ByIdentity {}
-
-impl Hash for ByIdentity {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.0).hash(state);
     }
 }
 
@@ -221,15 +209,15 @@ impl<W> Interests<W> {
         let state = self.0.read();
         let Some(of_kind) = state.kinds.get(kind) else { return HashSet::new() };
         let by_labels = of_kind.by_labels.values().flat_map(HashMap::values);
-        let concerned = of_kind.by_name.values().chain(by_labels).flatten();
-        concerned.map(|interest| interest.0.plugin.clone()).collect()
+        let concerned = of_kind.by_name.values().chain(by_labels).flat_map(HashMap::values);
+        concerned.map(|interest| interest.plugin.clone()).collect()
     }
 
     /// The parents that a change of an object of this kind concerns, sorted.
     pub fn concerned(&self, kind: &Gvk, change: &Change) -> Vec<Arc<Interest>> {
         let state = self.0.read();
         let Some(of_kind) = state.kinds.get(kind) else { return Vec::new() };
-        let mut concerned: Vec<_> = of_kind.concerned(change).map(|interest| interest.0.clone()).collect();
+        let mut concerned: Vec<_> = of_kind.concerned(change).cloned().collect();
         concerned.sort_unstable_by(|one, other| (&one.plugin, &one.parent).cmp(&(&other.plugin, &other.parent)));
         concerned
     }
@@ -271,22 +259,21 @@ impl<W> State<W> {
                         of_kind.by_labels.entry(place).or_default().entry(selector.clone()).or_default()
                     }
                 };
-                concerned.insert(ByIdentity(interest.clone()));
+                concerned.insert(address(interest), interest.clone());
                 of_kind.followed.clone()
             })
             .collect()
     }
 
     fn remove(&mut self, interest: &Arc<Interest>) {
-        let identity = ByIdentity(interest.clone());
         for need in interest.needs.iter() {
             let Some(of_kind) = self.kinds.get_mut(&need.kind) else { continue };
             match &need.select {
-                Select::Name(name) => remove_from(&mut of_kind.by_name, &key(need, name), &identity),
+                Select::Name(name) => remove_from(&mut of_kind.by_name, &key(need, name), interest),
                 Select::Labels(selector) => {
                     let place = Place::of(need.namespace.as_ref(), selector);
                     if let Some(selectors) = of_kind.by_labels.get_mut(&place) {
-                        remove_from(selectors, selector, &identity);
+                        remove_from(selectors, selector, interest);
                         if selectors.is_empty() {
                             of_kind.by_labels.remove(&place);
                         }
@@ -304,29 +291,29 @@ fn key(need: &Need, name: &Arc<str>) -> ObjectKey {
     ObjectKey { namespace: need.namespace.clone(), name: name.clone() }
 }
 
-fn remove_from<K: Eq + Hash>(index: &mut HashMap<K, Concerned>, key: &K, interest: &ByIdentity) {
+fn remove_from<K: Eq + Hash>(index: &mut HashMap<K, Concerned>, key: &K, interest: &Arc<Interest>) {
     let Some(concerned) = index.get_mut(key) else { return };
-    concerned.remove(interest);
+    concerned.remove(&address(interest));
     if concerned.is_empty() {
         index.remove(key);
     }
 }
 
 impl<W> OfKind<W> {
-    fn concerned(&self, change: &Change) -> impl Iterator<Item = &ByIdentity> {
+    fn concerned(&self, change: &Change) -> impl Iterator<Item = &Arc<Interest>> {
         let object = change.after.as_ref().or(change.before.as_ref());
-        let by_name = object.and_then(|object| self.by_name.get(&object.key)).into_iter().flatten();
+        let by_name = object.and_then(|object| self.by_name.get(&object.key)).into_iter().flat_map(HashMap::values);
         // An object that no longer matches concerns the parents that it matched before.
         let before = change.before.as_ref().filter(|before| {
             change.after.as_ref().is_none_or(|after| before.labels.is_none() || before.labels != after.labels)
         });
-        let by_labels: HashSet<_> =
+        let by_labels: HashMap<_, _> =
             before.into_iter().chain(&change.after).flat_map(|state| self.selecting(state)).collect();
-        by_name.chain(by_labels)
+        by_name.chain(by_labels.into_values())
     }
 
     /// The parents with a selector that matches an object.
-    fn selecting(&self, object: &Object) -> Vec<&ByIdentity> {
+    fn selecting(&self, object: &Object) -> Vec<(&usize, &Arc<Interest>)> {
         if self.by_labels.is_empty() {
             return Vec::new();
         }

@@ -92,7 +92,7 @@ impl Setup {
         let state = self.interests.0.read();
         let by_kind = state.kinds.values().map(|of_kind| {
             let by_labels = of_kind.by_labels.values().flat_map(HashMap::values);
-            of_kind.by_name.values().chain(by_labels).map(HashSet::len).sum::<usize>()
+            of_kind.by_name.values().chain(by_labels).map(HashMap::len).sum::<usize>()
         });
         by_kind.sum::<usize>() + state.plugins.values().map(|of_plugin| of_plugin.parents.len()).sum::<usize>()
     }
