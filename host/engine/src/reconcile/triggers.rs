@@ -51,7 +51,10 @@ impl Triggers {
             return;
         }
         self.index.for_each(watch, |plugin| self.parent_changed(plugin, change));
-        if let (true, Some(namespace)) = (is_of_namespaces(watch), &change.after) {
+        if let Some(namespace) = &change.after
+            && watch.labels.is_none()
+            && watch.kind.is("v1", "Namespace")
+        {
             self.namespace_changed(watch, namespace);
         }
         for child in states_of_a_child(change) {
@@ -63,10 +66,15 @@ impl Triggers {
         // Required kinds are watched without a selector. Another watch of the same kind would queue the key twice.
         if watch.labels.is_none() {
             for interest in self.interests.concerned(&watch.kind, change) {
-                tell_cause(&interest.plugin, &interest.parent, change);
-                self.parents.add(&interest.plugin, &interest.parent, Trigger::Event);
+                self.queue(&interest.plugin, &interest.parent, change, Trigger::Event);
             }
         }
+    }
+
+    /// Queues a parent, and tells why.
+    fn queue(&self, plugin: &PluginName, parent: &ObjectKey, change: &Change, trigger: Trigger) {
+        tell_cause(plugin, parent, change);
+        self.parents.add(plugin, parent, trigger);
     }
 
     fn plugin_changed(&self, change: &Change) {
@@ -107,8 +115,7 @@ impl Triggers {
         let live = || self.registry.get(plugin);
         match (&change.before, &change.after) {
             (before, Some(object)) => {
-                tell_cause(plugin, &object.key, change);
-                self.parents.add(plugin, &object.key, urgency(change));
+                self.queue(plugin, &object.key, change, urgency(change));
                 if before.is_none()
                     && let Some(live) = live()
                 {
@@ -123,9 +130,8 @@ impl Triggers {
                         live.caches.unselected.add(&object.key, object.uid.clone());
                     }
                 }
-                tell_cause(plugin, &object.key, change);
                 // The next run finds the parent gone, and removes its record.
-                self.parents.add(plugin, &object.key, Trigger::Changed);
+                self.queue(plugin, &object.key, change, Trigger::Changed);
                 self.interests.forget(plugin, &object.key);
             }
             (None, None) => {}
@@ -137,8 +143,7 @@ impl Triggers {
     fn name_freed(&self, gone: &Object, change: &Change) {
         self.registry.for_each(|live| {
             for parent in live.shared.state.contended.freed(gone) {
-                tell_cause(&live.terms.name, &parent, change);
-                self.parents.add(&live.terms.name, &parent, Trigger::Changed);
+                self.queue(&live.terms.name, &parent, change, Trigger::Changed);
             }
         });
     }
@@ -148,27 +153,20 @@ impl Triggers {
         let is_there = change.after.is_some();
         let Some(live) = child.marks.get(LABEL_PLUGIN).and_then(|name| self.registry.get(name)) else { return };
         let parent = match child.owner_key() {
-            Some(OwnerKey::Uid(uid)) => live
-                .caches
-                .parents
-                .store
-                .key_of(&uid)
-                .or_else(|| {
-                    live.caches
-                        .unselected
-                        .parent_of_lost(child, is_there, |parent| live.caches.parents.store.get(parent).is_some())
-                })
-                .or_else(|| successor(&live, child)),
+            Some(OwnerKey::Uid(uid)) => {
+                let (shown, unselected) = (&live.caches.parents.store, &live.caches.unselected);
+                let lost = || unselected.parent_of_lost(child, is_there, |parent| shown.get(parent).is_some());
+                shown.key_of(&uid).or_else(lost).or_else(|| successor(&live, child))
+            }
             Some(OwnerKey::Retained(parent)) => retained_parent(&parent),
             None => None,
         };
         if let Some(parent) = parent {
-            tell_cause(&live.terms.name, &parent, change);
             // What a deleted child took up, such as a port or a part of a quota, may be what another one waits for.
             let is_refused = |failure: Failing| failure.reason == ParentReason::ChildRejected;
             let is_freed =
                 !is_there && live.shared.records.with(&parent, |record| record.failure().is_some_and(is_refused));
-            self.parents.add(&live.terms.name, &parent, if is_freed { Trigger::Changed } else { Trigger::Event });
+            self.queue(&live.terms.name, &parent, change, if is_freed { Trigger::Changed } else { Trigger::Event });
         }
     }
 }
@@ -201,10 +199,6 @@ fn tell_cause(plugin: &PluginName, parent: &ObjectKey, change: &Change) {
         change = &*one_line(&happened),
         "parent queued"
     );
-}
-
-fn is_of_namespaces(watch: &WatchId) -> bool {
-    watch.labels.is_none() && watch.kind.is("v1", "Namespace")
 }
 
 /// The states of a child whose parents a change concerns: the new one, and the old one if it names another parent.
