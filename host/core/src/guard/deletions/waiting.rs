@@ -7,18 +7,12 @@ use sha2::{Digest as _, Sha256};
 use crate::value::digest::Digest;
 use crate::value::ids::ObjectKey;
 
-/// Number of parts, each hashed separately: in a fleet of 10 000 parents, a change of one parent's deletions costs the
-/// hash of 40 entries.
-const PARTS: usize = 256;
-
-/// The deletions of each parent that may not be carried out yet.
+/// The deletions of each parent that may not be carried out yet, in 256 parts, each hashed separately: in a fleet of 10 000 parents, a change of
+/// one parent's deletions costs the hash of 40 entries.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
-    /// Empty while nothing waits.
-    parts: Vec<Part>,
-}
+pub(super) struct Waiting(BTreeMap<u8, Part>);
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Part {
     hashes: BTreeMap<ObjectKey, Digest>,
     /// The hash of `hashes`; `None` if they changed since it was computed.
@@ -28,38 +22,31 @@ struct Part {
 impl Waiting {
     /// Sets a parent's deletions, replacing its earlier ones.
     pub(super) fn insert(&mut self, parent: &ObjectKey, hash_of_deletions: Digest) {
-        if self.parts.is_empty() {
-            self.parts = vec![Part::default(); PARTS];
-        }
-        if let Some(part) = self.parts.get_mut(part_of(parent)) {
-            part.hash = None;
-            part.hashes.insert(parent.clone(), hash_of_deletions);
-        }
+        let part = self.0.entry(part_of(parent)).or_default();
+        part.hash = None;
+        part.hashes.insert(parent.clone(), hash_of_deletions);
     }
 
     /// Removes a parent's deletions.
     pub(super) fn remove(&mut self, parent: &ObjectKey) {
-        if self.parts.is_empty() {
-            return;
-        }
-        if let Some(part) = self.parts.get_mut(part_of(parent)).filter(|part| part.hashes.contains_key(parent)) {
+        if let Some(part) = self.0.get_mut(&part_of(parent))
+            && part.hashes.remove(parent).is_some()
+        {
             part.hash = None;
-            part.hashes.remove(parent);
         }
     }
 
     /// Removes all deletions.
     pub(super) fn clear(&mut self) {
-        self.parts = Vec::new();
+        self.0.clear();
     }
 
     /// Hashes the version and all waiting deletions. Every process computes the same hash for the same deletions.
     pub(super) fn hash_with(&mut self, version: Digest) -> String {
         let mut hash = Sha256::new();
         hash.update(version.as_bytes());
-        for (at, part) in self.parts.iter_mut().enumerate().filter(|(_, part)| !part.hashes.is_empty()) {
-            let Part { hashes, hash: known } = part;
-            hash.update(at.to_be_bytes());
+        for (at, Part { hashes, hash: known }) in self.0.iter_mut().filter(|(_, part)| !part.hashes.is_empty()) {
+            hash.update(usize::from(*at).to_be_bytes());
             hash.update(known.get_or_insert_with(|| hash_of(hashes)).as_bytes());
         }
         Digest::from_bytes(hash.finalize().into()).short()
@@ -68,7 +55,7 @@ impl Waiting {
     /// Number of entries that the next `hash_with` hashes.
     #[cfg(test)]
     fn to_hash(&self) -> usize {
-        self.parts.iter().filter(|part| part.hash.is_none()).map(|part| part.hashes.len()).sum()
+        self.0.values().filter(|part| part.hash.is_none()).map(|part| part.hashes.len()).sum()
     }
 }
 
@@ -81,8 +68,8 @@ fn hash_of(hashes: &BTreeMap<ObjectKey, Digest>) -> Digest {
     Digest::from_bytes(hash.finalize().into())
 }
 
-fn part_of(parent: &ObjectKey) -> usize {
-    Digest::of(parent.to_string().as_bytes()).as_bytes().first().map_or(0, |first| usize::from(*first))
+fn part_of(parent: &ObjectKey) -> u8 {
+    Digest::of(parent.to_string().as_bytes()).as_bytes().first().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
