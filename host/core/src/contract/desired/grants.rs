@@ -113,11 +113,15 @@ impl Grants {
 
     /// The reason to reject children of a kind that is not granted.
     pub(super) fn rejection(&self, name: &str, api_version: &str, kind: &str) -> ResponseRejection {
-        let (name, kind) = (name.to_owned(), Gvk::from_api_version(api_version, kind));
-        match self.withheld.iter().find(|(withheld, _)| *withheld == kind) {
-            Some((_, why)) => ResponseRejection::KindNotGranted { name, kind, why: *why },
-            None => ResponseRejection::KindNotDeclared { name, kind },
-        }
+        let kind = Gvk::from_api_version(api_version, kind);
+        let why = match self.withheld.iter().find(|(withheld, _)| *withheld == kind) {
+            Some((_, why)) => why.to_string(),
+            None => {
+                "the component's descriptor does not declare: its author must add it to the descriptor's `children`"
+                    .to_owned()
+            }
+        };
+        ResponseRejection::not_allowed(format!("child {name:?} is of kind {kind}, which {why}"))
     }
 
     /// The granted kinds, sorted.

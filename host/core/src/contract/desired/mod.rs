@@ -115,12 +115,12 @@ pub fn validate(
     let mut seen = HashSet::new();
     let mut children = Vec::with_capacity(response.children.len());
     for (index, bytes) in response.children.iter().enumerate() {
-        let what = || format!("child {index}");
-        let value = json::parse_within(bytes, limits.json_depth, &mut room)
-            .map_err(|error| ResponseRejection::Malformed { what: what(), error })?;
+        let malformed = |error| ResponseRejection::malformed(format!("child {index} is not valid JSON: {error}"));
+        let value = json::parse_within(bytes, limits.json_depth, &mut room).map_err(malformed)?;
         let child = validate_child(index, value, parent, grants)?;
         if !seen.insert((child.kind.group_kind(), child.key.clone())) {
-            return Err(ResponseRejection::Duplicate { child: describe(&child.kind, &child.key) });
+            let child = describe(&child.kind, &child.key);
+            return Err(ResponseRejection::not_allowed(format!("{child} is twice in the response")));
         }
         children.push(Arc::new(child));
     }
@@ -138,19 +138,20 @@ pub fn asked_wait(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds).clamp(Duration::from_secs(1), Duration::from_hours(24 * 365))
 }
 
-fn too_many(what: &'static str, count: usize, limit: usize) -> Result<(), ResponseRejection> {
-    if count > limit { Err(ResponseRejection::TooMany { what, count, limit }) } else { Ok(()) }
+fn too_many(what: &str, count: usize, limit: usize) -> Result<(), ResponseRejection> {
+    let message = || format!("the response has {count} {what}, more than the limit of {limit}");
+    if count > limit { Err(ResponseRejection::not_allowed(message())) } else { Ok(()) }
 }
 
 fn validate_status(bytes: &[u8], limits: &Limits, room: &mut usize) -> Result<Map, ResponseRejection> {
-    let malformed = |error| ResponseRejection::Malformed { what: "the status".to_owned(), error };
+    let malformed = |error| ResponseRejection::malformed(format!("the status is not valid JSON: {error}"));
     match json::parse_within(bytes, limits.json_depth, room).map_err(malformed)? {
         Value::Object(map) => {
             let conditions = map.get("conditions").and_then(Value::as_array).unwrap_or_default();
             too_many("conditions", conditions.len(), CONDITIONS_MAX)?;
             Ok(map)
         }
-        other => Err(ResponseRejection::StatusNotAnObject { found: other.type_name() }),
+        other => Err(ResponseRejection::malformed(format!("the status is {} instead of an object", other.type_name()))),
     }
 }
 
@@ -165,7 +166,8 @@ fn validate_child(
     parent: &ParentRef,
     grants: &Grants,
 ) -> Result<DesiredChild, ResponseRejection> {
-    let not_an_object = |problem: &str| ResponseRejection::NotAnObject { index, problem: problem.to_owned() };
+    let not_an_object =
+        |problem: &str| ResponseRejection::malformed(format!("child {index} is not a Kubernetes object: {problem}"));
     let Value::Object(mut body) = value else {
         return Err(not_an_object(&format!("{} instead of an object", value.type_name())));
     };
@@ -194,14 +196,17 @@ fn validate_child(
     let key = ObjectKey { namespace: placed(grant, parent, name, namespace)?, name: name.into() };
     let child = describe(&grant.kind, &key);
     if let Some(namespace) = key.namespace.as_deref().filter(|namespace| grants.host_namespace.is(namespace)) {
-        let problem =
-            format!("is in namespace {namespace}, which is the host's own: no plugin may have children there");
-        return Err(ResponseRejection::Scope { child, problem });
+        return Err(ResponseRejection::not_allowed(format!(
+            "{child} is in namespace {namespace}, which is the host's own: no plugin may have children there"
+        )));
     }
     let is_secret = grant.kind.is("v1", "Secret");
     let secret_type = TOKENS.into_iter().find(|secret_type| text("type") == Some(secret_type));
     if let Some(secret_type) = secret_type.filter(|_| is_secret && !grant.tokens) {
-        return Err(ResponseRejection::TokenNotGranted { child, secret_type });
+        return Err(ResponseRejection::not_allowed(format!(
+            "{child} is of type {secret_type}: whoever reads it can log in to the API server as a ServiceAccount or a new node. The \
+             plugin may have such children only if the Plugin's entry for Secret in spec.grants.children has serviceAccountTokens: true"
+        )));
     }
     let options = strip_options(&mut meta, &child)?;
     complete_metadata(&mut meta, (&grant.kind, &key), parent, options.retain);
@@ -242,33 +247,29 @@ fn placed(
     name: &str,
     namespace: Option<&str>,
 ) -> Result<Option<Arc<str>>, ResponseRejection> {
-    let scope = |problem: String| ResponseRejection::Scope { child: format!("{} {name}", grant.kind.kind), problem };
+    let scope = |problem: &str| ResponseRejection::not_allowed(format!("{} {name} {problem}", grant.kind.kind));
     match (grant.namespaced, &parent.key.namespace, namespace) {
         (true, Some(own), None) => Ok(Some(own.clone())),
         (true, Some(own), Some(wanted)) if **own == *wanted => Ok(Some(own.clone())),
         (true, Some(own), Some(wanted)) => {
-            Err(scope(format!("is in namespace {wanted}; it must be in {own}, the namespace of its parent")))
+            Err(scope(&format!("is in namespace {wanted}; it must be in {own}, the namespace of its parent")))
         }
         (true, None, Some(wanted)) => match &grant.namespaces {
             Some(named) if named.iter().any(|name| **name == *wanted) => Ok(Some(wanted.into())),
-            Some(_) => Err(scope(format!(
+            Some(_) => Err(scope(&format!(
                 "is in namespace {wanted}, which the Plugin's spec.grants.children does not grant for this kind"
             ))),
-            None if SYSTEM_NAMESPACES.contains(&wanted) => Err(scope(format!(
+            None if SYSTEM_NAMESPACES.contains(&wanted) => Err(scope(&format!(
                 "is in namespace {wanted}, which belongs to the control plane; name it in the namespaces of this kind in the \
                  Plugin's spec.grants.children if the plugin may have children there"
             ))),
             None => Ok(Some(wanted.into())),
         },
-        (true, None, None) => {
-            Err(scope("sets no metadata.namespace; a child of a cluster-scoped parent must set one".to_owned()))
-        }
-        (false, Some(_), _) => {
-            Err(scope("is cluster-scoped and cannot be the child of a namespaced parent".to_owned()))
-        }
+        (true, None, None) => Err(scope("sets no metadata.namespace; a child of a cluster-scoped parent must set one")),
+        (false, Some(_), _) => Err(scope("is cluster-scoped and cannot be the child of a namespaced parent")),
         (false, None, None) => Ok(None),
         (false, None, Some(_)) => {
-            Err(scope(format!("sets metadata.namespace, but {} is cluster-scoped", grant.kind.kind)))
+            Err(scope(&format!("sets metadata.namespace, but {} is cluster-scoped", grant.kind.kind)))
         }
     }
 }
@@ -281,9 +282,8 @@ struct Options {
 
 /// Removes the host's options from the metadata. Rejects fields that a plugin must not set.
 fn strip_options(meta: &mut Map, child: &str) -> Result<Options, ResponseRejection> {
-    let not_allowed = |field: String| ResponseRejection::FieldNotAllowed { child: child.to_owned(), field };
-    let wrong_type =
-        |field: String, expected| ResponseRejection::WrongType { child: child.to_owned(), field, expected };
+    let not_allowed =
+        |field: String| ResponseRejection::not_allowed(format!("{child} sets {field}, which plugins must not set"));
     // Typed builders write null and empty lists for unset fields. What the API server sets is in each object that was read.
     let is_unset = |value: &Value| matches!(value, Value::Null) || value.as_array().is_some_and(<[Value]>::is_empty);
     meta.retain(|field, value| !is_unset(value) && !SET_BY_API_SERVER.contains(&field));
@@ -295,9 +295,11 @@ fn strip_options(meta: &mut Map, child: &str) -> Result<Options, ResponseRejecti
     let mut options = Options::default();
     for field in ["labels", "annotations"] {
         let Some(value) = meta.get(field) else { continue };
-        let entries = value.as_object().ok_or_else(|| wrong_type(format!("metadata.{field}"), "map of strings"))?;
+        let wrong_type =
+            |part: &str, expected| ResponseRejection::wrong_type(child, &format!("metadata.{field}{part}"), expected);
+        let entries = value.as_object().ok_or_else(|| wrong_type("", "map of strings"))?;
         if let Some((key, _)) = entries.iter().find(|(_, value)| value.as_str().is_none()) {
-            return Err(wrong_type(format!("metadata.{field}[{key}]"), "string"));
+            return Err(wrong_type(&format!("[{key}]"), "string"));
         }
         for (key, value) in entries.iter().filter(|(key, _)| key.starts_with(names::ANNOTATION_PREFIX)) {
             let on = value.as_str() == Some("true");

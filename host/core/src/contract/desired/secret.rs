@@ -11,12 +11,11 @@ use crate::value::json::{Map, Value};
 
 /// Moves the values of `stringData` to `data`. Of a key that is in both, the API server stores the value in `stringData`.
 pub(super) fn store_string_data(secret: &mut Map, child: &str) -> Result<(), ResponseRejection> {
-    let wrong_type =
-        |field: String, expected| ResponseRejection::WrongType { child: child.to_owned(), field, expected };
+    let wrong_type = |field: &str, expected| ResponseRejection::wrong_type(child, field, expected);
     let texts = match secret.remove("stringData") {
         None | Some(Value::Null) => return Ok(()),
         Some(Value::Object(texts)) => texts,
-        Some(_) => return Err(wrong_type("stringData".to_owned(), "map of strings")),
+        Some(_) => return Err(wrong_type("stringData", "map of strings")),
     };
     if texts.is_empty() {
         return Ok(());
@@ -24,12 +23,12 @@ pub(super) fn store_string_data(secret: &mut Map, child: &str) -> Result<(), Res
     if secret.get("data") == Some(&Value::Null) {
         secret.remove("data");
     }
-    let data = secret.object_mut("data").ok_or_else(|| wrong_type("data".to_owned(), "map of strings"))?;
+    let data = secret.object_mut("data").ok_or_else(|| wrong_type("data", "map of strings"))?;
     for (key, text) in texts.iter() {
         let text = match text {
             Value::Null => "",
             Value::String(text) => text,
-            _ => return Err(wrong_type(format!("stringData[{key}]"), "string")),
+            _ => return Err(wrong_type(&format!("stringData[{key}]"), "string")),
         };
         data.insert(key, STANDARD.encode(text));
     }

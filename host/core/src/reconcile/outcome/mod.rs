@@ -136,8 +136,7 @@ fn outcome_of(problem: &Problem) -> Outcome {
         }
         Problem::Plugin(Failure::Failed(message)) => reconciling(ParentReason::PluginFailed, message.clone(), BACKOFF),
         Problem::Refused(refusal) => {
-            let is_malformed = refusal.is_malformed();
-            let reason = if is_malformed { ParentReason::MalformedResponse } else { ParentReason::ResponseRejected };
+            let reason = if refusal.is_malformed { ParentReason::MalformedResponse } else { ParentReason::ResponseRejected };
             let message = format!("The plugin's response was rejected, and nothing was written: {refusal}");
             reconciling(reason, message, BACKOFF)
         }
