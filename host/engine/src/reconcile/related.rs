@@ -203,10 +203,7 @@ impl Related {
 }
 
 fn resource_of<'a>(live: &'a Live, need: &Need) -> Result<&'a Arc<ApiResource>, ReadProblem> {
-    live.caches
-        .resources
-        .get(&*need.kind)
-        .ok_or_else(|| Refusal::KindNotGranted { id: need.id.to_string(), kind: Gvk::clone(&need.kind) }.into())
+    live.caches.resources.get(&*need.kind).ok_or_else(|| Refusal::of_kind(&need.id, &need.kind).into())
 }
 
 /// Whether these watches are of the resources that the Plugin's last reconcile found.

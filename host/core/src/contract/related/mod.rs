@@ -115,29 +115,35 @@ impl ReadGrants {
         limit: usize,
     ) -> Result<Vec<Need>, Refusal> {
         if requirements.len() > limit {
-            return Err(Refusal::TooMany { count: requirements.len(), limit });
+            let count = requirements.len();
+            let message = format!("the response has {count} requirements, more than the limit of {limit}");
+            return Err(Refusal::invalid(message));
         }
         let mut ids = HashSet::with_capacity(requirements.len());
         let resolved = requirements.iter().enumerate().map(|(index, requirement)| {
             let Requirement { id, kind, namespace, select } = requirement;
             if id.is_empty() || id.chars().count() > ID_MAX {
-                return Err(Refusal::Id { index, id: id.chars().take(ID_MAX).collect() });
+                let id: String = id.chars().take(ID_MAX).collect();
+                let message = format!("the id {id:?} of requirement {index} is not 1 to {ID_MAX} characters long");
+                return Err(Refusal::invalid(message));
             }
             if !ids.insert(id) {
-                return Err(Refusal::Duplicate { id: id.clone() });
+                return Err(Refusal::invalid(format!("the requirement {id:?} is twice in the response")));
             }
-            let grant =
-                self.kinds.get(kind).ok_or_else(|| Refusal::KindNotGranted { id: id.clone(), kind: kind.clone() })?;
+            let grant = self.kinds.get(kind).ok_or_else(|| Refusal::of_kind(id, kind))?;
             Ok(Need {
                 id: id.as_str().into(),
                 kind: grant.kind.clone(),
                 namespace: self.place(grant, id, parent, namespace.as_deref().filter(|name| !name.is_empty()))?,
-                select: Select::of(select).map_err(|problem| grant.malformed(id, problem))?,
+                select: Select::of(select).map_err(|problem| grant.malformed(id, &problem))?,
             })
         });
         let needs: Vec<_> = resolved.collect::<Result<_, _>>()?;
         match size_of(&needs) {
-            size if size > PARENT_BYTES_MAX => Err(Refusal::TooLarge { size }),
+            size if size > PARENT_BYTES_MAX => Err(Refusal::invalid(format!(
+                "the requirements in the response take {size} bytes of memory, more than the limit of {PARENT_BYTES_MAX} for one \
+                 parent; require fewer objects, or use shorter label selectors"
+            ))),
             _ => Ok(needs),
         }
     }
@@ -152,19 +158,18 @@ impl ReadGrants {
     ) -> Result<Option<Arc<str>>, Refusal> {
         let namespace = grant.place(id, parent, wanted)?;
         match namespace.as_deref().filter(|namespace| self.host_namespace.is(namespace)) {
-            Some(namespace) => Err(Refusal::HostNamespace {
-                id: id.to_owned(),
-                kind: Gvk::clone(&grant.kind),
-                namespace: namespace.to_owned(),
-            }),
+            Some(namespace) => Err(Refusal::forbidden(format!(
+                "the requirement {id:?} is of {} in namespace {namespace}, which is the host's own: no plugin may read there",
+                grant.kind
+            ))),
             None => Ok(namespace),
         }
     }
 }
 
 impl ReadGrant {
-    fn malformed(&self, id: &str, problem: String) -> Refusal {
-        Refusal::Malformed { id: id.to_owned(), kind: Gvk::clone(&self.kind), problem }
+    fn malformed(&self, id: &str, problem: &str) -> Refusal {
+        Refusal::invalid(format!("the requirement {id:?} of {} {problem}", self.kind))
     }
 
     /// Returns the namespace to read in, or why reading there is not allowed.
@@ -172,24 +177,26 @@ impl ReadGrant {
         match (self.namespaced, &parent.namespace, wanted) {
             (false, _, None) => Ok(None),
             (false, _, Some(namespace)) => {
-                Err(self.malformed(id, format!("names namespace {namespace:?}, but the kind is cluster-scoped")))
+                Err(self.malformed(id, &format!("names namespace {namespace:?}, but the kind is cluster-scoped")))
             }
             (true, Some(own), None) => Ok(Some(own.clone())),
             (true, None, None) => {
-                Err(self.malformed(id, "names no namespace, and its parent is cluster-scoped, so it must".to_owned()))
+                Err(self.malformed(id, "names no namespace, and its parent is cluster-scoped, so it must"))
             }
             (true, _, Some(namespace)) if !is_dns_label(namespace) => {
-                Err(self.malformed(id, format!("names namespace {namespace:?}, which is no valid name (RFC 1123)")))
+                Err(self.malformed(id, &format!("names namespace {namespace:?}, which is no valid name (RFC 1123)")))
             }
             (true, Some(own), Some(namespace)) if **own == *namespace => Ok(Some(own.clone())),
             (true, own, Some(namespace)) => match &self.namespaces {
                 None if own.is_none() => Ok(Some(namespace.into())),
                 granted => {
                     let granted = granted.iter().flatten().find(|granted| ***granted == *namespace);
-                    granted.cloned().map(Some).ok_or_else(|| Refusal::NamespaceNotGranted {
-                        id: id.to_owned(),
-                        kind: Gvk::clone(&self.kind),
-                        namespace: namespace.to_owned(),
+                    granted.cloned().map(Some).ok_or_else(|| {
+                        Refusal::forbidden(format!(
+                            "the requirement {id:?} is of {} in namespace {namespace}, which is not the parent's and which the \
+                             Plugin's spec.grants.related does not name for this kind",
+                            self.kind
+                        ))
                     })
                 }
             },

@@ -4,90 +4,35 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ID_MAX, MAX_ROUNDS, PARENT_BYTES_MAX};
+use super::MAX_ROUNDS;
 use crate::object::reason::ParentReason;
 use crate::value::ids::Gvk;
 
 /// Why requirements are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The response has too many requirements.
-    #[error("the response has {count} requirements, more than the limit of {limit}")]
-    TooMany {
-        /// The number of requirements.
-        count: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The requirements are too large together.
-    #[error(
-        "the requirements in the response take {size} bytes of memory, more than the limit of {PARENT_BYTES_MAX} for one parent; \
-         require fewer objects, or use shorter label selectors"
-    )]
-    TooLarge {
-        /// Their memory in the host, in bytes.
-        size: usize,
-    },
-    /// An ID is empty or too long.
-    #[error("the id {id:?} of requirement {index} is not 1 to {ID_MAX} characters long")]
-    Id {
-        /// Index in the response, from 0.
-        index: usize,
-        /// The ID.
-        id: String,
-    },
-    /// An ID occurs twice.
-    #[error("the requirement {id:?} is twice in the response")]
-    Duplicate {
-        /// The ID.
-        id: String,
-    },
-    /// A namespace, name or selector is invalid.
-    #[error("the requirement {id:?} of {kind} {problem}")]
-    Malformed {
-        /// The requirement's ID.
-        id: String,
-        /// The required kind.
-        kind: Gvk,
-        /// Description of the problem.
-        problem: String,
-    },
-    /// The kind is not granted.
-    #[error(
-        "the requirement {id:?} is of kind {kind}, which this plugin may not read: its descriptor must name it under \
-         `related`, and the Plugin must name it under spec.grants.related if it is cluster-scoped"
-    )]
-    KindNotGranted {
-        /// The requirement's ID.
-        id: String,
-        /// The kind.
-        kind: Gvk,
-    },
-    /// The namespace is the host's own.
-    #[error(
-        "the requirement {id:?} is of {kind} in namespace {namespace}, which is the host's own: no plugin may read there"
-    )]
-    HostNamespace {
-        /// The requirement's ID.
-        id: String,
-        /// The kind.
-        kind: Gvk,
-        /// The namespace.
-        namespace: String,
-    },
-    /// The namespace is not granted.
-    #[error(
-        "the requirement {id:?} is of {kind} in namespace {namespace}, which is not the parent's and which the Plugin's \
-         spec.grants.related does not name for this kind"
-    )]
-    NamespaceNotGranted {
-        /// The requirement's ID.
-        id: String,
-        /// The kind.
-        kind: Gvk,
-        /// The namespace.
-        namespace: String,
-    },
+#[error("{message}")]
+pub struct Refusal {
+    message: String,
+    /// Whether the plugin may not read what it requires; otherwise the response is invalid.
+    is_forbidden: bool,
+}
+
+impl Refusal {
+    pub(super) fn invalid(message: String) -> Self {
+        Self { message, is_forbidden: false }
+    }
+
+    pub(super) fn forbidden(message: String) -> Self {
+        Self { message, is_forbidden: true }
+    }
+
+    /// The refusal of a requirement whose kind is not granted.
+    pub fn of_kind(id: &str, kind: &Gvk) -> Self {
+        Self::forbidden(format!(
+            "the requirement {id:?} is of kind {kind}, which this plugin may not read: its descriptor must name it under \
+             `related`, and the Plugin must name it under spec.grants.related if it is cluster-scoped"
+        ))
+    }
 }
 
 /// A permission that the Plugin's ServiceAccount lacks.
@@ -220,18 +165,10 @@ impl ReadProblem {
     /// The reason for the conditions.
     pub fn reason(&self) -> ParentReason {
         match self {
-            Self::Refused(
-                Refusal::KindNotGranted { .. } | Refusal::NamespaceNotGranted { .. } | Refusal::HostNamespace { .. },
-            )
-            | Self::Denied(_)
-            | Self::NotWatched { code: 401 | 403, .. } => ParentReason::ReadForbidden,
-            Self::Refused(
-                Refusal::TooMany { .. }
-                | Refusal::TooLarge { .. }
-                | Refusal::Id { .. }
-                | Refusal::Duplicate { .. }
-                | Refusal::Malformed { .. },
-            ) => ParentReason::ResponseRejected,
+            Self::Refused(refusal) if !refusal.is_forbidden => ParentReason::ResponseRejected,
+            Self::Refused(_) | Self::Denied(_) | Self::NotWatched { code: 401 | 403, .. } => {
+                ParentReason::ReadForbidden
+            }
             Self::Full { .. } | Self::TooLarge { .. } => ParentReason::LimitExceeded,
             Self::Slow { .. } => ParentReason::DeadlineExceeded,
             Self::NotWatched { .. } | Self::NotFilled { .. } | Self::Stalled { .. } | Self::NotReviewed { .. } => {

@@ -84,7 +84,8 @@ fn related_another_namespace_must_be_granted_for_the_kind() {
         (cluster_scoped_parent(), "Secret", "other"),
     ] {
         let refusal = placed(&parent, name, Some(namespace)).expect_err("refused");
-        assert!(matches!(&refusal, Refusal::NamespaceNotGranted { namespace: named, .. } if named == namespace));
+        let message = format!("in namespace {namespace}, which is not the parent's");
+        assert!(refusal.to_string().contains(&message), "{refusal}");
         assert_eq!(ReadProblem::from(refusal).reason(), ParentReason::ReadForbidden);
     }
 }
@@ -100,7 +101,7 @@ fn related_objects_in_the_hosts_namespace_are_never_read_whatever_is_granted() {
         [(namespaced_parent(), "windlass-system"), (cluster_scoped_parent(), "windlass-system"), (inside.clone(), "")]
     {
         let refusal = place(&parent, Some(namespace)).expect_err("refused");
-        assert!(matches!(refusal, Refusal::HostNamespace { .. }), "{refusal}");
+        assert!(refusal.to_string().contains("which is the host's own"), "{refusal}");
         assert_eq!(ReadProblem::from(refusal).reason(), ParentReason::ReadForbidden);
     }
     let [need] = &place(&namespaced_parent(), Some("shared")).expect("granted")[..] else { panic!("one need") };
@@ -305,10 +306,12 @@ fn related_requirements_of_one_parent_have_a_size_limit() {
     assert!(resolve(64, &longest).is_ok(), "the default number of the longest selectors");
     assert!(resolve(256, "app=web").is_ok());
     let refusal = resolve(150, &longest).expect_err("refused");
-    assert!(matches!(refusal, Refusal::TooLarge { size } if size > PARENT_BYTES_MAX), "{refusal:?}");
     let problem = ReadProblem::from(refusal);
     assert_eq!(problem.reason(), ParentReason::ResponseRejected);
-    assert!(problem.to_string().contains("more than the limit of 196608 for one parent"), "{problem}");
+    let of_size = problem.to_string();
+    let size = of_size.split("response take ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok());
+    assert!(size.is_some_and(|size| size > PARENT_BYTES_MAX), "{problem}");
+    assert!(of_size.contains("more than the limit of 196608 for one parent"), "{problem}");
 }
 
 #[test]
