@@ -1,5 +1,7 @@
 //! Reads components from ConfigMaps: a single ConfigMap, or a head and its parts.
 
+use std::fmt::Display;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
@@ -7,6 +9,7 @@ use windlass_api::ConfigMapSource;
 use windlass_core::object::names::{
     ANNOTATION_APPLIED, ANNOTATION_MARK, ANNOTATION_RETAINED_FOR, LABEL_PARENT_UID, LABEL_PLUGIN,
 };
+use windlass_core::object::reason::PluginReason;
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::is_dns_subdomain;
 
@@ -50,8 +53,8 @@ impl Packed {
     pub fn unpack(self) -> Result<Delivered, DeliveryError> {
         let Self { name, encoding, bytes, digest: wanted, signature } = self;
         let useless = |problem: String| match wanted {
-            Some(_) => DeliveryError::Incomplete { name: name.clone(), problem },
-            None => DeliveryError::Invalid { name: name.clone(), problem },
+            Some(_) => incomplete(&name, &problem),
+            None => invalid(&name, &problem),
         };
         let bytes = encoding.unpack(bytes, MAX_COMPONENT_BYTES).map_err(useless)?;
         let digest = Digest::of(&bytes);
@@ -68,7 +71,10 @@ impl Packed {
 /// If the component, or a part of it, is missing, invalid or not readable.
 pub async fn fetch(client: &Client, source: &ConfigMapSource) -> Result<Packed, DeliveryError> {
     let api = Api::namespaced(client.clone(), &source.namespace);
-    let mut head = get(&api, source, &source.name).await?.ok_or_else(|| DeliveryError::NotFound(source.to_string()))?;
+    let mut head = get(&api, source, &source.name).await?.ok_or_else(|| {
+        let message = format!("ConfigMap {source} does not exist; create it with `windlass push`");
+        DeliveryError::new(PluginReason::SourceNotFound, message)
+    })?;
     let signature = signature(&mut head);
     let packed = match Head::of(source, &head)? {
         Some(head) => assemble(&api, source, &head).await?,
@@ -92,7 +98,7 @@ impl Head {
     fn of(source: &ConfigMapSource, map: &ConfigMap) -> Result<Option<Self>, DeliveryError> {
         let text = |key: &str| map.data.as_ref().and_then(|data| data.get(key));
         let Some(parts) = text(KEY_PARTS) else { return Ok(None) };
-        let invalid = |problem: String| DeliveryError::Invalid { name: source.to_string(), problem };
+        let invalid = |problem: String| invalid(source, &problem);
         let digest = text(KEY_DIGEST).ok_or_else(|| invalid("the head has parts but no digest".to_owned()))?;
         let encoding = text(KEY_ENCODING).map_or(Ok(Encoding::Identity), |name| name.parse());
         let parts: Vec<_> = parts.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
@@ -112,7 +118,7 @@ impl Head {
 }
 
 async fn assemble(api: &Api<ConfigMap>, source: &ConfigMapSource, head: &Head) -> Result<Packed, DeliveryError> {
-    let incomplete = |problem: String| DeliveryError::Incomplete { name: source.to_string(), problem };
+    let incomplete = |problem: String| incomplete(source, &problem);
     let mut bytes = Vec::new();
     for part in &head.parts {
         let map = get(api, source, part).await?;
@@ -134,7 +140,7 @@ fn add(packed: &mut Vec<u8>, part: &[u8]) -> Result<(), String> {
 }
 
 fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Packed, DeliveryError> {
-    let invalid = |problem: String| DeliveryError::Invalid { name: source.to_string(), problem };
+    let invalid = |problem: String| invalid(source, &problem);
     let mut data = map.binary_data.unwrap_or_default();
     let mut found: Vec<_> = Encoding::ALL
         .into_iter()
@@ -155,23 +161,40 @@ fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Packed, DeliveryEr
 }
 
 async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Result<Option<ConfigMap>, DeliveryError> {
-    let full_name = format!("{}/{name}", source.namespace);
+    let name_in_full = format!("{}/{name}", source.namespace);
     let found = in_time(api.get_opt(name)).await.map_err(|error| match error {
-        kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
-            DeliveryError::Forbidden { name: full_name.clone(), message: status.message }
+        kube::Error::Api(status) if matches!(status.code, 401 | 403) => DeliveryError::new(
+            PluginReason::SourceForbidden,
+            format!(
+                "ConfigMap {name_in_full} cannot be read: {}. Allow the host to get, list and watch ConfigMaps there",
+                status.message
+            ),
+        ),
+        error => {
+            DeliveryError::new(PluginReason::ApiError, format!("ConfigMap {name_in_full} could not be read: {error}"))
         }
-        error => DeliveryError::Unavailable { name: full_name.clone(), message: error.to_string() },
     })?;
     match found.as_ref().and_then(|map| child_mark(&map.metadata)) {
-        Some(mark) => Err(DeliveryError::Invalid {
-            name: full_name,
-            problem: format!(
+        Some(mark) => Err(invalid(
+            &name_in_full,
+            &format!(
                 "it has the mark of a plugin's child ({mark}), and no child is loaded as a component; push the component to a \
                  ConfigMap of its own"
             ),
-        }),
+        )),
         None => Ok(found),
     }
+}
+
+/// The error for a ConfigMap that does not contain exactly one valid component, or is a plugin's child.
+fn invalid(name: &impl Display, problem: &str) -> DeliveryError {
+    DeliveryError::new(PluginReason::SourceInvalid, format!("ConfigMap {name}: {problem}"))
+}
+
+/// The error for a head whose parts are missing, or do not form a component with the digest that the head gives.
+fn incomplete(name: &impl Display, problem: &str) -> DeliveryError {
+    let message = format!("ConfigMap {name}: {problem}; nothing of it is loaded");
+    DeliveryError::new(PluginReason::PartsIncomplete, message)
 }
 
 /// The first of the host's marks on an object; `None` if the object is no plugin's child. With the plugin label, it is

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
+use windlass_core::object::reason::PluginReason;
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::PluginName;
 
@@ -93,7 +94,7 @@ pub fn read_up_to(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 fn useless(file: &Path, error: &io::Error) -> DeliveryError {
-    DeliveryError::File { file: file.display().to_string(), problem: error.to_string() }
+    DeliveryError::new(PluginReason::SourceInvalid, format!("{}: {error}", file.display()))
 }
 
 fn file(folder: &Path, plugin: &str) -> PathBuf {

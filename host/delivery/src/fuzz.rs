@@ -89,13 +89,14 @@ fn fuzz_chunks() {
                     assert_eq!(digest.to_string(), expected.trim());
                 }
                 let pinned = Digest::of(b"another");
-                let not_pinned = DeliveryError::NotPinned { found: *digest, pinned };
-                assert_eq!(found.check(Some(pinned), None), Err(not_pinned));
+                let not_pinned = found.check(Some(pinned), None).expect_err("another digest is pinned");
+                assert_eq!((not_pinned.reason, not_pinned.candidate), (PluginReason::DigestMismatch, Some(*digest)));
+                assert_eq!(not_pinned.to_string(), format!("the source has {digest}, but spec.digest pins {pinned}"));
                 true
             }
             Err(error) => {
                 assert!(error.to_string().starts_with("ConfigMap n/"), "{error}");
-                assert_eq!(error.candidate(), None);
+                assert_eq!(error.candidate, None);
                 false
             }
         }

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use windlass_api::{SecretRef, Verify};
+use windlass_core::object::reason::PluginReason;
 
 use super::DeliveryError;
 use super::config_map::child_mark;
@@ -37,6 +38,7 @@ impl Secrets {
     /// # Errors
     /// If a key cannot be read, or is not a supported public key.
     pub async fn trust(&self, verify: &Verify) -> Result<Trust, DeliveryError> {
+        let invalid = |message: String| DeliveryError::new(PluginReason::InvalidKeys, message);
         let mut texts = Vec::new();
         for (index, key) in verify.public_keys.iter().enumerate() {
             match (&key.inline, &key.secret) {
@@ -44,16 +46,16 @@ impl Secrets {
                     texts.push((format!("spec.verify.publicKeys[{index}]"), text.clone().into_bytes()));
                 }
                 (None, Some(secret)) => {
-                    let text = self.get(&secret.name, &secret.key).await.map_err(DeliveryError::Keys)?;
+                    let text = self.get(&secret.name, &secret.key).await.map_err(invalid)?;
                     texts.push((format!("Secret {}, key {}", secret.name, secret.key), text));
                 }
                 _ => {
                     let problem = "must be exactly one of inline and secret";
-                    return Err(DeliveryError::Keys(format!("spec.verify.publicKeys[{index}] {problem}")));
+                    return Err(invalid(format!("spec.verify.publicKeys[{index}] {problem}")));
                 }
             }
         }
-        Trust::of_pem(texts.iter().map(|(name, text)| (name.as_str(), text.as_slice()))).map_err(DeliveryError::Keys)
+        Trust::of_pem(texts.iter().map(|(name, text)| (name.as_str(), text.as_slice()))).map_err(invalid)
     }
 
     /// The credentials for a repository; `None` if the Secret has no entry for it.
@@ -65,7 +67,10 @@ impl Secrets {
         secret: &SecretRef,
         reference: &Reference,
     ) -> Result<Option<Credentials>, DeliveryError> {
-        let unusable = |problem: String| DeliveryError::Credentials { secret: secret.name.clone(), problem };
+        let unusable = |problem: String| {
+            let message = format!("the pull secret {} cannot be used: {problem}", secret.name);
+            DeliveryError::new(PluginReason::InvalidPullSecret, message)
+        };
         let config = self.get(&secret.name, DOCKER_CONFIG_KEY).await.map_err(unusable)?;
         of_docker_config(&config, reference).map_err(unusable)
     }

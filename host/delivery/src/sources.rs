@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use windlass_api::{ConfigMapSource, ConfiguredSource, Verify};
+use windlass_core::object::reason::PluginReason;
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::PluginName;
 
@@ -211,7 +212,11 @@ impl Sources {
     /// # Errors
     /// If the host requires signatures and the Plugin has no `spec.verify`.
     pub fn check_wanted(&self, verify: Option<&Verify>) -> Result<(), DeliveryError> {
-        if self.require_signatures && verify.is_none() { Err(DeliveryError::MustBeSigned) } else { Ok(()) }
+        if self.require_signatures && verify.is_none() {
+            let message = "the host requires signed components (--require-signatures); set spec.verify.publicKeys";
+            return Err(DeliveryError::new(PluginReason::NotSigned, message));
+        }
+        Ok(())
     }
 
     /// Whether one of the keys is known to have signed a component; true if there are no keys, so that signatures are

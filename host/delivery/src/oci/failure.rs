@@ -1,38 +1,48 @@
 //! Why a request to a registry failed.
 
+use std::io;
 use std::time::Duration;
 
+use windlass_core::object::reason::PluginReason;
 use windlass_core::value::digest::Digest;
 
-/// Why a request to a registry failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RegistryError {
+use crate::DeliveryError;
+
+impl DeliveryError {
     /// The registry does not have the requested content.
-    #[error("the registry has no {0}")]
-    NotFound(String),
+    pub(super) fn not_in_registry(what: &str) -> Self {
+        Self::new(PluginReason::SourceNotFound, format!("the registry has no {what}"))
+    }
+
     /// The registry denies access.
-    #[error("the registry denied access with these credentials: {0}")]
-    Forbidden(String),
-    /// The registry did not respond, failed, or asks the client to retry later.
-    #[error("the registry did not respond: {message}")]
-    Unavailable {
-        /// Description of the failure.
-        message: String,
-        /// Time that the registry asks the client to wait; `None` if it does not ask.
-        wait: Option<Duration>,
-    },
+    pub(super) fn denied(why: &str) -> Self {
+        let message = format!("the registry denied access with these credentials: {why}");
+        Self::new(PluginReason::SourceForbidden, message)
+    }
+
+    /// The registry did not respond, failed, or asks the client to retry later, after `wait` if it says when.
+    pub(super) fn no_response(problem: &str, wait: Option<Duration>) -> Self {
+        let message = format!("the registry did not respond: {problem}");
+        Self { wait, ..Self::new(PluginReason::SourceUnavailable, message) }
+    }
+
     /// The response is invalid or too large.
-    #[error("invalid response of the registry: {0}")]
-    Invalid(String),
+    pub(super) fn invalid_response(problem: &str) -> Self {
+        Self::new(PluginReason::SourceInvalid, format!("invalid response of the registry: {problem}"))
+    }
+
     /// The bytes do not have the expected digest.
-    #[error("digest mismatch: the registry returned {found} for {wanted}; the content was changed after it was pushed")]
-    Tampered {
-        /// The expected digest.
-        wanted: Digest,
-        /// The digest of the bytes.
-        found: Digest,
-    },
-    /// The downloaded bytes could not be stored.
-    #[error("the download cannot be stored in the host's --cache-dir: {0}")]
-    Unkept(String),
+    pub(super) fn tampered(wanted: Digest, found: Digest) -> Self {
+        let message = format!(
+            "digest mismatch: the registry returned {found} for {wanted}; the content was changed after it was pushed"
+        );
+        Self::new(PluginReason::DigestMismatch, message)
+    }
+
+    /// The downloaded bytes could not be stored. Takes the error by value for `map_err`.
+    #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+    pub(super) fn unkept(error: io::Error) -> Self {
+        let message = format!("the download cannot be stored in the host's --cache-dir: {error}");
+        Self::new(PluginReason::SourceUnavailable, message)
+    }
 }

@@ -22,11 +22,10 @@ use windlass_core::value::digest::Digest;
 
 use self::manifest::Manifest;
 use self::spool::Spool;
-use super::MAX_SIGNATURE_BYTES;
-use super::trust::{self, Distrust, Trust};
+use super::trust::{self, Trust};
+use super::{DeliveryError, MAX_SIGNATURE_BYTES};
 pub use clients::Http;
 pub use credentials::{Credentials, DOCKER_CONFIG_KEY, of_docker_config};
-pub use failure::RegistryError;
 pub use manifest::Descriptor;
 pub use reference::{Reference, Version};
 pub use registry::{Registry, Spooled};
@@ -46,45 +45,14 @@ pub struct Artifact {
     pub size: u64,
 }
 
-/// Why an artifact gives no component.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OciError {
-    /// The registry returned an error, or did not respond.
-    #[error(transparent)]
-    Registry(#[from] RegistryError),
-    /// The manifest does not describe a component.
-    #[error("{0}")]
-    NoComponent(String),
-    /// No trusted key signed the artifact.
-    #[error(transparent)]
-    Distrusted(#[from] Distrust),
-}
-
-impl OciError {
-    /// The reason for the condition.
-    pub fn reason(&self) -> PluginReason {
-        match self {
-            Self::NoComponent(_) => PluginReason::SourceInvalid,
-            Self::Distrusted(distrust) => distrust.reason(),
-            Self::Registry(error) => match error {
-                RegistryError::NotFound(_) => PluginReason::SourceNotFound,
-                RegistryError::Forbidden(_) => PluginReason::SourceForbidden,
-                RegistryError::Unavailable { .. } | RegistryError::Unkept(_) => PluginReason::SourceUnavailable,
-                RegistryError::Invalid(_) => PluginReason::SourceInvalid,
-                RegistryError::Tampered { .. } => PluginReason::DigestMismatch,
-            },
-        }
-    }
-}
-
 /// Returns the artifact that the reference points to now.
 ///
 /// # Errors
 /// If the registry does not return the manifest, or the artifact is not a component.
-pub async fn resolve(registry: &Registry) -> Result<Artifact, OciError> {
+pub async fn resolve(registry: &Registry) -> Result<Artifact, DeliveryError> {
     let (digest, bytes) = registry.manifest(&registry.reference().version).await?;
     let layer = Manifest::parse(&bytes).and_then(|manifest| manifest.component());
-    let layer = layer.map_err(|why| OciError::NoComponent(bounded(why)))?;
+    let layer = layer.map_err(|why| DeliveryError::new(PluginReason::SourceInvalid, bounded(why)))?;
     Ok(Artifact { manifest: digest, component: layer.digest, size: layer.size })
 }
 
@@ -92,8 +60,8 @@ pub async fn resolve(registry: &Registry) -> Result<Artifact, OciError> {
 ///
 /// # Errors
 /// If the download fails, or the bytes have another digest.
-pub async fn pull(registry: &Registry, artifact: Artifact) -> Result<Vec<u8>, OciError> {
-    Ok(registry.blob(artifact.component, artifact.size).await?)
+pub async fn pull(registry: &Registry, artifact: Artifact) -> Result<Vec<u8>, DeliveryError> {
+    registry.blob(artifact.component, artifact.size).await
 }
 
 /// Downloads the component into an unnamed file on the file system of `folder`. The component takes memory only when
@@ -101,16 +69,16 @@ pub async fn pull(registry: &Registry, artifact: Artifact) -> Result<Vec<u8>, Oc
 ///
 /// # Errors
 /// If the download fails, or the file cannot be written.
-pub async fn pull_to(folder: &Path, registry: &Registry, artifact: Artifact) -> Result<Spooled, OciError> {
-    let spool = Spool::new(folder).map_err(|error| RegistryError::Unkept(error.to_string()))?;
-    Ok(registry.spool_blob(artifact.component, artifact.size, spool).await?)
+pub async fn pull_to(folder: &Path, registry: &Registry, artifact: Artifact) -> Result<Spooled, DeliveryError> {
+    let spool = Spool::new(folder).map_err(DeliveryError::unkept)?;
+    registry.spool_blob(artifact.component, artifact.size, spool).await
 }
 
 /// Returns whether the reference still points to this artifact.
 ///
 /// # Errors
 /// If the registry does not respond.
-pub async fn is_still(registry: &Registry, artifact: &Artifact) -> Result<bool, OciError> {
+pub async fn is_still(registry: &Registry, artifact: &Artifact) -> Result<bool, DeliveryError> {
     let version = &registry.reference().version;
     if let Version::Digest(digest) = version {
         return Ok(*digest == artifact.manifest);
@@ -123,23 +91,20 @@ pub async fn is_still(registry: &Registry, artifact: &Artifact) -> Result<bool, 
 ///
 /// # Errors
 /// If no key signed the artifact, or the registry does not respond.
-pub async fn verify(registry: &Registry, manifest: Digest, trust: &Trust) -> Result<(), OciError> {
+pub async fn verify(registry: &Registry, manifest: Digest, trust: &Trust) -> Result<(), DeliveryError> {
     let mut search = Search { registry, manifest, trust, why: None, unasked: None };
     if search.in_bundles().await || search.in_payloads().await {
         return Ok(());
     }
     if let Some(error) = search.unasked {
-        return Err(error.into());
+        return Err(error);
     }
     let what = registry.reference().at(manifest).to_string();
-    Err(match search.why {
-        Some(why) => Distrust::NotByKeys { what, why },
-        None => Distrust::Unsigned {
-            how: format!("sign it with `cosign sign --key KEY --use-signing-config=false --tlog-upload=false {what}`"),
-            what,
-        },
-    }
-    .into())
+    let Some(why) = search.why else {
+        let command = "cosign sign --key KEY --use-signing-config=false --tlog-upload=false";
+        return Err(trust::unsigned(&what, &format!("sign it with `{command} {what}`")));
+    };
+    Err(trust::not_by_keys(&what, &why))
 }
 
 /// The search for a valid signature.
@@ -150,7 +115,7 @@ struct Search<'a> {
     /// What is wrong with the last invalid signature.
     why: Option<String>,
     /// Why a signature that may be valid could not be read.
-    unasked: Option<RegistryError>,
+    unasked: Option<DeliveryError>,
 }
 
 impl Search<'_> {
@@ -225,13 +190,11 @@ impl Search<'_> {
     }
 
     /// Records why a signature could not be read, and returns the default value.
-    fn not_looked_at<T: Default>(&mut self, error: RegistryError) -> T {
-        match error {
-            RegistryError::Unavailable { .. } | RegistryError::Forbidden(_) => self.unasked = Some(error),
-            RegistryError::NotFound(_)
-            | RegistryError::Unkept(_)
-            | RegistryError::Invalid(_)
-            | RegistryError::Tampered { .. } => self.wrong(error.to_string()),
+    fn not_looked_at<T: Default>(&mut self, error: DeliveryError) -> T {
+        if matches!(error.reason, PluginReason::SourceUnavailable | PluginReason::SourceForbidden) {
+            self.unasked = Some(error);
+        } else {
+            self.wrong(error.to_string());
         }
         T::default()
     }

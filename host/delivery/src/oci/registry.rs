@@ -1,6 +1,5 @@
 //! A client of a registry's HTTP API (OCI distribution specification 1.1): manifests, blobs, and the tokens for them.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use base64::Engine as _;
@@ -11,17 +10,17 @@ use http_auth::ChallengeRef;
 use parking_lot::Mutex;
 use reqwest::{Client, Request, Response, Url};
 use serde::Deserialize;
-use windlass_core::reconcile::outcome::bounded;
+use windlass_core::object::reason::PluginReason::{SourceInvalid, SourceNotFound};
 use windlass_core::value::digest::Digest;
 
 use super::clients::{CONNECT, Clients, Http, redirected};
 use super::credentials::Credentials;
-use super::failure::RegistryError;
 use super::manifest::{INDEX, MANIFEST};
 use super::reach::Reach;
 use super::reference::{Reference, Version};
-use super::response::{Body, MAX_TALK, checked, header, invalid_redirection, read, unavailable, unless_silent};
+use super::response::{Body, MAX_TALK, checked, header, invalid_response, read, unavailable, unless_silent};
 use super::spool::Spool;
+use crate::DeliveryError;
 
 /// Maximum size of a manifest, or of a list of manifests, in bytes. Manifests of components and signatures have a few
 /// KiB. Registries allow 4 MiB, which the host could have to keep for every Plugin at the same time.
@@ -54,13 +53,14 @@ impl Registry {
         reference: Reference,
         credentials: Option<Credentials>,
         plain_http: &[String],
-    ) -> Result<Self, RegistryError> {
+    ) -> Result<Self, DeliveryError> {
         let is_plain = reference.is_local() || plain_http.contains(&reference.registry);
         let scheme = if is_plain { "http" } else { "https" };
         let root = Url::parse(&format!("{scheme}://{}", reference.server()));
-        let root = root.map_err(|error| RegistryError::Invalid(format!("{}: {error}", reference.registry)))?;
+        let root =
+            root.map_err(|error| DeliveryError::invalid_response(&format!("{}: {error}", reference.registry)))?;
         let http = http.clients();
-        let http = http.map_err(|error| RegistryError::Unavailable { message: format!("{error:#}"), wait: None })?;
+        let http = http.map_err(|error| DeliveryError::no_response(&format!("{error:#}"), None))?;
         Ok(Self { http, root, reference, credentials, authorization: Mutex::default(), sender: Mutex::default() })
     }
 
@@ -72,15 +72,15 @@ impl Registry {
     /// Downloads a manifest, or a list of manifests; returns its digest and bytes.
     ///
     /// # Errors
-    /// See [`RegistryError`]; no bytes are returned then.
-    pub async fn manifest(&self, version: &Version) -> Result<(Digest, Vec<u8>), RegistryError> {
+    /// See [`DeliveryError`]; no bytes are returned then.
+    pub async fn manifest(&self, version: &Version) -> Result<(Digest, Vec<u8>), DeliveryError> {
         let response = self.ask_for_manifest(Method::GET, version).await?;
         let said = digest_of(response.headers());
         let bytes = read(response, MAX_MANIFEST).await?;
         let found = Digest::of(&bytes);
         let wanted = if let Version::Digest(digest) = version { Some(*digest) } else { said };
         match wanted {
-            Some(wanted) if wanted != found => Err(RegistryError::Tampered { wanted, found }),
+            Some(wanted) if wanted != found => Err(DeliveryError::tampered(wanted, found)),
             _ => Ok((found, bytes)),
         }
     }
@@ -89,12 +89,12 @@ impl Registry {
     /// because some registries meter downloads.
     ///
     /// # Errors
-    /// See [`RegistryError`].
-    pub async fn digest(&self, version: &Version) -> Result<Option<Digest>, RegistryError> {
+    /// See [`DeliveryError`].
+    pub async fn digest(&self, version: &Version) -> Result<Option<Digest>, DeliveryError> {
         Ok(digest_of(self.ask_for_manifest(Method::HEAD, version).await?.headers()))
     }
 
-    async fn ask_for_manifest(&self, method: Method, version: &Version) -> Result<Response, RegistryError> {
+    async fn ask_for_manifest(&self, method: Method, version: &Version) -> Result<Response, DeliveryError> {
         let mut request = self.request(method, &format!("manifests/{version}"))?;
         for accepted in [MANIFEST, INDEX] {
             request.headers_mut().append(ACCEPT, HeaderValue::from_static(accepted));
@@ -105,8 +105,8 @@ impl Registry {
     /// Downloads a blob of at most `limit` bytes and checks its digest.
     ///
     /// # Errors
-    /// See [`RegistryError`]; no bytes are returned then.
-    pub async fn blob(&self, wanted: Digest, limit: u64) -> Result<Vec<u8>, RegistryError> {
+    /// See [`DeliveryError`]; no bytes are returned then.
+    pub async fn blob(&self, wanted: Digest, limit: u64) -> Result<Vec<u8>, DeliveryError> {
         let bytes = read(self.get_blob(wanted).await?, limit).await?;
         checked_blob(bytes, wanted).await
     }
@@ -114,16 +114,16 @@ impl Registry {
     /// Downloads a blob of at most `limit` bytes into a spool. Its digest is checked when the spool is read.
     ///
     /// # Errors
-    /// See [`RegistryError`]; no bytes are returned then.
-    pub async fn spool_blob(&self, wanted: Digest, limit: u64, mut spool: Spool) -> Result<Spooled, RegistryError> {
+    /// See [`DeliveryError`]; no bytes are returned then.
+    pub async fn spool_blob(&self, wanted: Digest, limit: u64, mut spool: Spool) -> Result<Spooled, DeliveryError> {
         let mut body = Body::of(self.get_blob(wanted).await?, limit)?;
         while let Some(chunk) = body.next().await? {
-            spool = spool.add(chunk.as_ref()).await.map_err(|error| unkept(&error))?;
+            spool = spool.add(chunk.as_ref()).await.map_err(DeliveryError::unkept)?;
         }
         Ok(Spooled { wanted, spool })
     }
 
-    async fn get_blob(&self, wanted: Digest) -> Result<Response, RegistryError> {
+    async fn get_blob(&self, wanted: Digest) -> Result<Response, DeliveryError> {
         let request = self.request(Method::GET, &format!("blobs/{wanted}"))?;
         self.send(request, &format!("blob {wanted}")).await
     }
@@ -133,8 +133,8 @@ impl Registry {
     /// ("Unavailable Referrers API").
     ///
     /// # Errors
-    /// See [`RegistryError`]; `show` may have received only some of the lists.
-    pub async fn referrers(&self, manifest: Digest, mut show: impl FnMut(&[u8])) -> Result<(), RegistryError> {
+    /// See [`DeliveryError`]; `show` may have received only some of the lists.
+    pub async fn referrers(&self, manifest: Digest, mut show: impl FnMut(&[u8])) -> Result<(), DeliveryError> {
         let mut next = self.request(Method::GET, &format!("referrers/{manifest}"))?;
         let mut shown = 0;
         while shown < MAX_PAGES {
@@ -142,7 +142,7 @@ impl Registry {
             let response = match self.send(next, &format!("referrers of {manifest}")).await {
                 Ok(response) => response,
                 // Registries without this API respond in many ways.
-                Err(RegistryError::NotFound(_) | RegistryError::Invalid(_)) if shown == 0 => break,
+                Err(error) if shown == 0 && matches!(error.reason, SourceNotFound | SourceInvalid) => break,
                 Err(error) => return Err(error),
             };
             if !header(response.headers(), CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(INDEX)) {
@@ -176,11 +176,11 @@ impl Registry {
     /// The manifest under a tag; `None` if the tag does not exist.
     ///
     /// # Errors
-    /// See [`RegistryError`].
-    pub async fn tagged(&self, tag: &str) -> Result<Option<Vec<u8>>, RegistryError> {
+    /// See [`DeliveryError`].
+    pub async fn tagged(&self, tag: &str) -> Result<Option<Vec<u8>>, DeliveryError> {
         match self.manifest(&Version::Tag(tag.to_owned())).await {
             Ok((_, bytes)) => Ok(Some(bytes)),
-            Err(RegistryError::NotFound(_)) => Ok(None),
+            Err(error) if error.reason == SourceNotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -188,20 +188,21 @@ impl Registry {
     /// Uploads a blob, unless the registry has it already.
     ///
     /// # Errors
-    /// See [`RegistryError`].
-    pub async fn put_blob(&self, bytes: Vec<u8>) -> Result<(), RegistryError> {
+    /// See [`DeliveryError`].
+    pub async fn put_blob(&self, bytes: Vec<u8>) -> Result<(), DeliveryError> {
         let digest = Digest::of(&bytes);
         let what = format!("blob {digest}");
         let known = self.request(Method::HEAD, &format!("blobs/{digest}"))?;
         match self.send(known, &what).await {
             Ok(_) => return Ok(()),
-            Err(RegistryError::NotFound(_)) => {}
+            Err(error) if error.reason == SourceNotFound => {}
             Err(error) => return Err(error),
         }
         let begun = self.send(self.request(Method::POST, "blobs/uploads/")?, "place for uploads").await?;
         let location = header(begun.headers(), LOCATION.as_str()).unwrap_or_default();
-        let invalid =
-            |problem: &str| RegistryError::Invalid(format!("invalid upload location {location:?}: {problem}"));
+        let invalid = |problem: &str| {
+            DeliveryError::invalid_response(&format!("invalid upload location {location:?}: {problem}"))
+        };
         let mut place = begun.url().join(location).map_err(|error| invalid(&error.to_string()))?;
         if location.is_empty() || self.root.scheme() == "https" && place.scheme() != "https" {
             return Err(invalid("not an HTTPS URL"));
@@ -216,8 +217,8 @@ impl Registry {
     /// Uploads a manifest, under the reference's tag if it has one. Returns the manifest's digest.
     ///
     /// # Errors
-    /// See [`RegistryError`].
-    pub async fn put_manifest(&self, bytes: Vec<u8>) -> Result<Digest, RegistryError> {
+    /// See [`DeliveryError`].
+    pub async fn put_manifest(&self, bytes: Vec<u8>) -> Result<Digest, DeliveryError> {
         let digest = Digest::of(&bytes);
         let version = match &self.reference.version {
             Version::Tag(tag) => tag.clone(),
@@ -230,15 +231,16 @@ impl Registry {
         Ok(digest)
     }
 
-    fn request(&self, method: Method, path: &str) -> Result<Request, RegistryError> {
+    fn request(&self, method: Method, path: &str) -> Result<Request, DeliveryError> {
         let path = format!("/v2/{}/{path}", self.reference.repository);
-        let url = self.root.join(&path).map_err(|error| RegistryError::Invalid(format!("{path}: {error}")))?;
+        let url =
+            self.root.join(&path).map_err(|error| DeliveryError::invalid_response(&format!("{path}: {error}")))?;
         Ok(Request::new(method, url))
     }
 
     /// Sends a request. If the registry requests authorization, sends the request once more with it.
-    async fn send(&self, request: Request, what: &str) -> Result<Response, RegistryError> {
-        let unsendable = || RegistryError::Invalid("a request that cannot be repeated".to_owned());
+    async fn send(&self, request: Request, what: &str) -> Result<Response, DeliveryError> {
+        let unsendable = || DeliveryError::invalid_response("a request that cannot be repeated");
         let again = request.try_clone().ok_or_else(unsendable)?;
         let response = self.send_once(request).await?;
         // After a redirect to another origin, that origin must not get the credentials of this registry.
@@ -251,7 +253,7 @@ impl Registry {
         checked(self.send_once(again).await?, what).await
     }
 
-    async fn send_once(&self, mut request: Request) -> Result<Response, RegistryError> {
+    async fn send_once(&self, mut request: Request) -> Result<Response, DeliveryError> {
         for _ in 0..=MAX_REDIRECTS {
             // An upload or a redirect may go to another origin, which must not get the credentials of this registry.
             if request.url().origin() == self.root.origin()
@@ -262,15 +264,17 @@ impl Registry {
             let again = request.try_clone();
             let response = self.execute(request).await?;
             match again.and_then(|again| redirected(again, &response)) {
-                Some(next) => request = next.map_err(|problem| invalid_redirection(&problem))?,
+                Some(next) => {
+                    request = next.map_err(|problem| invalid_response(format!("its redirection: {problem}")))?;
+                }
                 None => return Ok(response),
             }
         }
-        Err(RegistryError::Unavailable { message: "too many redirections".to_owned(), wait: None })
+        Err(DeliveryError::no_response("too many redirections", None))
     }
 
     /// Sends a request to the registry, or to another server that the registry names, if it may lead there.
-    async fn execute(&self, request: Request) -> Result<Response, RegistryError> {
+    async fn execute(&self, request: Request) -> Result<Response, DeliveryError> {
         let is_registry = request.url().host_str() == self.root.host_str();
         let client = if is_registry { self.http.registries.clone() } else { self.client_for(request.url()).await? };
         let is_fetched = request.body().is_none();
@@ -284,17 +288,17 @@ impl Registry {
     }
 
     /// A client for a server that the registry names: a token server, or one that it redirects to.
-    async fn client_for(&self, url: &Url) -> Result<Client, RegistryError> {
+    async fn client_for(&self, url: &Url) -> Result<Client, DeliveryError> {
         let named = url.host_str().zip(url.port_or_known_default());
-        let (name, port) = named.ok_or_else(|| RegistryError::Invalid(bounded(format!("it refers to {url}"))))?;
+        let (name, port) = named.ok_or_else(|| invalid_response(format!("it refers to {url}")))?;
         let addresses = addresses_of(name, port).await;
         // Every registry may lead to public servers, so its own network matters only for others.
         let are_public = addresses.iter().all(|address| Reach::of(address.ip()) == Reach::Public);
         let registry = if are_public { Reach::Public } else { self.reach().await };
         let addresses = registry.permitted(&addresses).map_err(|server| {
-            RegistryError::Invalid(bounded(format!(
+            invalid_response(format!(
                 "it refers to the server {name}, which has {server}, while the registry has {registry}: the host sends no request there"
-            )))
+            ))
         })?;
         self.http.pinned(name, &addresses).map_err(unavailable)
     }
@@ -310,7 +314,7 @@ impl Registry {
     }
 
     /// The authorization for the registry's challenges (RFC 9110, section 11).
-    async fn authorize(&self, headers: &HeaderMap) -> Result<HeaderValue, RegistryError> {
+    async fn authorize(&self, headers: &HeaderMap) -> Result<HeaderValue, DeliveryError> {
         let texts: Vec<_> = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()).collect();
         let challenges: Vec<_> =
             texts.iter().filter_map(|text| http_auth::parse_challenges(text).ok()).flatten().collect();
@@ -320,14 +324,14 @@ impl Registry {
         }
         match (&self.credentials, find("Basic")) {
             (Some(Credentials::Basic { user, password }), Some(_)) => basic(user, password),
-            (_, Some(_)) => Err(RegistryError::Forbidden("it requires a user name and a password".to_owned())),
-            (_, None) => Err(RegistryError::Forbidden("it offers no supported authentication scheme".to_owned())),
+            (_, Some(_)) => Err(DeliveryError::denied("it requires a user name and a password")),
+            (_, None) => Err(DeliveryError::denied("it offers no supported authentication scheme")),
         }
     }
 
     /// Requests a token for the challenge (the distribution project's "Token Authentication Specification").
-    async fn token(&self, challenge: &ChallengeRef<'_>) -> Result<HeaderValue, RegistryError> {
-        let invalid = |problem: String| RegistryError::Invalid(bounded(format!("its token server: {problem}")));
+    async fn token(&self, challenge: &ChallengeRef<'_>) -> Result<HeaderValue, DeliveryError> {
+        let invalid = |problem: String| invalid_response(format!("its token server: {problem}"));
         let find = |name: &str| {
             let mut found = challenge.params.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name));
             found.next().map(|(_, value)| value.to_unescaped())
@@ -389,9 +393,9 @@ struct Token {
     access_token: Option<String>,
 }
 
-fn basic(user: &str, password: &str) -> Result<HeaderValue, RegistryError> {
+fn basic(user: &str, password: &str) -> Result<HeaderValue, DeliveryError> {
     let value = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-    secret(&value).ok_or_else(|| RegistryError::Forbidden("the credentials fit in no header".to_owned()))
+    secret(&value).ok_or_else(|| DeliveryError::denied("the credentials fit in no header"))
 }
 
 fn bearer(token: &str) -> Option<HeaderValue> {
@@ -416,21 +420,16 @@ impl Spooled {
     ///
     /// # Errors
     /// If the digest differs, or the bytes cannot be read back.
-    pub async fn read(self) -> Result<Vec<u8>, RegistryError> {
-        checked_blob(self.spool.read().await.map_err(|error| unkept(&error))?, self.wanted).await
+    pub async fn read(self) -> Result<Vec<u8>, DeliveryError> {
+        checked_blob(self.spool.read().await.map_err(DeliveryError::unkept)?, self.wanted).await
     }
 }
 
-async fn checked_blob(bytes: Vec<u8>, wanted: Digest) -> Result<Vec<u8>, RegistryError> {
+async fn checked_blob(bytes: Vec<u8>, wanted: Digest) -> Result<Vec<u8>, DeliveryError> {
     // Hashing a component of 64 MiB blocks a thread for a while.
     let hashed = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes)).await;
-    let (found, bytes) =
-        hashed.map_err(|error| RegistryError::Unavailable { message: error.to_string(), wait: None })?;
-    if found == wanted { Ok(bytes) } else { Err(RegistryError::Tampered { wanted, found }) }
-}
-
-fn unkept(error: &io::Error) -> RegistryError {
-    RegistryError::Unkept(error.to_string())
+    let (found, bytes) = hashed.map_err(|error| DeliveryError::no_response(&error.to_string(), None))?;
+    if found == wanted { Ok(bytes) } else { Err(DeliveryError::tampered(wanted, found)) }
 }
 
 fn digest_of(headers: &HeaderMap) -> Option<Digest> {

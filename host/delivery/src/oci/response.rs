@@ -9,7 +9,7 @@ use serde::Deserialize;
 use windlass_core::hosts::retry_after;
 use windlass_core::reconcile::outcome::bounded;
 
-use super::failure::RegistryError;
+use crate::DeliveryError;
 
 /// Maximum time without data during a download. Uploads have no such limit.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 }
 
 /// The response, if its status is a success.
-pub(super) async fn checked(response: Response, what: &str) -> Result<Response, RegistryError> {
+pub(super) async fn checked(response: Response, what: &str) -> Result<Response, DeliveryError> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
@@ -44,18 +44,18 @@ pub(super) async fn checked(response: Response, what: &str) -> Result<Response, 
     let said = serde_json::from_slice::<Errors>(&said).ok().and_then(|said| said.errors.into_iter().next());
     let said = said.map(|said| bounded(format!(": {} ({})", said.message, said.code))).unwrap_or_default();
     Err(match status {
-        StatusCode::NOT_FOUND => RegistryError::NotFound(what.to_owned()),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryError::Forbidden(format!("{what}: {status}{said}")),
+        StatusCode::NOT_FOUND => DeliveryError::not_in_registry(what),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => DeliveryError::denied(&format!("{what}: {status}{said}")),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
-            RegistryError::Unavailable { message: format!("{status}{said}"), wait }
+            DeliveryError::no_response(&format!("{status}{said}"), wait)
         }
-        _ if status.is_server_error() => RegistryError::Unavailable { message: format!("{status}{said}"), wait },
-        _ => RegistryError::Invalid(format!("{what}: {status}{said}")),
+        _ if status.is_server_error() => DeliveryError::no_response(&format!("{status}{said}"), wait),
+        _ => DeliveryError::invalid_response(&format!("{what}: {status}{said}")),
     })
 }
 
 /// Reads a whole response. A response with a length above the limit is rejected before it is read.
-pub(super) async fn read(response: Response, limit: u64) -> Result<Vec<u8>, RegistryError> {
+pub(super) async fn read(response: Response, limit: u64) -> Result<Vec<u8>, DeliveryError> {
     let mut body = Body::of(response, limit)?;
     let mut bytes = Vec::new();
     while let Some(chunk) = body.next().await? {
@@ -72,14 +72,14 @@ pub(super) struct Body {
 }
 
 impl Body {
-    pub(super) fn of(response: Response, limit: u64) -> Result<Self, RegistryError> {
+    pub(super) fn of(response: Response, limit: u64) -> Result<Self, DeliveryError> {
         if response.content_length().is_some_and(|length| length > limit) {
             return Err(too_large(limit));
         }
         Ok(Self { response, limit, left: limit })
     }
 
-    pub(super) async fn next(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, RegistryError> {
+    pub(super) async fn next(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, DeliveryError> {
         let chunk = unless_silent(self.response.chunk()).await?.map_err(unavailable)?;
         if let Some(chunk) = &chunk {
             self.left = self.left.checked_sub(chunk.len() as u64).ok_or_else(|| too_large(self.limit))?;
@@ -88,28 +88,26 @@ impl Body {
     }
 }
 
-pub(super) fn invalid_redirection(problem: &str) -> RegistryError {
-    RegistryError::Invalid(bounded(format!("its redirection: {problem}")))
+/// The error for a response that may quote a long text of the registry.
+pub(super) fn invalid_response(problem: String) -> DeliveryError {
+    DeliveryError::invalid_response(&bounded(problem))
 }
 
-fn too_large(limit: u64) -> RegistryError {
-    RegistryError::Invalid(format!("it is larger than {limit} bytes"))
+fn too_large(limit: u64) -> DeliveryError {
+    DeliveryError::invalid_response(&format!("it is larger than {limit} bytes"))
 }
 
 /// The output of `work`; an error if it takes longer than [`SILENCE`].
-pub(super) async fn unless_silent<T>(work: impl Future<Output = T>) -> Result<T, RegistryError> {
-    let silent = |_| {
-        let message = format!("no data for {} s", SILENCE.as_secs());
-        RegistryError::Unavailable { message, wait: None }
-    };
+pub(super) async fn unless_silent<T>(work: impl Future<Output = T>) -> Result<T, DeliveryError> {
+    let silent = |_| DeliveryError::no_response(&format!("no data for {} s", SILENCE.as_secs()), None);
     tokio::time::timeout(SILENCE, work).await.map_err(silent)
 }
 
 // Takes the error by value for `map_err`. The message includes the cause, such as an unknown host name or a refused
 // connection.
-pub(super) fn unavailable(error: reqwest::Error) -> RegistryError {
+pub(super) fn unavailable(error: reqwest::Error) -> DeliveryError {
     let error = anyhow::Error::from(error.without_url());
-    RegistryError::Unavailable { message: format!("{error:#}"), wait: None }
+    DeliveryError::no_response(&format!("{error:#}"), None)
 }
 
 /// The time that the registry asks the client to wait, from `Retry-After`.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use windlass_core::value::digest::Digest;
 
+use super::Registry;
 use super::manifest::{MANIFEST, WASM_CONFIG, WASM_LAYER};
-use super::{Registry, RegistryError};
+use crate::DeliveryError;
 
 /// A component to upload as an artifact.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub struct NewArtifact<'a> {
 ///
 /// # Errors
 /// If the registry rejects the upload.
-pub async fn push(registry: &Registry, new: NewArtifact<'_>) -> Result<Digest, RegistryError> {
+pub async fn push(registry: &Registry, new: NewArtifact<'_>) -> Result<Digest, DeliveryError> {
     let NewArtifact { bytes: component, imports, exports, annotations } = new;
     let layer = Digest::of(&component).to_string();
     let config = json!({

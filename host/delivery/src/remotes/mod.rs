@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use windlass_api::{OciSource, Verify, positive};
 use windlass_core::guard::backoff::{self, backoff_between};
+use windlass_core::object::reason::PluginReason;
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::PluginName;
 
@@ -19,7 +21,7 @@ use super::facts::Facts;
 use super::oci::{self, Artifact, Http, Registry};
 use super::secrets::Secrets;
 use super::trust::Trust;
-use super::{Delivered, DeliveryError};
+use super::{Delivered, DeliveryError, check_pin};
 use crate::Changed;
 
 /// Time between two resolutions of a tag, unless the Plugin sets `interval`.
@@ -237,7 +239,7 @@ impl Task {
                 }
                 Err(error) => {
                     tracing::debug!(plugin = %self.plugin, %error, "nothing from the registry");
-                    let asked = error.wait().unwrap_or_default().min(LONGEST_WAIT);
+                    let asked = error.wait.unwrap_or_default().min(LONGEST_WAIT);
                     self.take(Err(error));
                     before = None;
                     let pause = backoff_between(FIRST_BACKOFF, backoff::LONGEST, failures, fastrand::f64());
@@ -306,10 +308,11 @@ impl Lookup {
         wants_bytes: bool,
     ) -> Result<Seen, DeliveryError> {
         let named = &wanted.source.reference;
-        let reference: oci::Reference = named.parse().map_err(DeliveryError::Reference)?;
-        let of = |component: Option<Digest>| {
-            move |error: oci::OciError| DeliveryError::Oci { reference: named.clone(), component, error: error.into() }
+        let invalid = |problem: String| {
+            DeliveryError::new(PluginReason::InvalidSpec, format!("spec.source.oci.reference: {problem}"))
         };
+        let reference: oci::Reference = named.parse().map_err(invalid)?;
+        let of = |component| move |error| of_artifact(named, component, error);
         let credentials = match &wanted.source.pull_secret_ref {
             Some(secret) => self.secrets.credentials(secret, &reference).await?,
             None => None,
@@ -320,7 +323,7 @@ impl Lookup {
         };
         let before = before.filter(|(_, keys)| *keys == trust).map(|(artifact, _)| artifact);
         let registry = Registry::new(&self.http, reference, credentials, &self.plain_http);
-        let registry = registry.map_err(|error| of(None)(error.into()))?;
+        let registry = registry.map_err(of(None))?;
         if let Some(artifact) = before.filter(|_| !wants_bytes)
             && oci::is_still(&registry, artifact).await.map_err(of(None))?
         {
@@ -332,9 +335,7 @@ impl Lookup {
         }
         let artifact = oci::resolve(&registry).await.map_err(of(None))?;
         let found = artifact.component;
-        if let Some(pinned) = wanted.pinned.filter(|pinned| *pinned != found) {
-            return Err(DeliveryError::NotPinned { found, pinned });
-        }
+        check_pin(found, wanted.pinned)?;
         if let Some(trust) = &trust {
             if before != Some(&artifact) {
                 oci::verify(&registry, artifact.manifest, trust).await.map_err(of(Some(found)))?;
@@ -348,9 +349,9 @@ impl Lookup {
 
     /// Downloads the component into a file, and reads the file when a place in memory is free. A slow registry
     /// therefore never occupies memory.
-    async fn fetch(&self, registry: &Registry, artifact: Artifact) -> Result<Fetched, oci::OciError> {
+    async fn fetch(&self, registry: &Registry, artifact: Artifact) -> Result<Fetched, DeliveryError> {
         // The semaphores are never closed.
-        let closed = |error: AcquireError| oci::OciError::NoComponent(error.to_string());
+        let closed = |error: AcquireError| DeliveryError::new(PluginReason::SourceInvalid, error.to_string());
         // The place is kept until the file is read, so that the space on disk is bounded as well.
         let _download = self.places.to_download(&registry.reference().registry).await.map_err(closed)?;
         let spooled = oci::pull_to(&self.folder, registry, artifact).await?;
@@ -369,16 +370,18 @@ pub async fn fetch_once(
     credentials: Option<oci::Credentials>,
     plain_http: &[String],
 ) -> Result<Delivered, DeliveryError> {
-    let of = |error: oci::OciError| DeliveryError::Oci {
-        reference: reference.to_string(),
-        component: None,
-        error: error.into(),
-    };
-    let registry = Registry::new(http, reference.clone(), credentials, plain_http);
-    let registry = registry.map_err(|error| of(error.into()))?;
+    let of = |error| of_artifact(reference, None, error);
+    let registry = Registry::new(http, reference.clone(), credentials, plain_http).map_err(of)?;
     let artifact = oci::resolve(&registry).await.map_err(of)?;
     let bytes = oci::pull(&registry, artifact).await.map_err(of)?;
     Ok(Delivered { digest: artifact.component, bytes, signature: None })
+}
+
+/// The error of an artifact, whose component is known or not.
+fn of_artifact(reference: &impl Display, candidate: Option<Digest>, mut error: DeliveryError) -> DeliveryError {
+    error.message = format!("{reference}: {error}");
+    error.candidate = candidate;
+    error
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ use windlass_core::value::digest::Digest;
 pub use bundle::{BUNDLE_TYPE, may_be_signature, of_artifact, of_blob};
 pub use payload::{PAYLOAD_TYPE, of_payload};
 
+use crate::DeliveryError;
+
 /// The signature algorithms of cosign, whose default is P-256.
 static ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 6] =
     [ECDSA_P256_SHA256, ECDSA_P256_SHA384, ECDSA_P384_SHA256, ECDSA_P384_SHA384, ED25519, RSA_PKCS1_2048_8192_SHA256];
@@ -36,35 +38,15 @@ impl fmt::Debug for Trust {
     }
 }
 
-/// Why a component is not trusted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Distrust {
-    /// The component has no signature.
-    #[error("{what} has no signature; {how}")]
-    Unsigned {
-        /// The component or artifact that must be signed.
-        what: String,
-        /// Instruction for signing it.
-        how: String,
-    },
-    /// The component has signatures, but none by a trusted key.
-    #[error("no signature of {what} is by one of the keys of spec.verify: {why}")]
-    NotByKeys {
-        /// The component or artifact that was signed.
-        what: String,
-        /// What is wrong with the last invalid signature.
-        why: String,
-    },
+/// The error for a component or artifact (`what`) without a signature. `how`: an instruction for signing it.
+pub(crate) fn unsigned(what: &str, how: &str) -> DeliveryError {
+    DeliveryError::new(PluginReason::NotSigned, format!("{what} has no signature; {how}"))
 }
 
-impl Distrust {
-    /// The reason for the condition.
-    pub fn reason(&self) -> PluginReason {
-        match self {
-            Self::Unsigned { .. } => PluginReason::NotSigned,
-            Self::NotByKeys { .. } => PluginReason::SignatureInvalid,
-        }
-    }
+/// The error for a component or artifact (`what`) that has signatures, but none by a trusted key. `why`: what is wrong with the last one.
+pub(crate) fn not_by_keys(what: &str, why: &str) -> DeliveryError {
+    let message = format!("no signature of {what} is by one of the keys of spec.verify: {why}");
+    DeliveryError::new(PluginReason::SignatureInvalid, message)
 }
 
 impl Trust {

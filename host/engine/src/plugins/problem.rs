@@ -99,7 +99,7 @@ pub(super) fn invalid_descriptor(message: String) -> Problem {
 impl From<DeliveryError> for Problem {
     fn from(error: DeliveryError) -> Self {
         let step = if error.is_distrust() { Step::Verified } else { Step::Fetched };
-        Self { candidate: error.candidate(), ..Self::new(step, error.reason(), error.to_string()) }
+        Self { candidate: error.candidate, ..Self::new(step, error.reason, error.to_string()) }
     }
 }
 
