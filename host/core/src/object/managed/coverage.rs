@@ -1,10 +1,7 @@
 //! Whether the host still owns all fields of a desired child, by the entries in `managedFields`.
 
-use smallvec::SmallVec;
-
 use super::empty::{excludes, is_empty, is_entry_of_map, is_owned_once_applied, is_zero};
-use super::finder::Finder;
-use super::{Entry, Item, ItemMatcher, ManagedFields, Node, Nodes};
+use super::{Entry, ItemMatcher, ManagedFields, Node, Nodes};
 use crate::value::ids::Uid;
 use crate::value::json::{self, Map, Value};
 use crate::value::packed::Json;
@@ -141,30 +138,8 @@ impl Coverage<'_> {
 
     /// Returns true if the items of a keyed list (`k:`) or of a set (`v:`) are covered.
     fn covers_items(&self, nodes: &Nodes<'_>, items: &[Value], live: &[Value]) -> bool {
-        let all = || nodes.ours.iter().chain(&nodes.others).copied();
-        let (wanted, found) = (Finder::of(items, all()), Finder::of(live, all()));
-        let mut below: SmallVec<[_; 4]> = items.iter().map(|_| (Nodes::default(), None)).collect();
-        for (node, is_ours) in
-            nodes.ours.iter().map(|node| (node, true)).chain(nodes.others.iter().map(|node| (node, false)))
-        {
-            for (name, node) in &node.items {
-                for at in wanted.all(name, &self.names) {
-                    let Some((below, live_item)) = below.get_mut(at) else { continue };
-                    if is_ours {
-                        below.ours.push(node);
-                    } else {
-                        below.others.push(node);
-                    }
-                    if matches!(name, Item::Keys(_)) {
-                        *live_item = found.first(name, &self.names);
-                    }
-                }
-            }
-        }
-        items
-            .iter()
-            .zip(below)
-            .all(|(item, (below, live_item))| !below.ours.is_empty() && self.covers_value(&below, "", item, live_item))
+        let mut pairs = items.iter().zip(nodes.of_items((items, live), &self.names));
+        pairs.all(|(item, (below, live))| !below.ours.is_empty() && self.covers_value(&below, "", item, live))
     }
 }
 

@@ -36,15 +36,26 @@ pub fn drop_owned(
         }
     }
     let others = others.iter().collect();
-    let created = left.filter(|_| left_by == Some(FIELD_MANAGER));
-    let owned = entry.map(|entry| Node::of(&entry.fields)).or(created);
-    let owned = match (&owned, removal) {
-        (Some(owned), _) => Some(owned),
-        // The entry has the fields of all managers: those that the host had applied were its own.
-        (None, Some(Removal::RemoveBeforeFirstApply)) => before.apply.as_ref().and_then(Entry::tree),
-        (None, _) => None,
-    };
+    let of_entry = entry.map(|entry| Node::of(&entry.fields));
+    let owned = before.owned_by_then(of_entry.as_ref(), removal, left.as_ref());
     owned.is_some_and(|owned| drop_fields(owned, object, &others))
+}
+
+impl ManagedFields {
+    /// What the Apply entry owns before an apply: `entry` if that changes, or else what comes of the entry that is removed. `created` is that
+    /// of the host's POST.
+    fn owned_by_then<'n>(
+        &'n self,
+        entry: Option<&'n Node>,
+        removal: Option<Removal>,
+        created: Option<&'n Node>,
+    ) -> Option<&'n Node> {
+        entry.or_else(|| match removal? {
+            Removal::Convert | Removal::Remove => created,
+            // The entry has the fields of all managers: those that the host had applied were its own.
+            Removal::RemoveBeforeFirstApply => self.apply.as_ref().and_then(Entry::tree),
+        })
+    }
 }
 
 /// Changes a live object as an apply of the desired one does, without the rules that the API server has for the merge: what the host's
@@ -60,12 +71,7 @@ pub fn work_out_apply(
     let is_as_it_was = |entry: &&Entry| taken.iter().all(|taken| taken.index != entry.index);
     let others = before.others.iter().filter(is_as_it_was).filter_map(Entry::tree);
     let others: Few<'_> = others.chain(&of_taken).collect();
-    let owned = match (&of_entry, removal) {
-        (Some(owned), _) => Some(owned),
-        (None, Some(Removal::RemoveBeforeFirstApply)) => before.apply.as_ref().and_then(Entry::tree),
-        (None, Some(Removal::Convert | Removal::Remove)) => before.update.as_ref().and_then(|(entry, _)| entry.tree()),
-        (None, None) => None,
-    };
+    let owned = before.owned_by_then(of_entry.as_ref(), removal, before.update.as_ref().and_then(Entry::tree));
     if let Some(owned) = owned {
         drop_fields(owned, live, &others);
     }

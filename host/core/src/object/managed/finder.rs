@@ -69,7 +69,7 @@ impl<'v> Finder<'v> {
     pub(super) fn all(&self, name: &Item, names: &ItemMatcher<'_>) -> SmallVec<[usize; 2]> {
         let is_named = |at: &usize| self.items.get(*at).is_some_and(|item| names.matches(name, item));
         let mut all: SmallVec<[usize; 2]> = match self.index.as_ref().and_then(|index| index.candidates(name, names)) {
-            Some(candidates) => candidates.filter(is_named).collect(),
+            Some(candidates) => candidates.into_iter().filter(is_named).collect(),
             None => (0..self.items.len()).filter(is_named).collect(),
         };
         let is_exact = |at: &usize| self.items.get(*at).is_some_and(|item| has_all_keys(item, name));
@@ -101,28 +101,23 @@ impl Index {
     }
 
     /// Indices of items that may have this name; `None` if the index does not cover such names.
-    fn candidates<'a>(
-        &'a self,
-        name: &'a Item,
-        names: &'a ItemMatcher<'_>,
-    ) -> Option<Box<dyn Iterator<Item = usize> + 'a>> {
+    fn candidates(&self, name: &Item, names: &ItemMatcher<'_>) -> Option<SmallVec<[usize; 2]>> {
         let at = |place| self.places.get(&place).into_iter().flatten().copied();
         match name {
             Item::Other | Item::Value(Value::Object(_)) => None,
-            Item::Value(value) => Some(Box::new(at((SCALAR, hash_of(value, Some(names.controller)))))),
+            Item::Value(value) => Some(at((SCALAR, hash_of(value, Some(names.controller)))).collect()),
             Item::Keys(keys) => {
                 let keys = keys.as_object()?;
-                let shapes = self.shapes.iter().copied().filter(|shape| *shape != SCALAR);
-                let places = shapes.map(|shape| {
+                let mut found = SmallVec::new();
+                for shape in self.shapes.iter().copied().filter(|shape| *shape != SCALAR) {
                     let mut hasher = DefaultHasher::new();
                     for (_, key) in self.keys.iter().enumerate().filter(|(bit, _)| shape & (1 << bit) != 0) {
                         // The items have a key that the name lacks, so the hash cannot be computed from the name.
                         hasher.write_u64(hash_of(keys.get(key)?, Some(names.controller)));
                     }
-                    Some((shape, hasher.finish()))
-                });
-                let places = places.collect::<Option<SmallVec<[_; 4]>>>()?;
-                Some(Box::new(places.into_iter().flat_map(at)))
+                    found.extend(at((shape, hasher.finish())));
+                }
+                Some(found)
             }
         }
     }

@@ -40,8 +40,11 @@ use crate::value::json::{self, Map, Value};
 pub struct ManagedFields {
     /// The host's Apply entry.
     apply: Option<Entry>,
-    /// The Update entry that the host left, and what left it.
-    update: Option<(Entry, Left)>,
+    /// The Update entry that the host's POST left.
+    update: Option<Entry>,
+    /// The Update entry that an apply of the host left, if the object's managedFields had been cleared, as backup tools do, and no other
+    /// Update entry of the host is there. The entry has all fields that the object had, of all managers.
+    cleared: Option<Entry>,
     /// The host's Apply entry for the status subresource.
     status: Option<Fields>,
     /// The entries of other managers, except those for the status alone.
@@ -58,15 +61,6 @@ struct Entry {
     version: CompactString,
     /// Whether the manager changes the object in place: neither by an apply, nor through a subresource.
     edits: bool,
-}
-
-/// What left the host's `Update` entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Left {
-    /// The host's POST.
-    ByPost,
-    /// An apply of the host to an object whose managedFields had been cleared, as backup tools do. The entry has all fields of the object.
-    ByApplyAfterClearing,
 }
 
 /// What to do about the `Update` entry that the host's POST left (the create entry), before or with an apply. Fields
@@ -128,7 +122,7 @@ struct Node {
 }
 
 /// How an item of a list is identified.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 enum Item {
     /// By its key fields (`k:`).
     Keys(Value),
@@ -168,11 +162,7 @@ impl Node {
 
     /// The node of a list item of this name.
     fn item(&self, wanted: &Item) -> Option<&Self> {
-        let is_it = |name: &Item| match (name, wanted) {
-            (Item::Keys(name), Item::Keys(wanted)) | (Item::Value(name), Item::Value(wanted)) => name == wanted,
-            _ => false,
-        };
-        self.items.iter().find(|(name, _)| is_it(name)).map(|(_, node)| node)
+        self.items.iter().find(|(name, _)| *name != Item::Other && name == wanted).map(|(_, node)| node)
     }
 
     fn is_empty(&self) -> bool {
@@ -240,7 +230,7 @@ impl ManagedFields {
             let of = |fields| Entry { fields, index, version: entry.api_version.as_ref().into(), edits };
             match (entry.manager == FIELD_MANAGER, &*entry.operation, &*entry.subresource) {
                 (true, "Apply", "") => ours.apply = Some(of(fields)),
-                (true, "Update", "") => ours.update = Some((of(fields), Left::ByPost)),
+                (true, "Update", "") => ours.update = Some(of(fields)),
                 (false, "Update", "") if entry.manager == BEFORE_FIRST_APPLY => before_first_apply = Some(of(fields)),
                 (true, "Apply", "status") => ours.status = Some(fields),
                 // An entry for the status that also owns metadata (Pods accept labels and annotations through their
@@ -253,7 +243,7 @@ impl ManagedFields {
         if let Some(entry) = before_first_apply {
             // Without an entry of the host, somebody else's apply left it.
             if ours.apply.is_some() && ours.update.is_none() {
-                ours.update = Some((entry, Left::ByApplyAfterClearing));
+                ours.cleared = Some(entry);
             } else {
                 others.push(entry);
             }
@@ -264,23 +254,17 @@ impl ManagedFields {
 
     /// The trees of the host's entries.
     fn own(&self) -> impl Iterator<Item = &Node> {
-        self.apply.iter().chain(self.update.iter().map(|(entry, _)| entry)).filter_map(Entry::tree)
-    }
-
-    /// The entry of the host's POST.
-    fn created(&self) -> Option<&Entry> {
-        self.update.as_ref().filter(|(_, left)| *left == Left::ByPost).map(|(entry, _)| entry)
-    }
-
-    /// The fields that the object had when its managedFields had been cleared, of all managers.
-    fn cleared(&self) -> Option<&Entry> {
-        self.update.as_ref().filter(|(_, left)| *left == Left::ByApplyAfterClearing).map(|(entry, _)| entry)
+        [&self.apply, &self.update, &self.cleared].into_iter().flatten().filter_map(Entry::tree)
     }
 
     /// Returns what to do about the Update entry of the host's POST before an apply of the desired object, whose
     /// controller is `controller`; `None` if there is no such entry.
     pub fn create_entry(&self, desired: &Map, controller: Option<&Uid>) -> Option<CreateEntry> {
-        let (Entry { fields, index, .. }, left) = self.update.as_ref()?;
+        let (Entry { fields, index, .. }, removal) = match (&self.update, &self.cleared) {
+            (Some(entry), _) if self.apply.is_none() => (entry, Removal::Convert),
+            (Some(entry), _) => (entry, Removal::Remove),
+            (None, cleared) => (cleared.as_ref()?, Removal::RemoveBeforeFirstApply),
+        };
         let controller = controller.map(ToString::to_string).unwrap_or_default();
         let names = ItemMatcher { controller: &controller };
         let is_harmless =
@@ -288,11 +272,6 @@ impl ManagedFields {
         if is_harmless {
             return Some(CreateEntry::Harmless);
         }
-        let removal = match left {
-            Left::ByPost if self.apply.is_none() => Removal::Convert,
-            Left::ByPost => Removal::Remove,
-            Left::ByApplyAfterClearing => Removal::RemoveBeforeFirstApply,
-        };
         Some(CreateEntry::MustGo { index: *index, removal })
     }
 
@@ -340,6 +319,32 @@ impl<'a> Nodes<'a> {
     /// The nodes of a field in each tree.
     fn below(&self, key: &str) -> Self {
         self.each(|node| node.field(key))
+    }
+
+    /// For each desired item of a list: the nodes by which the host and others own it, and the live item with the same keys, if an entry
+    /// names it by keys.
+    fn of_items<'v>(
+        &self,
+        (desired, live): (&[Value], &'v [Value]),
+        names: &ItemMatcher<'_>,
+    ) -> SmallVec<[(Self, Option<&'v Value>); 4]> {
+        let all = || self.ours.iter().chain(&self.others).copied();
+        let (wanted, found) = (Finder::of(desired, all()), Finder::of(live, all()));
+        let mut items: SmallVec<[(Self, _); 4]> = desired.iter().map(|_| (Self::default(), None)).collect();
+        for (at, node) in all().enumerate() {
+            let is_ours = at < self.ours.len();
+            for (name, node) in &node.items {
+                for at in wanted.all(name, names) {
+                    let Some((nodes, live_item)) = items.get_mut(at) else { continue };
+                    let same = if is_ours { &mut nodes.ours } else { &mut nodes.others };
+                    same.push(node);
+                    if matches!(name, Item::Keys(_)) {
+                        *live_item = found.first(name, names);
+                    }
+                }
+            }
+        }
+        items
     }
 
     /// The nodes of a list item of this name in each tree.

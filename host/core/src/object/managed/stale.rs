@@ -59,7 +59,7 @@ impl ManagedFields {
 
     /// The entry that says what is the host's own: before the first apply, that of its POST.
     fn entry(&self) -> Option<&Entry> {
-        self.apply.as_ref().or_else(|| self.created())
+        self.apply.as_ref().or(self.update.as_ref())
     }
 
     /// Compares a live object with a fresh one, as a create of the desired object would give it. None if no entry of the host is there that
@@ -109,7 +109,7 @@ impl ManagedFields {
         let (others, names): (Vec<_>, Vec<_>) =
             self.others.iter().partition(|other| others == Others::All || !other.edits);
         // The fields that an object had when its managedFields were cleared may be those of any manager.
-        let others = others.into_iter().chain(self.cleared()).filter_map(Entry::tree).collect();
+        let others = others.into_iter().chain(&self.cleared).filter_map(Entry::tree).collect();
         let names = names.into_iter().filter_map(Entry::tree).collect();
         let nodes = Nodes { ours: entry.tree().into_iter().collect(), others, names };
         let (mut body, mut found) = (desired.clone(), Found::default());

@@ -2,8 +2,7 @@
 //! change by a user who writes under the host's own manager name: only the values show it.
 
 use super::empty::{excludes, is_entry_of_map, is_zero};
-use super::finder::Finder;
-use super::{Item, ItemMatcher, ManagedFields, Nodes};
+use super::{ItemMatcher, ManagedFields, Nodes};
 use crate::value::ids::Uid;
 use crate::value::json::{Map, Value};
 use crate::value::quantity::Quantity;
@@ -120,18 +119,7 @@ impl Difference<'_> {
     /// Compares a list whose items have separate owners. An item that an entry names by keys is compared with the live
     /// item with these keys; any other desired item must equal some live item.
     fn of_items(self, nodes: &Nodes<'_>, desired: &[Value], live: &[Value]) -> bool {
-        let (wanted, found) =
-            (Finder::of(desired, nodes.ours.iter().copied()), Finder::of(live, nodes.ours.iter().copied()));
-        let mut matched: Vec<(Nodes<'_>, Option<&Value>)> = desired.iter().map(|_| (Nodes::default(), None)).collect();
-        for (name, node) in nodes.ours.iter().flat_map(|node| &node.items) {
-            for at in wanted.all(name, &self.names) {
-                let Some((below, live)) = matched.get_mut(at) else { continue };
-                below.ours.push(node);
-                if matches!(name, Item::Keys(_)) {
-                    *live = found.first(name, &self.names);
-                }
-            }
-        }
+        let matched = nodes.of_items((desired, live), &self.names);
         desired.iter().zip(&matched).any(|(desired, (below, found))| {
             let differs = |live| self.of(At { nodes: below, key: "", is_whole: false }, desired, Some(live));
             match found {
