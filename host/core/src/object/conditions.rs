@@ -30,15 +30,19 @@ pub fn type_of(condition: &Map) -> Option<&str> {
     condition.get("type").and_then(Value::as_str)
 }
 
+/// The condition of this type.
+pub fn condition_of<'a>(status: &'a Map, kind: &str) -> Option<&'a Map> {
+    conditions_of(status).find(|condition| type_of(condition) == Some(kind))
+}
+
 /// The reason of the condition of this type.
 pub fn reason_of<'a>(status: &'a Map, kind: &str) -> Option<&'a str> {
-    conditions_of(status).find(|condition| type_of(condition) == Some(kind))?.get("reason").and_then(Value::as_str)
+    condition_of(status, kind)?.get("reason").and_then(Value::as_str)
 }
 
 /// Returns true if the condition of this type has the status True.
 pub fn is_true(status: &Map, kind: &str) -> bool {
-    let condition = conditions_of(status).find(|condition| type_of(condition) == Some(kind));
-    condition.and_then(|condition| condition.get("status")?.as_str()) == Some("True")
+    condition_of(status, kind).and_then(|condition| condition.get("status")?.as_str()) == Some("True")
 }
 
 /// Sets `lastTransitionTime` of each condition: the earlier time if the condition's status is unchanged, otherwise now.

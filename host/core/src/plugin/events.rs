@@ -1,7 +1,7 @@
 //! Turns changes of a Plugin's status into events on the Plugin.
 
 use crate::contract::EventType;
-use crate::object::conditions::{conditions_of, type_of};
+use crate::object::conditions::condition_of;
 use crate::object::names::{plugin_condition as condition, plugin_event_reason as event};
 use crate::object::reason::PluginReason;
 use crate::reconcile::events::Note;
@@ -37,9 +37,9 @@ fn activated(before: &Map, now: &Map) -> Option<Note> {
 /// Returns the event for a Plugin whose `Ready` became False, or is False with a new reason or message, if a user must
 /// act.
 fn failed(before: &Map, now: &Map) -> Option<Note> {
-    let ready = find(now, condition::READY).filter(|ready| text(ready, "status") == Some("False"))?;
+    let ready = condition_of(now, condition::READY).filter(|ready| text(ready, "status") == Some("False"))?;
     let (why, message) = (text(ready, "reason")?, text(ready, "message").unwrap_or_default());
-    let was = find(before, condition::READY);
+    let was = condition_of(before, condition::READY);
     let is_reported = was.is_some_and(|was| {
         text(was, "status") == Some("False")
             && text(was, "reason") == Some(why)
@@ -56,49 +56,15 @@ fn event_of(reason: PluginReason) -> Option<&'static str> {
     match reason {
         PluginReason::Quarantined => Some(event::QUARANTINED),
         PluginReason::DeletionBlocked => Some(event::DELETION_BLOCKED),
-        PluginReason::SourceInvalid
-        | PluginReason::InvalidKeys
-        | PluginReason::NotSigned
-        | PluginReason::SignatureInvalid
-        | PluginReason::DigestMismatch
-        | PluginReason::NotAComponent
-        | PluginReason::UnsupportedContract
-        | PluginReason::CompileFailed
-        | PluginReason::InvalidDescriptor
-        | PluginReason::NotGranted
-        | PluginReason::ChildrenLeft
-        | PluginReason::ParentKindTaken
-        | PluginReason::ParentKindChanged
-        | PluginReason::CrdRejected
-        | PluginReason::InvalidSpec
-        | PluginReason::NothingToRollBackTo => Some(event::REJECTED),
         // The event of the rollback itself reports it.
         PluginReason::RolledBack
-        // The host tries again by itself.
-        | PluginReason::Progressing
-        | PluginReason::ApiError
-        | PluginReason::WatchStalled
-        | PluginReason::RateLimited
-        | PluginReason::Forbidden
-        | PluginReason::SourceNotFound
-        | PluginReason::SourceForbidden
-        | PluginReason::SourceUnavailable
-        | PluginReason::InvalidPullSecret
-        | PluginReason::PartsIncomplete
-        | PluginReason::CompileInterrupted
-        | PluginReason::MarkKeyUnavailable
-        | PluginReason::ParentKindMissing
-        | PluginReason::ChildKindMissing
-        | PluginReason::Terminating
         // Not reasons of a Plugin that is not Ready.
         | PluginReason::Succeeded
         | PluginReason::Suspended
         | PluginReason::Blocked => None,
+        // The host tries again by itself if the problem may pass.
+        problem => (!problem.is_transient()).then_some(event::REJECTED),
     }
-}
-
-fn find<'a>(status: &'a Map, kind: &str) -> Option<&'a Map> {
-    conditions_of(status).find(|condition| type_of(condition) == Some(kind))
 }
 
 fn text<'a>(object: &'a Map, field: &str) -> Option<&'a str> {

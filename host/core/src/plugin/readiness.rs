@@ -5,6 +5,9 @@
 
 use crate::object::reason::PluginReason;
 
+/// The message while no component is live, and nothing prevents it.
+const NOT_LIVE: &str = "No component is live yet";
+
 /// What the host found about a Plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'a> {
@@ -56,10 +59,14 @@ pub struct Readiness {
     pub stalled: Option<Condition>,
 }
 
+fn condition(is_true: bool, reason: PluginReason, message: impl Into<String>) -> Condition {
+    Condition { is_true, reason, message: message.into() }
+}
+
 /// Computes the conditions.
 pub fn readiness(found: Found<'_>) -> Readiness {
     let ready = ready(found);
-    let condition = |message: String| Some(Condition { is_true: true, reason: ready.reason, message });
+    let same = || Some(Condition { is_true: true, ..ready.clone() });
     let (mut reconciling, mut stalled) = (None, None);
     match (ready.is_true, found.unreconciled) {
         (true, 0) => {}
@@ -67,18 +74,17 @@ pub fn readiness(found: Found<'_>) -> Readiness {
         (true, unreconciled) => {
             let noun = if unreconciled == 1 { "parent has" } else { "parents have" };
             let message = format!("{unreconciled} {noun} not been reconciled with the new component yet");
-            reconciling = Some(Condition { is_true: true, reason: PluginReason::Progressing, message });
+            reconciling = Some(condition(true, PluginReason::Progressing, message));
         }
-        (false, _) if ready.reason.is_transient() => reconciling = condition(ready.message.clone()),
-        (false, _) => stalled = condition(ready.message.clone()),
+        (false, _) if ready.reason.is_transient() => reconciling = same(),
+        (false, _) => stalled = same(),
     }
     Readiness { available: available(found), reconciling, stalled, ready }
 }
 
 fn ready(found: Found<'_>) -> Condition {
-    let condition = |is_true, reason, message| Condition { is_true, reason, message };
     match (found.live, found.obstacle) {
-        (None, None) => condition(false, PluginReason::Progressing, "No component is live yet".to_owned()),
+        (None, None) => condition(false, PluginReason::Progressing, NOT_LIVE),
         (Some(live), None) if found.is_suspended => condition(
             true,
             PluginReason::Suspended,
@@ -101,19 +107,13 @@ fn ready(found: Found<'_>) -> Condition {
 }
 
 fn available(found: Found<'_>) -> Condition {
-    let no = |obstacle: Option<Obstacle<'_>>| match obstacle {
-        Some(Obstacle { reason, message, .. }) => Condition { is_true: false, reason, message: message.to_owned() },
-        None => Condition {
-            is_true: false,
-            reason: PluginReason::Progressing,
-            message: "No component is live yet".to_owned(),
-        },
-    };
-    match found.live {
-        // The caches are outdated, so the host decides nothing from them.
-        Some(_) if !found.caches_are_current => no(found.obstacle),
-        Some(live) => Condition { is_true: true, reason: PluginReason::Succeeded, message: format!("{live} is live") },
-        None => no(found.obstacle),
+    match (found.live, found.obstacle) {
+        (Some(live), _) if found.caches_are_current => {
+            condition(true, PluginReason::Succeeded, format!("{live} is live"))
+        }
+        // Nothing is live, or the caches are outdated, so the host decides nothing from them.
+        (_, Some(Obstacle { reason, message, .. })) => condition(false, reason, message),
+        (_, None) => condition(false, PluginReason::Progressing, NOT_LIVE),
     }
 }
 
