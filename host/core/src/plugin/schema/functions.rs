@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::structural::join;
+
 /// The oldest version of Kubernetes 1 that Windlass supports; it has all functions that [`FUNCTIONS`] does not name.
 pub const OLDEST: u32 = 30;
 
@@ -62,9 +64,8 @@ fn of_schema(schema: &Value, path: &str, needs: &mut Needs) {
             }
         }
     }
-    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        of_schema(property, &below(name), needs);
+        of_schema(property, &join(path, name), needs);
     }
     for (field, suffix) in [("items", "[]"), ("additionalProperties", "[]")] {
         if let Some(inner) = schema.get(field) {

@@ -12,13 +12,16 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+use self::structural::{is_true, join, object};
+
 /// Maximum number of narrowings in a message.
 const NAMED_MAX: usize = 8;
 
 /// Maximum depth of the comparison; the API server accepts no schema close to it.
 const DEPTH_MAX: usize = 100;
 
-type Schema = Map<String, Value>;
+/// A schema that accepts everything: it has no keywords.
+const ANYTHING: &Value = &Value::Null;
 
 /// One way in which the new schema accepts less than the old schema.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,61 +53,58 @@ pub fn list(narrowings: &[Narrowing]) -> String {
 /// between their storage versions, and in removed versions. Both arguments are the `spec` of a
 /// CustomResourceDefinition.
 pub fn narrowings(old: &Value, new: &Value) -> Vec<Narrowing> {
-    let (before, after) = (versions(old), versions(new));
+    let (before, after): (Vec<_>, Vec<_>) = (list_at(old, "versions").collect(), list_at(new, "versions").collect());
     let named = |name: &str| after.iter().copied().find(|version| text(version, "name") == name);
     let mut found = Vec::new();
     for version in &before {
         let name = text(version, "name");
-        let in_version = |narrowing: Narrowing| Narrowing { field: format!("{name} {}", narrowing.field), ..narrowing };
         match named(name) {
-            Some(new) if is_true(version.get("served")) && !is_true(new.get("served")) => {
-                found.push(Narrowing { field: name.to_owned(), what: "the version is no longer served".to_owned() });
-                found.extend(between(version, new).into_iter().map(in_version));
+            Some(new) => {
+                if is_true(version, "served") && !is_true(new, "served") {
+                    found
+                        .push(Narrowing { field: name.to_owned(), what: "the version is no longer served".to_owned() });
+                }
+                found.extend(between(&format!("{name} "), version, new));
             }
-            Some(new) => found.extend(between(version, new).into_iter().map(in_version)),
-            None if is_true(version.get("served")) || is_true(version.get("storage")) => {
+            None if is_true(version, "served") || is_true(version, "storage") => {
                 found.push(Narrowing { field: name.to_owned(), what: "the version is removed".to_owned() });
             }
             None => {}
         }
     }
-    if let (Some(old), Some(new)) = (stored_of(&before), stored_of(&after))
+    let [old, new] = [&before, &after].map(|versions| versions.iter().find(|version| is_true(version, "storage")));
+    if let (Some(old), Some(new)) = (old, new)
         && text(old, "name") != text(new, "name")
     {
         // There is no conversion: an object stored in the old version is read as an object of the new version.
-        let pair = format!("{} stored as {}", text(old, "name"), text(new, "name"));
-        let renamed = |narrowing: Narrowing| Narrowing { field: format!("{pair}, {}", narrowing.field), ..narrowing };
-        found.extend(between(old, new).into_iter().map(renamed));
+        let pair = format!("{} stored as {}, ", text(old, "name"), text(new, "name"));
+        found.extend(between(&pair, old, new));
     }
     found.sort();
     found.dedup();
     found
 }
 
-/// Returns where the schema of the version `new` accepts less than the schema of the version `old`.
-fn between(old: &Value, new: &Value) -> Vec<Narrowing> {
-    let schema = |version: &Value| version.pointer("/schema/openAPIV3Schema").and_then(Value::as_object).cloned();
-    let (Some(old), Some(new)) = (schema(old), schema(new)) else { return Vec::new() };
+/// Returns where the schema of the version `new` accepts less than the schema of the version `old`. `of` begins the name of each field.
+fn between(of: &str, old: &Value, new: &Value) -> Vec<Narrowing> {
+    let schema = "/schema/openAPIV3Schema";
+    let (Some(old), Some(new)) = (old.pointer(schema), new.pointer(schema)) else { return Vec::new() };
     let mut found = Comparison(Vec::new());
-    found.schemas(&Place { path: String::new(), depth: 0 }, &old, &new);
-    found.0
-}
-
-fn versions(spec: &Value) -> Vec<&Value> {
-    spec.get("versions").and_then(Value::as_array).into_iter().flatten().collect()
-}
-
-/// The version in which objects are stored.
-fn stored_of<'v>(versions: &[&'v Value]) -> Option<&'v Value> {
-    versions.iter().copied().find(|version| is_true(version.get("storage")))
+    found.schemas(&Place { path: String::new(), depth: 0 }, old, new);
+    let named = found.0.into_iter().map(|Narrowing { field, what }| Narrowing { field: format!("{of}{field}"), what });
+    named.collect()
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
+    string(value, key).unwrap_or_default()
 }
 
-fn is_true(value: Option<&Value>) -> bool {
-    value == Some(&Value::Bool(true))
+fn string<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+fn list_at<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// A path in both schemas, and its depth.
@@ -115,8 +115,7 @@ struct Place {
 
 impl Place {
     fn field(&self, name: &str) -> Self {
-        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
-        Self { path, depth: self.depth + 1 }
+        Self { path: join(&self.path, name), depth: self.depth + 1 }
     }
 
     /// The values of a list (`[]`) or of a map (`[*]`).
@@ -145,7 +144,7 @@ impl Comparison {
         self.0.push(Narrowing { field: place.path.clone(), what: what.into() });
     }
 
-    fn schemas(&mut self, place: &Place, old: &Schema, new: &Schema) {
+    fn schemas(&mut self, place: &Place, old: &Value, new: &Value) {
         if place.depth > DEPTH_MAX {
             if old != new {
                 self.add(place, "the schema is too deep to be compared");
@@ -157,17 +156,14 @@ impl Comparison {
         self.bounds(place, old, new);
         self.rules(place, old, new);
         self.fields(place, old, new);
-        if let Some(new) = new.get("items").and_then(Value::as_object) {
-            let anything = Schema::new();
-            let old = old.get("items").and_then(Value::as_object).unwrap_or(&anything);
-            self.schemas(&place.values("[]"), old, new);
+        if let Some(new) = new.get("items").filter(|items| items.is_object()) {
+            self.schemas(&place.values("[]"), old.get("items").unwrap_or(ANYTHING), new);
         }
     }
 
-    fn types(&mut self, place: &Place, old: &Schema, new: &Schema) {
-        let type_of = |schema: &Schema| schema.get("type").and_then(Value::as_str).map(str::to_owned);
-        let is_int_or_string = |schema: &Schema| is_true(schema.get(INT_OR_STRING));
-        match (type_of(old), type_of(new)) {
+    fn types(&mut self, place: &Place, old: &Value, new: &Value) {
+        let is_int_or_string = |schema: &Value| is_true(schema, INT_OR_STRING);
+        match (string(old, "type"), string(new, "type")) {
             (Some(old), Some(new)) if old == new || (old == "integer" && new == "number") => {}
             (Some(old), Some(new)) => self.add(place, format!("the type {old} becomes {new}")),
             (Some(old), None) if is_int_or_string(new) && old != "integer" && old != "string" => {
@@ -182,12 +178,12 @@ impl Comparison {
             }
             (Some(_) | None, None) => {}
         }
-        if is_true(old.get("nullable")) && !is_true(new.get("nullable")) {
+        if is_true(old, "nullable") && !is_true(new, "nullable") {
             self.add(place, "null is no longer accepted");
         }
     }
 
-    fn values(&mut self, place: &Place, old: &Schema, new: &Schema) {
+    fn values(&mut self, place: &Place, old: &Value, new: &Value) {
         let Some(after) = new.get("enum").and_then(Value::as_array) else { return };
         match old.get("enum").and_then(Value::as_array) {
             Some(before) => {
@@ -199,8 +195,8 @@ impl Comparison {
         }
     }
 
-    fn bounds(&mut self, place: &Place, old: &Schema, new: &Schema) {
-        let number = |schema: &Schema, keyword: &str| schema.get(keyword).and_then(Value::as_f64);
+    fn bounds(&mut self, place: &Place, old: &Value, new: &Value) {
+        let number = |schema: &Value, keyword: &str| schema.get(keyword).and_then(Value::as_f64);
         for (keywords, is_tighter) in
             [(LOWER, f64::gt as fn(&f64, &f64) -> bool), (UPPER, f64::lt as fn(&f64, &f64) -> bool)]
         {
@@ -217,7 +213,7 @@ impl Comparison {
             }
         }
         for keyword in STRICT {
-            if is_true(new.get(keyword)) && !is_true(old.get(keyword)) {
+            if is_true(new, keyword) && !is_true(old, keyword) {
                 self.add(place, format!("{keyword} is added"));
             }
         }
@@ -225,52 +221,43 @@ impl Comparison {
             if let Some(after) = new.get(keyword)
                 && old.get(keyword) != Some(after)
             {
-                let how = if old.contains_key(keyword) { "changed" } else { "added" };
+                let how = if old.get(keyword).is_some() { "changed" } else { "added" };
                 self.add(place, format!("{keyword} is {how}"));
             }
         }
-        let format_of = |schema: &Schema| schema.get("format").and_then(Value::as_str).map(str::to_owned);
-        if let Some(after) = format_of(new) {
-            let before = format_of(old);
-            let is_wider = matches!((before.as_deref(), &*after), (Some("int32"), "int64") | (Some("float"), "double"));
+        if let Some(after) = string(new, "format") {
+            let before = string(old, "format");
+            let is_wider = matches!((before, after), (Some("int32"), "int64") | (Some("float"), "double"));
             // These are the default formats of integers and numbers, so naming one restricts nothing.
-            let is_plain = before.is_none() && matches!(&*after, "int64" | "double");
-            if before.as_ref() != Some(&after) && !is_wider && !is_plain {
-                self.add(place, format!("the format {} becomes {after}", before.as_deref().unwrap_or("none")));
+            let is_plain = before.is_none() && matches!(after, "int64" | "double");
+            if before != Some(after) && !is_wider && !is_plain {
+                self.add(place, format!("the format {} becomes {after}", before.unwrap_or("none")));
             }
         }
     }
 
     /// Compares rules over several values: CEL, and uniqueness of list items.
-    fn rules(&mut self, place: &Place, old: &Schema, new: &Schema) {
-        let rules = |schema: &Schema| {
-            let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).cloned().unwrap_or_default();
-            rules.iter().map(|rule| text(rule, "rule").to_owned()).collect::<Vec<_>>()
-        };
-        let before = rules(old);
-        for rule in rules(new).into_iter().filter(|rule| !before.contains(rule)) {
+    fn rules(&mut self, place: &Place, old: &Value, new: &Value) {
+        let [before, after] = [old, new].map(|schema| list_at(schema, "x-kubernetes-validations"));
+        let before: Vec<_> = before.map(|rule| text(rule, "rule")).collect();
+        for rule in after.map(|rule| text(rule, "rule")).filter(|rule| !before.contains(rule)) {
             self.add(place, format!("the rule {rule:?} is added"));
         }
-        let list = |schema: &Schema, keyword: &str| schema.get(keyword).cloned();
-        let kind = new.get("x-kubernetes-list-type").and_then(Value::as_str);
+        let kind = text(new, "x-kubernetes-list-type");
         let keyed = ["x-kubernetes-list-type", "x-kubernetes-list-map-keys"];
-        if matches!(kind, Some("map" | "set")) && keyed.iter().any(|keyword| list(old, keyword) != list(new, keyword)) {
+        if matches!(kind, "map" | "set") && keyed.iter().any(|keyword| old.get(keyword) != new.get(keyword)) {
             self.add(place, "items must be unique in another way (x-kubernetes-list-type)");
         }
     }
 
-    fn fields(&mut self, place: &Place, old: &Schema, new: &Schema) {
-        let properties = |schema: &Schema| schema.get("properties").and_then(Value::as_object).cloned();
-        let (before, after) = (properties(old).unwrap_or_default(), properties(new).unwrap_or_default());
-        let keeps_unknown = is_true(new.get(PRESERVE));
-        let kept_unknown = is_true(old.get(PRESERVE));
-        let anything = Schema::new();
-        let rest_before = rest_of(old);
-        let rest_after = rest_of(new);
-        for (name, old) in &before {
+    fn fields(&mut self, place: &Place, old: &Value, new: &Value) {
+        let none = Map::new();
+        let [before, after] = [old, new].map(|schema| object(schema, "properties").unwrap_or(&none));
+        let [kept_unknown, keeps_unknown] = [old, new].map(|schema| is_true(schema, PRESERVE));
+        let [rest_before, rest_after] = [old, new].map(rest_of);
+        for (name, old) in before {
             let field = place.field(name);
-            let Some(old) = old.as_object() else { continue };
-            match (after.get(name).and_then(Value::as_object), &rest_after) {
+            match (after.get(name), rest_after) {
                 (Some(new), _) | (None, Some(new)) => self.schemas(&field, old, new),
                 // The API server keeps these fields in every object, even if the schema lacks them.
                 (None, None) if place.path.is_empty() && matches!(&**name, "apiVersion" | "kind" | "metadata") => {}
@@ -280,41 +267,37 @@ impl Comparison {
         }
         for (name, new) in after.iter().filter(|(name, _)| !before.contains_key(*name)) {
             // Existing objects may have the field already, with any value.
-            let old = rest_before.as_ref().or_else(|| kept_unknown.then_some(&anything));
-            if let (Some(old), Some(new)) = (old, new.as_object()) {
+            if let Some(old) = rest_before.or(kept_unknown.then_some(ANYTHING)) {
                 self.schemas(&place.field(name), old, new);
             }
         }
-        match (&rest_before, &rest_after) {
+        match (rest_before, rest_after) {
             (Some(old), Some(new)) => self.schemas(&place.values("[*]"), old, new),
             (Some(_), None) if !keeps_unknown => self.add(&place.values("[*]"), "other keys are dropped"),
-            (None, Some(new)) if kept_unknown => self.schemas(&place.values("[*]"), &anything, new),
+            (None, Some(new)) if kept_unknown => self.schemas(&place.values("[*]"), ANYTHING, new),
             (Some(_) | None, None) | (None, Some(_)) => {}
         }
         // If the value is no longer an object, the change of its type is reported instead.
-        let is_object = new.get("type").and_then(Value::as_str) == Some("object");
+        let is_object = text(new, "type") == "object";
         if kept_unknown && !keeps_unknown && rest_after.is_none() && is_object {
             self.add(place, "fields that the schema does not name are dropped");
         }
-        let required = |schema: &Schema| {
-            let names = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
-            names.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
-        };
-        let was_required = required(old);
-        for name in required(new).into_iter().filter(|name| !was_required.contains(name)) {
+        let [was_required, required] = [old, new].map(|schema| list_at(schema, "required").filter_map(Value::as_str));
+        let was_required: Vec<_> = was_required.collect();
+        for name in required.filter(|name| !was_required.contains(name)) {
             // The API server sets a missing field to its default.
-            if after.get(&name).and_then(|schema| schema.get("default")).is_none() {
-                self.add(&place.field(&name), "the field becomes required");
+            if after.get(name).and_then(|schema| schema.get("default")).is_none() {
+                self.add(&place.field(name), "the field becomes required");
             }
         }
     }
 }
 
 /// The schema of additional properties; `None` if there are none.
-fn rest_of(schema: &Schema) -> Option<Schema> {
-    match schema.get("additionalProperties") {
-        Some(Value::Object(rest)) => Some(rest.clone()),
-        Some(Value::Bool(true)) => Some(Schema::new()),
+fn rest_of(schema: &Value) -> Option<&Value> {
+    match schema.get("additionalProperties")? {
+        rest @ Value::Object(_) => Some(rest),
+        Value::Bool(true) => Some(ANYTHING),
         _ => None,
     }
 }

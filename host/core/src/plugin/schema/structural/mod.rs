@@ -19,53 +19,45 @@ pub fn of_definition(definition: &Value) -> Option<&Value> {
 
 /// Fills in the defaults of missing fields.
 pub fn fill_in(schema: &Value, value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            for (name, property) in object(schema, "properties").into_iter().flatten() {
-                if let Some(default) = property.get("default") {
-                    let is_missing = match fields.get(name) {
-                        None => true,
-                        // In a field that is not nullable, null counts as missing.
-                        Some(Value::Null) => !is_true(property, "nullable"),
-                        Some(_) => false,
-                    };
-                    if is_missing {
-                        fields.insert(name.clone(), default.clone());
-                    }
-                }
-            }
-            for (name, field) in fields {
-                if let Some(schema) = property(schema, name) {
-                    fill_in(schema, field);
-                }
+    if let Value::Object(fields) = value {
+        for (name, property) in object(schema, "properties").into_iter().flatten() {
+            let Some(default) = property.get("default") else { continue };
+            let is_missing = match fields.get(name) {
+                None => true,
+                // In a field that is not nullable, null counts as missing.
+                Some(Value::Null) => !is_true(property, "nullable"),
+                Some(_) => false,
+            };
+            if is_missing {
+                fields.insert(name.clone(), default.clone());
             }
         }
-        Value::Array(items) => {
-            if let Some(schema) = schema.get("items") {
-                for item in items {
-                    fill_in(schema, item);
-                }
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+    for_each_inside(schema, value, fill_in);
 }
 
 /// Removes the fields that the schema does not have.
 pub fn prune(schema: &Value, value: &mut Value) {
+    if let Value::Object(fields) = value {
+        fields.retain(|name, _| knows(schema, name));
+    }
+    for_each_inside(schema, value, prune);
+}
+
+/// Calls `act` with each field or item of a value, and its schema, if it has one.
+fn for_each_inside(schema: &Value, value: &mut Value, act: fn(&Value, &mut Value)) {
     match value {
         Value::Object(fields) => {
-            fields.retain(|name, _| knows(schema, name));
             for (name, field) in fields {
                 if let Some(schema) = property(schema, name) {
-                    prune(schema, field);
+                    act(schema, field);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
                 for item in items {
-                    prune(schema, item);
+                    act(schema, item);
                 }
             }
         }
@@ -100,15 +92,15 @@ fn knows(schema: &Value, name: &str) -> bool {
         || is_true(schema, "additionalProperties")
 }
 
-fn object<'a>(schema: &'a Value, field: &str) -> Option<&'a Map<String, Value>> {
+pub(super) fn object<'a>(schema: &'a Value, field: &str) -> Option<&'a Map<String, Value>> {
     schema.get(field).and_then(Value::as_object)
 }
 
-fn is_true(value: &Value, field: &str) -> bool {
+pub(super) fn is_true(value: &Value, field: &str) -> bool {
     value.get(field) == Some(&Value::Bool(true))
 }
 
-fn join(path: &str, name: &str) -> String {
+pub(super) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 

@@ -20,13 +20,11 @@ const STEPS_OF_PATTERN: usize = 10_000;
 
 /// The problems of a whole object, each with the path of its field. Metadata and status are not validated.
 pub fn problems(schema: &Value, object: &Value) -> Vec<String> {
-    let mut found = Problems::default();
     let mut object = object.clone();
     if let Some(object) = object.as_object_mut() {
         object.retain(|name, _| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()));
     }
-    found.check(schema, &object, "");
-    found.into_lines()
+    problems_at(schema, &object, "")
 }
 
 /// The problems of a Plugin's `spec.config` in the schema that its component declares. Of keywords that a CRD cannot have,
@@ -47,6 +45,9 @@ pub fn problems_at(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     found.check(schema, value, path);
     found.into_lines()
 }
+
+/// Whether a number is outside of a bound.
+type IsOutside = fn(&f64, &f64) -> bool;
 
 /// What a schema describes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -250,22 +251,15 @@ impl Problems {
     fn check_number(&mut self, schema: &Value, number: &serde_json::Number, path: &str) {
         let Some(found) = number.as_f64() else { return };
         let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
-        if let Some(least) = bound("minimum") {
-            let excludes = is_true(schema, "exclusiveMinimum");
-            if found < least || (excludes && found <= least) {
-                self.add(
-                    path,
-                    &format!("{number} is less than the {}minimum {least}", if excludes { "exclusive " } else { "" }),
-                );
-            }
-        }
-        if let Some(most) = bound("maximum") {
-            let excludes = is_true(schema, "exclusiveMaximum");
-            if found > most || (excludes && found >= most) {
-                self.add(
-                    path,
-                    &format!("{number} is more than the {}maximum {most}", if excludes { "exclusive " } else { "" }),
-                );
+        let bounds: [(_, _, [IsOutside; 2], _); 2] = [
+            ("minimum", "exclusiveMinimum", [f64::lt, f64::le], "less"),
+            ("maximum", "exclusiveMaximum", [f64::gt, f64::ge], "more"),
+        ];
+        for (keyword, exclusive, [is_beyond, is_at_or_beyond], how) in bounds {
+            let excludes = is_true(schema, exclusive);
+            let (is_outside, kind) = if excludes { (is_at_or_beyond, "exclusive ") } else { (is_beyond, "") };
+            if let Some(bound) = bound(keyword).filter(|bound| is_outside(&found, bound)) {
+                self.add(path, &format!("{number} is {how} than the {kind}{keyword} {bound}"));
             }
         }
         if let Some(step) = bound("multipleOf").filter(|step| *step > 0.0) {
