@@ -8,11 +8,9 @@
 
 use std::sync::Arc;
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
-
 use crate::object::names::ANNOTATION_MARK;
 use crate::object::{Object, OwnerKey};
+use crate::value::digest;
 use crate::value::ids::{GroupKind, ObjectKey};
 
 /// Prefix of a mark; identifies its version.
@@ -38,18 +36,10 @@ impl MarkKey {
             OwnerKey::Retained(parent) => ("retained", parent.to_string()),
         };
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        // RFC 2104 allows keys of any length, so this cannot fail. If it did, `is_of` would reject the empty mark.
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&*self.0) else { return String::new() };
-        for part in ["windlass.dev/mark", plugin, ownership, &owner, &kind.group, &kind.kind, namespace, &key.name] {
-            // Each part is prefixed by its length, so that different lists of parts never yield the same mark.
-            mac.update(&(part.len() as u64).to_le_bytes());
-            mac.update(part.as_bytes());
-        }
-        let mut mark = VERSION.to_owned();
-        for byte in mac.finalize().into_bytes() {
-            mark.extend([byte >> 4, byte & 0xf].map(|digit| char::from_digit(digit.into(), 16).unwrap_or_default()));
-        }
-        mark
+        let parts = ["windlass.dev/mark", plugin, ownership, &owner, &kind.group, &kind.kind, namespace, &key.name];
+        // If there were no result, `is_of` would reject the empty mark.
+        let mac = digest::mac(&*self.0, &parts.map(str::as_bytes));
+        mac.map(|mac| format!("{VERSION}{}", mac.hex())).unwrap_or_default()
     }
 
     /// Returns true if an object has a valid mark for the plugin and parent in its labels and annotations. The result

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 
 /// A SHA-256 digest; written `sha256:<64 hex digits>` as in the OCI image spec.
@@ -47,6 +48,17 @@ impl Digest {
         hex.truncate(12);
         hex
     }
+}
+
+/// HMAC-SHA-256 (RFC 2104) over parts. Each is prefixed by its length, so that different lists of parts never yield the same. RFC 2104 allows
+/// keys of any length, so there is always a result.
+pub(crate) fn mac(key: &[u8], parts: &[&[u8]]) -> Option<Digest> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+    for part in parts {
+        mac.update(&(part.len() as u64).to_le_bytes());
+        mac.update(part);
+    }
+    Some(Digest(mac.finalize().into_bytes().into()))
 }
 
 impl fmt::Display for Digest {

@@ -45,42 +45,44 @@ pub fn is_unprintable(c: char) -> bool {
 /// write lines of its own, such as forged audit lines, into the host's log. Each character is replaced by itself: masking finds a part of
 /// a text by the part's own line.
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_unprintable) {
-        return Cow::Borrowed(text);
-    }
-    let plain = |c: char| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c };
-    Cow::Owned(escape(&text.chars().map(plain).collect::<String>(), is_unprintable).into_owned())
+    let is_break = |c: char| matches!(c, '\n' | '\r' | '\t');
+    escape(text, is_unprintable, |c| if is_break(c) { " ".to_owned() } else { c.escape_default().to_string() })
 }
 
 /// Escapes a text whose newlines are the host's own: everything that [`one_line`] escapes, except newlines and tabs.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    escape(text, |c| is_unprintable(c) && !matches!(c, '\n' | '\t'))
+    escape(text, |c| is_unprintable(c) && !matches!(c, '\n' | '\t'), |c| c.escape_default().to_string())
 }
 
 /// Escapes a JSON document, whose value stays the same: such characters can only be in its strings, where `\uXXXX` stands for each.
 pub fn json(document: &str) -> Cow<'_, str> {
-    let is_escaped = |c: char| is_unprintable(c) && c != '\n';
-    if !document.contains(is_escaped) {
-        return Cow::Borrowed(document);
-    }
-    let mut escaped = String::with_capacity(document.len());
-    for c in document.chars() {
-        if is_escaped(c) {
-            // Writing to a String cannot fail.
-            let _ = c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(escaped, "\\u{unit:04x}"));
-        } else {
-            escaped.push(c);
-        }
-    }
-    Cow::Owned(escaped)
+    escape(document, |c| is_unprintable(c) && c != '\n', in_json)
 }
 
-fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+/// `\uXXXX`, twice for a character beyond the first 65536.
+pub(crate) fn in_json(c: char) -> String {
+    let mut escaped = String::new();
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        // Writing to a String cannot fail.
+        let _ = write!(escaped, "\\u{unit:04x}");
+    }
+    escaped
+}
+
+/// A text in which some characters are replaced.
+pub(crate) fn escape(text: &str, is_escaped: impl Fn(char) -> bool, escaped: impl Fn(char) -> String) -> Cow<'_, str> {
     if !text.contains(&is_escaped) {
         return Cow::Borrowed(text);
     }
-    let escaped = |c: char| if is_escaped(c) { c.escape_default().to_string() } else { c.to_string() };
-    Cow::Owned(text.chars().map(escaped).collect())
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_escaped(c) {
+            out.push_str(&escaped(c));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ mod finder;
 mod placeholder;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::ops::Range;
 
 use base64::Engine as _;
@@ -25,7 +24,7 @@ use self::placeholder::marker;
 use crate::object::names::ANNOTATION_APPLIED;
 use crate::value::digest::Digest;
 use crate::value::json::{self, Map, Value};
-use crate::value::line::one_line;
+use crate::value::line::{escape, in_json, one_line};
 
 pub use placeholder::{KEY_LENGTH, Key};
 
@@ -171,42 +170,25 @@ impl Masker {
         Ok(())
     }
 
-    /// Adds the forms in which a value may occur in a text.
+    /// Adds the forms in which a value may occur in a text. All of them have the same marker, if replacements are markers.
     fn add(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
-        if self.marks {
-            return self.add_marked(value);
-        }
-        let masked = self.key.placeholder(value);
+        let marker = self.marks.then(|| marker(&self.key, value));
+        let masked = if self.marks { value.to_vec() } else { self.key.placeholder(value) };
         let (Ok(text), Ok(masked)) = (str::from_utf8(value), str::from_utf8(&masked)) else {
-            return self.add_encoded(value, &masked);
+            return [BASE64, BASE64_URL].iter().try_for_each(|base64| {
+                self.add_text(base64.encode(value), marker.clone().unwrap_or_else(|| base64.encode(&masked)))
+            });
         };
         for range in ranges(text) {
             let (Some(text), Some(masked)) = (text.get(range.clone()), masked.get(range)) else { continue };
-            self.add_encoded(text.as_bytes(), masked.as_bytes())?;
-            FORMS.iter().try_for_each(|form| self.add_text(form(text), form(masked)))?;
-        }
-        lines(text).try_for_each(|line| self.add_text(line.to_owned(), self.placeholder(line)))
-    }
-
-    /// As [`add`](Self::add), with the same marker for all forms of a value.
-    fn add_marked(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
-        let marker = marker(&self.key, value);
-        let Ok(text) = str::from_utf8(value) else {
-            return [BASE64.encode(value), BASE64_URL.encode(value)]
-                .into_iter()
-                .try_for_each(|text| self.add_text(text, marker.clone()));
-        };
-        for text in ranges(text).into_iter().filter_map(|range| text.get(range)) {
-            for form in [BASE64.encode(text), BASE64_URL.encode(text)].into_iter().chain(FORMS.map(|form| form(text))) {
-                self.add_text(form, marker.clone())?;
+            for form in FORMS {
+                self.add_text(form(text), marker.clone().unwrap_or_else(|| form(masked)))?;
             }
         }
-        lines(text).try_for_each(|line| self.add_text(line.to_owned(), marker.clone()))
-    }
-
-    fn add_encoded(&mut self, value: &[u8], masked: &[u8]) -> Result<(), TooManyValues> {
-        self.add_text(BASE64.encode(value), BASE64.encode(masked))?;
-        self.add_text(BASE64_URL.encode(value), BASE64_URL.encode(masked))
+        for line in lines(text) {
+            self.add_text(line.to_owned(), marker.clone().unwrap_or_else(|| self.placeholder(line)))?;
+        }
+        Ok(())
     }
 
     fn add_text(&mut self, text: String, masked: String) -> Result<(), TooManyValues> {
@@ -308,9 +290,16 @@ impl Masker {
     }
 }
 
-/// The forms in which a value may occur in a text, apart from base64.
-const FORMS: [fn(&str) -> String; 5] =
-    [str::to_owned, escaped, escaped_as_in_go, escaped_as_in_python, |text| one_line(text).into_owned()];
+/// The forms in which a value may occur in a text.
+const FORMS: [fn(&str) -> String; 7] = [
+    |text| BASE64.encode(text),
+    |text| BASE64_URL.encode(text),
+    str::to_owned,
+    escaped,
+    escaped_as_in_go,
+    escaped_as_in_python,
+    |text| one_line(text).into_owned(),
+];
 
 /// The parts of a value that are often used alone: without the newline at its end, or without all white space around it.
 fn ranges(text: &str) -> [Range<usize>; 3] {
@@ -372,17 +361,7 @@ fn escaped_as_in_go(text: &str) -> String {
 
 /// As Python's `json.dumps` escapes a text: all characters outside ASCII.
 fn escaped_as_in_python(text: &str) -> String {
-    let mut escaped_text = String::new();
-    for char in escaped(text).chars() {
-        if char.is_ascii() {
-            escaped_text.push(char);
-        } else {
-            for unit in char.encode_utf16(&mut [0; 2]) {
-                let _ = write!(escaped_text, "\\u{unit:04x}");
-            }
-        }
-    }
-    escaped_text
+    escape(&escaped(text), |c| !c.is_ascii(), in_json).into_owned()
 }
 
 #[cfg(test)]

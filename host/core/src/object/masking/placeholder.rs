@@ -1,7 +1,6 @@
 //! Makes the placeholder of a value: of the same length and alphabet, and the same for the same value and key.
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
+use crate::value::digest;
 
 /// Length of a key, in bytes.
 pub const KEY_LENGTH: usize = 32;
@@ -53,13 +52,7 @@ pub(super) fn marker(key: &Key, value: &[u8]) -> String {
 }
 
 fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-    // RFC 2104 allows keys of any length, so this cannot fail.
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; 32] };
-    for part in parts {
-        mac.update(&(part.len() as u64).to_le_bytes());
-        mac.update(part);
-    }
-    mac.finalize().into_bytes().into()
+    digest::mac(key, parts).map(|mac| *mac.as_bytes()).unwrap_or_default()
 }
 
 /// Pseudorandom bytes.

@@ -11,6 +11,8 @@ use std::fmt;
 
 use compact_str::CompactString;
 
+use crate::value::line::in_json;
+
 pub use number::Number;
 pub use parse::{Malformed, OBJECT_DEPTH, parse, parse_within};
 
@@ -307,12 +309,7 @@ fn write_string(text: &str, out: &mut String) {
             Some('\n') => out.push_str("\\n"),
             Some('\r') => out.push_str("\\r"),
             Some('\t') => out.push_str("\\t"),
-            Some(control) => {
-                out.push_str("\\u00");
-                for nibble in [u32::from(control) >> 4, u32::from(control) & 15] {
-                    out.push(char::from_digit(nibble, 16).unwrap_or('0'));
-                }
-            }
+            Some(control) => out.push_str(&in_json(control)),
             None => {}
         }
         rest = chars.as_str();
