@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::object::managed::ManagedFields;
 use crate::object::names;
-use crate::object::selector::{KeptLabels, Labels};
+use crate::object::selector::{KeptLabels, Labels, Text};
 use crate::value::digest::Digest;
 use crate::value::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::value::json::{self, Map, Value};
@@ -149,7 +149,7 @@ struct Metadata<'a> {
     #[serde(default)]
     deletion_timestamp: Option<IgnoredAny>,
     #[serde(borrow, default)]
-    finalizers: Option<Vec<BorrowedStr<'a>>>,
+    finalizers: Option<Vec<Text<'a>>>,
     #[serde(borrow, default)]
     labels: Option<OwnMarks<'a>>,
     #[serde(borrow, default)]
@@ -182,7 +182,7 @@ impl<'a> OwnMarks<'a> {
     /// All entries, as labels.
     fn labels(&self) -> Result<Labels<'a>, serde_json::Error> {
         let others = self.2.iter().map(|(key, value)| {
-            let BorrowedStr(value) = serde_json::from_str(value.get())?;
+            let Text(value) = serde_json::from_str(value.get())?;
             Ok((key.clone(), value))
         });
         Ok(Labels::sorted(self.0.iter().cloned().map(Ok).chain(others).collect::<Result<_, serde_json::Error>>()?))
@@ -201,9 +201,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for OwnMarks<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let (mut marks, mut others, mut hash) = (Vec::new(), Vec::new(), DefaultHasher::new());
-                while let Some(BorrowedStr(key)) = map.next_key()? {
+                while let Some(Text(key)) = map.next_key()? {
                     if key.starts_with(names::ANNOTATION_PREFIX) {
-                        let BorrowedStr(value) = map.next_value()?;
+                        let Text(value) = map.next_value()?;
                         marks.push((key, value));
                     } else {
                         let value: &RawValue = map.next_value()?;
@@ -217,10 +217,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for OwnMarks<'a> {
         deserializer.deserialize_map(Reader)
     }
 }
-
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct BorrowedStr<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Object {
     /// Memory that the object takes in an `Arc`, in bytes, without what it shares with other objects of a cache: the kind, the
@@ -364,7 +360,7 @@ impl<'de> Visitor<'de> for FieldNamed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = None;
-        while let Some(BorrowedStr(key)) = map.next_key()? {
+        while let Some(Text(key)) = map.next_key()? {
             if key == self.0 {
                 found = Some(map.next_value()?);
             } else {
@@ -382,11 +378,7 @@ fn trim(text: &str, kind: &Gvk, header: &Header<'_>) -> Arc<[u8]> {
     let mut rest = text;
     if header.api_version.is_none() || header.kind.is_none() {
         // Kubernetes names contain no character that JSON would escape.
-        out.push_str("{\"apiVersion\":\"");
-        out.push_str(&kind.api_version());
-        out.push_str("\",\"kind\":\"");
-        out.push_str(&kind.kind);
-        out.push_str("\",");
+        out.extend([r#"{"apiVersion":""#, &kind.api_version(), r#"","kind":""#, &kind.kind, r#"","#]);
         rest = text.get(1..).unwrap_or_default();
     }
     if let Some((before, after)) = header.metadata.managed_fields.and_then(|raw| around(rest, raw.get())) {
@@ -405,11 +397,10 @@ fn around<'a>(text: &'a str, value: &str) -> Option<(&'a str, &'a str)> {
     let before = text.get(..start)?.trim_end().strip_suffix(':')?.trim_end();
     let before = before.strip_suffix("\"managedFields\"")?.trim_end();
     let after = text.get(start.checked_add(value.len())?..)?.trim_start();
-    match (before.strip_suffix(','), after.strip_prefix(',')) {
+    match before.strip_suffix(',') {
         // The entry is not the first in its object: the preceding comma is removed too.
-        (Some(before), _) => Some((before, after)),
-        (None, Some(after)) => Some((before, after)),
-        (None, None) => Some((before, after)),
+        Some(before) => Some((before, after)),
+        None => Some((before, after.strip_prefix(',').unwrap_or(after))),
     }
 }
 

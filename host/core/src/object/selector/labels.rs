@@ -1,11 +1,10 @@
 //! The labels of one object: read from its JSON, or kept beside it.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 
 /// Maximum size of labels that are kept beside an object, in bytes. Labels that are larger are read from the object each time.
 const KEPT_MAX: usize = 4096;
@@ -17,7 +16,8 @@ pub struct Labels<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 impl<'a> Labels<'a> {
     /// Parses the labels in an object's JSON; empty if the object has none, or if the JSON is invalid.
     pub fn of(json: &'a [u8]) -> Self {
-        serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels).unwrap_or_default()
+        let labels = serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels);
+        Self(labels.into_iter().flatten().map(|(Text(key), Text(value))| (key, value)).collect())
     }
 
     /// The value of a label.
@@ -66,34 +66,13 @@ struct Labelled<'a> {
 #[derive(Deserialize)]
 struct LabelledMetadata<'a> {
     #[serde(borrow, default)]
-    labels: Option<Labels<'a>>,
+    labels: Option<BTreeMap<Text<'a>, Text<'a>>>,
 }
 
-#[derive(Deserialize)]
+/// A text that is borrowed from the JSON, unless it has escapes.
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(transparent)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Labels<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of strings")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut labels = Vec::with_capacity(map.size_hint().unwrap_or_default());
-                while let Some((Text(key), Text(value))) = map.next_entry()? {
-                    labels.push((key, value));
-                }
-                Ok(Labels::sorted(labels))
-            }
-        }
-        deserializer.deserialize_map(Entries)
-    }
-}
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 impl<'a> Labels<'a> {
     /// Labels in any order. Of two labels with the same key, the first one counts.

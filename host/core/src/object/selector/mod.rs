@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+pub(crate) use self::labels::Text;
 pub use self::labels::{KeptLabels, Labels};
 use crate::value::ids::is_dns_subdomain;
 
@@ -19,24 +20,8 @@ pub const SELECTOR_MAX: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Selector(Arc<str>);
 
-/// One requirement on a label.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Term<'a> {
-    key: &'a str,
-    test: Test<'a>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Test<'a> {
-    Exists,
-    Absent,
-    /// `=`, `==` and `in`: the label exists and has one of the values.
-    In(Vec<&'a str>),
-    /// `!=` and `notin`: the label does not exist, or has none of the values.
-    NotIn(Vec<&'a str>),
-    Greater(i64),
-    Less(i64),
-}
+/// One requirement on a label: the key, the rank of its operator among several terms of the key, and the canonical text.
+type Term<'a> = (&'a str, u8, String);
 
 /// Why a text is not a label selector, and at which character.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,11 +42,6 @@ impl Selector {
     /// [term](Labels::terms).
     pub fn required_term(&self) -> Option<&str> {
         terms(&self.0).find(|term| term.contains(" in (") && !term.contains(','))
-    }
-
-    /// Returns true if both selectors have their text in the same memory.
-    pub fn is_shared_with(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Length of the text, in bytes.
@@ -114,20 +94,6 @@ fn term_matches(term: &str, labels: &Labels<'_>) -> bool {
     }
 }
 
-impl fmt::Display for Term<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, test } = self;
-        match test {
-            Test::Exists => f.write_str(key),
-            Test::Absent => write!(f, "!{key}"),
-            Test::In(values) => write!(f, "{key} in ({})", values.join(",")),
-            Test::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
-            Test::Greater(bound) => write!(f, "{key}>{bound}"),
-            Test::Less(bound) => write!(f, "{key}<{bound}"),
-        }
-    }
-}
-
 /// The canonical form: equal selectors have the same text, however they were written.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,7 +108,7 @@ impl FromStr for Selector {
         let mut terms = Parser { text, at: 0 }.terms()?;
         terms.sort();
         terms.dedup();
-        let terms: Vec<_> = terms.iter().map(ToString::to_string).collect();
+        let terms: Vec<_> = terms.into_iter().map(|(_, _, term)| term).collect();
         Ok(Self(terms.join(",").into()))
     }
 }
@@ -201,19 +167,20 @@ impl<'a> Parser<'a> {
             found => return Err(self.unexpected(found, "a label key")),
         };
         self.take();
-        let test = match self.peek() {
-            Token::End | Token::Sign(",") if absent => Test::Absent,
+        // `in`: the label exists and has one of the values; `notin`: it does not exist, or has none of them.
+        let (rank, term) = match self.peek() {
+            Token::End | Token::Sign(",") if absent => (1, format!("!{key}")),
             found if absent => return Err(self.unexpected(found, "',' or the end")),
-            Token::End | Token::Sign(",") => Test::Exists,
-            Token::Sign("=" | "==") => Test::In(vec![self.operand()?]),
-            Token::Sign("!=") => Test::NotIn(vec![self.operand()?]),
-            Token::Sign(">") => Test::Greater(self.number()?),
-            Token::Sign("<") => Test::Less(self.number()?),
-            Token::Word("in") => Test::In(self.set()?),
-            Token::Word("notin") => Test::NotIn(self.set()?),
+            Token::End | Token::Sign(",") => (0, key.to_owned()),
+            Token::Sign("=" | "==") => (2, format!("{key} in ({})", self.operand()?)),
+            Token::Sign("!=") => (3, format!("{key} notin ({})", self.operand()?)),
+            Token::Sign(">") => (4, format!("{key}>{}", self.number()?)),
+            Token::Sign("<") => (5, format!("{key}<{}", self.number()?)),
+            Token::Word("in") => (2, format!("{key} in ({})", self.set()?)),
+            Token::Word("notin") => (3, format!("{key} notin ({})", self.set()?)),
             found => return Err(self.unexpected(found, "an operator (=, ==, !=, in, notin, >, <)")),
         };
-        Ok(Term { key, test })
+        Ok((key, rank, term))
     }
 
     /// The value after an operator; a missing value is the empty value.
@@ -227,8 +194,8 @@ impl<'a> Parser<'a> {
         value.parse().map_err(|_| self.error(format!("{value:?} is no whole number")))
     }
 
-    /// `(a,b)`, sorted; a missing value is the empty value.
-    fn set(&mut self) -> Result<Vec<&'a str>, InvalidSelector> {
+    /// The values of `(a,b)`, sorted; a missing value is the empty value.
+    fn set(&mut self) -> Result<String, InvalidSelector> {
         self.take();
         match self.peek() {
             Token::Sign("(") => self.take(),
@@ -246,7 +213,7 @@ impl<'a> Parser<'a> {
         self.take();
         values.sort_unstable();
         values.dedup();
-        Ok(values)
+        Ok(values.join(","))
     }
 
     /// A label value, or the empty value before one of these tokens.
