@@ -7,14 +7,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Why a name is invalid; the message is for users.
+/// The text is not the name of a plugin; the message is for users.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} {text:?} is not valid: {rule}")]
-pub struct InvalidName {
-    what: &'static str,
-    text: String,
-    rule: &'static str,
-}
+#[error(
+    "plugin name {0:?} is not valid: lower-case letters, digits and '-', starting and ending with a letter or digit, at most 50 \
+     characters"
+)]
+pub struct InvalidName(String);
 
 /// Maximum length of a plugin name: it becomes part of labels and finalizers, which are limited to 63 characters.
 pub const PLUGIN_NAME_MAX: usize = 50;
@@ -43,12 +42,7 @@ impl FromStr for PluginName {
         if text.len() <= PLUGIN_NAME_MAX && is_dns_label(text) {
             Ok(Self(text.into()))
         } else {
-            Err(InvalidName {
-                what: "plugin name",
-                text: text.to_owned(),
-                rule: "lower-case letters, digits and '-', starting and ending with a letter or digit, at most 50 \
-                       characters",
-            })
+            Err(InvalidName(text.to_owned()))
         }
     }
 }
@@ -234,26 +228,21 @@ pub fn is_object_name(text: &str) -> bool {
 
 /// Returns true for a DNS label that Kubernetes accepts as a name (RFC 1123: at most 63 characters).
 pub fn is_dns_label(text: &str) -> bool {
-    let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = text.as_bytes();
-    bytes.len() <= 63
-        && bytes.first().is_some_and(|byte| edge(*byte))
-        && bytes.last().is_some_and(|byte| edge(*byte))
-        && bytes.iter().all(|byte| edge(*byte) || *byte == b'-')
+    text.len() <= 63 && is_label_of_any_length(text)
 }
 
 /// Returns true for a DNS subdomain that Kubernetes accepts for most names (RFC 1123: labels joined by dots, at most
 /// 253 characters in total; as in `apimachinery`'s validation, the single labels are not limited to 63 characters).
 pub fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label_of_any_length)
+}
+
+fn is_label_of_any_length(text: &str) -> bool {
     let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    !text.is_empty()
-        && text.len() <= 253
-        && text.split('.').all(|label| {
-            let bytes = label.as_bytes();
-            bytes.first().is_some_and(|byte| edge(*byte))
-                && bytes.last().is_some_and(|byte| edge(*byte))
-                && bytes.iter().all(|byte| edge(*byte) || *byte == b'-')
-        })
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(|byte| edge(*byte))
+        && bytes.last().is_some_and(|byte| edge(*byte))
+        && bytes.iter().all(|byte| edge(*byte) || *byte == b'-')
 }
 
 #[cfg(test)]

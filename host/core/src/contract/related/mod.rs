@@ -5,7 +5,7 @@
 
 mod problem;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 pub use self::problem::{Denied, ReadProblem, Refusal};
@@ -31,7 +31,7 @@ pub const PARENT_BYTES_MAX: usize = 192 * 1024;
 /// The related objects that a plugin may read, resolved against the kinds that the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadGrants {
-    kinds: HashMap<Gvk, ReadGrant>,
+    kinds: BTreeMap<Gvk, ReadGrant>,
     host_namespace: HostNamespace,
 }
 
@@ -80,9 +80,7 @@ impl ReadGrants {
 
     /// The grants, sorted by kind.
     pub fn iter(&self) -> impl Iterator<Item = &ReadGrant> {
-        let mut grants: Vec<_> = self.kinds.values().collect();
-        grants.sort_by(|one, other| one.kind.cmp(&other.kind));
-        grants.into_iter()
+        self.kinds.values()
     }
 
     /// Returns true if this kind may be read at all.

@@ -101,46 +101,48 @@ impl Reader<'_> {
     }
 
     fn array(&mut self) -> Result<Value, Malformed> {
-        let mut items = Vec::new();
-        self.skip_whitespace();
-        if self.take(b']') {
-            return Ok(Value::Array(items));
-        }
-        loop {
-            let item = self.value()?;
-            self.push(&mut items, item)?;
-            self.skip_whitespace();
-            if self.take(b']') {
-                return Ok(Value::Array(items));
-            }
-            self.expect(b',', "no ',' or ']' after a list's item")?;
-        }
+        self.items(b']', "no ',' or ']' after a list's item", Self::value).map(Value::Array)
     }
 
     fn object(&mut self) -> Result<Value, Malformed> {
-        let mut entries = Vec::new();
-        self.skip_whitespace();
-        if !self.take(b'}') {
-            loop {
-                self.skip_whitespace();
-                if self.peek() != Some(b'"') {
-                    return Err(self.error("no string where an object's key should be"));
-                }
-                let key = self.string()?;
-                self.skip_whitespace();
-                self.expect(b':', "no ':' after an object's key")?;
-                let value = self.value()?;
-                self.push(&mut entries, (key, value))?;
-                self.skip_whitespace();
-                if self.take(b'}') {
-                    break;
-                }
-                self.expect(b',', "no ',' or '}' after an object's entry")?;
-            }
-        }
+        let entries = self.items(b'}', "no ',' or '}' after an object's entry", Self::entry)?;
         Map::from_entries(entries)
             .map(Value::Object)
             .map_err(|key| self.error(format!("the key {key:?} stands twice in the object that ends")))
+    }
+
+    fn entry(&mut self) -> Result<(CompactString, Value), Malformed> {
+        self.skip_whitespace();
+        if self.peek() != Some(b'"') {
+            return Err(self.error("no string where an object's key should be"));
+        }
+        let key = self.string()?;
+        self.skip_whitespace();
+        self.expect(b':', "no ':' after an object's key")?;
+        Ok((key, self.value()?))
+    }
+
+    /// Reads items with commas between them, up to the character that ends them. `problem`: neither of the two stands after an item.
+    fn items<T>(
+        &mut self,
+        end: u8,
+        problem: &str,
+        read: impl Fn(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Vec<T>, Malformed> {
+        let mut items = Vec::new();
+        self.skip_whitespace();
+        if self.take(end) {
+            return Ok(items);
+        }
+        loop {
+            let item = read(self)?;
+            self.push(&mut items, item)?;
+            self.skip_whitespace();
+            if self.take(end) {
+                return Ok(items);
+            }
+            self.expect(b',', problem)?;
+        }
     }
 
     /// Appends an item, growing the list within `room`.
