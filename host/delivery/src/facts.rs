@@ -80,20 +80,22 @@ impl Facts {
         known.fetched.get(&source.to_string()).filter(|fetched| fetched.version == version)?.digest.parse().ok()
     }
 
-    /// Records the digest of the component in this version of a source.
+    /// Records the digest of the component that was fetched after the watch showed this version of a source.
     pub async fn note_fetched(&self, source: &ConfigMapSource, version: Version, digest: Digest) {
         let (source, fetched) = (source.to_string(), Fetched { version, digest: digest.to_string() });
         self.change(move |known| known.fetched.insert(source, fetched.clone()) != Some(fetched)).await;
     }
 
-    /// Whether a component was verified with these keys.
-    pub fn is_verified(&self, component: Digest, trust: &Trust) -> bool {
+    /// Whether a component was verified with these keys; true if there are no keys, so that signatures are not checked.
+    pub fn is_verified(&self, component: Digest, trust: Option<&Trust>) -> bool {
+        let Some(trust) = trust else { return true };
         let (component, keys) = (component.to_string(), trust.fingerprint().to_string());
         self.0.known.lock().verified.get(&component).is_some_and(|by| by.contains(&keys))
     }
 
-    /// Records that a component was verified with these keys.
-    pub async fn note_verified(&self, component: Digest, trust: &Trust) {
+    /// Records that a component was verified with these keys, if there are any.
+    pub async fn note_verified(&self, component: Digest, trust: Option<&Trust>) {
+        let Some(trust) = trust else { return };
         let (component, keys) = (component.to_string(), trust.fingerprint().to_string());
         self.change(move |known| known.verified.entry(component).or_default().insert(keys)).await;
     }
@@ -178,14 +180,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (ours, theirs) = (Trust::of_keys(&[b"a"]), Trust::of_keys(&[b"a", b"b"]));
         let before = Facts::open(folder.path());
-        before.note_verified(digest("one"), &ours).await;
-        before.note_verified(digest("other"), &ours).await;
+        before.note_verified(digest("one"), Some(&ours)).await;
+        before.note_verified(digest("other"), Some(&ours)).await;
         before.retain(HashSet::new(), &HashSet::from([digest("one")])).await;
 
         let after = Facts::open(folder.path());
-        assert!(after.is_verified(digest("one"), &ours));
-        assert!(!after.is_verified(digest("one"), &theirs), "with other keys it must be verified again");
-        assert!(!after.is_verified(digest("other"), &ours), "the component is no longer used");
+        assert!(after.is_verified(digest("one"), Some(&ours)));
+        assert!(!after.is_verified(digest("one"), Some(&theirs)), "with other keys it must be verified again");
+        assert!(!after.is_verified(digest("other"), Some(&ours)), "the component is no longer used");
     }
 
     #[tokio::test]

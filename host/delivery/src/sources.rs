@@ -23,7 +23,7 @@ use windlass_core::value::ids::PluginName;
 use super::facts::{Facts, Version};
 use super::folder::Folder;
 use super::oci::Http;
-use super::remotes::{Lookup, Places, Remotes, Resolution, Wanted};
+use super::remotes::{Lookup, Places, Remotes};
 use super::secrets::Secrets;
 use super::trust::Trust;
 use super::{Changed, DeliveryError};
@@ -53,8 +53,10 @@ pub struct Sources {
     follow: FollowConfigMaps,
     changed: Changed,
     state: Arc<Mutex<State>>,
-    facts: Facts,
-    remotes: Remotes,
+    /// What is known of components that were fetched or verified before.
+    pub facts: Facts,
+    /// The artifacts in registries. Each is followed from the first call of `take_resolution`.
+    pub remotes: Remotes,
     secrets: Secrets,
     require_signatures: bool,
     folder: Option<Folder>,
@@ -146,7 +148,7 @@ impl Sources {
                 self.remotes.forget(plugin);
                 self.follow_config_map(plugin, source);
             }
-            // An artifact is followed from the first call of `resolve`.
+            // An artifact is followed from the first call of `take_resolution`.
             ConfiguredSource::Oci(_) => self.forget_config_map(plugin),
         }
     }
@@ -175,26 +177,6 @@ impl Sources {
         self.forget_config_map(plugin);
     }
 
-    /// Takes the last result for a Plugin's artifact in a registry; its bytes are in one result only. The artifact is followed from now on.
-    pub fn take_resolution(&self, plugin: &PluginName, wanted: &Wanted) -> Resolution {
-        self.remotes.take_resolution(plugin, wanted)
-    }
-
-    /// Digests of the components of all followed artifacts.
-    pub fn found(&self) -> Vec<Digest> {
-        self.remotes.found()
-    }
-
-    /// Requests the bytes of the Plugin's artifact; `changed` is called when they are downloaded.
-    pub fn fetch_artifact(&self, plugin: &PluginName) {
-        self.remotes.fetch(plugin);
-    }
-
-    /// Stops following the Plugin's artifact, until [`Self::take_resolution`] is called again.
-    pub fn forget_artifact(&self, plugin: &PluginName) {
-        self.remotes.forget(plugin);
-    }
-
     /// The keys, one of which must have signed a Plugin's component; `None` if signatures are not checked.
     ///
     /// # Errors
@@ -219,17 +201,6 @@ impl Sources {
         Ok(())
     }
 
-    /// Whether one of the keys is known to have signed a component; true if there are no keys, so that signatures are
-    /// not checked.
-    pub fn is_verified(&self, component: Digest, trust: Option<&Trust>) -> bool {
-        trust.is_none_or(|trust| self.facts.is_verified(component, trust))
-    }
-
-    /// Records that one of these keys signed a component.
-    pub async fn note_verified(&self, component: Digest, trust: &Trust) {
-        self.facts.note_verified(component, trust).await;
-    }
-
     fn forget_config_map(&self, plugin: &PluginName) {
         let mut state = self.state.lock();
         state.of_plugin.remove(plugin);
@@ -244,16 +215,6 @@ impl Sources {
         // is dropped at once.
         let _ = tokio::time::timeout(PATIENCE, follows.wait_for(Option::is_some)).await.map(drop);
         self.state.lock().version(source)
-    }
-
-    /// Digest of the component in this version of a source; `None` if this version was not fetched.
-    pub fn fetched(&self, source: &ConfigMapSource, version: Version) -> Option<Digest> {
-        self.facts.fetched(source, version)
-    }
-
-    /// Records the digest of a component that was fetched after the watch showed this version.
-    pub async fn note_fetched(&self, source: &ConfigMapSource, version: Version, digest: Digest) {
-        self.facts.note_fetched(source, version, digest).await;
     }
 
     /// Removes the records of sources that no Plugin names, and of components that are not in `used`. Call this method
@@ -334,37 +295,21 @@ impl State {
 
     /// Applies a signal of a namespace's watch; returns the Plugins whose sources changed.
     fn on_signal(&mut self, namespace: &str, signal: Signal) -> Vec<PluginName> {
-        match signal {
-            Signal::Begun => self.on_start(namespace),
-            Signal::Event(event) => return self.on_event(namespace, *event),
-            Signal::Interrupted => self.on_interruption(namespace),
-        }
-        Vec::new()
-    }
-
-    /// Handles the start of a namespace's watch. If the watch's task panicked, it sent no interruption, so the
-    /// ConfigMaps may be outdated. Before the first list there are none, and callers continue to wait for that list.
-    fn on_start(&self, namespace: &str) {
-        let is_followed = |followed: &Namespace| *followed.follows.borrow() == Some(true);
-        if self.namespaces.get(namespace).is_some_and(is_followed) {
-            self.on_interruption(namespace);
-        }
-    }
-
-    fn on_event(&mut self, namespace: &str, event: Event<PartialObjectMeta<ConfigMap>>) -> Vec<PluginName> {
         let Some(followed) = self.namespaces.get_mut(namespace) else { return Vec::new() };
-        let changed = followed.on_event(event);
+        let changed = match signal {
+            Signal::Event(event) => followed.on_event(*event),
+            // Before the first list there are no ConfigMaps, and callers continue to wait for that list.
+            Signal::Begun if *followed.follows.borrow() != Some(true) => return Vec::new(),
+            // The ConfigMaps may be outdated. If the watch's task panicked, it sent no interruption before its next start.
+            Signal::Begun | Signal::Interrupted => {
+                followed.follows.send_replace(Some(false));
+                return Vec::new();
+            }
+        };
         let concerned = self.of_plugin.iter().filter(|(_, source)| {
             source.namespace == namespace && changed.iter().any(|changed| is_of(changed, &source.name))
         });
         concerned.map(|(plugin, _)| plugin.clone()).collect()
-    }
-
-    /// Handles the interruption of a namespace's watch: its ConfigMaps may be outdated.
-    fn on_interruption(&self, namespace: &str) {
-        if let Some(followed) = self.namespaces.get(namespace) {
-            followed.follows.send_replace(Some(false));
-        }
     }
 }
 
@@ -404,31 +349,35 @@ mod tests {
         state.version(&ConfigMapSource { namespace: NAMESPACE.to_owned(), name: "echo".to_owned() })
     }
 
+    fn on_event(state: &mut State, event: Event<PartialObjectMeta<ConfigMap>>) -> Vec<PluginName> {
+        state.on_signal(NAMESPACE, Signal::Event(Box::new(event)))
+    }
+
     /// Number of Plugins that a list of these ConfigMaps affects.
     fn listed(state: &mut State, maps: &[(&str, &str)]) -> usize {
         let items = maps.iter().map(|(name, version)| Event::InitApply(map(name, version)));
         let events = std::iter::once(Event::Init).chain(items).chain([Event::InitDone]);
-        events.map(|event| state.on_event(NAMESPACE, event).len()).sum()
+        events.map(|event| on_event(state, event).len()).sum()
     }
 
     #[tokio::test]
     async fn source_version_changes_with_its_head_and_with_every_possible_part() {
         let mut state = state();
-        state.on_event(NAMESPACE, Event::Init);
-        state.on_event(NAMESPACE, Event::InitApply(map("echo", "1")));
+        on_event(&mut state, Event::Init);
+        on_event(&mut state, Event::InitApply(map("echo", "1")));
         assert_eq!(version(&mut state), None, "the list is not complete");
         listed(&mut state, &[("echo", "1"), ("echo-0", "1"), ("echoes", "1"), ("other", "1")]);
         let first = version(&mut state).expect("a version");
         for (name, is_affected) in
             [("echo", true), ("echo-0", true), ("echo-1", true), ("echoes", false), ("other", false)]
         {
-            let plugins = state.on_event(NAMESPACE, Event::Apply(map(name, "2")));
+            let plugins = on_event(&mut state, Event::Apply(map(name, "2")));
             assert_eq!((plugins.len() == 1, version(&mut state) != Some(first)), (is_affected, is_affected), "{name}");
             let back = if name == "echo-1" { Event::Delete(map(name, "2")) } else { Event::Apply(map(name, "1")) };
-            state.on_event(NAMESPACE, back);
+            on_event(&mut state, back);
             assert_eq!(version(&mut state), Some(first), "the earlier version again");
         }
-        state.on_event(NAMESPACE, Event::Delete(map("echo", "1")));
+        on_event(&mut state, Event::Delete(map("echo", "1")));
         assert_eq!(version(&mut state), None, "parts without a head are no source");
     }
 
@@ -454,7 +403,7 @@ mod tests {
         let mut state = state();
         listed(&mut state, &[("echo", "1")]);
         assert!(version(&mut state).is_some());
-        state.on_interruption(NAMESPACE);
+        state.on_signal(NAMESPACE, Signal::Interrupted);
         assert_eq!(version(&mut state), None);
         assert_eq!(listed(&mut state, &[("echo", "1")]), 0, "nothing changed");
         assert!(version(&mut state).is_some(), "a complete list ends the interruption");

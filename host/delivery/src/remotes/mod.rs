@@ -328,20 +328,16 @@ impl Lookup {
             && oci::is_still(&registry, artifact).await.map_err(of(None))?
         {
             // The record of the verification may have been removed while no Plugin used the component.
-            if let Some(trust) = &trust {
-                self.facts.note_verified(artifact.component, trust).await;
-            }
+            self.facts.note_verified(artifact.component, trust.as_ref()).await;
             return Ok(Seen { artifact: *artifact, trust, fetched: None });
         }
         let artifact = oci::resolve(&registry).await.map_err(of(None))?;
         let found = artifact.component;
         check_pin(found, wanted.pinned)?;
-        if let Some(trust) = &trust {
-            if before != Some(&artifact) {
-                oci::verify(&registry, artifact.manifest, trust).await.map_err(of(Some(found)))?;
-            }
-            self.facts.note_verified(found, trust).await;
+        if let Some(trust) = trust.as_ref().filter(|_| before != Some(&artifact)) {
+            oci::verify(&registry, artifact.manifest, trust).await.map_err(of(Some(found)))?;
         }
+        self.facts.note_verified(found, trust.as_ref()).await;
         let fetched =
             if wants_bytes { Some(self.fetch(&registry, artifact).await.map_err(of(Some(found)))?) } else { None };
         Ok(Seen { artifact, trust, fetched })
@@ -373,7 +369,7 @@ pub async fn fetch_once(
     let of = |error| of_artifact(reference, None, error);
     let registry = Registry::new(http, reference.clone(), credentials, plain_http).map_err(of)?;
     let artifact = oci::resolve(&registry).await.map_err(of)?;
-    let bytes = oci::pull(&registry, artifact).await.map_err(of)?;
+    let bytes = registry.blob(artifact.component, artifact.size).await.map_err(of)?;
     Ok(Delivered { digest: artifact.component, bytes, signature: None })
 }
 

@@ -76,13 +76,13 @@ async fn an_unchanged_artifact_is_recorded_as_verified_again() {
     let lookup = fixture.lookup();
     let trust = lookup.secrets.trust(&verify).await.expect("a key");
     let Artifact { component, .. } = fixture.artifact;
-    lookup.facts.note_verified(component, &trust).await;
+    lookup.facts.note_verified(component, Some(&trust)).await;
     lookup.facts.retain(HashSet::new(), &HashSet::new()).await;
     let before = (fixture.artifact, Some(trust.clone()));
     let seen = lookup.resolve(&fixture.wanted(Some(verify)), Some(&before), false).await.expect("the artifact");
     assert_eq!(seen.artifact, fixture.artifact);
     assert!(
-        lookup.facts.is_verified(component, &trust),
+        lookup.facts.is_verified(component, Some(&trust)),
         "the verification is found after a restart without the registry"
     );
 }

@@ -95,7 +95,7 @@ impl Plugins {
         object: &Object,
         plugin: &Plugin,
     ) -> Result<(Arc<Component>, Option<Rollback>, bool), Problem> {
-        let terms = self.follow(name, object, plugin).inspect_err(|_| self.sources.forget_artifact(name));
+        let terms = self.follow(name, object, plugin).inspect_err(|_| self.sources.remotes.forget(name));
         let (pinned, rollback) = terms?;
         let delivered = self.delivered(name, object, plugin, pinned).await;
         match (rollback, delivered) {
@@ -135,7 +135,7 @@ impl Plugins {
     /// Whether an earlier component was verified with the Plugin's present keys.
     async fn may_run(&self, plugin: &Plugin, digest: Digest) -> Result<bool, Problem> {
         let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
-        Ok(self.sources.is_verified(digest, trust.as_ref()))
+        Ok(self.sources.facts.is_verified(digest, trust.as_ref()))
     }
 
     /// The component of the Plugin's source.
@@ -147,7 +147,7 @@ impl Plugins {
         pinned: Option<Digest>,
     ) -> Result<Arc<Component>, Problem> {
         if let Some(file) = self.sources.file(name) {
-            self.sources.forget_artifact(name);
+            self.sources.remotes.forget(name);
             let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
             return self.of_bytes(name, move || delivery::read_file(&file), pinned, trust).await;
         }
@@ -179,9 +179,9 @@ impl Plugins {
         // The known digest is used only if it passes all checks. Otherwise the component is fetched, and errors are
         // about the fetched component.
         let fetched = version
-            .and_then(|version| self.sources.fetched(source, version))
+            .and_then(|version| self.sources.facts.fetched(source, version))
             .filter(|digest| pinned.is_none_or(|pinned| pinned == *digest))
-            .filter(|digest| self.sources.is_verified(*digest, trust.as_ref()));
+            .filter(|digest| self.sources.facts.is_verified(*digest, trust.as_ref()));
         if let Some(digest) = fetched
             && let Some(component) = self.known(name, digest).await
         {
@@ -190,7 +190,7 @@ impl Plugins {
         let packed = delivery::fetch(&self.client, source).await?;
         let component = self.of_bytes(name, move || packed.unpack(), pinned, trust).await?;
         if let Some(version) = version {
-            self.sources.note_fetched(source, version, component.digest()).await;
+            self.sources.facts.note_fetched(source, version, component.digest()).await;
         }
         Ok(component)
     }
@@ -213,9 +213,7 @@ impl Plugins {
         let failed = |error: JoinError| Problem::new(Step::Fetched, PluginReason::SourceInvalid, error.to_string());
         let delivered = opened.await.map_err(failed)??;
         let digest = delivered.digest;
-        if let Some(trust) = &trust {
-            self.sources.note_verified(digest, trust).await;
-        }
+        self.sources.facts.note_verified(digest, trust.as_ref()).await;
         let component = match self.mapped(name, digest) {
             Some(found) => found,
             None => load::map(self, digest, delivered.bytes).await?,
@@ -227,7 +225,7 @@ impl Plugins {
     /// before.
     async fn of_registry(&self, name: &PluginName, wanted: &Wanted) -> Result<Arc<Component>, Problem> {
         let reference = &wanted.source.reference;
-        match self.sources.take_resolution(name, wanted) {
+        match self.sources.remotes.take_resolution(name, wanted) {
             Resolution::Pending => Err(Problem::pending(format!("{reference} is being looked up"))),
             // The task retries, and queues the Plugin when it has a new result.
             Resolution::Failed(error) => Err(Problem { requeue: Requeue::Settled(None), ..error.into() }),
@@ -239,7 +237,7 @@ impl Plugins {
                     return Err(problem);
                 }
                 let Some(fetched) = fetched else {
-                    self.sources.fetch_artifact(name);
+                    self.sources.remotes.fetch(name);
                     return Err(Problem::pending(format!("{reference} ({digest}) is being fetched")));
                 };
                 let mapped = load::map(self, digest, fetched.bytes).await;
@@ -296,7 +294,7 @@ impl Plugins {
         let mut used: HashSet<_> =
             self.registry.names().iter().filter_map(|name| self.registry.get(name)).map(|live| live.digest()).collect();
         used.extend(candidates);
-        used.extend(self.sources.found());
+        used.extend(self.sources.remotes.found());
         for key in self.own.store.keys() {
             let plugin = self.own.store.get(&key).and_then(|object| parse(&object).ok());
             let status = plugin.and_then(|plugin| plugin.status).unwrap_or_default();
