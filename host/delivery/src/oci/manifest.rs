@@ -100,15 +100,6 @@ fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Descriptor>
     deserializer.deserialize_seq(Entries)
 }
 
-/// The component's layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layer {
-    /// Digest of the component; a layer with a component is not compressed.
-    pub digest: Digest,
-    /// Size in bytes.
-    pub size: u64,
-}
-
 impl Manifest {
     /// Parses a manifest.
     ///
@@ -118,11 +109,11 @@ impl Manifest {
         serde_json::from_slice(bytes).map_err(|error| format!("invalid manifest: {error}"))
     }
 
-    /// The component's layer, if the artifact has exactly one component.
+    /// Digest and size of the component, whose layer is not compressed, if the artifact has exactly one.
     ///
     /// # Errors
     /// Why the artifact is not a component; the message is for users.
-    pub fn component(&self) -> Result<Layer, String> {
+    pub fn component(&self) -> Result<(Digest, u64), String> {
         if !self.manifests.is_empty() || self.media_type == INDEX {
             return Err("it is a list of manifests (an image index); name the one manifest of the component".to_owned());
         }
@@ -147,7 +138,7 @@ impl Manifest {
             ));
         }
         let digest = layer.digest.parse().map_err(|error| format!("the component's layer: {error}"))?;
-        Ok(Layer { digest, size: layer.size })
+        Ok((digest, layer.size))
     }
 }
 
@@ -157,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    fn component(manifest: &Value) -> Result<Layer, String> {
+    fn component(manifest: &Value) -> Result<(Digest, u64), String> {
         Manifest::parse(manifest.to_string().as_bytes())?.component()
     }
 
@@ -170,7 +161,7 @@ mod tests {
         for media_type in ["application/wasm", "application/vnd.wasm.content.layer.v1+wasm"] {
             let readme = layer("text/markdown", 3);
             let manifest = json!({"schemaVersion": 2, "layers": [readme, layer(media_type, 9)]});
-            assert_eq!(component(&manifest), Ok(Layer { digest: Digest::of(b"component"), size: 9 }));
+            assert_eq!(component(&manifest), Ok((Digest::of(b"component"), 9)));
         }
     }
 

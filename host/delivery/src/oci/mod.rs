@@ -52,16 +52,9 @@ pub struct Artifact {
 pub async fn resolve(registry: &Registry) -> Result<Artifact, DeliveryError> {
     let (digest, bytes) = registry.manifest(&registry.reference().version).await?;
     let layer = Manifest::parse(&bytes).and_then(|manifest| manifest.component());
-    let layer = layer.map_err(|why| DeliveryError::new(PluginReason::SourceInvalid, bounded(why)))?;
-    Ok(Artifact { manifest: digest, component: layer.digest, size: layer.size })
-}
-
-/// Downloads the component's bytes and checks them against the digest.
-///
-/// # Errors
-/// If the download fails, or the bytes have another digest.
-pub async fn pull(registry: &Registry, artifact: Artifact) -> Result<Vec<u8>, DeliveryError> {
-    registry.blob(artifact.component, artifact.size).await
+    let layer = layer.map_err(|why| DeliveryError::new(PluginReason::SourceInvalid, bounded(why)));
+    let (component, size) = layer?;
+    Ok(Artifact { manifest: digest, component, size })
 }
 
 /// Downloads the component into an unnamed file on the file system of `folder`. The component takes memory only when

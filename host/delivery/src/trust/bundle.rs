@@ -1,11 +1,9 @@
 //! Verifies Sigstore bundles of cosign 3: of an artifact (DSSE around an in-toto statement), or of a file.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use windlass_core::value::digest::Digest;
 
-use super::Trust;
+use super::{BY_ANOTHER, OF_ANOTHER, Trust, decode};
 use crate::oci::manifest::Descriptor;
 
 /// Maximum number of signatures that are checked per envelope. Cosign writes one. An envelope may have thousands, and
@@ -84,7 +82,7 @@ pub fn of_artifact(trust: &Trust, bundle: &[u8], artifact: Digest) -> Result<(),
     let mut signatures = envelope.signatures.iter().take(MAX_SIGNATURES);
     // The payload is parsed only after its signature was verified.
     if !signatures.any(|signature| decode(&signature.sig).is_ok_and(|signature| trust.signed(&signed, &signature))) {
-        return Err("the signature is by another key, or of something else".to_owned());
+        return Err(BY_ANOTHER.to_owned());
     }
     if envelope.payload_type != IN_TOTO {
         return Err(format!("the signature is of {:?} and not of {IN_TOTO:?}", envelope.payload_type));
@@ -96,10 +94,8 @@ pub fn of_artifact(trust: &Trust, bundle: &[u8], artifact: Digest) -> Result<(),
     }
     let wanted = artifact.hex();
     let mut subjects = statement.subject.iter();
-    if subjects.any(|subject| subject.digest.sha256.as_deref() == Some(&wanted)) {
-        return Ok(());
-    }
-    Err("the signature is of another artifact".to_owned())
+    let is_it = |subject: &Subject| subject.digest.sha256.as_deref() == Some(&wanted);
+    if subjects.any(is_it) { Ok(()) } else { Err(OF_ANOTHER.to_owned()) }
 }
 
 /// Checks that a bundle has a signature of these bytes by one of the keys (`cosign sign-blob --bundle`).
@@ -108,10 +104,7 @@ pub fn of_artifact(trust: &Trust, bundle: &[u8], artifact: Digest) -> Result<(),
 /// If the bundle is invalid; the message is for users.
 pub fn of_blob(trust: &Trust, bundle: &[u8], bytes: &[u8]) -> Result<(), String> {
     let message = parse(bundle)?.message_signature.ok_or("its bundle has no signature of a file")?;
-    if trust.signed(bytes, &decode(&message.signature)?) {
-        return Ok(());
-    }
-    Err("the signature is by another key, or of something else".to_owned())
+    trust.check(bytes, &decode(&message.signature)?)
 }
 
 fn parse(bundle: &[u8]) -> Result<Bundle, String> {
@@ -121,10 +114,6 @@ fn parse(bundle: &[u8]) -> Result<Bundle, String> {
         return Ok(bundle);
     }
     Err(format!("the signature is a {:?} and not a sigstore bundle", bundle.media_type))
-}
-
-fn decode(text: &str) -> Result<Vec<u8>, String> {
-    STANDARD.decode(text).map_err(|error| format!("invalid signature: not base64: {error}"))
 }
 
 /// The bytes that a DSSE signature signs (its specification, "Protocol": PAE).

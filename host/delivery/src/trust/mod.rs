@@ -7,6 +7,8 @@ mod payload;
 use std::fmt;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer};
 use webpki::ring::{
@@ -20,6 +22,10 @@ pub use bundle::{BUNDLE_TYPE, may_be_signature, of_artifact, of_blob};
 pub use payload::{PAYLOAD_TYPE, of_payload};
 
 use crate::DeliveryError;
+
+/// What is wrong with a signature.
+const BY_ANOTHER: &str = "the signature is by another key, or of something else";
+const OF_ANOTHER: &str = "the signature is of another artifact";
 
 /// The signature algorithms of cosign, whose default is P-256.
 static ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 6] =
@@ -88,6 +94,10 @@ impl Trust {
         Digest::of(&digests)
     }
 
+    fn check(&self, message: &[u8], signature: &[u8]) -> Result<(), String> {
+        if self.signed(message, signature) { Ok(()) } else { Err(BY_ANOTHER.to_owned()) }
+    }
+
     /// Whether one of the keys signed this message.
     fn signed(&self, message: &[u8], signature: &[u8]) -> bool {
         self.keys.iter().any(|key| {
@@ -98,6 +108,10 @@ impl Trust {
             })
         })
     }
+}
+
+fn decode(signature: &str) -> Result<Vec<u8>, String> {
+    STANDARD.decode(signature).map_err(|error| format!("invalid signature: not base64: {error}"))
 }
 
 /// Whether an algorithm supports the key. With a supported key, the check of an invalid signature fails with the error

@@ -1,11 +1,9 @@
 //! Verifies simple signing payloads of cosign 1 and 2 (containers/image, "signature" format).
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use windlass_core::value::digest::Digest;
 
-use super::Trust;
+use super::{OF_ANOTHER, Trust, decode};
 
 /// Media type of a layer that is a payload.
 pub const PAYLOAD_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
@@ -36,19 +34,13 @@ struct Image {
 /// # Errors
 /// If the payload or the signature is invalid; the message is for users.
 pub fn of_payload(trust: &Trust, payload: &[u8], signature: &str, artifact: Digest) -> Result<(), String> {
-    let signature = STANDARD.decode(signature).map_err(|error| format!("invalid signature: not base64: {error}"))?;
     // The payload is parsed only after its signature was verified.
-    if !trust.signed(payload, &signature) {
-        return Err("the signature is by another key, or of something else".to_owned());
-    }
+    trust.check(payload, &decode(signature)?)?;
     let payload: Payload = serde_json::from_slice(payload)
         .map_err(|error| format!("the signed content is not a valid cosign payload: {error}"))?;
     let Critical { image, kind } = payload.critical;
     if kind != SIGNED {
         return Err(format!("what was signed is a {kind:?} and not a {SIGNED:?}"));
     }
-    if image.docker_manifest_digest == artifact.to_string() {
-        return Ok(());
-    }
-    Err("the signature is of another artifact".to_owned())
+    if image.docker_manifest_digest == artifact.to_string() { Ok(()) } else { Err(OF_ANOTHER.to_owned()) }
 }
