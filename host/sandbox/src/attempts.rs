@@ -61,8 +61,8 @@ impl Attempts {
             }
         }
         let count = before.map_or(1, |before| before.count.saturating_add(1));
-        let text = AttemptRecord { count, last: now }.to_string();
-        let written = fs::write(&path, text).and_then(|()| fs::File::open(&path)?.sync_all());
+        let written =
+            fs::write(&path, format!("{count} {}", seconds(now))).and_then(|()| fs::File::open(&path)?.sync_all());
         written.map_err(|error| LoadFailure::Cache { message: format!("cannot write {}: {error}", path.display()) })?;
         Ok(Attempt(path))
     }
@@ -92,12 +92,6 @@ impl AttemptRecord {
         let factor = 6_u32.saturating_pow(self.count.saturating_sub(1).min(8));
         let wait = FIRST_WAIT.saturating_mul(factor).min(MOST_WAIT);
         self.last.min(now).checked_add(wait).unwrap_or(now)
-    }
-}
-
-impl std::fmt::Display for AttemptRecord {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.count, seconds(self.last))
     }
 }
 

@@ -82,8 +82,7 @@ impl Cache {
         let metadata = fs::symlink_metadata(&cache.folder).map_err(|error| cache.failed("look at", error))?;
         cache.check_parents()?;
         if !metadata.is_dir() || !is_private(&metadata) {
-            let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
-            return Err(CacheError::NotPrivate { path: cache.folder, owner, mode });
+            return Err(not_private(cache.folder, &metadata));
         }
         if metadata.mode() & 0o7777 != PRIVATE {
             // No other user could write to the folder, so the host wrote all its content. From now on other users
@@ -107,10 +106,7 @@ impl Cache {
                     folder = %parent.display(),
                     "other users can write in a folder above the cache, and could replace the cache: run chmod +t on it, or choose another --cache-dir"
                 ),
-                Danger::Foreign => {
-                    let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
-                    return Err(CacheError::NotPrivate { path: parent.to_owned(), owner, mode });
-                }
+                Danger::Foreign => return Err(not_private(parent.to_owned(), &metadata)),
             }
         }
         Ok(())
@@ -125,19 +121,17 @@ impl Cache {
     pub(crate) fn find(&self, digest: Digest) -> Option<Compiled> {
         let path = self.path(digest);
         match verify(&path) {
-            Ok(Some(compiled)) => Some(compiled),
+            Ok(Some(compiled)) => return Some(compiled),
             Ok(None) => {
                 tracing::warn!(path = %path.display(), "a compiled component was damaged or foreign: compiling again");
-                self.remove(digest);
-                None
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "a compiled component cannot be read: compiling again");
-                self.remove(digest);
-                None
             }
         }
+        self.remove(digest);
+        None
     }
 
     /// Creates a file to compile into, on the same file system.
@@ -209,6 +203,10 @@ impl Cache {
         // bytes match the checksum taken then, and it is replaced by renaming, never changed in place.
         unsafe { Component::deserialize_file(engine, file) }
     }
+}
+
+fn not_private(path: PathBuf, metadata: &Metadata) -> CacheError {
+    CacheError::NotPrivate { path, owner: metadata.uid(), mode: metadata.mode() & 0o7777 }
 }
 
 fn sum_path(path: &Path) -> PathBuf {

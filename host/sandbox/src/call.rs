@@ -145,9 +145,9 @@ impl Code {
         let _running = self.ticker.enter();
         let attempt = async |mapping: &Mapping| {
             let pre = mapping.code_of_call()?;
-            let mut call = Call::new(pre.engine(), limits, ambient, start);
-            let result = call.run(&pre, export).await;
-            Ok::<_, String>((result, call))
+            let mut store = store_of_call(pre.engine(), limits, ambient, start);
+            let result = run(&pre, export, &mut store).await;
+            Ok::<_, String>((result, store))
         };
         let pooled = match &self.pooled {
             Some(mapping) => Some(attempt(mapping).await),
@@ -159,17 +159,17 @@ impl Code {
             Some(tried) => tried,
             None => attempt(&self.on_demand).await,
         };
-        let (result, call) = match tried {
+        let (result, store) = match tried {
             Ok(tried) => tried,
             Err(message) => return (Err(CallFailure::Host { message }), CallReport::default()),
         };
         let mut stack = None;
         let result = result.map_err(|(error, stage)| {
-            let failure = classify(&error, stage, &call.store.data().limiter, limits);
+            let failure = classify(&error, stage, &store.data().limiter);
             stack = stack_of(&error, &failure);
             failure
         });
-        let (mut report, last_error) = call.report(start, request_bytes);
+        let (mut report, last_error) = report_of(store, start, request_bytes);
         // After the guest's own lines, and even if those filled the log: a stack is short.
         report.notes.extend(stack);
         (result.map_err(|failure| explained(failure, last_error.as_deref())), report)
@@ -225,54 +225,52 @@ impl Export for Reconcile<'_> {
 }
 
 /// A store for a single call.
-struct Call {
-    store: Store<State>,
+fn store_of_call(engine: &Engine, limits: &Limits, ambient: Ambient, start: Instant) -> Store<State> {
+    let wasi = Wasi::new(Notes::new(limits.log_bytes), ambient);
+    let mut store = Store::new(engine, State { wasi, limiter: Limiter::new(limits) });
+    store.limiter(|state| &mut state.limiter);
+    let fuel = limits.response_bytes.saturating_add(COPY_SLACK);
+    store.set_hostcall_fuel(usize::try_from(fuel).unwrap_or(usize::MAX));
+    // Every tick reads the clock, instead of counting ticks up to the deadline: on a busy machine ticks are late,
+    // and missed ticks must not delay the deadline.
+    let (deadline, short_until) = (start.checked_add(limits.deadline), start + SHORT);
+    let mut may_step_aside = true;
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_callback(move |_| {
+        let now = Instant::now();
+        match deadline {
+            Some(deadline) if now >= deadline => Err(DeadlineReached(deadline).into()),
+            _ if may_step_aside && now >= short_until => {
+                may_step_aside = false;
+                Ok(UpdateDeadline::Yield(1))
+            }
+            _ => Ok(UpdateDeadline::Continue(1)),
+        }
+    });
+    store
 }
 
-impl Call {
-    fn new(engine: &Engine, limits: &Limits, ambient: Ambient, start: Instant) -> Self {
-        let wasi = Wasi::new(Notes::new(limits.log_bytes), ambient);
-        let mut store = Store::new(engine, State { wasi, limiter: Limiter::new(limits) });
-        store.limiter(|state| &mut state.limiter);
-        let fuel = limits.response_bytes.saturating_add(COPY_SLACK);
-        store.set_hostcall_fuel(usize::try_from(fuel).unwrap_or(usize::MAX));
-        // Every tick reads the clock, instead of counting ticks up to the deadline: on a busy machine ticks are late,
-        // and missed ticks must not delay the deadline.
-        let (deadline, short_until) = (start.checked_add(limits.deadline), start + SHORT);
-        let mut may_step_aside = true;
-        store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(move |_| {
-            let now = Instant::now();
-            match deadline {
-                Some(deadline) if now >= deadline => Err(DeadlineReached(deadline).into()),
-                _ if may_step_aside && now >= short_until => {
-                    may_step_aside = false;
-                    Ok(UpdateDeadline::Yield(1))
-                }
-                _ => Ok(UpdateDeadline::Continue(1)),
-            }
-        });
-        Self { store }
-    }
+async fn run<E: Export>(
+    pre: &Pre<State>,
+    export: &E,
+    store: &mut Store<State>,
+) -> Result<E::Output, (wasmtime::Error, Stage)> {
+    let instance = pre.instantiate_async(&mut *store).await.map_err(|error| (error, Stage::Start))?;
+    export.call(&instance, store).await.map_err(|error| (error, Stage::Call))
+}
 
-    async fn run<E: Export>(&mut self, pre: &Pre<State>, export: &E) -> Result<E::Output, (wasmtime::Error, Stage)> {
-        let instance = pre.instantiate(&mut self.store).await.map_err(|error| (error, Stage::Start))?;
-        export.call(&instance, &mut self.store).await.map_err(|error| (error, Stage::Call))
-    }
-
-    /// Returns the report of the call, and the last error that the guest reported.
-    fn report(mut self, start: Instant, request_bytes: u64) -> (CallReport, Option<String>) {
-        let state = self.store.data_mut();
-        let mut report = CallReport {
-            guest_time_us: u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX),
-            memory_peak: state.limiter.memory(),
-            request_bytes,
-            impure: state.wasi.impure,
-            ..CallReport::default()
-        };
-        let last_error = state.wasi.notes.report(&mut report);
-        (report, last_error)
-    }
+/// Returns the report of the call, and the last error that the guest reported.
+fn report_of(mut store: Store<State>, start: Instant, request_bytes: u64) -> (CallReport, Option<String>) {
+    let state = store.data_mut();
+    let mut report = CallReport {
+        guest_time_us: u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX),
+        memory_peak: state.limiter.memory,
+        request_bytes,
+        impure: state.wasi.impure,
+        ..CallReport::default()
+    };
+    let last_error = state.wasi.notes.report(&mut report);
+    (report, last_error)
 }
 
 fn request_bytes(request: &Request) -> u64 {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use wasmtime::{Error, FrameInfo, Trap, WasmBacktrace};
-use windlass_core::contract::{CallFailure, Level, Limits, Note};
+use windlass_core::contract::{CallFailure, Level, Note};
 use windlass_core::value::line::{is_unprintable, one_line};
 
 use crate::limiter::Limiter;
@@ -35,14 +35,15 @@ pub(crate) enum Stage {
 }
 
 /// Returns the failure for an error of wasmtime.
-pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter, limits: &Limits) -> CallFailure {
+pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter) -> CallFailure {
+    let limits = &limiter.limits;
     if error.is::<DeadlineReached>() {
         return CallFailure::Deadline { limit: limits.deadline };
     }
     if let Some(UnsupportedImport(name)) = error.downcast_ref() {
         return CallFailure::UnsupportedImport { name: name.clone() };
     }
-    if let Some(refused) = limiter.refused() {
+    if let Some(refused) = &limiter.refused {
         // Whatever the guest did after a rejected allocation (trap, abort, exit), the rejection was the cause.
         return refused.clone();
     }

@@ -1,15 +1,16 @@
 //! Links a component's imports: the contract's `host`, the part of WASI that the contract offers, and a trap for each
 //! unsupported import.
 
-use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
-use wasmtime::component::{Component, Linker, LinkerInstance, ResourceType};
+use wasmtime::component::{Component, HasSelf, Linker, LinkerInstance, ResourceType};
+use wasmtime::{Engine, ensure};
 use windlass_core::contract::Surface;
 use windlass_core::value::digest::Digest;
 
-use crate::bindings::v0_1::{self, Pre};
+use crate::bindings::v0_1::{self, Instance, Pre};
 use crate::call::State;
 use crate::failure::UnsupportedImport;
+use crate::notes::Notes;
 use crate::wasi;
 
 /// Limit for the names of a component's imports and exports, in bytes: some ten times those of the largest runtimes.
@@ -25,7 +26,7 @@ struct Unsupported;
 /// Creates a linker with all supported imports.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
-    v0_1::add_to_linker(&mut linker, |state: &mut State| &mut state.wasi.notes)?;
+    Instance::add_to_linker::<_, HasSelf<Notes>>(&mut linker, |state: &mut State| &mut state.wasi.notes)?;
     wasi::add_to_linker(&mut linker)?;
     Ok(linker)
 }
@@ -44,21 +45,26 @@ pub(crate) fn link(linker: &Linker<State>, component: &Component) -> wasmtime::R
 fn trap_unsupported(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<Vec<String>> {
     let engine = linker.engine().clone();
     let mut unsupported = Vec::new();
-    let mut names = Names { left: NAMES };
+    let mut left = Some(NAMES);
+    let mut count = |length: usize| {
+        left = left.and_then(|left| left.checked_sub(length.saturating_add(NAME_OVERHEAD)));
+        ensure!(left.is_some(), "the names of its imports and exports take more than {NAMES} bytes");
+        Ok(())
+    };
     for (name, _) in component.component_type().exports(&engine) {
-        names.take(name.len())?;
+        count(name.len())?;
     }
     // Resources of supported interfaces, in this component's types: unsupported interfaces may use them.
     let mut shared = Vec::new();
     for (name, import) in component.component_type().imports(&engine) {
-        names.take(name.len())?;
+        count(name.len())?;
         match import.ty {
             ComponentItem::ComponentInstance(interface) => {
                 let supported = supported_interface(name);
                 let mut instance = linker.instance(supported.unwrap_or(name))?;
                 let mut unsupported_items = Vec::new();
                 for (item_name, item) in interface.exports(&engine) {
-                    names.take(name.len() + item_name.len())?;
+                    count(name.len() + item_name.len())?;
                     let known = supported.and_then(|_| wasi::resource(item_name));
                     if let (ComponentItem::Resource(theirs), Some(ours)) = (&item.ty, known) {
                         shared.push((*theirs, ours));
@@ -80,21 +86,6 @@ fn trap_unsupported(linker: &mut Linker<State>, component: &Component) -> wasmti
         }
     }
     Ok(unsupported)
-}
-
-/// The remaining bytes for a component's names.
-struct Names {
-    left: usize,
-}
-
-impl Names {
-    fn take(&mut self, length: usize) -> wasmtime::Result<()> {
-        let left = self.left.checked_sub(length.saturating_add(NAME_OVERHEAD));
-        self.left = left.ok_or_else(|| {
-            wasmtime::format_err!("the names of its imports and exports take more than {NAMES} bytes")
-        })?;
-        Ok(())
-    }
 }
 
 /// Defines a trap for an item, if the linker lacks the item; returns true in this case. A linker rejects duplicate

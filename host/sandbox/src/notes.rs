@@ -31,6 +31,7 @@ pub(crate) enum Stream {
 }
 
 /// The notes of one call.
+#[derive(Default)]
 pub(crate) struct Notes {
     kept: Vec<Note>,
     /// Remaining bytes for log lines, span attributes and span events. Measurements have a limit of their own, so that
@@ -50,17 +51,7 @@ pub(crate) struct Notes {
 
 impl Notes {
     pub(crate) fn new(log_bytes: usize) -> Self {
-        Self {
-            kept: Vec::new(),
-            room: log_bytes,
-            measure_room: log_bytes,
-            dropped: 0,
-            stdout: Vec::new(),
-            stderr: Vec::new(),
-            last_error: None,
-            last_lines: VecDeque::new(),
-            last_of_go: None,
-        }
+        Self { room: log_bytes, measure_room: log_bytes, ..Self::default() }
     }
 
     pub(crate) fn push(&mut self, note: Note) {

@@ -4,7 +4,7 @@
 //! The interfaces' types and linking are those of wasmtime-wasi. The implementations of wasmtime-wasi are unused: they
 //! block on tokio, and read the host's clocks, entropy and files.
 
-mod files;
+mod empty;
 mod io;
 
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,7 @@ use chacha20::rand_core::{Rng as _, SeedableRng as _};
 use wasmtime::bail;
 use wasmtime::component::{HasSelf, Linker, Resource, ResourceType};
 use wasmtime_wasi::p2::bindings::sync::{filesystem::types as filesystem_types, io as wasi_io};
-use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random};
+use wasmtime_wasi::p2::bindings::{cli, clocks, random};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
 
 use crate::notes::{Notes, Stream};
@@ -149,16 +149,10 @@ impl Wasi {
 pub(crate) fn add_to_linker<T: AsMut<Wasi> + Send + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     type Own = HasSelf<Wasi>;
     let wasi = <T as AsMut<Wasi>>::as_mut;
-    cli::environment::add_to_linker::<T, Own>(linker, wasi)?;
     cli::exit::add_to_linker::<T, Own>(linker, wasi)?;
     cli::stderr::add_to_linker::<T, Own>(linker, wasi)?;
     cli::stdin::add_to_linker::<T, Own>(linker, wasi)?;
     cli::stdout::add_to_linker::<T, Own>(linker, wasi)?;
-    cli::terminal_input::add_to_linker::<T, Own>(linker, wasi)?;
-    cli::terminal_output::add_to_linker::<T, Own>(linker, wasi)?;
-    cli::terminal_stderr::add_to_linker::<T, Own>(linker, wasi)?;
-    cli::terminal_stdin::add_to_linker::<T, Own>(linker, wasi)?;
-    cli::terminal_stdout::add_to_linker::<T, Own>(linker, wasi)?;
     clocks::monotonic_clock::add_to_linker::<T, Own>(linker, wasi)?;
     clocks::wall_clock::add_to_linker::<T, Own>(linker, wasi)?;
     wasi_io::error::add_to_linker::<T, Own>(linker, wasi)?;
@@ -167,8 +161,7 @@ pub(crate) fn add_to_linker<T: AsMut<Wasi> + Send + 'static>(linker: &mut Linker
     random::insecure::add_to_linker::<T, Own>(linker, wasi)?;
     random::insecure_seed::add_to_linker::<T, Own>(linker, wasi)?;
     random::random::add_to_linker::<T, Own>(linker, wasi)?;
-    filesystem::preopens::add_to_linker::<T, Own>(linker, wasi)?;
-    files::add_to_linker(linker)
+    empty::add_to_linker(linker)
 }
 
 impl clocks::monotonic_clock::Host for Wasi {
@@ -232,20 +225,6 @@ impl random::insecure_seed::Host for Wasi {
     }
 }
 
-impl cli::environment::Host for Wasi {
-    fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
-        Ok(Vec::new())
-    }
-
-    fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
-        Ok(Vec::new())
-    }
-
-    fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
-        Ok(None)
-    }
-}
-
 impl cli::exit::Host for Wasi {
     fn exit(&mut self, _status: Result<(), ()>) -> wasmtime::Result<()> {
         Err(Exit.into())
@@ -271,37 +250,5 @@ impl cli::stdout::Host for Wasi {
 impl cli::stderr::Host for Wasi {
     fn get_stderr(&mut self) -> wasmtime::Result<Resource<DynOutputStream>> {
         self.hand_out(io::output_number(Stream::Stderr))
-    }
-}
-
-impl cli::terminal_input::Host for Wasi {}
-impl cli::terminal_input::HostTerminalInput for Wasi {
-    fn drop(&mut self, _: Resource<cli::terminal_input::TerminalInput>) -> wasmtime::Result<()> {
-        Ok(())
-    }
-}
-
-impl cli::terminal_output::Host for Wasi {}
-impl cli::terminal_output::HostTerminalOutput for Wasi {
-    fn drop(&mut self, _: Resource<cli::terminal_output::TerminalOutput>) -> wasmtime::Result<()> {
-        Ok(())
-    }
-}
-
-impl cli::terminal_stdin::Host for Wasi {
-    fn get_terminal_stdin(&mut self) -> wasmtime::Result<Option<Resource<cli::terminal_stdin::TerminalInput>>> {
-        Ok(None)
-    }
-}
-
-impl cli::terminal_stdout::Host for Wasi {
-    fn get_terminal_stdout(&mut self) -> wasmtime::Result<Option<Resource<cli::terminal_stdout::TerminalOutput>>> {
-        Ok(None)
-    }
-}
-
-impl cli::terminal_stderr::Host for Wasi {
-    fn get_terminal_stderr(&mut self) -> wasmtime::Result<Option<Resource<cli::terminal_stderr::TerminalOutput>>> {
-        Ok(None)
     }
 }

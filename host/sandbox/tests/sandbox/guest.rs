@@ -22,7 +22,15 @@ const WIT: &[&str] = &[
      interface wall-clock { record datetime { seconds: u64, nanoseconds: u32 } now: func() -> datetime; }",
     "package wasi:random@0.2.0;
      interface random { get-random-bytes: func(len: u64) -> list<u8>; }",
+    "package wasi:filesystem@0.2.0;
+     interface types { resource descriptor; }
+     interface preopens { use types.{descriptor}; get-directories: func() -> list<tuple<descriptor, string>>; }",
     "package wasi:cli@0.2.0;
+     interface environment {
+       get-environment: func() -> list<tuple<string, string>>;
+       get-arguments: func() -> list<string>;
+       initial-cwd: func() -> option<string>;
+     }
      interface exit { exit: func(status: result); }
      interface terminal-output { resource terminal-output; }
      interface terminal-stdout {
@@ -45,9 +53,11 @@ const WIT: &[&str] = &[
        import wasi:clocks/monotonic-clock@0.2.0;
        import wasi:clocks/wall-clock@0.2.0;
        import wasi:random/random@0.2.0;
+       import wasi:cli/environment@0.2.0;
        import wasi:cli/exit@0.2.0;
        import wasi:cli/stdout@0.2.0;
        import wasi:cli/terminal-stdout@0.2.0;
+       import wasi:filesystem/preopens@0.2.0;
        import wasi:http/handler@0.2.0;
        export windlass:plugin/reconciler@0.1.0;
      }

@@ -119,6 +119,29 @@ fn guest_that_requests_a_terminal_gets_none() {
     assert!(reconcile(&component, &limits()).0.is_ok());
 }
 
+#[test]
+fn guest_sees_no_variables_arguments_or_folders() {
+    let guest = Guest {
+        imports: r#"(import "wasi:cli/environment@0.2.0" "get-environment" (func $variables (param i32)))
+            (import "wasi:cli/environment@0.2.0" "get-arguments" (func $arguments (param i32)))
+            (import "wasi:cli/environment@0.2.0" "initial-cwd" (func $folder (param i32)))
+            (import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $folders (param i32)))"#,
+        // Of a list, the length is its second word; of an option, the first byte says whether there is a value.
+        reconcile: "(i32.store (i32.const 2052) (i32.const 7)) (call $variables (i32.const 2048))
+            (if (i32.load (i32.const 2052)) (then (unreachable)))
+            (i32.store (i32.const 2052) (i32.const 7)) (call $arguments (i32.const 2048))
+            (if (i32.load (i32.const 2052)) (then (unreachable)))
+            (i32.store8 (i32.const 2048) (i32.const 7)) (call $folder (i32.const 2048))
+            (if (i32.load8_u (i32.const 2048)) (then (unreachable)))
+            (i32.store (i32.const 2052) (i32.const 7)) (call $folders (i32.const 2048))
+            (if (i32.load (i32.const 2052)) (then (unreachable)))",
+        ..Guest::default()
+    };
+    let component = load(&guest.component());
+    assert_eq!(component.surface().unsupported_imports, [""; 0]);
+    assert!(reconcile(&component, &limits()).0.is_ok());
+}
+
 fn lines(report: &CallReport) -> Vec<&str> {
     fn line(note: &Note) -> &str {
         match note {

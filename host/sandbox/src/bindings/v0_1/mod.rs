@@ -2,8 +2,7 @@
 
 mod convert;
 
-use wasmtime::component::{HasSelf, InstancePre, Linker};
-use wasmtime::{Engine, Store};
+use wasmtime::Store;
 use windlass_core::contract::{Descriptor, Note, PluginResult, Request};
 
 use crate::notes::Notes;
@@ -20,48 +19,20 @@ mod generated {
 }
 
 use generated::windlass::plugin::{host, types};
+/// An instance for one call, and a component whose exports match the contract. The linker gets `windlass:plugin/host` by
+/// `Instance::add_to_linker`.
+pub(crate) use generated::{Plugin as Instance, PluginPre as Pre};
 
 /// The export that makes a component a plugin of this contract.
 #[cfg(feature = "compiler")]
 pub(crate) const RECONCILER: &str = "windlass:plugin/reconciler@0.1.0";
 
-/// Interfaces that [`add_to_linker`] provides.
+/// Interfaces that `Instance::add_to_linker` provides.
 pub(crate) const SUPPORTED: &[&str] = &["windlass:plugin/host@0.1.0", "windlass:plugin/types@0.1.0"];
-
-/// Provides `windlass:plugin/host`.
-pub(crate) fn add_to_linker<T: Send + 'static>(
-    linker: &mut Linker<T>,
-    notes: fn(&mut T) -> &mut Notes,
-) -> wasmtime::Result<()> {
-    generated::Plugin::add_to_linker::<T, HasSelf<Notes>>(linker, notes)
-}
-
-/// A component whose exports match the contract.
-pub(crate) struct Pre<T: 'static>(generated::PluginPre<T>);
-
-impl<T> Pre<T> {
-    pub(crate) fn new(pre: InstancePre<T>) -> wasmtime::Result<Self> {
-        generated::PluginPre::new(pre).map(Self)
-    }
-
-    pub(crate) fn engine(&self) -> &Engine {
-        self.0.engine()
-    }
-
-    pub(crate) async fn instantiate(&self, store: &mut Store<T>) -> wasmtime::Result<Instance>
-    where
-        T: Send,
-    {
-        self.0.instantiate_async(store).await.map(Instance)
-    }
-}
-
-/// An instance for one call.
-pub(crate) struct Instance(generated::Plugin);
 
 impl Instance {
     pub(crate) async fn describe<T: Send>(&self, store: &mut Store<T>) -> wasmtime::Result<Descriptor> {
-        self.0.windlass_plugin_reconciler().call_describe(store).await.map(convert::descriptor)
+        self.windlass_plugin_reconciler().call_describe(store).await.map(convert::descriptor)
     }
 
     pub(crate) async fn reconcile<T: Send>(
@@ -72,7 +43,7 @@ impl Instance {
         let api_versions = convert::api_versions(request);
         let lists = convert::Lists::of(request, &api_versions);
         let related = lists.related();
-        let result = self.0.windlass_plugin_reconciler().call_reconcile(store, lists.request(request, &related)).await;
+        let result = self.windlass_plugin_reconciler().call_reconcile(store, lists.request(request, &related)).await;
         result.map(convert::result)
     }
 }
