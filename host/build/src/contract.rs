@@ -1,9 +1,8 @@
 //! The WIT files of the contract, for tools that read them from a folder.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::Context as _;
+use crate::{create, write};
 
 /// The world of a plugin without admission.
 pub const WORLD: &str = "plugin";
@@ -24,16 +23,14 @@ const FILES: [(&str, &str); 6] = [
 /// # Errors
 /// If a file cannot be written.
 pub fn write_wit(folder: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    for (name, text) in FILES {
-        let file = folder.join(name);
-        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
-    }
-    Ok(())
+    create(folder)?;
+    FILES.iter().try_for_each(|(name, text)| write(&folder.join(name), text))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

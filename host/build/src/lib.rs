@@ -31,12 +31,12 @@ pub const FOLDER: &str = "build";
 /// If a tool is missing or fails, or if the result is not a component.
 pub fn build(project: &Project, tools: &Tools) -> anyhow::Result<Vec<u8>> {
     let folder = project.folder.join(FOLDER);
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    create(&folder)?;
     let folder = folder.canonicalize()?;
     // Copies of the project in version control or an image need nothing of this folder.
     let ignore = folder.join(".gitignore");
     if !ignore.exists() {
-        fs::write(&ignore, "*\n").with_context(|| format!("cannot write {}", ignore.display()))?;
+        write(&ignore, "*\n")?;
     }
     match project.language {
         Language::Rust => rust::build(project, tools),
@@ -44,6 +44,14 @@ pub fn build(project: &Project, tools: &Tools) -> anyhow::Result<Vec<u8>> {
         Language::JavaScript => javascript::build(project, tools, &folder),
         Language::Python => python::build(project, tools, &folder),
     }
+}
+
+fn create(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn read(file: &Path) -> anyhow::Result<Vec<u8>> {

@@ -37,12 +37,7 @@ impl Language {
 
 impl fmt::Display for Language {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Rust => "Rust",
-            Self::Go => "Go",
-            Self::JavaScript => "JavaScript",
-            Self::Python => "Python",
-        })
+        fmt::Debug::fmt(self, f)
     }
 }
 
