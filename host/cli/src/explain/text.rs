@@ -41,14 +41,12 @@ fn of_one(Explained { changes, reconcile }: &Explained) -> String {
     if *repeated > 0 {
         add("repeated", &format!("{repeated} times before, with the same inputs and the same result"));
     }
-    for (at, line) in input_lines(changes.as_deref(), reconcile).iter().enumerate() {
-        add(if at == 0 { "inputs" } else { "" }, line);
-    }
-    for (at, line) in result_lines(reconcile).iter().enumerate() {
-        add(if at == 0 { "plugin" } else { "" }, line);
-    }
-    for (at, line) in write_lines(reconcile).iter().enumerate() {
-        add(if at == 0 { "written" } else { "" }, line);
+    let inputs = input_lines(changes.as_deref(), reconcile);
+    for (label, lines) in [("inputs", inputs), ("plugin", result_lines(reconcile)), ("written", write_lines(reconcile))]
+    {
+        for (at, line) in lines.iter().enumerate() {
+            add(if at == 0 { label } else { "" }, line);
+        }
     }
     for failed in &decision.failed {
         add("failed", &failed.message);
@@ -108,16 +106,18 @@ fn input_lines(changes: Option<&[Change]>, reconcile: &RecordedCall) -> Vec<Stri
         (None, Some(_)) => vec!["no earlier call to compare with".to_owned()],
         (None, None) => Vec::new(),
         (Some([]), _) => vec!["no change that matters since the call before".to_owned()],
-        (Some(changes), _) => {
-            let lines: Vec<_> = changes.iter().flat_map(lines_of).collect();
-            let more = lines.len().saturating_sub(SHOWN);
-            let mut shown: Vec<_> = lines.into_iter().take(SHOWN).collect();
-            if more > 0 {
-                shown.push(format!("and {more} more; -o json has all"));
-            }
-            shown
-        }
+        (Some(changes), _) => shown(changes.iter().flat_map(lines_of).collect()),
     }
+}
+
+/// The first lines, and the number of the others.
+fn shown(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(SHOWN);
+    if more > 0 {
+        lines.truncate(SHOWN);
+        lines.push(format!("and {more} more; -o json has all"));
+    }
+    lines
 }
 
 /// A change, one line for each field.
@@ -192,11 +192,7 @@ fn name_of(child: &Document) -> String {
 
 fn write_lines(reconcile: &RecordedCall) -> Vec<String> {
     let RecordedDecision { written, failed, .. } = &reconcile.decision;
-    let mut lines: Vec<_> = written.iter().take(SHOWN).map(|one| format!("{} {}", one.verb, one.object)).collect();
-    let more = written.len().saturating_sub(SHOWN);
-    if more > 0 {
-        lines.push(format!("and {more} more; -o json has all"));
-    }
+    let mut lines = shown(written.iter().map(|one| format!("{} {}", one.verb, one.object)).collect());
     let Some(RecordedResult::Response(response)) = reconcile.call.as_ref().map(|call| &call.result) else {
         return lines;
     };
