@@ -231,16 +231,10 @@ fn is_merge(event: &Event<'_>) -> bool {
 
 /// Merges a mapping, or several of which the first come first, over the fields before it.
 fn merge(fields: &mut Map<String, Value>, merged: Value) -> anyhow::Result<()> {
-    match merged {
-        Value::Object(merged) => fields.extend(merged),
-        Value::Array(all) => all.into_iter().rev().try_for_each(|one| match one {
-            Value::Object(one) => {
-                fields.extend(one);
-                Ok(())
-            }
-            _ => bail!("the key << merges mappings only"),
-        })?,
-        _ => bail!("the key << merges mappings only"),
+    let all = if let Value::Array(all) = merged { all } else { vec![merged] };
+    for one in all.into_iter().rev() {
+        let Value::Object(one) = one else { bail!("the key << merges mappings only") };
+        fields.extend(one);
     }
     Ok(())
 }

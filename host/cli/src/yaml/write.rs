@@ -36,7 +36,7 @@ struct Yaml<'a>(&'a Value);
 impl Serialize for Yaml<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
-            Value::String(text) => Text(text).serialize(serializer),
+            Value::String(text) if !is_plain_enough(text) => DoubleQuoted(text).serialize(serializer),
             Value::Array(items) => serializer.collect_seq(items.iter().map(Yaml)),
             Value::Object(fields) => {
                 let mut map = serializer.serialize_map(Some(fields.len()))?;
@@ -45,14 +45,6 @@ impl Serialize for Yaml<'_> {
             }
             scalar => scalar.serialize(serializer),
         }
-    }
-}
-
-struct Text<'a>(&'a str);
-
-impl Serialize for Text<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if is_plain_enough(self.0) { self.0.serialize(serializer) } else { DoubleQuoted(self.0).serialize(serializer) }
     }
 }
 
