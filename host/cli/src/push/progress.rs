@@ -68,7 +68,7 @@ impl Push<'_> {
         if status.last_handled_push.as_deref().is_none_or(|handled| handled < at) {
             return Progress::Unseen;
         }
-        let is_ready = is_true(&status, condition::READY);
+        let is_ready = find(&status, condition::READY).is_some();
         if is_live && is_ready && plugin.spec.suspend {
             return Progress::BlockedBySetting(format!(
                 "{digest} is live, but spec.suspend keeps Plugin {name} from reconciling. To go on: kubectl patch \
@@ -102,6 +102,12 @@ impl Push<'_> {
              --type=merge -p '{{\"spec\":{{\"digest\":\"{digest}\"}}}}'"
         ))
     }
+
+    /// That the host has not acted, and why that may be so.
+    pub async fn unseen(self, client: &Client) -> String {
+        let why = why_idle(client, self.namespace).await;
+        format!("the host has not acted on this push of Plugin {} yet: {why}", self.name)
+    }
 }
 
 /// The steps and conditions that are missing, one line each.
@@ -132,10 +138,6 @@ fn missing(status: &PluginStatus, digest: &str) -> Vec<String> {
 fn find<'a>(status: &'a PluginStatus, kind: &str) -> Option<&'a Condition> {
     let conditions = status.conditions.as_deref().unwrap_or_default();
     conditions.iter().find(|condition| condition.type_ == kind && condition.status == "True")
-}
-
-fn is_true(status: &PluginStatus, kind: &str) -> bool {
-    find(status, kind).is_some()
 }
 
 /// Watches the Plugin until the push has an outcome, or until the timeout; then the last state is returned.
@@ -172,14 +174,6 @@ pub async fn wait(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow:
                 last = now;
             }
         }
-    }
-}
-
-impl Push<'_> {
-    /// That the host has not acted, and why that may be so.
-    pub async fn unseen(self, client: &Client) -> String {
-        let why = why_idle(client, self.namespace).await;
-        format!("the host has not acted on this push of Plugin {} yet: {why}", self.name)
     }
 }
 
