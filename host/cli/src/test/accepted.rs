@@ -1,6 +1,7 @@
 //! What the API server accepts of a response: labels, and the status.
 
 use serde_json::Value;
+use windlass_core::object::selector::{is_label_key, is_label_value};
 use windlass_core::plugin::schema::structural as schema;
 
 use super::generate::ParentKind;
@@ -20,19 +21,6 @@ pub fn label_problem(body: &Value) -> Option<String> {
             }
         })
     })
-}
-
-fn is_label_key(key: &str) -> bool {
-    let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    !name.is_empty() && is_label_value(name) && prefix.is_none_or(windlass_core::value::ids::is_dns_subdomain)
-}
-
-fn is_label_value(value: &str) -> bool {
-    let is_end = |c: char| c.is_ascii_alphanumeric();
-    value.len() <= 63
-        && value.chars().all(|c| is_end(c) || matches!(c, '-' | '_' | '.'))
-        && value.chars().next().is_none_or(is_end)
-        && value.chars().last().is_none_or(is_end)
 }
 
 /// Why the API server would refuse a status, or which field of it the API server would drop.

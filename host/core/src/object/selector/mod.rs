@@ -44,6 +44,14 @@ impl Selector {
         terms(&self.0).find(|term| term.contains(" in (") && !term.contains(','))
     }
 
+    /// Labels that the selector matches, unless it has comparisons.
+    pub fn example(&self) -> impl Iterator<Item = (&str, &str)> {
+        terms(&self.0).filter_map(|term| match term.split_once(" in (") {
+            Some((key, values)) => Some((key, values.split([',', ')']).next()?)),
+            None => (!term.contains(['!', ' ', '<', '>'])).then_some((term, "any")),
+        })
+    }
+
     /// Length of the text, in bytes.
     pub fn size(&self) -> usize {
         self.0.len()
@@ -266,7 +274,7 @@ fn is_space(c: char) -> bool {
 }
 
 /// `name` or `prefix/name` (`validation.IsQualifiedName`).
-fn is_label_key(text: &str) -> bool {
+pub fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && !name.is_empty() && is_label_value(name),
         None => !text.is_empty() && is_label_value(text),
@@ -274,7 +282,7 @@ fn is_label_key(text: &str) -> bool {
 }
 
 /// At most 63 characters: letters and digits, with `-`, `_` and `.` in between (`validation.IsValidLabelValue`).
-fn is_label_value(text: &str) -> bool {
+pub fn is_label_value(text: &str) -> bool {
     let bytes = text.as_bytes();
     let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
     bytes.len() <= 63
