@@ -40,6 +40,13 @@ pub struct Input<'a> {
     pub is_reversed: bool,
 }
 
+impl<'a> Input<'a> {
+    /// The input for a parent that is not being deleted, with the objects in their order.
+    pub fn sync(world: &'a World, stock: Stock, seed: Seed) -> Self {
+        Self { world, phase: Phase::Sync, stock, seed, is_reversed: false }
+    }
+}
+
 /// What a call gave.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallResult {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use windlass_core::contract::Phase;
 
 use super::call::{CallResult, Input, Plugin, Seed, Stock};
 use super::generate::ParentKind;
@@ -23,26 +22,14 @@ pub fn check(plugin: &impl Plugin, kind: &ParentKind, scenario: &Scenario) -> Ch
         (Check::EditLikeNew, Some(edited)) => edit_like_new(plugin, parent, edited),
         (Check::OptionalFields, Some(whole)) => optional_fields(plugin, parent, whole),
         (Check::EditLikeNew | Check::OptionalFields, None) => CheckResult::NotApplicable,
-        (
-            Check::NoTrap
-            | Check::ValidParents
-            | Check::SomeAccepted
-            | Check::ResponseAccepted
-            | Check::ValidLabels
-            | Check::Converges
-            | Check::StatusStable
-            | Check::StatusSchema
-            | Check::Finalizes,
-            _,
-        ) => Journey::of(plugin, kind, parent).result_of(*check),
+        (of_journey, _) => Journey::of(plugin, kind, parent).result_of(*of_journey),
     }
 }
 
 /// Calls the plugin for one parent until nothing changes, with fixed random numbers; `None` if it does not converge.
 fn settled(plugin: &impl Plugin, world: &mut World, stock: Stock) -> Option<Reply> {
     for _ in 0..ROUNDS {
-        let input = Input { world, phase: Phase::Sync, stock, seed: Seed::Fixed, is_reversed: false };
-        let CallResult::Response(reply) = plugin.call(input) else { return None };
+        let CallResult::Response(reply) = plugin.call(Input::sync(world, stock, Seed::Fixed)) else { return None };
         let change = world.apply(&reply);
         if !world.play() && change.child.is_none() {
             return Some(*reply);
@@ -55,15 +42,7 @@ fn repeatable(plugin: &impl Plugin, parent: &Value) -> CheckResult {
     let mut world = World::new(parent.clone());
     let mut result = CheckResult::NotApplicable;
     for _ in 0..2 {
-        let call = |world: &World| {
-            plugin.call(Input {
-                world,
-                phase: Phase::Sync,
-                stock: Stock::Plausible,
-                seed: Seed::OfRequest,
-                is_reversed: false,
-            })
-        };
+        let call = |world: &World| plugin.call(Input::sync(world, Stock::Plausible, Seed::OfRequest));
         let (first, again) = (call(&world), call(&world));
         if let Some(problem) = unequal(&first, &again) {
             return CheckResult::Failed(format!("two calls with the same request differ: {problem}"));
@@ -131,9 +110,7 @@ fn order_irrelevant(plugin: &impl Plugin, parent: &Value) -> CheckResult {
         if world.live.len() < 2 && !reply.has_related {
             return result;
         }
-        let call = |is_reversed| {
-            plugin.call(Input { world: &world, phase: Phase::Sync, stock, seed: Seed::Fixed, is_reversed })
-        };
+        let call = |is_reversed| plugin.call(Input { is_reversed, ..Input::sync(&world, stock, Seed::Fixed) });
         match (call(false), call(true)) {
             (CallResult::Response(one), CallResult::Response(other)) => {
                 if let Some(problem) = unlike(&one, &other) {
@@ -162,9 +139,7 @@ fn metadata_irrelevant(plugin: &impl Plugin, parent: &Value) -> CheckResult {
     }
     let mut touched = world.clone();
     touched.touch();
-    let call = |world: &World| {
-        plugin.call(Input { world, phase: Phase::Sync, stock: Stock::Empty, seed: Seed::Fixed, is_reversed: false })
-    };
+    let call = |world: &World| plugin.call(Input::sync(world, Stock::Empty, Seed::Fixed));
     let problem = match (call(&world), call(&touched)) {
         (CallResult::Response(one), CallResult::Response(other)) => unlike(&one, &other),
         (one, other) => (one != other).then(|| "one of the calls fails".to_owned()),
@@ -208,8 +183,7 @@ fn edit_like_new(plugin: &impl Plugin, parent: &Value, edited: &Value) -> CheckR
 fn generated(plugin: &impl Plugin, parent: &Value) -> Vec<String> {
     let world = World::new(parent.clone());
     let bodies = |seed| -> Vec<Value> {
-        let input = Input { world: &world, phase: Phase::Sync, stock: Stock::Empty, seed, is_reversed: false };
-        match plugin.call(input) {
+        match plugin.call(Input::sync(&world, Stock::Empty, seed)) {
             CallResult::Response(reply) => reply.children.into_iter().map(|child| child.body).collect(),
             _ => Vec::new(),
         }
@@ -218,12 +192,14 @@ fn generated(plugin: &impl Plugin, parent: &Value) -> Vec<String> {
     bodies(Seed::Fixed).iter().filter(|body| !others.contains(body)).map(title).collect()
 }
 
+/// What the first call for a new parent gives.
+fn first_call(plugin: &impl Plugin, parent: &Value) -> CallResult {
+    plugin.call(Input::sync(&World::new(parent.clone()), Stock::Empty, Seed::OfRequest))
+}
+
 /// A message if the plugin traps or fails for a new parent.
 pub fn breaks(plugin: &impl Plugin, parent: &Value) -> Option<String> {
-    let world = World::new(parent.clone());
-    let input =
-        Input { world: &world, phase: Phase::Sync, stock: Stock::Empty, seed: Seed::OfRequest, is_reversed: false };
-    match plugin.call(input) {
+    match first_call(plugin, parent) {
         CallResult::Trap(message) | CallResult::Failed { message, has_related: false } => Some(message),
         CallResult::Response(_)
         | CallResult::Invalid(_)
@@ -245,10 +221,7 @@ fn optional_fields(plugin: &impl Plugin, parent: &Value, whole: &Value) -> Check
 }
 
 fn invalid_parents(plugin: &impl Plugin, parent: &Value) -> CheckResult {
-    let world = World::new(parent.clone());
-    let input =
-        Input { world: &world, phase: Phase::Sync, stock: Stock::Empty, seed: Seed::OfRequest, is_reversed: false };
-    match plugin.call(input) {
+    match first_call(plugin, parent) {
         CallResult::Response(_) | CallResult::Invalid(_) | CallResult::Retry(_) => CheckResult::Passed,
         CallResult::Trap(message) => CheckResult::Failed(message),
         CallResult::Rejected(message) => CheckResult::Failed(format!("the host rejects the response: {message}")),

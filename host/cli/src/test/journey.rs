@@ -123,8 +123,7 @@ impl Journey {
         let mut sizes = Vec::new();
         let mut last = Change::default();
         for _ in 0..rounds {
-            let input = Input { world, phase: Phase::Sync, stock, seed: Seed::OfRequest, is_reversed: false };
-            match plugin.call(input) {
+            match plugin.call(Input::sync(world, stock, Seed::OfRequest)) {
                 CallResult::Response(reply) => {
                     requires = reply.has_related;
                     self.examine(kind, &reply);
@@ -157,9 +156,8 @@ impl Journey {
         let before = world.live.len();
         let mut last = String::new();
         for _ in 0..ROUNDS {
-            let input =
-                Input { world, phase: Phase::Finalize, stock: Stock::Empty, seed: Seed::OfRequest, is_reversed: false };
-            match plugin.call(input) {
+            let input = Input::sync(world, Stock::Empty, Seed::OfRequest);
+            match plugin.call(Input { phase: Phase::Finalize, ..input }) {
                 CallResult::Response(reply) => {
                     self.examine(kind, &reply);
                     world.apply(&reply);
@@ -167,25 +165,22 @@ impl Journey {
                         self.is_finalized = true;
                         if world.live.len() > before {
                             let after = world.live.len();
-                            let problem = format!("there are {after} children after finalizing, {before} before");
-                            self.add(Check::Finalizes, problem);
+                            self.add(
+                                Check::Finalizes,
+                                format!("there are {after} children after finalizing, {before} before"),
+                            );
                         }
                         return;
                     }
                     "the response has no `finalized`".clone_into(&mut last);
                 }
                 CallResult::Retry(message) => last = format!("the plugin waits: {message}"),
-                CallResult::Trap(message) => {
-                    self.add(Check::NoTrap, format!("finalizing: {message}"));
-                    return;
-                }
+                CallResult::Trap(message) => return self.add(Check::NoTrap, format!("finalizing: {message}")),
                 CallResult::Rejected(message) => {
-                    self.add(Check::ResponseAccepted, format!("finalizing: {message}"));
-                    return;
+                    return self.add(Check::ResponseAccepted, format!("finalizing: {message}"));
                 }
                 CallResult::Invalid(message) | CallResult::Failed { message, .. } => {
-                    self.add(Check::Finalizes, format!("the plugin fails: {message}"));
-                    return;
+                    return self.add(Check::Finalizes, format!("the plugin fails: {message}"));
                 }
             }
             world.play();

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use serde_json::Value;
+use strum::VariantArray as _;
 use windlass_engine::telemetry::one_line;
 
 use super::call::Plugin;
@@ -79,7 +81,7 @@ pub fn properties(plugin: &impl Plugin, kind: &ParentKind, runs: Runs<'_>) -> an
     let Runs { number, seed, except } = runs;
     let mut examples = kind.examples.parents().iter();
     let number = number.saturating_add(u32::try_from(examples.len()).unwrap_or(u32::MAX));
-    let mut tallies: BTreeMap<Check, Tally> = Check::ALL.iter().map(|check| (*check, Tally::default())).collect();
+    let mut tallies: BTreeMap<Check, Tally> = Check::VARIANTS.iter().map(|check| (*check, Tally::default())).collect();
     let (mut invalid, mut accepted) = (None, 0);
     for run in 0..number {
         let mut generator = Generator::new(kind, seed.wrapping_add(u64::from(run)));
@@ -130,10 +132,8 @@ pub fn properties(plugin: &impl Plugin, kind: &ParentKind, runs: Runs<'_>) -> an
     }
     blame_optional_fields(plugin, kind, &mut tallies);
     for tally in tallies.values_mut() {
-        tally.failing = tally
-            .failing
-            .take()
-            .map(|failing| shrink::smallest(kind, failing, |scenario| check(plugin, kind, scenario)));
+        let smallest = |failing| shrink::smallest(kind, failing, |scenario| check(plugin, kind, scenario));
+        tally.failing = tally.failing.take().map(smallest);
     }
     Ok(tallies)
 }
@@ -143,17 +143,11 @@ fn scenarios(
     plugin: &impl Plugin,
     kind: &ParentKind,
     generator: &mut Generator<'_>,
-    parent: &serde_json::Value,
+    parent: &Value,
     journey: &Journey,
 ) -> Vec<Scenario> {
-    let scenario = |check, parent: &serde_json::Value, edited| Scenario {
-        description: String::new(),
-        check,
-        parent: parent.clone(),
-        edited,
-    };
     let mut all = Vec::new();
-    for check in Check::ALL {
+    for check in Check::VARIANTS.iter().copied() {
         match check {
             Check::OptionalFields => {
                 for path in optional_fields(kind, parent) {
@@ -161,35 +155,25 @@ fn scenarios(
                     remove(&mut without, &path);
                     kind.fill_in(&mut without);
                     if without != *parent && kind.problems(&without).is_empty() {
-                        all.push(scenario(*check, &without, Some(parent.clone())));
+                        all.push(Scenario::new(check, &without, Some(parent.clone())));
                     }
                 }
             }
             Check::EditLikeNew => {
                 for _ in 0..3 {
-                    all.extend(generator.edited(parent).map(|edited| scenario(*check, parent, Some(edited))));
+                    all.extend(generator.edited(parent).map(|edited| Scenario::new(check, parent, Some(edited))));
                 }
             }
             // Otherwise a fault that needs no invalid parent would be reported twice.
             Check::InvalidParents if journey.is_sound() => {
                 for _ in 0..3 {
-                    all.extend(generator.invalid(parent).map(|broken| scenario(*check, &broken, None)));
+                    all.extend(generator.invalid(parent).map(|broken| Scenario::new(check, &broken, None)));
                 }
             }
             Check::Finalizes if !plugin.finalizes() => {}
             // Only all parents together show whether some are accepted.
             Check::SomeAccepted | Check::InvalidParents => {}
-            Check::NoTrap
-            | Check::ValidParents
-            | Check::Repeatable
-            | Check::ResponseAccepted
-            | Check::ValidLabels
-            | Check::OrderIrrelevant
-            | Check::MetadataIrrelevant
-            | Check::Converges
-            | Check::StatusStable
-            | Check::StatusSchema
-            | Check::Finalizes => all.push(scenario(*check, parent, None)),
+            check => all.push(Scenario::new(check, parent, None)),
         }
     }
     all
@@ -197,13 +181,8 @@ fn scenarios(
 
 /// Drops a trap or a failure that a missing optional field explains: `optional-fields` reports it, with the field.
 fn blame_optional_fields(plugin: &impl Plugin, kind: &ParentKind, tallies: &mut BTreeMap<Check, Tally>) {
-    let Some(whole) = tallies
-        .get(&Check::OptionalFields)
-        .and_then(|tally| tally.failing.as_ref())
-        .and_then(|failing| failing.edited.clone())
-    else {
-        return;
-    };
+    let of_fields = tallies.get(&Check::OptionalFields).and_then(|tally| tally.failing.as_ref());
+    let Some(whole) = of_fields.and_then(|failing| failing.edited.clone()) else { return };
     for check in [Check::NoTrap, Check::ValidParents] {
         let Some(tally) = tallies.get_mut(&check) else { continue };
         let is_explained = tally.failing.as_ref().is_some_and(|failing| {
@@ -221,15 +200,10 @@ fn blame_optional_fields(plugin: &impl Plugin, kind: &ParentKind, tallies: &mut 
 }
 
 /// Adds the fields that only the other value has.
-fn complete(value: &mut serde_json::Value, other: &serde_json::Value) {
+fn complete(value: &mut Value, other: &Value) {
     if let (Some(fields), Some(others)) = (value.as_object_mut(), other.as_object()) {
         for (name, other) in others {
-            match fields.get_mut(name) {
-                Some(field) => complete(field, other),
-                None => {
-                    fields.insert(name.clone(), other.clone());
-                }
-            }
+            complete(fields.entry(name).or_insert_with(|| other.clone()), other);
         }
     }
 }

@@ -59,9 +59,6 @@ pub enum Check {
 }
 
 impl Check {
-    /// All properties.
-    pub const ALL: &[Self] = Self::VARIANTS;
-
     /// Its name in output and in files.
     pub fn name(self) -> &'static str {
         self.into()
@@ -72,8 +69,8 @@ impl Check {
     /// # Errors
     /// If no property has this name; the text is for users.
     pub fn parse(name: &str) -> Result<Self, String> {
-        let all = || Self::ALL.iter().map(|check| check.name()).collect::<Vec<_>>().join(", ");
-        let found = Self::ALL.iter().copied().find(|check| check.name() == name);
+        let all = || Self::VARIANTS.iter().map(|check| check.name()).collect::<Vec<_>>().join(", ");
+        let found = Self::VARIANTS.iter().copied().find(|check| check.name() == name);
         found.ok_or_else(|| format!("the properties are {}", all()))
     }
 
@@ -115,6 +112,11 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// A case that was not checked yet.
+    pub fn new(check: Check, parent: &Value, edited: Option<Value>) -> Self {
+        Self { description: String::new(), check, parent: parent.clone(), edited }
+    }
+
     /// The case as YAML.
     pub fn yaml(&self) -> String {
         yaml::document(&json!(self))

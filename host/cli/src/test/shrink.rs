@@ -41,10 +41,8 @@ pub fn smallest(kind: &ParentKind, failing: Scenario, check: impl Fn(&Scenario) 
 /// Whether a changed case is one of its property: the schema accepts the parents, or rejects the one that it must reject.
 fn is_allowed(kind: &ParentKind, scenario: &Scenario) -> bool {
     let has_labels = |parent: &Value| {
-        kind.labels.iter().all(|(name, value)| {
-            let labels = parent.get("metadata").and_then(|metadata| metadata.get("labels"));
-            labels.and_then(|labels| labels.get(name)) == Some(value)
-        })
+        let labels = parent.pointer("/metadata/labels");
+        kind.labels.iter().all(|(name, value)| labels.and_then(|labels| labels.get(name)) == Some(value))
     };
     let is_valid = |parent: &Value| {
         let mut filled = parent.clone();
