@@ -27,7 +27,7 @@ mod uninstall;
 mod applied; // writes objects
 mod component; // COMPONENT arguments: a file, a reference, a ConfigMap
 mod connect; // namespaces, and what a refused request says
-mod deleted; // deletes objects
+mod deleted; // finds objects and deletes them
 mod files; // reads files that users name
 mod host_calls; // asks hosts for their recent calls
 mod host_lease; // whether a host runs

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::core::{ApiResource, GroupVersionKind, ObjectMeta};
+use kube::core::{ApiResource, ObjectMeta};
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use serde_json::json;
@@ -23,7 +25,7 @@ use windlass_engine::plugins::rbac;
 use super::TIMED_OUT;
 use super::applied::{api, named};
 use super::connect::{HostNamespaceArgs, plain};
-use super::deleted::{Deletion, DeletionArgs, delete};
+use super::deleted::{Deletion, DeletionArgs, delete, metadata};
 use super::pushed::{is_pushs, parts, reason_to_keep};
 
 /// Flags of `windlass remove`.
@@ -151,10 +153,17 @@ impl Written {
         let mut failed = Vec::new();
         for leftover in leftovers {
             let what = leftover.what();
-            match leftover.delete(client).await {
-                Ok(Outcome::Deleted) => print(&format!("deleted {what}")),
-                Ok(Outcome::Gone) => {}
-                Ok(Outcome::Left(why)) => print(&format!("left {what}: {why}")),
+            let Leftover { resource, meta, kept } = leftover;
+            if let Some(why) = kept {
+                print(&format!("left {what}: {why}"));
+                continue;
+            }
+            let api = api(client, &resource, meta.namespace.as_deref());
+            match delete(&api, &meta.name.unwrap_or_default(), meta.uid, DeleteParams::default()).await {
+                Ok(Deletion::Accepted) => print(&format!("deleted {what}")),
+                // The garbage collector was faster.
+                Ok(Deletion::Gone) => {}
+                Ok(Deletion::Replaced) => print(&format!("left {what}: another object has this name by now")),
                 Err(error) => failed.push(format!("{what}: {}", WithCauses(&error))),
             }
         }
@@ -280,29 +289,9 @@ struct Leftover {
     kept: Option<String>,
 }
 
-/// Result of the deletion of one object.
-enum Outcome {
-    Deleted,
-    Gone,
-    Left(String),
-}
-
 impl Leftover {
     fn what(&self) -> String {
         named(&self.resource.kind, &self.meta)
-    }
-
-    async fn delete(self, client: &Client) -> anyhow::Result<Outcome> {
-        if let Some(why) = self.kept {
-            return Ok(Outcome::Left(why));
-        }
-        let api = api(client, &self.resource, self.meta.namespace.as_deref());
-        match delete(&api, &self.meta.name.unwrap_or_default(), self.meta.uid, DeleteParams::default()).await? {
-            Deletion::Accepted => Ok(Outcome::Deleted),
-            // The garbage collector was faster.
-            Deletion::Gone => Ok(Outcome::Gone),
-            Deletion::Replaced => Ok(Outcome::Left("another object has this name by now".to_owned())),
-        }
     }
 }
 
@@ -314,16 +303,11 @@ async fn leftovers(
     plugin: Option<&Plugin>,
 ) -> anyhow::Result<Vec<Leftover>> {
     let name = plugin_name.as_str();
-    let resource = |group: &str, kind: &str, plural: &str| {
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
-    };
-    let rbac_group = "rbac.authorization.k8s.io";
-    let own_account = plugin_account(name);
     let (account_role, source_role) = (rbac::account_role(name), rbac::source_role(name));
     let source = plugin.and_then(|plugin| plugin.spec.source.config_map.clone());
     let (map_namespace, map_name) =
         source.map_or_else(|| (host_namespace.to_owned(), name.to_owned()), |source| (source.namespace, source.name));
-    let maps = resource("", "ConfigMap", "configmaps");
+    let maps = ApiResource::erase::<ConfigMap>(&());
     let parts = parts(&Api::namespaced(client.clone(), &map_namespace), plugin_name)
         .await
         .with_context(|| format!("the ConfigMaps of namespace {map_namespace} could not be listed"))?;
@@ -333,24 +317,19 @@ async fn leftovers(
     wanted.extend(parts.map(|part| (maps.clone(), Some(map_namespace.as_str()), part)));
     // Bindings before roles, and the ServiceAccount last, so that no permission outlives its reason.
     wanted.extend([
-        (resource(rbac_group, "ClusterRoleBinding", "clusterrolebindings"), None, account_role.clone()),
-        (resource(rbac_group, "ClusterRole", "clusterroles"), None, account_role),
-        (resource(rbac_group, "ClusterRole", "clusterroles"), None, rbac::host_role(name)),
-        (resource(rbac_group, "ClusterRole", "clusterroles"), None, rbac::view_role(name)),
-        (resource(rbac_group, "ClusterRole", "clusterroles"), None, rbac::edit_role(name)),
-        (resource(rbac_group, "RoleBinding", "rolebindings"), in_namespace, source_role.clone()),
-        (resource(rbac_group, "Role", "roles"), in_namespace, source_role),
-        (resource("", "ServiceAccount", "serviceaccounts"), in_namespace, own_account),
+        (ApiResource::erase::<ClusterRoleBinding>(&()), None, account_role.clone()),
+        (ApiResource::erase::<ClusterRole>(&()), None, account_role),
+        (ApiResource::erase::<ClusterRole>(&()), None, rbac::host_role(name)),
+        (ApiResource::erase::<ClusterRole>(&()), None, rbac::view_role(name)),
+        (ApiResource::erase::<ClusterRole>(&()), None, rbac::edit_role(name)),
+        (ApiResource::erase::<RoleBinding>(&()), in_namespace, source_role.clone()),
+        (ApiResource::erase::<Role>(&()), in_namespace, source_role),
+        (ApiResource::erase::<ServiceAccount>(&()), in_namespace, plugin_account(name)),
     ]);
     let mut found = Vec::new();
     for (resource, namespace, name) in wanted {
-        let meta = match api(client, &resource, namespace).get_metadata_opt(&name).await {
-            Ok(object) => object.map(|object| object.metadata),
-            Err(error) => {
-                return Err(plain(error)).with_context(|| format!("{} {name} could not be read", resource.kind));
-            }
-        };
-        if let Some(meta) = meta {
+        let what = format!("{} {name}", resource.kind);
+        if let Some(meta) = metadata(&api(client, &resource, namespace), &name, &what).await? {
             found.push(Leftover { kept: reason_to_keep(plugin_name, &meta), resource, meta });
         }
     }

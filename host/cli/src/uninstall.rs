@@ -16,7 +16,7 @@ use windlass_engine::plugins::rbac::AGGREGATE_LABEL;
 
 use super::applied::{Target, describe, target};
 use super::connect::plain;
-use super::deleted::{Deletion, DeletionArgs, delete};
+use super::deleted::{Deletion, DeletionArgs, delete, metadata};
 use super::install::{DEPLOYMENT, Installation, objects, reason_to_keep};
 use super::remove::{follow, why_not_gone};
 use super::{PLUGINS_EXIST, TIMED_OUT};
@@ -151,15 +151,13 @@ async fn installed(client: &Client, args: &Args) -> anyhow::Result<Vec<Installed
         if kind == "Namespace" || (kind == "CustomResourceDefinition" && !args.delete_crd) {
             continue;
         }
-        let existing = target.0.get_metadata_opt(&target.1.name_any()).await.map_err(plain);
-        let Some(existing) = existing.with_context(|| format!("{} could not be read", describe(&target.1)))? else {
-            continue;
-        };
+        let what = describe(&target.1);
+        let Some(existing) = metadata(&target.0, &target.1.name_any(), &what).await? else { continue };
         // Helm leaves the CRD, with its label, when it uninstalls the release.
         let ignores_helm = kind == "CustomResourceDefinition" && !installation.is_helms;
-        match reason_to_keep(&existing.metadata, ignores_helm) {
-            None => found.push(Installed { uid: existing.uid(), target }),
-            Some(why) => others.push((describe(&target.1), why)),
+        match reason_to_keep(&existing, ignores_helm) {
+            None => found.push(Installed { uid: existing.uid, target }),
+            Some(why) => others.push((what, why)),
         }
     }
     let host = format!("Deployment {}/{DEPLOYMENT}", args.namespace);

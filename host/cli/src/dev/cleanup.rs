@@ -7,18 +7,18 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, ObjectMeta};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client, ResourceExt as _};
-use windlass_api::{PLUGIN_CRD, Plugin};
+use kube::{Api, Client};
+use windlass_api::PLUGIN_CRD;
 use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::object::names::LABEL_PLUGIN;
 use windlass_core::value::ids::PluginName;
 
-use super::cluster::is_of_dev;
+use super::cluster::{is_of_dev, names_of};
 use super::terminal::{Terminal, Tone};
 use super::{FIELD_MANAGER, READY_TIMEOUT, samples};
 use crate::applied::api;
 use crate::connect::plain;
-use crate::deleted::{Deletion, delete};
+use crate::deleted::{Deletion, delete, metadata};
 use crate::remove::Written;
 use crate::uninstall::plugins;
 
@@ -55,9 +55,9 @@ impl Cleanup<'_> {
         let Some(carried) = declared.crd() else { return Ok(()) };
         let crds = Api::<CustomResourceDefinition>::all(self.client.clone());
         let what = format!("CustomResourceDefinition {}", carried.name());
-        let found = crds.get_metadata_opt(carried.name()).await.map_err(plain);
-        let Some(found) = found.with_context(|| format!("{what} could not be read"))? else { return Ok(()) };
-        if found.labels().get(LABEL_PLUGIN).map(String::as_str) != Some(name.as_str()) {
+        let Some(found) = metadata(&crds, carried.name(), &what).await? else { return Ok(()) };
+        let installer = found.labels.as_ref().and_then(|labels| labels.get(LABEL_PLUGIN));
+        if installer.map(String::as_str) != Some(name.as_str()) {
             return Ok(());
         }
         let kind = declared.kind();
@@ -66,7 +66,7 @@ impl Cleanup<'_> {
         let left =
             api(self.client, &resource, None).list_metadata(&ListParams::default().limit(1)).await.map_err(plain);
         if left.with_context(|| format!("the objects of {what} could not be listed"))?.items.is_empty() {
-            self.delete(&crds, carried.name(), &found.metadata, &what).await
+            self.delete(&crds, carried.name(), &found, &what).await
         } else {
             self.terminal.print(Tone::Plain, &format!("left {what}: objects of the kind exist"));
             Ok(())
@@ -108,17 +108,14 @@ impl Cleanup<'_> {
             return Ok(());
         }
         let namespaces = Api::<Namespace>::all(self.client.clone());
-        let found = namespaces.get_metadata_opt(self.namespace).await.map_err(plain);
-        let found = found.with_context(|| format!("Namespace {} could not be read", self.namespace))?;
-        if let Some(found) = found.filter(|found| is_of_dev(&found.metadata)) {
-            let what = format!("Namespace {}", self.namespace);
-            self.delete(&namespaces, self.namespace, &found.metadata, &what).await?;
+        let what = format!("Namespace {}", self.namespace);
+        if let Some(found) = metadata(&namespaces, self.namespace, &what).await?.filter(is_of_dev) {
+            self.delete(&namespaces, self.namespace, &found, &what).await?;
         }
         let crds = Api::<CustomResourceDefinition>::all(self.client.clone());
-        let found = crds.get_metadata_opt(PLUGIN_CRD).await.map_err(plain);
-        let found = found.with_context(|| format!("CustomResourceDefinition {PLUGIN_CRD} could not be read"))?;
-        if let Some(found) = found.filter(|found| is_applied_by_dev_alone(&found.metadata)) {
-            self.delete(&crds, PLUGIN_CRD, &found.metadata, &format!("CustomResourceDefinition {PLUGIN_CRD}")).await?;
+        let what = format!("CustomResourceDefinition {PLUGIN_CRD}");
+        if let Some(found) = metadata(&crds, PLUGIN_CRD, &what).await?.filter(is_applied_by_dev_alone) {
+            self.delete(&crds, PLUGIN_CRD, &found, &what).await?;
         }
         Ok(())
     }
@@ -137,10 +134,6 @@ impl Cleanup<'_> {
     fn print_deleted(&self, what: &str) {
         self.terminal.print(Tone::Plain, &format!("deleted {what}"));
     }
-}
-
-fn names_of(plugins: &[Plugin]) -> String {
-    plugins.iter().map(Plugin::name_any).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether no other field manager has applied an object since `windlass dev` did.

@@ -23,6 +23,7 @@ use windlass_engine::command::cluster::Destination;
 use super::terminal::{Terminal, Tone};
 use super::{FIELD_MANAGER, READY_TIMEOUT};
 use crate::connect::plain;
+use crate::deleted::metadata;
 use crate::host_lease::holder_of;
 use crate::install::{Installation, check_accounts, check_name};
 use crate::uninstall::plugins;
@@ -104,14 +105,18 @@ pub async fn check_free(client: &Client, namespace: &str, cache_dir: &Path) -> a
     }
     let others: Vec<_> = plugins(client).await?.into_iter().filter(|plugin| !is_of_dev(&plugin.metadata)).collect();
     if !others.is_empty() {
-        let names: Vec<_> = others.iter().map(Plugin::name_any).collect();
         bail!(
             "the host of `windlass dev` would also run the Plugins of this cluster ({}); nothing was written. Use another \
              cluster, or delete these Plugins",
-            names.join(", ")
+            names_of(&others)
         );
     }
     Ok(())
+}
+
+/// The names of Plugins, for messages.
+pub fn names_of(plugins: &[Plugin]) -> String {
+    plugins.iter().map(Plugin::name_any).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether `windlass dev` created an object.
@@ -129,13 +134,12 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     loop {
-        let found = api.get_metadata_opt(name).await.map_err(plain);
-        let Some(found) = found.with_context(|| format!("{what} could not be read"))? else { return Ok(None) };
-        if found.metadata.deletion_timestamp.is_none() {
-            return Ok(Some(found.metadata));
+        let Some(found) = metadata(api, name, what).await? else { return Ok(None) };
+        if found.deletion_timestamp.is_none() {
+            return Ok(Some(found));
         }
         err!("waiting: {what} is being deleted");
-        wait_until_gone(api, name, &found.metadata.uid.unwrap_or_default(), what).await?;
+        wait_until_gone(api, name, &found.uid.unwrap_or_default(), what).await?;
     }
 }
 

@@ -14,7 +14,7 @@ use super::FIELD_MANAGER;
 use super::cluster::{MADE_BY, existing, is_of_dev, wait_until_gone};
 use crate::applied::{Target, api, apply, describe};
 use crate::connect::plain;
-use crate::deleted::{Deletion, delete};
+use crate::deleted::{Deletion, delete, metadata};
 use crate::manifests::documents;
 
 /// The project's sample, if the user names no other file.
@@ -64,12 +64,8 @@ pub async fn delete_file(client: &Client, file: &Path, namespace: &str) -> anyho
             Err(error) => return Err(error),
         };
         let (name, what) = (object.name_any(), describe(&object));
-        let found = api.get_metadata_opt(&name).await.map_err(plain);
-        let Some(found) = found.with_context(|| format!("{what} could not be read"))? else { continue };
-        if !is_of_dev(&found.metadata) {
-            continue;
-        }
-        let uid = found.uid().unwrap_or_default();
+        let Some(found) = metadata(&api, &name, &what).await?.filter(is_of_dev) else { continue };
+        let uid = found.uid.unwrap_or_default();
         let deletion = delete(&api, &name, Some(uid.clone()), DeleteParams::default()).await;
         if deletion.with_context(|| format!("{what} was not deleted"))? == Deletion::Accepted {
             wait_until_gone(&api, &name, &uid, &what).await?;

@@ -27,7 +27,7 @@ use self::manifests::{RELEASED_IMAGE, image_of_kustomizations};
 use super::TIMED_OUT;
 use super::applied::{WriteArgs, apply, describe, target};
 use super::connect::plain;
-use super::deleted::{Deletion, delete};
+use super::deleted::{Deletion, delete, metadata};
 use super::output::{DryRun, Objects, print_objects};
 
 /// Field manager of installations.
@@ -222,10 +222,9 @@ async fn write(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Resul
 async fn delete_budget(client: &Client, args: &Args) -> anyhow::Result<()> {
     let what = format!("PodDisruptionBudget {}/{DEPLOYMENT}", args.namespace);
     let api = Api::<PodDisruptionBudget>::namespaced(client.clone(), &args.namespace);
-    let found = api.get_metadata_opt(DEPLOYMENT).await.map_err(plain);
-    let found = found.with_context(|| format!("{what} could not be read"))?;
-    let Some(found) = found.filter(|found| reason_to_keep(&found.metadata, false).is_none()) else { return Ok(()) };
-    let deletion = delete(&api, DEPLOYMENT, found.uid(), DeleteParams::default()).await;
+    let found = metadata(&api, DEPLOYMENT, &what).await?;
+    let Some(found) = found.filter(|found| reason_to_keep(found, false).is_none()) else { return Ok(()) };
+    let deletion = delete(&api, DEPLOYMENT, found.uid, DeleteParams::default()).await;
     if deletion.with_context(|| format!("{what} was not deleted"))? == Deletion::Accepted {
         out!("deleted {what}");
     }
