@@ -22,7 +22,6 @@ use self::cluster::Scope;
 use self::external::External;
 use self::preview::Previewer;
 use self::report::Report;
-use super::COMMAND_FAILED;
 use super::component::ComponentArgs;
 use super::connect::{HostNamespaceArgs, NamespaceArgs};
 
@@ -104,19 +103,19 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let scope = Scope::find(args, component).await?;
         if scope.installed.is_none() {
             let plugin = &scope.plugin;
-            Report::note(&format!(
-                "Plugin {plugin} does not exist: config, grants and limits are the defaults, and the children of other \
+            err!(
+                "note: Plugin {plugin} does not exist: config, grants and limits are the defaults, and the children of other \
                  Plugins are not compared. If the component is for another Plugin, name it with --plugin"
-            ));
+            );
         }
-        scope.ungranted.iter().for_each(|note| Report::note(note));
+        scope.ungranted.iter().for_each(|note| err!("note: {note}"));
         let parents = parents::list(args, &scope).await?;
         if let (Some(name), true) = (&args.name, parents.selected.is_empty() && parents.notes.is_empty()) {
             let place = scope.namespace.as_deref().map(|namespace| format!(" in namespace {namespace}"));
             bail!("{} {name} does not exist{}", scope.offline.kind().kind, place.unwrap_or_default());
         }
         let mut report = Report::new(args, external);
-        parents.notes.iter().for_each(|note| Report::note(note));
+        parents.notes.iter().for_each(|note| err!("note: {note}"));
         let previewer = Previewer::new(args, Arc::new(scope), &parents.selected, parents.children);
         let mut put_off = Vec::new();
         // In the order of the parents, so that two runs can be compared.
@@ -127,16 +126,11 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         }
         drop(previews);
         let mut previews =
-            futures::stream::iter(put_off).map(|preview| previewer.go_on(preview)).buffered(PARALLEL_PARENTS);
+            futures::stream::iter(put_off).map(|preview| previewer.reconcile(preview)).buffered(PARALLEL_PARENTS);
         while let Some(preview) = previews.next().await {
             report.add(preview)?;
         }
         drop(previews);
-        let end = report.end(previewer.blocked_at_plugin())?;
-        Ok(match (end.errors, end.differences) {
-            (1.., _) => ExitCode::from(COMMAND_FAILED),
-            (0, 1..) => ExitCode::from(DIFFERENCES),
-            (0, 0) => ExitCode::SUCCESS,
-        })
+        report.end(previewer.blocked_at_plugin())
     })
 }

@@ -135,13 +135,8 @@ impl Previewer {
         self.reconcile(preview).await
     }
 
-    /// Goes on with a preview whose deletions waited until all parents were previewed.
-    pub async fn go_on(&self, preview: Preview) -> Preview {
-        self.reconcile(preview).await
-    }
-
-    /// Reconciles until nothing changes any more, or deletions wait for other parents.
-    async fn reconcile(&self, Preview { live, seen, shared }: Preview) -> Preview {
+    /// Reconciles until nothing changes any more, or deletions wait for other parents. Goes on with a preview whose deletions waited.
+    pub async fn reconcile(&self, Preview { live, seen, shared }: Preview) -> Preview {
         let world = Dry::new((&self.scope, &self.related, &self.children), &live, (self.shows_status, seen));
         let (terms, key) = (&self.scope.terms, &live.key);
         let mut left = RECONCILES;
@@ -200,20 +195,17 @@ async fn show_later(world: &Dry<'_>) {
         let seen = world.seen.lock();
         (seen.later(), seen.snapshot().cloned())
     };
-    for (live, child) in blocked {
-        match world.recreated(&child).await {
-            Ok(after) => world.seen.lock().block_recreation(live, after),
-            Err(refused) => world.seen.lock().fail(&child.id(), refused.problem()),
-        }
-    }
-    for (live, child) in rolling {
-        let is_recreated = matches!(child.update, UpdateStrategy::Rolling { recreate: true, .. });
-        if is_recreated && live.controller.is_some() {
-            match world.recreated(&child).await {
-                Ok(after) => {
-                    world.seen.lock().change(&child.id(), Verb::Recreate, Some(live), (after, Some(&child.applied)));
-                }
-                Err(refused) => world.seen.lock().fail(&child.id(), refused.problem()),
+    let blocked = blocked.into_iter().map(|pending| (pending, true));
+    for ((live, child), is_blocked) in blocked.chain(rolling.into_iter().map(|pending| (pending, false))) {
+        let is_recreated =
+            matches!(child.update, UpdateStrategy::Rolling { recreate: true, .. }) && live.controller.is_some();
+        if is_blocked || is_recreated {
+            let recreated = world.recreated(&child).await;
+            let mut seen = world.seen.lock();
+            match recreated {
+                Ok(after) if is_blocked => seen.block_recreation(live, after),
+                Ok(after) => seen.change(&child.id(), Verb::Recreate, Some(live), (after, Some(&child.applied))),
+                Err(refused) => seen.fail(&child.id(), refused.problem()),
             }
         } else if let Some(snapshot) = &snapshot {
             let write = Write::Apply { target: Target::of(&live, &child, None), child };

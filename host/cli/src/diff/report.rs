@@ -1,15 +1,17 @@
 //! Prints previews: diffs to standard output, notes, errors and the summary to standard error.
 
 use std::io::Write as _;
+use std::process::ExitCode;
 
 use anstream::AutoStream;
 use windlass_core::value::line::one_line;
 
+use super::super::COMMAND_FAILED;
 use super::super::output::failed;
-use super::Args;
 use super::external::External;
 use super::preview::{Pair, Preview, Verb};
 use super::text::Texts;
+use super::{Args, DIFFERENCES};
 
 /// Prints previews as they come, and counts.
 pub struct Report {
@@ -29,14 +31,6 @@ struct Totals {
     errors: usize,
 }
 
-/// The result of a diff.
-pub struct End {
-    /// Number of objects that differ.
-    pub differences: usize,
-    /// Number of parents and objects that could not be previewed.
-    pub errors: usize,
-}
-
 impl Report {
     /// An empty report.
     pub fn new(args: &Args, external: Option<External>) -> Self {
@@ -53,11 +47,6 @@ impl Report {
         }
     }
 
-    /// Prints a note.
-    pub fn note(note: &str) {
-        err!("note: {note}");
-    }
-
     /// Prints a preview.
     ///
     /// # Errors
@@ -67,7 +56,7 @@ impl Report {
         self.totals.parents += 1;
         self.totals.errors += errors.len();
         for note in notes {
-            Self::note(&format!("{parent}: {note}"));
+            err!("note: {parent}: {note}");
         }
         for error in errors {
             err!("error: {parent}: {error}");
@@ -92,21 +81,25 @@ impl Report {
     }
 
     /// Runs the external program, if there is one, and prints the summary, with what the host would report at the Plugin of the deletions of
-    /// these parents together.
+    /// these parents together. Returns the exit code.
     ///
     /// # Errors
     /// If the external program fails.
-    pub fn end(mut self, blocked_at_plugin: Option<String>) -> anyhow::Result<End> {
-        let totals = self.totals;
-        let is_external = self.external.is_some();
-        let has_found = self.external.take().filter(|_| totals.differing > 0).map(External::run).transpose()?;
+    pub fn end(self, blocked_at_plugin: Option<String>) -> anyhow::Result<ExitCode> {
+        let Self { external, totals, .. } = self;
+        let is_external = external.is_some();
+        let has_found = external.filter(|_| totals.differing > 0).map(External::run).transpose()?;
         if let Some(blocked) = blocked_at_plugin {
-            Self::note(&blocked);
+            err!("note: {blocked}");
         }
         err!("{}", totals.summary());
         // The external program may ignore differences, for example of white space.
         let differences = if is_external && has_found != Some(true) { 0 } else { totals.differing };
-        Ok(End { differences, errors: totals.errors })
+        Ok(match (totals.errors, differences) {
+            (1.., _) => ExitCode::from(COMMAND_FAILED),
+            (0, 1..) => ExitCode::from(DIFFERENCES),
+            (0, 0) => ExitCode::SUCCESS,
+        })
     }
 }
 
