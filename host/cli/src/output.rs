@@ -5,6 +5,7 @@
 //! characters that control a terminal. `tests/tidy` checks that no other module writes to standard output or standard error,
 //! apart from a few whose reasons it lists.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 
 use serde_json::Value;
@@ -35,26 +36,6 @@ pub enum Objects {
     Name,
 }
 
-impl Objects {
-    /// The format of whole objects; none if only their names are printed.
-    pub fn format(self) -> Option<Format> {
-        match self {
-            Self::Yaml => Some(Format::Yaml),
-            Self::Json => Some(Format::Json),
-            Self::Name => None,
-        }
-    }
-}
-
-/// Format of a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// YAML
-    Yaml,
-    /// JSON
-    Json,
-}
-
 /// Where a dry run is checked, as for kubectl. The help of each flag says what that means for its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum DryRun {
@@ -81,32 +62,10 @@ pub fn write(text: &str) -> anyhow::Result<()> {
     io::stdout().write_all(printable(text).as_bytes()).map_err(failed)
 }
 
-/// Prints one value.
-///
-/// # Errors
-/// If the value cannot be serialized, or standard output cannot be written.
-pub fn print(value: &Value, format: Format) -> anyhow::Result<()> {
-    print_all(std::slice::from_ref(value), format)
-}
-
-/// Prints Kubernetes objects: YAML documents, or a JSON `List` if there are several.
-///
-/// # Errors
-/// As for [`print()`].
-pub fn print_all(values: &[Value], format: Format) -> anyhow::Result<()> {
-    let as_json = |value: &Value| Ok(format!("{}\n", json(&serde_json::to_string_pretty(value)?)));
-    let text = match (format, values) {
-        (Format::Json, [one]) => as_json(one),
-        (Format::Json, all) => as_json(&list_of(all)),
-        (Format::Yaml, all) => Ok(all.iter().map(yaml::document).collect::<Vec<_>>().join("---\n")),
-    };
-    write(&text.map_err(|error: serde_json::Error| error)?)
-}
-
 /// Prints a report, whose text and value are made only if they are printed.
 ///
 /// # Errors
-/// As for [`print()`].
+/// As for [`print_objects`].
 pub fn print_report(
     format: Report,
     text: impl FnOnce() -> String,
@@ -114,36 +73,40 @@ pub fn print_report(
 ) -> anyhow::Result<()> {
     match format {
         Report::Text => write(&text()),
-        Report::Json => print(&value(), Format::Json),
-        Report::Yaml => print(&value(), Format::Yaml),
+        Report::Json => print_objects(&[value()], Objects::Json),
+        Report::Yaml => print_objects(&[value()], Objects::Yaml),
     }
 }
 
-/// Prints Kubernetes objects in a format that the user has chosen.
+/// Prints Kubernetes objects: YAML documents, JSON (a `List` if there are several), or their names.
 ///
 /// # Errors
-/// As for [`print()`].
+/// If an object cannot be serialized, or standard output cannot be written.
 pub fn print_objects(objects: &[Value], format: Objects) -> anyhow::Result<()> {
-    let Some(format) = format.format() else {
-        // As `kubectl -o name`: the resource in lower case, with its group.
-        for object in objects {
-            let kind = text(object, "/kind").to_lowercase();
-            let group = text(object, "/apiVersion").split_once('/').map(|(group, _)| format!(".{group}"));
-            out!("{kind}{}/{}", group.unwrap_or_default(), text(object, "/metadata/name"));
+    let as_json = |value: &Value| anyhow::Ok(format!("{}\n", json(&serde_json::to_string_pretty(value)?)));
+    match (format, objects) {
+        (Objects::Yaml, all) => write(&all.iter().map(yaml::document).collect::<Vec<_>>().join("---\n")),
+        (Objects::Json, [one]) => write(&as_json(one)?),
+        (Objects::Json, all) => write(&as_json(&list_of(all))?),
+        (Objects::Name, all) => {
+            // As `kubectl -o name`: the resource in lower case, with its group.
+            for object in all {
+                let kind = text(object, "/kind").to_lowercase();
+                let group = text(object, "/apiVersion").split_once('/').map(|(group, _)| format!(".{group}"));
+                out!("{kind}{}/{}", group.unwrap_or_default(), text(object, "/metadata/name"));
+            }
+            Ok(())
         }
-        return Ok(());
-    };
-    print_all(objects, format)
+    }
 }
 
-/// Prints values as a `List`, also a single one.
-///
-/// # Errors
-/// As for [`print()`].
-pub fn print_list(values: &[Value], format: Format) -> anyhow::Result<()> {
-    print(&list_of(values), format)
+/// These names in their order, each once, as a list for messages.
+pub fn list_of_names<T: AsRef<str> + Ord>(names: impl IntoIterator<Item = T>) -> String {
+    let unique: BTreeSet<_> = names.into_iter().collect();
+    unique.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ")
 }
 
-fn list_of(values: &[Value]) -> Value {
+/// A `List` of these objects.
+pub fn list_of(values: &[Value]) -> Value {
     serde_json::json!({"apiVersion": "v1", "kind": "List", "items": values})
 }

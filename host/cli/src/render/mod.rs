@@ -26,7 +26,7 @@ use self::status::keep_status;
 use super::component::ComponentArgs;
 use super::manifests::check_standard_input;
 use super::offline::{Offline, existing_child};
-use super::output::{Objects, print, print_list, print_objects};
+use super::output::{Objects, list_of, print_objects};
 use super::{INPUT_REJECTED, INVALID_PARENT, secrets};
 
 /// Flags of `windlass render`.
@@ -119,13 +119,13 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let rendered = rendered.collect::<anyhow::Result<Vec<_>>>()?;
     let code = rendered.iter().map(|one| one.code).max().unwrap_or_default();
     let responses: Vec<_> = rendered.into_iter().map(|one| one.response).filter(|one| !one.is_null()).collect();
-    match args.output.format().filter(|_| args.full) {
-        None => {
-            let children = responses.iter().filter_map(|one| one.get("children").and_then(Value::as_array));
-            print_objects(&children.flatten().cloned().collect::<Vec<_>>(), args.output)?;
-        }
-        Some(format) if input.has_several => print_list(&responses, format)?,
-        Some(format) => responses.iter().try_for_each(|one| print(one, format))?,
+    if !args.full {
+        let children = responses.iter().filter_map(|one| one.get("children").and_then(Value::as_array));
+        print_objects(&children.flatten().cloned().collect::<Vec<_>>(), args.output)?;
+    } else if input.has_several {
+        print_objects(&[list_of(&responses)], args.output)?;
+    } else if !responses.is_empty() {
+        print_objects(&responses, args.output)?;
     }
     Ok(ExitCode::from(code))
 }
