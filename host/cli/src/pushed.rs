@@ -7,6 +7,7 @@ use kube::api::ListParams;
 use windlass_core::value::ids::PluginName;
 
 use super::connect::plain;
+use super::output::list_of_names;
 
 /// Field manager of pushes, different from the host's.
 pub const FIELD_MANAGER: &str = "windlass-push";
@@ -38,11 +39,8 @@ pub fn reason_to_keep(plugin: &PluginName, meta: &ObjectMeta) -> Option<String> 
     if !entries().any(is_pushs) {
         return Some("it was not written by `windlass push`".to_owned());
     }
-    let mut others: Vec<_> =
-        entries().filter(|entry| !is_pushs(entry)).filter_map(|entry| entry.manager.as_deref()).collect();
-    others.sort_unstable();
-    others.dedup();
-    (!others.is_empty()).then(|| format!("it was also written by {}; delete it by hand", others.join(", ")))
+    let others = list_of_names(entries().filter(|entry| !is_pushs(entry)).filter_map(|entry| entry.manager.as_deref()));
+    (!others.is_empty()).then(|| format!("it was also written by {others}; delete it by hand"))
 }
 
 /// Whether a push wrote this entry of managedFields.

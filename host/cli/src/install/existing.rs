@@ -10,6 +10,7 @@ use windlass_engine::cluster::account::HOST;
 
 use super::FIELD_MANAGER;
 use crate::connect::plain;
+use crate::output::list_of_names;
 
 /// Label by which Helm marks the objects of its releases, with the value `Helm`.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -106,14 +107,13 @@ pub fn reason_to_keep(meta: &ObjectMeta, ignores_helm: bool) -> Option<String> {
         entry.subresource.is_none()
             && (entry.operation.as_deref() == Some("Apply") || entry.manager.as_deref() == Some(CLIENT_SIDE))
     };
-    let mut others: Vec<_> = entries().filter(is_owner).filter_map(|entry| entry.manager.as_deref()).collect();
-    others.retain(|manager| {
+    let is_other = |manager: &&str| {
         let is_helms_left = ignores_helm && *manager == HELM_MANAGER;
         !is_helms_left && ![FIELD_MANAGER, AGGREGATION].contains(manager)
-    });
-    others.sort_unstable();
-    others.dedup();
-    (!others.is_empty()).then(|| format!("it was also applied by {}", others.join(", ")))
+    };
+    let owners = entries().filter(is_owner).filter_map(|entry| entry.manager.as_deref());
+    let others = list_of_names(owners.filter(is_other));
+    (!others.is_empty()).then(|| format!("it was also applied by {others}"))
 }
 
 fn has_helms_label(meta: &ObjectMeta) -> bool {

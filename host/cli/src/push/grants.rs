@@ -9,6 +9,7 @@ use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::contract::grant::SpecGrants;
 use windlass_core::value::ids::{Gvk, PluginName};
 
+use super::super::output::list_of_names;
 use super::super::pushed::is_pushs;
 
 /// Kinds that a push grants.
@@ -73,18 +74,13 @@ impl<'a> Declared<'a> {
         found.dedup();
         match &*found {
             [kind] => Ok(kind),
-            [] => {
-                let mut kinds: Vec<_> = self.all().map(ToString::to_string).collect();
-                kinds.sort();
-                kinds.dedup();
-                bail!(
-                    "--grant {flag}: the component declares no such kind; nothing was written. It declares {}",
-                    kinds.join(", ")
-                )
-            }
+            [] => bail!(
+                "--grant {flag}: the component declares no such kind; nothing was written. It declares {}",
+                list_of_names(self.all().map(ToString::to_string))
+            ),
             several => {
-                let names: Vec<_> = several.iter().map(ToString::to_string).collect();
-                bail!("--grant {flag} may mean {}; nothing was written. Name one of them", names.join(" or "))
+                let several: Vec<_> = several.iter().map(ToString::to_string).collect();
+                bail!("--grant {flag} may mean {}; nothing was written. Name one of them", several.join(" or "))
             }
         }
     }

@@ -1,22 +1,26 @@
 //! Determines the permissions of a pushed plugin: the kinds that the component requests and the Plugin grants. Kinds
 //! that the host would reject get no permission, and a note names them.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
-use kube::{Api, Client, Error};
+use kube::{Api, Client};
 use windlass_api::{GrantsSpec, PluginStatus};
 use windlass_core::contract::Descriptor;
 use windlass_core::contract::declared_parent::{DeclaredParent, Resource};
 use windlass_core::contract::grant::{Withheld, child_scope_fits};
 use windlass_core::object::names::LABEL_PLUGIN;
 use windlass_core::value::ids::{Gvk, PluginName};
+use windlass_engine::cluster::discovery::is_missing;
 use windlass_engine::plugins::rbac::{Kinds, StatusWriter};
 use windlass_engine::telemetry::one_line;
 
 use super::super::connect::plain;
 use super::super::offline::is_cluster_scoped;
+use super::super::output::list_of_names;
 use super::grants::Declared;
 
 /// The permissions of one plugin.
@@ -28,7 +32,7 @@ pub struct Permissions {
     /// Kinds that the plugin may read.
     read: Vec<Gvk>,
     /// Kinds that let the plugin act as other accounts.
-    broad: Vec<BroadPermission>,
+    broad: BTreeSet<BroadPermission>,
     /// The CRD of the parents, if their status has another owner.
     status_of_others: Option<String>,
     /// What the plugin may do with parents whose CRD it did not install, if any.
@@ -70,7 +74,7 @@ impl Permissions {
 }
 
 /// A permission that allows more than the name of its kind suggests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum BroadPermission {
     Secrets,
     Pods,
@@ -119,8 +123,7 @@ pub async fn check_parent(client: Option<&Client>, kinds: Declared<'_>, grants: 
     match served(client, parent).await {
         Ok((_, namespaced)) => kinds.check_parent(grants, namespaced),
         // The host waits until the kind is served.
-        Err(Error::Discovery(_)) => Ok(()),
-        Err(Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) if is_missing(&error) => Ok(()),
         Err(error) => bail!("{parent} could not be looked up: {}", plain(error)),
     }
 }
@@ -175,9 +178,7 @@ pub async fn of(
         }
     }
     let former = former_kinds(client, status, &granted).await?;
-    let mut broad: Vec<_> = granted.iter().filter_map(|kind| BroadPermission::of(kind)).collect();
-    broad.sort_by_key(|permission| *permission as u8);
-    broad.dedup();
+    let broad = granted.iter().filter_map(|kind| BroadPermission::of(kind)).collect();
     let can_be_granted: Vec<_> =
         withheld.iter().filter(|(.., why)| *why != Withheld::OutOfScope).map(|(_, kind, _)| kind).collect();
     let how_to_grant = (!can_be_granted.is_empty()).then(|| kinds.how_to_grant(name, grants, &can_be_granted));
@@ -207,8 +208,7 @@ async fn former_kinds(
         match served(client, &kind).await {
             Ok((resource, _)) => former.push(resource),
             // The kind is not served, so it has no objects.
-            Err(Error::Discovery(_)) => {}
-            Err(Error::Api(status)) if status.code == 404 => {}
+            Err(error) if is_missing(&error) => {}
             Err(error) => bail!("{kind} could not be looked up: {}", plain(error)),
         }
     }
@@ -272,14 +272,11 @@ fn assumed(kind: &Gvk) -> (Resource, bool) {
 
 /// The note on permissions that were determined without a cluster.
 fn assumptions(kinds: Declared<'_>) -> String {
-    let mut custom: Vec<_> = kinds.all().filter(|kind| kind.group.contains('.')).map(ToString::to_string).collect();
-    custom.sort();
-    custom.dedup();
+    let custom = list_of_names(kinds.all().filter(|kind| kind.group.contains('.')).map(ToString::to_string));
     let of_kinds = if custom.is_empty() { "" } else { ", and assumes plural and scope of " };
     format!(
         "note: --dry-run=client reads no cluster: it prints the permissions of a new Plugin, which installs the CRD that it \
-         carries{of_kinds}{}. --dry-run=server asks the API server",
-        custom.join(", ")
+         carries{of_kinds}{custom}. --dry-run=server asks the API server"
     )
 }
 
@@ -311,7 +308,7 @@ mod tests {
             let (children, related, former) = (Vec::new(), Vec::new(), Vec::new());
             let status = StatusWriter::Nobody;
             let kinds = Kinds { parent, children, related, former, prunes: false, status };
-            let (broad, status_of_others, parents_of_others) = (Vec::new(), None, None);
+            let (broad, status_of_others, parents_of_others) = (BTreeSet::new(), None, None);
             let assumptions = None;
             Permissions { kinds, withheld, read, broad, status_of_others, parents_of_others, how_to_grant, assumptions }
                 .notes()
