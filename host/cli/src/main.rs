@@ -28,6 +28,7 @@ mod applied; // writes objects
 mod component; // COMPONENT arguments: a file, a reference, a ConfigMap
 mod connect; // namespaces, and what a refused request says
 mod deleted; // finds objects and deletes them
+mod fields; // sets fields of objects
 mod files; // reads files that users name
 mod host_calls; // asks hosts for their recent calls
 mod host_lease; // whether a host runs

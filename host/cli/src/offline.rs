@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
-use windlass_core::contract::declared_parent::DeclaredParent;
+use windlass_core::contract::declared_parent::{DeclaredParent, text};
 use windlass_core::contract::desired::{self, Desired, Grant, Grants, ResponseRejection};
 use windlass_core::contract::related::{Need, Needs, ReadGrant, ReadGrants, Refusal, Rounds};
 use windlass_core::contract::reserved::HostNamespace;
@@ -19,14 +19,18 @@ use windlass_core::plugin::schema::structural as schema;
 use windlass_core::reconcile::outcome::Problem;
 use windlass_core::reconcile::rounds::{Ask, respond};
 use windlass_core::value::ids::{Gvk, ObjectKey, PluginName};
-use windlass_core::value::json::Value as CoreValue;
 use windlass_sandbox::{Component, run_here};
+
+use super::fields::{object_of, set};
 
 /// A component, and what is known of its parents without a cluster.
 pub struct Offline {
-    component: Arc<Component>,
-    declared: DeclaredParent,
-    kind: Arc<Gvk>,
+    /// The component.
+    pub component: Arc<Component>,
+    /// The declared parent kind.
+    pub declared: DeclaredParent,
+    /// The parent kind.
+    pub kind: Arc<Gvk>,
     plugin: PluginName,
     /// Limits of its calls and responses.
     pub limits: Limits,
@@ -44,24 +48,9 @@ impl Offline {
         Ok(Self { component, declared, kind, plugin, limits: Limits::default() })
     }
 
-    /// The component.
-    pub fn component(&self) -> &Component {
-        &self.component
-    }
-
     /// The component's descriptor.
     pub fn descriptor(&self) -> &Descriptor {
         self.component.descriptor()
-    }
-
-    /// The declared parent kind.
-    pub fn declared(&self) -> &DeclaredParent {
-        &self.declared
-    }
-
-    /// The parent kind.
-    pub fn kind(&self) -> &Arc<Gvk> {
-        &self.kind
     }
 
     /// The schema of the parent kind, if the component carries its CRD.
@@ -229,8 +218,7 @@ pub fn is_cluster_scoped(kind: &Gvk) -> bool {
 
 /// The kind of an object, by its fields `apiVersion` and `kind`.
 pub fn gvk_of(object: &Value) -> Gvk {
-    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    Gvk::from_api_version(text("apiVersion"), text("kind"))
+    Gvk::from_api_version(text(object, "/apiVersion"), text(object, "/kind"))
 }
 
 /// A child, completed as if this parent owned it.
@@ -240,15 +228,9 @@ pub fn gvk_of(object: &Value) -> Gvk {
 pub fn existing_child(mut child: Value, parent: &ParentRef) -> anyhow::Result<Arc<Object>> {
     let kind = Arc::new(gvk_of(&child));
     complete(&mut child, "00000000-0000-0000-0000-000000000001", parent.key.namespace.as_deref());
-    let owner: Value = serde_json::from_str(&CoreValue::Object(parent.owner_reference()).to_string())?;
-    if let Some(meta) = child.get_mut("metadata").and_then(Value::as_object_mut) {
-        meta.insert("ownerReferences".to_owned(), json!([owner]));
-        let labels = meta.entry("labels").or_insert_with(|| json!({}));
-        for (label, value) in parent.child_labels() {
-            if let Some(labels) = labels.as_object_mut() {
-                labels.insert(label.to_owned(), json!(value));
-            }
-        }
+    set(&mut child, &["metadata", "ownerReferences"], vec![object_of(&parent.owner_reference())]);
+    for (label, value) in parent.child_labels() {
+        set(&mut child, &["metadata", "labels", label], value);
     }
     Ok(Arc::new(Object::from_api(&kind, &child.to_string())?))
 }
@@ -271,17 +253,13 @@ const CREATED: &str = "2026-01-01T00:00:00Z";
 
 /// Adds the metadata that the API server would have set.
 pub fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
-    let Some(meta) =
-        object.as_object_mut().and_then(|object| object.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
-    else {
-        return;
-    };
-    meta.entry("uid").or_insert_with(|| uid.into());
-    meta.entry("resourceVersion").or_insert_with(|| "1".into());
-    meta.entry("generation").or_insert_with(|| 1.into());
-    meta.entry("creationTimestamp").or_insert_with(|| CREATED.into());
-    if let Some(namespace) = namespace {
-        meta.entry("namespace").or_insert_with(|| namespace.into());
+    let all = [("uid", json!(uid)), ("resourceVersion", json!("1")), ("generation", json!(1))];
+    let more =
+        [Some(("creationTimestamp", json!(CREATED))), namespace.map(|namespace| ("namespace", json!(namespace)))];
+    for (name, value) in all.into_iter().chain(more.into_iter().flatten()) {
+        if object.get("metadata").is_none_or(|metadata| metadata.get(name).is_none()) {
+            set(object, &["metadata", name], value);
+        }
     }
 }
 

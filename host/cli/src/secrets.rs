@@ -1,6 +1,7 @@
 //! Masks the values of Secrets in output.
 
 use serde_json::{Value, json};
+use windlass_core::contract::declared_parent::text;
 
 /// The text that replaces a value.
 const MASK: &str = "***";
@@ -82,8 +83,7 @@ fn mask_both(old: &mut Value, new: &mut Value) {
 }
 
 fn is_secret(object: &Value) -> bool {
-    let text = |field: &str| object.get(field).and_then(Value::as_str);
-    (text("apiVersion"), text("kind")) == (Some("v1"), Some("Secret"))
+    (text(object, "/apiVersion"), text(object, "/kind")) == ("v1", "Secret")
 }
 
 fn mask_copy(object: &mut Value) {

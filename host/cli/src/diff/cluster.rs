@@ -91,7 +91,7 @@ impl Scope {
 
         let discovery = Discovery::new(client.clone());
         let (parents, scope) = parent_kind(&discovery, &offline).await?;
-        let shape = match offline.declared().crd() {
+        let shape = match offline.declared.crd() {
             Some(carried) => shape_of(&client, carried).await?,
             None => StatusShape::NONE,
         };
@@ -161,8 +161,8 @@ fn terms_of(plugin: &PluginName, (offline, digest): (&Offline, Digest), settings
     let descriptor = offline.descriptor();
     Terms {
         name: plugin.clone(),
-        parents: offline.kind().clone(),
-        owns_kind: offline.declared().crd().is_some(),
+        parents: offline.kind.clone(),
+        owns_kind: offline.declared.crd().is_some(),
         status_writer: StatusWriter::Host,
         shape: StatusShape::NONE,
         call_inputs: digest,
@@ -180,7 +180,7 @@ fn terms_of(plugin: &PluginName, (offline, digest): (&Offline, Digest), settings
 
 /// A note if the Plugin does not grant the existing kind of the parents.
 fn ungranted(offline: &Offline, grants: &SpecGrants, namespaced: bool) -> Option<String> {
-    let kinds = Declared::of(offline.declared(), offline.descriptor());
+    let kinds = Declared::of(&offline.declared, offline.descriptor());
     let (what, flag) = kinds.ungranted_parent(grants, namespaced)?;
     Some(format!(
         "the host changes nothing, because {what}. If you trust the component with that, push it with --grant {flag}"
@@ -206,14 +206,14 @@ async fn installed(client: &Client, name: &PluginName) -> anyhow::Result<Option<
 
 /// The parent kind in the component's version.
 async fn parent_kind(discovery: &Discovery, offline: &Offline) -> anyhow::Result<(ApiResource, KindScope)> {
-    let kind = offline.kind();
+    let kind = &offline.kind;
     match discovery.find(kind).await {
         Ok((resource, capabilities)) => return Ok((resource, capabilities.scope)),
         Err(error) if is_missing(&error) => {}
         Err(error) => return Err(plain(error)).with_context(|| format!("{kind} could not be looked up")),
     }
     let other = discovery.find_any_version(kind).await.map_err(plain);
-    match (other.with_context(|| format!("{kind} could not be looked up"))?, offline.declared().crd()) {
+    match (other.with_context(|| format!("{kind} could not be looked up"))?, offline.declared.crd()) {
         (Some((resource, _)), _) => bail!(
             "the cluster serves {} as {}, but the component is written for {kind}; compare with a component for {}",
             kind.kind,

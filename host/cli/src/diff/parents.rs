@@ -68,7 +68,7 @@ impl Children {
 /// # Errors
 /// If the objects of a kind cannot be listed; the message names the kind.
 pub async fn list(args: &Args, scope: &Scope) -> anyhow::Result<Parents> {
-    let kind = Arc::new(scope.offline.kind().clone());
+    let kind = &scope.offline.kind;
     let of_component = match &scope.offline.descriptor().parent {
         Parent::Existing { selector, .. } => selector.clone(),
         Parent::Custom(_) => None,
@@ -84,7 +84,7 @@ pub async fn list(args: &Args, scope: &Scope) -> anyhow::Result<Parents> {
         let all: Vec<_> = selectors.iter().map(|(_, selector)| selector.as_str()).collect();
         query.label_selector = Some(all.join(",")).filter(|selectors| !selectors.is_empty());
     }
-    let found = objects(&scope.client, (&kind, &scope.parents), scope.namespace.as_deref(), query).await?;
+    let found = objects(&scope.client, (kind, &scope.parents), scope.namespace.as_deref(), query).await?;
     let namespaces = Namespaces::of(scope, &found).await?;
     let (mut selected, mut notes) = (Vec::new(), Vec::new());
     for parent in found {
@@ -181,7 +181,7 @@ async fn children(scope: &Scope) -> anyhow::Result<Children> {
 /// that are gone, if the user may list the Plugins that exist.
 async fn selector_of_children(scope: &Scope) -> anyhow::Result<String> {
     let own = format!("{LABEL_PLUGIN}={}", scope.plugin);
-    if scope.offline.declared().crd().is_none() {
+    if scope.offline.declared.crd().is_none() {
         return Ok(own);
     }
     let plugins = match Api::<Plugin>::all(scope.client.clone()).list_metadata(&ListParams::default()).await {

@@ -14,7 +14,6 @@ use windlass_core::reconcile::outcome::{Progress, WriteProblem, name_is_taken};
 use windlass_core::reconcile::plan::{Plan, Write};
 use windlass_core::reconcile::world::Ended;
 use windlass_core::value::ids::{GroupKind, ObjectKey, Uid};
-use windlass_core::value::json::{Map, Value as CoreValue};
 use windlass_engine::telemetry::one_line;
 
 use super::super::offline::complete;
@@ -189,10 +188,14 @@ impl Seen {
         self.last.is_further = true;
         let before = self.changed.remove(&place(id)).map_or(live, |former| former.before);
         if before.is_some() {
-            let deleted =
-                Changed { id: id.clone(), verb: Verb::Delete, before, after: None, seen: None, desired: None };
-            self.changed.insert(place(id), deleted);
+            self.show(id.clone(), Verb::Delete, before, None);
         }
+    }
+
+    /// Records a change of a child that the next reconcile does not see.
+    fn show(&mut self, id: ChildId, verb: Verb, before: Option<Arc<Object>>, after: Option<Value>) {
+        let changed = Changed { verb, before, after, seen: None, desired: None, id };
+        self.changed.insert(place(&changed.id), changed);
     }
 
     /// Records the parent as the next reconcile sees it, although a write of it was refused.
@@ -331,27 +334,18 @@ impl Seen {
 
     /// Records a recreation that the guard does not allow.
     pub fn block_recreation(&mut self, live: Arc<Object>, after: Value) {
-        let id = ChildId::of(&live);
-        let blocked = Changed {
-            id,
-            verb: Verb::BlockedRecreation,
-            before: Some(live),
-            after: Some(after),
-            seen: None,
-            desired: None,
-        };
-        self.changed.insert(place(&blocked.id), blocked);
+        self.show(ChildId::of(&live), Verb::BlockedRecreation, Some(live), Some(after));
     }
 
     /// The objects that may differ, in the order of the desired children and then of the deletions, with the notes and errors.
     pub fn into_parts(mut self, parent: &Arc<Object>) -> (Vec<Pair>, Vec<String>, Vec<String>) {
         let planned = self.planned.take();
         let deletions = planned.iter().flat_map(|planned| &planned.deletions);
-        for (live, verb) in deletions.filter(|_| self.last.deletions == Deletions::Blocked) {
+        let are_blocked = self.last.deletions == Deletions::Blocked;
+        for (live, verb) in deletions.filter(|_| are_blocked) {
             let (id, before) = (ChildId::of(live), Some(live.clone()));
             if *verb == Verb::Delete && self.changed(&id).is_none() {
-                let blocked = Changed { id, verb: Verb::Blocked, before, after: None, seen: None, desired: None };
-                self.changed.insert(place(&blocked.id), blocked);
+                self.show(id, Verb::Blocked, before, None);
             }
         }
         // A child that could not be recreated is not shown as deleted.
@@ -396,36 +390,6 @@ impl Changed {
 pub fn value_of(object: &Object) -> Value {
     // The API server's bytes are JSON.
     serde_json::from_slice(&object.json.bytes()).unwrap_or_default()
-}
-
-/// The JSON of a desired child.
-pub fn body_of(child: &DesiredChild) -> Value {
-    value(&child.body)
-}
-
-/// A value of the core as one of the command line.
-pub fn value(map: &Map) -> Value {
-    // The writer of values writes valid JSON.
-    serde_json::from_str(&CoreValue::Object(map.clone()).to_string()).unwrap_or_default()
-}
-
-/// Applies a JSON merge patch (RFC 7396).
-pub fn merge(into: &mut Value, patch: Value) {
-    let Value::Object(patch) = patch else {
-        *into = patch;
-        return;
-    };
-    if !into.is_object() {
-        *into = Value::Object(serde_json::Map::new());
-    }
-    let Some(fields) = into.as_object_mut() else { return };
-    for (name, value) in patch {
-        if value.is_null() {
-            fields.remove(&name);
-        } else {
-            merge(fields.entry(name).or_insert(Value::Null), value);
-        }
-    }
 }
 
 /// Why a child cannot be previewed, for the user of the command.

@@ -29,10 +29,11 @@ use windlass_engine::cluster::writer::request::{self, To};
 use windlass_engine::telemetry::one_line;
 use windlass_sandbox::{Ambient, run_here};
 
+use super::super::fields::object_of;
 use super::cluster::Scope;
 use super::parents::{Children, Related, object};
 use super::preview::Verb;
-use super::seen::{Changed, Migration, Seen, body_of, merge, value, value_of};
+use super::seen::{Changed, Migration, Seen, value_of};
 
 /// The world of one parent's preview.
 pub struct Dry<'a> {
@@ -87,7 +88,7 @@ impl<'a> Dry<'a> {
             match self.dry_run(self.resource(&id).and_then(|of| DryRun::of(request::create(To::own(of), child)))).await
             {
                 Ok(text) => parsed(&text).map_err(Refused::Unsent)?,
-                Err(refused) if self.is_for_want_of_created(&refused) => body_of(child),
+                Err(refused) if self.is_for_want_of_created(&refused) => object_of(&child.body),
                 Err(refused) => return Err(refused),
             }
         };
@@ -105,12 +106,12 @@ impl<'a> Dry<'a> {
                     // The new object has another UID, which is not known.
                     meta.remove("uid");
                 }
-                Ok(value(&fresh))
+                Ok(object_of(&fresh))
             }
             Err(refused) => {
                 let note = note_beside_live(&refused.problem()).ok_or(refused)?;
                 self.seen.lock().note(format!("{}: {note}", child.id()));
-                Ok(body_of(child))
+                Ok(object_of(&child.body))
             }
         }
     }
@@ -192,11 +193,11 @@ impl<'a> Dry<'a> {
             // The rest is as it was, or as another dry run has changed it.
             let mut after = seen.parent_after.clone().unwrap_or_else(|| value_of(self.live));
             let of_field = written.get_mut(field).map(Value::take).unwrap_or_default();
-            merge(&mut after, serde_json::json!({field: null}));
-            merge(&mut after, serde_json::json!({field: of_field}));
+            json_patch::merge(&mut after, &serde_json::json!({field: null}));
+            json_patch::merge(&mut after, &serde_json::json!({field: of_field}));
             written = after;
         }
-        let parent = Object::from_api(self.scope.offline.kind(), &self.scope.with_defaults(&written).0.to_string());
+        let parent = Object::from_api(&self.scope.offline.kind, &self.scope.with_defaults(&written).0.to_string());
         let parent = parent.map_err(|error| Refused::Unsent(unavailable(error.to_string())))?;
         seen.change_parent(Arc::new(parent), written);
         Ok(ack)
@@ -239,7 +240,7 @@ impl<'a> Dry<'a> {
             }
             ApiRequest::Mark { found, marks, .. } => {
                 let mut after = value_of(found);
-                merge(&mut after, value(marks));
+                json_patch::merge(&mut after, &object_of(marks));
                 self.seen.lock().change(&of, Verb::Adopt, Some(Arc::new(found.clone())), (after, None));
             }
             ApiRequest::Migrate { left, own, taken, resource_version, .. } => {
@@ -259,7 +260,7 @@ impl<'a> Dry<'a> {
 
     async fn found(&self, what: Read<'_>) -> Result<Option<Object>, Refused> {
         let (kind, key, resource) = match what {
-            Read::Parent(key) | Read::FormerParent(key) => (self.scope.offline.kind(), key, &self.scope.parents),
+            Read::Parent(key) | Read::FormerParent(key) => (&self.scope.offline.kind, key, &self.scope.parents),
             Read::Child(child, _) => (&child.kind, &child.key, self.resource(child).map_err(Refused::Unsent)?),
         };
         let found = object(&self.scope.client, (kind, resource), key).await;
@@ -283,7 +284,7 @@ impl<'a> Dry<'a> {
     async fn called(&self, call: Call<'_>) -> Called {
         let (scope, request) = (self.scope.clone(), call.snapshot.request(call.phase));
         let called = tokio::task::spawn_blocking(move || {
-            let component = scope.offline.component();
+            let component = &scope.offline.component;
             run_here(component.reconcile(&request, &scope.terms.limits, Ambient::now([0; 32])))
         });
         let (result, report) = called

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use windlass_api::{GrantsSpec, PluginStatus};
 use windlass_core::value::digest::Digest;
 
+use super::super::fields::set;
+
 /// Annotation of a role: the rules of each component, by digest.
 const ANNOTATION: &str = "windlass.dev/rules-of-components";
 
@@ -60,15 +62,8 @@ impl Kept {
             }
         }
         let text = serde_json::to_string(&by_component).unwrap_or_default();
-        if let Some(role) = role.as_object_mut() {
-            role.insert("rules".to_owned(), all.into());
-        }
-        if let Some(metadata) = role.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-            let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-            if let Some(annotations) = annotations.as_object_mut() {
-                annotations.insert(ANNOTATION.to_owned(), text.into());
-            }
-        }
+        set(role, &["rules"], all);
+        set(role, &["metadata", "annotations", ANNOTATION], text);
         by_component.into_keys().filter(|component| *component != self.component).collect()
     }
 }

@@ -7,6 +7,7 @@ use windlass_api::GrantsSpec;
 use windlass_core::value::digest::Digest;
 use windlass_delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY};
 
+use super::super::fields::set;
 use super::super::pushed::PART_OF_LABEL;
 
 /// Largest number of component bytes in one ConfigMap; a ConfigMap has at most 1 MiB in total, including keys.
@@ -65,11 +66,8 @@ pub fn split(name: &str, namespace: &str, bytes: &[u8], signature: Option<&str>)
     let mut parts = Vec::new();
     for (at, chunk) in packed.chunks(CHUNK).enumerate() {
         let part = format!("{name}-{}-{at}", digest.short());
-        let mut map = config_map(&part, json!({"immutable": true, "binaryData": {KEY_PART: STANDARD.encode(chunk)}}));
-        if let Some(meta) = map.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-            meta.insert("labels".to_owned(), json!({PART_OF_LABEL: name}));
-        }
-        objects.push(map);
+        let map = config_map(&part, json!({"immutable": true, "binaryData": {KEY_PART: STANDARD.encode(chunk)}}));
+        objects.push(labelled(map, name));
         parts.push(part);
     }
     let head = [
@@ -116,16 +114,11 @@ pub fn plugin_object(fields: PluginFields<'_>) -> Value {
     })
 }
 
-/// Labels a permission with its Plugin, so that `windlass remove` finds it: a ServiceAccount has no fields, so its
-/// managedFields do not show the writer. (On ConfigMaps the label marks parts.)
-pub fn labelled(mut permission: Value, name: &str) -> Value {
-    if let Some(meta) = permission.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-        let labels = meta.entry("labels").or_insert_with(|| json!({}));
-        if let Some(labels) = labels.as_object_mut() {
-            labels.insert(PART_OF_LABEL.to_owned(), name.into());
-        }
-    }
-    permission
+/// Labels a part of a component, or a permission, with its Plugin, so that `windlass remove` finds it: a ServiceAccount has no
+/// fields, so its managedFields do not show the writer.
+pub fn labelled(mut object: Value, name: &str) -> Value {
+    set(&mut object, &["metadata", "labels", PART_OF_LABEL], name);
+    object
 }
 
 /// Makes the Plugin the owner of a ConfigMap: the garbage collector deletes the ConfigMap with the Plugin. Permissions
@@ -135,9 +128,7 @@ pub fn own_by(mut map: Value, plugin: &Value, uid: &str) -> Value {
     let owner = json!([{
         "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"), "uid": uid,
     }]);
-    if let Some(meta) = map.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-        meta.insert("ownerReferences".to_owned(), owner);
-    }
+    set(&mut map, &["metadata", "ownerReferences"], owner);
     map
 }
 

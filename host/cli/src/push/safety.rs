@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectM
 use kube::api::PostParams;
 use kube::core::TypeMeta;
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::Value;
 use windlass_api::Plugin;
 use windlass_core::contract::declared_parent::{CarriedCrd, text};
 use windlass_core::object::names::ANNOTATION_PUSHED_AT;
@@ -17,6 +17,8 @@ use windlass_engine::plugins::crd_narrowings;
 
 use super::super::applied::{Target, describe};
 use super::super::connect::plain;
+use super::super::deleted::metadata;
+use super::super::fields::set;
 use super::super::pushed::{FIELD_MANAGER, plugin_of};
 
 /// Label of objects that a push writes, with [`FIELD_MANAGER`] as its value. It also marks objects that are printed and
@@ -29,11 +31,7 @@ pub fn mark(object: &mut Value) {
     if text(object, "/kind") == "ServiceAccount" {
         return;
     }
-    let metadata = object.pointer_mut("/metadata").and_then(Value::as_object_mut);
-    let labels = metadata.map(|metadata| metadata.entry("labels").or_insert_with(|| json!({})));
-    if let Some(labels) = labels.and_then(Value::as_object_mut) {
-        labels.insert(MANAGED_BY.to_owned(), FIELD_MANAGER.into());
-    }
+    set(object, &["metadata", "labels", MANAGED_BY], FIELD_MANAGER);
 }
 
 /// Whether a push wrote an object: by label or annotation, or by the field manager, the only mark of older versions.
@@ -95,8 +93,7 @@ pub fn check_no_verify(plugin: &Plugin) -> anyhow::Result<()> {
 /// If the user lacks a permission; the message names it.
 pub async fn check_permission(client: &Client, (api, object): &Target) -> anyhow::Result<()> {
     let name = object.metadata.name.clone().unwrap_or_default();
-    let found = api.get_metadata_opt(&name).await;
-    let found = found.map_err(plain).with_context(|| format!("{} could not be read", describe(object)))?;
+    let found = metadata(api, &name, &describe(object)).await?;
     let TypeMeta { api_version, kind } = object.types.clone().unwrap_or_default();
     let group = api_version.split_once('/').map(|(group, _)| group.to_owned());
     // Server-side apply is a patch, even if it creates the object.
@@ -129,13 +126,12 @@ pub async fn check_permission(client: &Client, (api, object): &Target) -> anyhow
 pub async fn check_targets(plugin: &PluginName, targets: &[Target]) -> anyhow::Result<()> {
     let mut others = Vec::new();
     for (api, object) in targets {
-        let found = api.get_metadata_opt(object.metadata.name.as_deref().unwrap_or_default()).await;
-        let found = found.map_err(plain).with_context(|| format!("{} could not be read", describe(object)))?;
+        let found = metadata(api, object.metadata.name.as_deref().unwrap_or_default(), &describe(object)).await?;
         let is_account = object.types.as_ref().is_some_and(|types| types.kind == "ServiceAccount");
         let Some(found) = found.filter(|_| !is_account) else { continue };
-        match plugin_of(&found.metadata).filter(|of| *of != plugin.as_str()) {
+        match plugin_of(&found).filter(|of| *of != plugin.as_str()) {
             Some(of) => others.push(format!("{} (of Plugin {of})", describe(object))),
-            None if !was_pushed(&found.metadata) => others.push(describe(object)),
+            None if !was_pushed(&found) => others.push(describe(object)),
             None => {}
         }
     }
@@ -205,6 +201,8 @@ pub async fn check_functions(client: &Client, carried: &CarriedCrd) -> anyhow::R
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn plugin(metadata: Value) -> Plugin {

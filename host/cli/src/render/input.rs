@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use serde_json::Value;
+use windlass_core::contract::declared_parent::text;
 use windlass_core::object::Object;
 use windlass_core::value::ids::Gvk;
 use windlass_engine::telemetry::one_line;
@@ -67,8 +68,6 @@ impl Input {
 
 /// Whether the child's controlling ownerReference names this parent, in the child's namespace or cluster-scoped.
 fn is_controlled_by(child: &Value, parent: &Value) -> bool {
-    let text =
-        |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let namespace = text(parent, "/metadata/namespace");
     let owners = child.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let names_parent = |owner: &&Value| {
@@ -82,10 +81,10 @@ fn is_controlled_by(child: &Value, parent: &Value) -> bool {
 
 /// Kind, namespace and name of an object, for messages.
 pub fn title(object: &Value) -> String {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(one_line).unwrap_or_default();
-    match &*text("/metadata/namespace") {
-        "" => format!("{} {}", text("/kind"), text("/metadata/name")),
-        namespace => format!("{} {namespace}/{}", text("/kind"), text("/metadata/name")),
+    let line = |pointer: &str| one_line(text(object, pointer));
+    match &*line("/metadata/namespace") {
+        "" => format!("{} {}", line("/kind"), line("/metadata/name")),
+        namespace => format!("{} {namespace}/{}", line("/kind"), line("/metadata/name")),
     }
 }
 

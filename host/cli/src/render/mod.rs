@@ -18,12 +18,12 @@ use windlass_core::contract::{CallReport, Failure, Note, Phase};
 use windlass_core::object::Object;
 use windlass_core::plugin::schema::structural as schema;
 use windlass_core::reconcile::outcome::{Outcome, Problem};
-use windlass_core::value::json::Value as CoreValue;
 use windlass_sandbox::{Ambient, run_here};
 
 use self::input::{Given, Input, read_parents, title};
 use self::status::keep_status;
 use super::component::ComponentArgs;
+use super::fields::{object_of, set};
 use super::manifests::check_standard_input;
 use super::offline::{Offline, existing_child};
 use super::output::{Objects, list_of, print_objects};
@@ -106,7 +106,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     }
     check_standard_input(args.parents.iter().chain(&args.children).chain(&args.related).chain(&args.config))?;
     let offline = Offline::new(args.component.load()?)?;
-    let (parents, beside) = read_parents(&args.parents, offline.kind())?;
+    let (parents, beside) = read_parents(&args.parents, &offline.kind)?;
     let input = Input::read(args, beside, parents.len() > 1)?;
     offline.check_config(input.config.as_deref())?;
     if !args.no_validate && offline.schema().is_some_and(schema::has_rules) {
@@ -144,9 +144,9 @@ fn render_one(args: &Args, offline: &Offline, input: &Input, given: Given) -> an
             for problem in &problems {
                 err!("  {problem}");
             }
-            let failure = if input.has_several { failed("schema", &problems.join("; ")) } else { Value::Null };
-            let failure = if failure.is_null() { failure } else { named(failure, &object) };
-            return Ok(Rendered { response: failure, code: INVALID_PARENT });
+            let failure = || named(failed("schema", &problems.join("; ")), &object);
+            let response = if input.has_several { failure() } else { Value::Null };
+            return Ok(Rendered { response, code: INVALID_PARENT });
         }
     }
     let children = input.children_of(&object);
@@ -154,7 +154,7 @@ fn render_one(args: &Args, offline: &Offline, input: &Input, given: Given) -> an
     let parent = offline.parent(object.clone()).with_context(|| format!("{whose} is not a valid parent"))?;
     let mut response = render(args, offline, input, (parent, children), parent_name)?;
     if let Some(status) = response.get_mut("status").filter(|status| !status.is_null()) {
-        keep_status(schema, offline.declared().crd().is_some(), status);
+        keep_status(schema, offline.declared.crd().is_some(), status);
     }
     let failure = response.pointer("/failure/message").and_then(Value::as_str);
     let code = if failure.is_some() { INPUT_REJECTED } else { 0 };
@@ -167,17 +167,13 @@ fn render_one(args: &Args, offline: &Offline, input: &Input, given: Given) -> an
 
 /// A response with the parent that it is about.
 fn named(mut response: Value, parent: &Value) -> Value {
-    if let Some(response) = response.as_object_mut() {
-        let mut reference = json!({"apiVersion": parent.get("apiVersion"), "kind": parent.get("kind")});
-        for field in ["namespace", "name"] {
-            if let (Some(reference), Some(value)) =
-                (reference.as_object_mut(), parent.pointer(&format!("/metadata/{field}")))
-            {
-                reference.insert(field.to_owned(), value.clone());
-            }
+    let mut reference = json!({"apiVersion": parent.get("apiVersion"), "kind": parent.get("kind")});
+    for field in ["namespace", "name"] {
+        if let Some(value) = parent.get("metadata").and_then(|metadata| metadata.get(field)) {
+            set(&mut reference, &[field], value.clone());
         }
-        response.insert("parent".to_owned(), reference);
     }
+    set(&mut response, &["parent"], reference);
     response
 }
 
@@ -199,7 +195,7 @@ fn render(
         // A fixed seed, so that the same input gives the same output.
         let ambient = Ambient::now([0; 32]);
         let (result, report) =
-            run_here(offline.component().reconcile(&snapshot.request(phase), &offline.limits, ambient));
+            run_here(offline.component.reconcile(&snapshot.request(phase), &offline.limits, ambient));
         print_logs(&report, parent_name);
         result
     };
@@ -213,11 +209,11 @@ fn render(
     };
     let mut has_masks = false;
     let bodies = desired.children.iter().map(|child| {
-        let mut body: Value = serde_json::from_str(&CoreValue::Object(child.body.clone()).to_string())?;
+        let mut body = object_of(&child.body);
         has_masks |= !args.show_secrets && secrets::mask(&mut body);
-        Ok(body)
+        body
     });
-    let bodies = bodies.collect::<anyhow::Result<Vec<_>>>()?;
+    let bodies: Vec<_> = bodies.collect();
     if has_masks {
         err!(
             "note: {}values of Secrets are printed as ***, which kubectl refuses; for `kubectl diff`, which masks them itself, and for \
@@ -225,23 +221,18 @@ fn render(
             parent_name.map(|parent| format!("{parent}: ")).unwrap_or_default()
         );
     }
-    let status = match &response.status {
-        Some(status) => serde_json::from_slice(status)?,
-        None => Value::Null,
-    };
+    let status: Option<Value> = response.status.as_deref().map(serde_json::from_slice).transpose()?;
     let mut rendered = json!({
         "children": bodies,
         "status": status,
         "events": response.events,
         "requeueMs": response.requeue,
     });
-    if let Some(rendered) = rendered.as_object_mut() {
-        if args.finalize {
-            rendered.insert("finalized".to_owned(), response.finalized.into());
-        }
-        if !response.requirements.is_empty() {
-            rendered.insert("requirements".to_owned(), json!(response.requirements));
-        }
+    if args.finalize {
+        set(&mut rendered, &["finalized"], response.finalized);
+    }
+    if !response.requirements.is_empty() {
+        set(&mut rendered, &["requirements"], json!(response.requirements));
     }
     Ok(rendered)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Value, json};
 use windlass_core::contract::{
     CallFailure, CallReport, Failure, Note, Observed, Phase, PluginResult, Related, Request,
 };
@@ -18,6 +18,7 @@ use windlass_sandbox::{Ambient, run_here};
 
 use super::property::Scenario;
 use super::world::{first_difference, or_absent};
+use crate::fields::{set, value_of};
 use crate::offline::{Offline, gvk_of};
 use crate::{files, yaml};
 
@@ -121,10 +122,8 @@ fn parent_json(mut parent: Value) -> String {
     if let Value::String(json) = parent {
         return json;
     }
-    if let Some(fields) = parent.as_object_mut()
-        && let Some(metadata) = fields.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
-    {
-        metadata.entry("uid").or_insert_with(|| "uid".into());
+    if parent.pointer("/metadata/uid").is_none() {
+        set(&mut parent, &["metadata", "uid"], "uid");
     }
     parent.to_string()
 }
@@ -173,7 +172,7 @@ impl Golden {
     pub fn problem(&self, offline: &Offline, is_shared: bool) -> Option<String> {
         let call = |seed: u8| {
             let ambient = Ambient { seed: [seed; 32], now: self.now };
-            let (result, report) = run_here(offline.component().reconcile(&self.request, &offline.limits, ambient));
+            let (result, report) = run_here(offline.component.reconcile(&self.request, &offline.limits, ambient));
             document(result, report, offline.limits.json_depth)
         };
         let (mut actual, other) = match (call(7), call(8)) {
@@ -219,24 +218,6 @@ fn mask(actual: &mut Value, other: &Value, expected: &mut Value) {
     }
 }
 
-/// A value whose decimal numbers are the nearest doubles, which `serde_json` misses by a digit.
-fn exact(value: &json::Value) -> Value {
-    match value {
-        json::Value::Null => Value::Null,
-        json::Value::Bool(value) => Value::Bool(*value),
-        json::Value::String(text) => Value::String(text.to_string()),
-        json::Value::Number(number) => {
-            let text = number.as_str();
-            let whole = text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from));
-            whole.ok().or_else(|| Number::from_f64(text.parse().ok()?)).map_or(Value::Null, Value::Number)
-        }
-        json::Value::Array(items) => items.iter().map(exact).collect(),
-        json::Value::Object(fields) => {
-            Value::Object(fields.iter().map(|(name, value)| (name.to_owned(), exact(value))).collect())
-        }
-    }
-}
-
 /// A response as a document, without empty fields, as the SDKs' harnesses write it.
 fn document(result: Result<PluginResult, CallFailure>, report: CallReport, depth: usize) -> Result<Value, CallFailure> {
     let response = match result? {
@@ -247,7 +228,7 @@ fn document(result: Result<PluginResult, CallFailure>, report: CallReport, depth
             return Ok(json!({"retry": {"message": message, "afterMs": after}}));
         }
     };
-    let parsed = |bytes: &[u8]| json::parse(bytes, depth).map(|value| exact(&value)).unwrap_or_default();
+    let parsed = |bytes: &[u8]| json::parse(bytes, depth).map(|value| value_of(&value)).unwrap_or_default();
     let pairs = |pairs: Vec<(String, String)>| -> Value {
         Value::Object(pairs.into_iter().map(|(key, value)| (key, value.into())).collect())
     };

@@ -178,7 +178,7 @@ fn examples(offline: &Offline, kind: &ParentKind, files: &[PathBuf]) -> anyhow::
     if files.is_empty() {
         return Ok(Vec::new());
     }
-    let (given, _) = read_parents(files, offline.kind())?;
+    let (given, _) = read_parents(files, &offline.kind)?;
     given
         .into_iter()
         .map(|Given { file, mut object }| {

@@ -12,10 +12,10 @@ use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::contract::{Failure, Parent};
 use windlass_core::object::Object;
 use windlass_core::object::observed_status::StatusShape;
+use windlass_core::object::selector::Selector;
 use windlass_core::plugin::schema::structural as schema;
 use windlass_core::reconcile::outcome::{Outcome, Problem};
 use windlass_core::reconcile::status;
-use windlass_core::value::json::Value as CoreValue;
 use windlass_engine::plugins::status_shape;
 use windlass_sandbox::{Ambient, run_here};
 
@@ -23,6 +23,7 @@ use super::call::{CallResult, Input, Plugin, Seed, Stock};
 use super::generate::{Examples, ParentKind};
 use super::reply::{Child, Reply};
 use super::world::{healthy_status, timestamp};
+use crate::fields::{object_of, set};
 use crate::offline::{Offline, gvk_of};
 
 /// A component under test.
@@ -35,23 +36,23 @@ pub struct Tested<'a> {
 impl<'a> Tested<'a> {
     /// Prepares calls of a component with this `spec.config`.
     pub fn new(offline: &'a Offline, config: Option<Arc<[u8]>>) -> Self {
-        let version = offline.declared().crd().and_then(|crd| storage_of(crd.json()));
+        let version = offline.declared.crd().and_then(|crd| storage_of(crd.json()));
         // For a kind whose CRD the component does not carry, the host writes no status.
         Self { offline, config, shape: version.map_or(StatusShape::NONE, status_shape) }
     }
 
     /// The kind of the component's parents.
     pub fn kind(&self) -> ParentKind {
-        let kind = self.offline.kind();
-        let labels = match &self.offline.descriptor().parent {
-            Parent::Existing { selector: Some(selector), .. } => labels_of(selector),
-            Parent::Existing { .. } | Parent::Custom(_) => Map::new(),
+        let kind = &self.offline.kind;
+        let selector = match &self.offline.descriptor().parent {
+            Parent::Existing { selector, .. } => selector.as_ref().and_then(|selector| selector.parse().ok()),
+            Parent::Custom(_) => None,
         };
         ParentKind {
             api_version: kind.api_version(),
             kind: kind.kind.to_string(),
             schema: self.offline.schema().cloned(),
-            labels,
+            labels: selector.as_ref().map(labels_of).unwrap_or_default(),
             namespaced: self.offline.is_namespaced(),
             examples: Examples::default(),
         }
@@ -81,7 +82,7 @@ impl<'a> Tested<'a> {
                 request.children.reverse();
                 request.related.iter_mut().for_each(|related| related.objects.reverse());
             }
-            let component = self.offline.component();
+            let component = &self.offline.component;
             let seed = match seed {
                 Seed::OfRequest => *snapshot.hash(&component.digest(), phase).as_bytes(),
                 Seed::Fixed => [7; 32],
@@ -103,9 +104,9 @@ impl<'a> Tested<'a> {
         let now = timestamp(world.now).parse().unwrap_or_default();
         let outcome = Outcome::applied(desired.children.len(), None);
         let next = status::next(&parent, desired.status.as_ref(), &outcome, self.shape, now);
-        let next_status = next.map(|next| self.stored(&CoreValue::Object(next).to_string())).transpose()?;
+        let next_status = next.map(|next| self.stored(object_of(&next)));
         Ok(CallResult::Response(Box::new(Reply {
-            children: desired.children.iter().map(|child| as_child(child)).collect::<anyhow::Result<_>>()?,
+            children: desired.children.iter().map(|child| as_child(child)).collect(),
             status: response.status.as_deref().map(serde_json::from_slice).transpose()?,
             next_status,
             finalized: desired.finalized,
@@ -116,13 +117,12 @@ impl<'a> Tested<'a> {
     }
 
     /// A status as the API server stores it.
-    fn stored(&self, status: &str) -> anyhow::Result<Value> {
-        let mut status = serde_json::from_str(status)?;
+    fn stored(&self, mut status: Value) -> Value {
         if let Some(schema) = self.offline.schema().and_then(|schema| schema.pointer("/properties/status")) {
             schema::prune(schema, &mut status);
             schema::fill_in(schema, &mut status);
         }
-        Ok(status)
+        status
     }
 }
 
@@ -147,19 +147,15 @@ fn without_response(problem: Problem, has_related: bool) -> CallResult {
     }
 }
 
-fn as_child(child: &DesiredChild) -> anyhow::Result<Child> {
-    Ok(Child {
-        body: serde_json::from_str(&CoreValue::Object(child.body.clone()).to_string())?,
-        update: child.update.clone(),
-        is_retained: child.owner.is_none(),
-    })
+fn as_child(child: &DesiredChild) -> Child {
+    Child { body: object_of(&child.body), update: child.update.clone(), is_retained: child.owner.is_none() }
 }
 
 /// The objects that a requirement selects: by name one, and by labels two that differ, because their order may matter.
 pub fn plausible(need: &Need) -> Vec<Arc<Object>> {
     let (names, labels) = match &need.select {
         Select::Name(name) => (vec![&**name], Map::new()),
-        Select::Labels(selector) => (vec!["plausible", "plausible-2"], labels_of(&selector.to_string())),
+        Select::Labels(selector) => (vec!["plausible", "plausible-2"], labels_of(selector)),
     };
     let objects = names.into_iter().enumerate().filter_map(|(at, name)| plausible_object(need, (at, name), &labels));
     objects.filter(|object| need.selects(object)).map(Arc::new).collect()
@@ -181,8 +177,8 @@ fn plausible_object(need: &Need, (at, name): (usize, &str), labels: &Map<String,
         },
         "data": data,
     });
-    if let (Some(status), Some(fields)) = (healthy_status(&object), object.as_object_mut()) {
-        fields.insert("status".to_owned(), status);
+    if let Some(status) = healthy_status(&object) {
+        set(&mut object, &["status"], status);
     }
     // The API server stores no null.
     for path in ["", "/metadata"] {
@@ -193,32 +189,9 @@ fn plausible_object(need: &Need, (at, name): (usize, &str), labels: &Map<String,
     Object::from_api(&need.kind, &object.to_string()).ok()
 }
 
-/// Labels that a selector matches, unless it has comparisons.
-fn labels_of(selector: &str) -> Map<String, Value> {
-    let mut labels = Map::new();
-    let mut rest = selector;
-    while !rest.is_empty() {
-        let end = match (rest.find(','), rest.find('(')) {
-            (Some(comma), Some(bracket)) if bracket < comma => rest.find(')').map_or(rest.len(), |end| end + 1),
-            (Some(comma), _) => comma,
-            (None, _) => rest.len(),
-        };
-        let (term, after) = rest.split_at(end);
-        rest = after.trim_start_matches(',');
-        let term = term.trim();
-        let label = if let Some((key, values)) = term.split_once(" in ") {
-            let first = values.trim().trim_matches(['(', ')']).split(',').next().unwrap_or_default();
-            Some((key, first))
-        } else if term.contains(" notin ") || term.contains("!=") || term.starts_with('!') {
-            None
-        } else {
-            Some(term.split_once('=').map_or((term, "any"), |(key, value)| (key, value.trim_start_matches('='))))
-        };
-        if let Some((key, value)) = label.filter(|(key, _)| !key.is_empty()) {
-            labels.insert(key.trim().to_owned(), json!(value.trim()));
-        }
-    }
-    labels
+/// Labels that a selector matches.
+fn labels_of(selector: &Selector) -> Map<String, Value> {
+    selector.example().map(|(key, value)| (key.to_owned(), value.into())).collect()
 }
 
 #[cfg(test)]
@@ -233,7 +206,7 @@ mod tests {
             ("a in (x,y), b==z, !c, d != e, f notin (g)", json!({"a": "x", "b": "z"})),
             ("windlass.dev/guard=true", json!({"windlass.dev/guard": "true"})),
         ] {
-            assert_eq!(Value::Object(labels_of(selector)), labels, "{selector}");
+            assert_eq!(Value::Object(labels_of(&selector.parse().expect(selector))), labels, "{selector}");
         }
     }
 }

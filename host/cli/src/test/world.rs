@@ -4,12 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 use windlass_core::contract::UpdateStrategy;
+use windlass_core::contract::declared_parent::text;
 use windlass_core::object::names;
 use windlass_core::value::difference::{Difference, differences};
 use windlass_core::value::digest::Digest;
 use windlass_core::value::json::parse;
 
+use super::generate::remove;
 use super::reply::{Child, Reply};
+use crate::fields::set;
 
 /// Seconds between two rounds.
 const ROUND: u64 = 61;
@@ -51,19 +54,21 @@ impl World {
 
     /// Gives the parent the content of another one, as a user's edit does.
     pub fn edit(&mut self, edited: &Value) {
-        let status = self.parent.get("status").cloned();
-        let metadata = self.parent.get("metadata").cloned();
-        self.parent = edited.clone();
-        self.set("/status", status);
-        self.set("/metadata", metadata);
-        self.set("/metadata/generation", Some(json!(2)));
+        let before = std::mem::replace(&mut self.parent, edited.clone());
+        remove(&mut self.parent, "/status");
+        for name in ["status", "metadata"] {
+            if let Some(kept) = before.get(name) {
+                set(&mut self.parent, &[name], kept.clone());
+            }
+        }
+        set(&mut self.parent, &["metadata", "generation"], 2);
         self.touch_parent();
     }
 
     /// Marks the parent as being deleted.
     pub fn delete(&mut self, finalizer: &str) {
-        self.set("/metadata/deletionTimestamp", Some(json!(timestamp(self.now))));
-        self.set("/metadata/finalizers", Some(json!([finalizer])));
+        set(&mut self.parent, &["metadata", "deletionTimestamp"], timestamp(self.now));
+        set(&mut self.parent, &["metadata", "finalizers"], vec![finalizer]);
         self.touch_parent();
     }
 
@@ -110,7 +115,7 @@ impl World {
             let status = |value: &Value| json!({"status": value});
             if let Some(Difference { path, .. }) = first_difference(&status(&present), &status(next)) {
                 change.status = Some(path);
-                self.set("/status", Some(next.clone()));
+                set(&mut self.parent, &["status"], next.clone());
                 self.touch_parent();
             }
         }
@@ -119,33 +124,22 @@ impl World {
 
     /// Sets the statuses that the controllers of built-in kinds would set once all goes well. Returns whether one changed.
     pub fn play(&mut self) -> bool {
-        let mut any = false;
-        for at in 0..self.live.len() {
-            let revision = self.revision + 1;
-            let Some(live) = self.live.get_mut(at) else { continue };
-            if let Some(status) = healthy_status(live)
-                && live.get("status") != Some(&status)
-                && let Some(fields) = live.as_object_mut()
-            {
-                fields.insert("status".to_owned(), status);
-                if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-                    metadata.insert("resourceVersion".to_owned(), json!(revision.to_string()));
-                }
-                self.revision = revision;
-                any = true;
+        let before = self.revision;
+        for live in &mut self.live {
+            if let Some(status) = healthy_status(live).filter(|status| live.get("status") != Some(status)) {
+                self.revision += 1;
+                set(live, &["status"], status);
+                set(live, &["metadata", "resourceVersion"], self.revision.to_string());
             }
         }
-        any
+        self.revision > before
     }
 
     /// Gives all objects another resource version, as a write that changes nothing else.
     pub fn touch(&mut self) {
         self.touch_parent();
-        let revision = self.revision;
         for live in &mut self.live {
-            if let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.insert("resourceVersion".to_owned(), json!(revision.to_string()));
-            }
+            set(live, &["metadata", "resourceVersion"], self.revision.to_string());
         }
     }
 
@@ -156,12 +150,10 @@ impl World {
         let uid = Digest::of(child.name().as_bytes()).hex();
         let part = |from: usize, to: usize| uid.get(from..to).unwrap_or_default();
         let uid = format!("{}-{}-4{}-8{}-{}", part(0, 8), part(8, 12), part(13, 16), part(17, 20), part(20, 32));
-        if let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.insert("uid".to_owned(), json!(uid));
-            metadata.insert("resourceVersion".to_owned(), json!(self.revision.to_string()));
-            metadata.insert("generation".to_owned(), json!(1));
-            metadata.insert("creationTimestamp".to_owned(), json!(timestamp(START)));
-        }
+        set(&mut live, &["metadata", "uid"], uid);
+        set(&mut live, &["metadata", "resourceVersion"], self.revision.to_string());
+        set(&mut live, &["metadata", "generation"], 1);
+        set(&mut live, &["metadata", "creationTimestamp"], timestamp(START));
         live
     }
 
@@ -169,38 +161,25 @@ impl World {
         let mut live = self.created(child);
         let is_recreated =
             matches!(child.update, UpdateStrategy::Recreate | UpdateStrategy::Rolling { recreate: true, .. });
-        if !is_recreated && let Some(fields) = live.as_object_mut() {
+        if !is_recreated {
             if let Some(status) = present.get("status") {
-                fields.insert("status".to_owned(), status.clone());
+                set(&mut live, &["status"], status.clone());
             }
             let generation = present.pointer("/metadata/generation").and_then(Value::as_u64).unwrap_or(1);
-            if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.insert("generation".to_owned(), json!(generation + 1));
-            }
+            set(&mut live, &["metadata", "generation"], generation + 1);
         }
         live
     }
 
     fn touch_parent(&mut self) {
         self.revision += 1;
-        self.set("/metadata/resourceVersion", Some(json!(self.revision.to_string())));
-    }
-
-    /// Sets or removes a field of the parent; the object around it exists.
-    fn set(&mut self, path: &str, value: Option<Value>) {
-        let Some((above, name)) = path.rsplit_once('/') else { return };
-        let Some(fields) = self.parent.pointer_mut(above).and_then(Value::as_object_mut) else { return };
-        match value {
-            Some(value) => fields.insert(name.to_owned(), value),
-            None => fields.remove(name),
-        };
+        set(&mut self.parent, &["metadata", "resourceVersion"], self.revision.to_string());
     }
 }
 
 /// Kind and name of an object, for messages.
 pub fn title(object: &Value) -> String {
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    format!("{} {}", text("/kind"), text("/metadata/name"))
+    format!("{} {}", text(object, "/kind"), text(object, "/metadata/name"))
 }
 
 /// Where two objects differ first, without the host's annotations.
@@ -248,9 +227,8 @@ pub fn first_difference(one: &Value, other: &Value) -> Option<Difference> {
 
 /// Group, kind, namespace and name of an object.
 fn identity(object: &Value) -> String {
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    let group = text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
-    [group, text("/kind"), text("/metadata/namespace"), text("/metadata/name")].join("/")
+    let group = text(object, "/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
+    [group, text(object, "/kind"), text(object, "/metadata/namespace"), text(object, "/metadata/name")].join("/")
 }
 
 fn applied(object: &Value) -> Option<&Value> {

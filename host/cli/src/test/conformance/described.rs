@@ -1,7 +1,6 @@
 //! What must hold of a descriptor, beyond what the host checks when it loads a component.
 
 use std::collections::HashSet;
-use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::Value;
@@ -13,28 +12,24 @@ use windlass_sandbox::run_here;
 use crate::offline::Offline;
 
 /// A semantic version (semver.org).
-static VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^\d+\.\d+\.\d+(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$").ok()
-});
+const VERSION: &str = r"^\d+\.\d+\.\d+(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$";
 /// The type of a condition (`metav1.Condition`).
-static CONDITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$")
-        .ok()
-});
+const CONDITION: &str =
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
-fn fits(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
-    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
+fn fits(pattern: &str, text: &str) -> bool {
+    Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))
 }
 
 /// The first problem of a component's descriptor.
 pub fn problem(offline: &Offline) -> Option<String> {
     let descriptor = offline.descriptor();
-    match run_here(offline.component().describe(&offline.limits)).0 {
+    match run_here(offline.component.describe(&offline.limits)).0 {
         Ok(again) if again == *descriptor => {}
         Ok(_) => return Some("describe returns another descriptor in a second call".to_owned()),
         Err(failure) => return Some(format!("describe fails in a second call: {failure}")),
     }
-    let crd = offline.declared().crd();
+    let crd = offline.declared.crd();
     names(descriptor)
         .or_else(|| crd.and_then(|crd| crd_problem(crd.json())))
         .or_else(|| descriptor.config_schema.as_deref().and_then(config_schema))
@@ -42,7 +37,7 @@ pub fn problem(offline: &Offline) -> Option<String> {
 
 fn names(descriptor: &Descriptor) -> Option<String> {
     let Descriptor { version, children, related, .. } = descriptor;
-    if !fits(&VERSION, version) {
+    if !fits(VERSION, version) {
         return Some(format!("the version {version:?} is not a semantic version, as in 1.2.3"));
     }
     let mut kinds = HashSet::new();
@@ -57,7 +52,7 @@ fn names(descriptor: &Descriptor) -> Option<String> {
         UpdateStrategy::Rolling { conditions, .. } => Some(conditions.iter()),
         UpdateStrategy::Apply | UpdateStrategy::Recreate | UpdateStrategy::OnDelete => None,
     });
-    let condition = conditions.flatten().find(|condition| !fits(&CONDITION, condition))?;
+    let condition = conditions.flatten().find(|condition| !fits(CONDITION, condition))?;
     Some(format!("a rolling update waits for {condition:?}, which is not the type of a condition"))
 }
 

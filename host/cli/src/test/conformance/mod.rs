@@ -22,6 +22,7 @@ use super::junit::{Outcome, Suite, TestResult};
 use super::plugin::Tested;
 use super::property::{Check, CheckResult, Scenario};
 use super::world::World;
+use crate::fields::set;
 use crate::offline::Offline;
 use crate::yaml;
 
@@ -57,7 +58,7 @@ pub fn results(offline: &Offline, kind: &ParentKind, config: Option<&Config>) ->
     let mut results = vec![result(
         "descriptor".to_owned(),
         "the descriptor is valid, and the same on each call",
-        described::problem(offline).map(|problem| (problem, String::new())),
+        described::problem(offline).map(without_case),
     )];
     let plugin = Tested::new(offline, config.cloned());
     let bases = [base(&plugin, kind, Fields::Required)?, base(&plugin, kind, Fields::All)?];
@@ -65,16 +66,20 @@ pub fn results(offline: &Offline, kind: &ParentKind, config: Option<&Config>) ->
         let variation = Variation::parse(text).with_context(|| format!("the case {name}"))?;
         results.push(varied(offline, kind, (name, &variation), &bases, config));
     }
-    if (&*offline.kind().group, &*offline.kind().kind) == PROBE {
+    if (&*offline.kind.group, &*offline.kind.kind) == PROBE {
         for (name, request, response) in windlass_conformance::probe() {
             let parsed = |text| yaml::only(text).with_context(|| format!("the case {name}"));
             let golden = Golden::new(parsed(request)?).with_context(|| format!("the case {name}"))?;
-            let problem =
-                golden.expecting(parsed(response)?).problem(offline, true).map(|problem| (problem, String::new()));
+            let problem = golden.expecting(parsed(response)?).problem(offline, true).map(without_case);
             results.push(result(format!("probe/{name}"), "the response is the expected one", problem));
         }
     }
     Ok(results)
+}
+
+/// A problem whose reason says everything.
+fn without_case(reason: String) -> (String, String) {
+    (reason, String::new())
 }
 
 /// The result of a case, whose problem has a reason and the failing case.
@@ -93,9 +98,7 @@ fn base(plugin: &Tested<'_>, kind: &ParentKind, fields: Fields) -> anyhow::Resul
         .next()
         .with_context(|| format!("no parent of kind {} was found that the CRD's schema accepts", kind.kind))?;
     let is_accepted = |parent: &Value| {
-        let world = World::new(parent.clone());
-        let (phase, stock, seed) = (Phase::Sync, Stock::Empty, Seed::Fixed);
-        let result = plugin.call(Input { world: &world, phase, stock, seed, is_reversed: false });
+        let result = plugin.call(Input::sync(&World::new(parent.clone()), Stock::Empty, Seed::Fixed));
         matches!(result, CallResult::Response(_) | CallResult::Retry(_))
     };
     Ok(if is_accepted(&first) { first } else { parents.find(is_accepted).unwrap_or(first) })
@@ -129,7 +132,7 @@ fn varied(
             if one == Check::ValidParents && !must_accept {
                 return None;
             }
-            let scenario = Scenario { description: String::new(), check: one, parent: parent.clone(), edited: None };
+            let scenario = Scenario::new(one, parent, None);
             let result = match journey.result_of(one) {
                 CheckResult::NotApplicable if !variation.deleted && is_of_its_own(one) => {
                     check(&plugin, kind, &scenario)
@@ -163,10 +166,8 @@ fn config_of(offline: &Offline, of: Option<ConfigOf>, given: Option<&Config>) ->
         Some(ConfigOf::Empty) => (bytes(json!({})), is_optional),
         Some(ConfigOf::Unknown) => {
             let mut config = variation::generated(&schema);
-            if let Some(fields) = config.as_object_mut() {
-                let unknown = json!({"text": "Grüße ✓", "number": 9_007_199_254_740_993_i64});
-                fields.insert("unknownField".to_owned(), unknown);
-            }
+            let unknown = json!({"text": "Grüße ✓", "number": 9_007_199_254_740_993_i64});
+            set(&mut config, &["unknownField"], unknown);
             (bytes(config), false)
         }
     }

@@ -5,7 +5,8 @@ use serde_json::{Map, Number, Value, json};
 use windlass_core::contract::Descriptor;
 use windlass_core::plugin::schema::structural as schema;
 
-use crate::test::generate::{Examples, Fields, Generator, ParentKind, is_content};
+use crate::fields::set;
+use crate::test::generate::{Fields, Generator, ParentKind, is_content};
 use crate::test::world::healthy_status;
 use crate::yaml;
 
@@ -110,8 +111,8 @@ impl Variation {
         let changes: Vec<_> = strings.chain(numbers).chain(empty).chain(null).chain(unknown).collect();
         let mut base = base.clone();
         add(&mut base, &self.metadata);
-        if let (Some(fields), Some(status)) = (base.as_object_mut(), &self.status) {
-            fields.insert("status".to_owned(), status.clone());
+        if let Some(status) = &self.status {
+            set(&mut base, &["status"], status.clone());
         }
         if changes.is_empty() {
             return vec![base];
@@ -131,10 +132,8 @@ impl Variation {
                     "resourceVersion": "1000", "creationTimestamp": "2026-01-01T00:00:00Z",
                 },
             });
-            if let (Some(metadata), Some(namespace)) =
-                (object.get_mut("metadata").and_then(Value::as_object_mut), parent.pointer("/metadata/namespace"))
-            {
-                metadata.insert("namespace".to_owned(), namespace.clone());
+            if let Some(namespace) = parent.pointer("/metadata/namespace") {
+                set(&mut object, &["metadata", "namespace"], namespace.clone());
             }
             let status = healthy_status(&object);
             if let Some(fields) = object.as_object_mut() {
@@ -154,9 +153,7 @@ pub fn generated(schema: &Value) -> Value {
         api_version: "example.com/v1".to_owned(),
         kind: "Config".to_owned(),
         schema: Some(properties),
-        labels: Map::new(),
-        namespaced: false,
-        examples: Examples::default(),
+        ..ParentKind::default()
     };
     let holder = Generator::new(&kind, 1).parent(Fields::All);
     holder.and_then(|holder| holder.get("config").cloned()).unwrap_or_else(|| json!({}))

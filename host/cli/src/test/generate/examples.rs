@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::is_content;
 
 /// Stands for the index of an item.
-const ANY: &str = "*";
+pub const ANY: &str = "*";
 
 /// Example parents, and the texts in their fields.
 #[derive(Debug, Clone, Default)]
@@ -34,9 +34,9 @@ impl Examples {
         &self.parents
     }
 
-    /// The texts that the examples have in this field.
-    pub fn texts(&self, field: &Field) -> &[String] {
-        self.texts.get(&field.0).map(Vec::as_slice).unwrap_or_default()
+    /// The texts that the examples have in this field, which the names of the fields around it show.
+    pub fn texts(&self, field: &[String]) -> &[String] {
+        self.texts.get(field).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
@@ -51,26 +51,5 @@ fn collect(value: &Value, at: &mut Vec<String>, texts: &mut BTreeMap<Vec<String>
         Value::Array(items) => items.iter().for_each(|item| below(ANY, item)),
         Value::String(text) => texts.entry(at.clone()).or_default().push(text.clone()),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-/// The place of a value: the names of the fields around it.
-#[derive(Debug, Clone, Default)]
-pub struct Field(Vec<String>);
-
-impl Field {
-    /// Goes to a field below.
-    pub fn enter(&mut self, name: &str) {
-        self.0.push(name.to_owned());
-    }
-
-    /// Goes to an item of an array.
-    pub fn enter_item(&mut self) {
-        self.enter(ANY);
-    }
-
-    /// Goes back.
-    pub fn leave(&mut self) {
-        self.0.pop();
     }
 }

@@ -6,8 +6,9 @@ mod paths;
 use serde_json::{Map, Number, Value, json};
 use windlass_core::plugin::schema::structural as schema;
 
-use self::examples::Field;
+use self::examples::ANY;
 use super::pattern;
+use crate::fields::set;
 
 pub use self::examples::Examples;
 pub use self::paths::{optional_fields, paths_of, remove};
@@ -47,7 +48,7 @@ const WORDS: [&str; 24] = [
 ];
 
 /// The kind whose parents are generated.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ParentKind {
     /// As in the objects.
     pub api_version: String,
@@ -93,14 +94,14 @@ pub struct Generator<'a> {
     kind: &'a ParentKind,
     rng: fastrand::Rng,
     fields: Fields,
-    /// The field whose value is generated.
-    field: Field,
+    /// The field whose value is generated, by the names of the fields around it.
+    field: Vec<String>,
 }
 
 impl<'a> Generator<'a> {
     /// A generator; equal seeds give equal parents.
     pub fn new(kind: &'a ParentKind, seed: u64) -> Self {
-        Self { kind, rng: fastrand::Rng::with_seed(seed), fields: Fields::Some, field: Field::default() }
+        Self { kind, rng: fastrand::Rng::with_seed(seed), fields: Fields::Some, field: Vec::new() }
     }
 
     /// A parent that the schema accepts, with its defaults filled in; `None` if none was found.
@@ -108,7 +109,9 @@ impl<'a> Generator<'a> {
         self.fields = fields;
         for _ in 0..TRIES {
             let mut parent = Value::Object(self.content());
-            self.add_header(&mut parent);
+            set(&mut parent, &["apiVersion"], self.kind.api_version.clone());
+            set(&mut parent, &["kind"], self.kind.kind.clone());
+            set(&mut parent, &["metadata"], self.metadata());
             self.kind.fill_in(&mut parent);
             if self.kind.problems(&parent).is_empty() {
                 return Some(parent);
@@ -186,16 +189,14 @@ impl<'a> Generator<'a> {
         }
     }
 
-    fn add_header(&mut self, parent: &mut Value) {
-        let Some(parent) = parent.as_object_mut() else { return };
+    fn metadata(&mut self) -> Value {
         let names = ["web", "a", "shop-2", "a-name-of-forty-characters-in-total-1234"];
         let name = self.one_of(&names).copied().unwrap_or("web");
         let mut labels = self.kind.labels.clone();
-        let header = json!({
+        let mut metadata = json!({
             "name": name, "uid": "6f1c1c52-5a3e-4d5f-9f6e-1f2d3c4b5a69", "generation": 1, "resourceVersion": "1000",
             "creationTimestamp": "2026-01-01T00:00:00Z",
         });
-        let Value::Object(mut metadata) = header else { return };
         if self.rng.bool() {
             labels.insert("team".to_owned(), json!("shop"));
             // What `kubectl apply` and users write: values that are no valid labels.
@@ -203,17 +204,15 @@ impl<'a> Generator<'a> {
                 "kubectl.kubernetes.io/last-applied-configuration": format!("{{\"metadata\":{{\"name\":\"{name}\"}}}}\n"),
                 "example.com/note": "Two words, and a line.\nGrüße ✓",
             });
-            metadata.insert("annotations".to_owned(), annotations);
+            set(&mut metadata, &["annotations"], annotations);
         }
         if self.kind.namespaced {
-            metadata.insert("namespace".to_owned(), json!("default"));
+            set(&mut metadata, &["namespace"], "default");
         }
         if !labels.is_empty() {
-            metadata.insert("labels".to_owned(), Value::Object(labels));
+            set(&mut metadata, &["labels"], labels);
         }
-        parent.insert("apiVersion".to_owned(), json!(self.kind.api_version));
-        parent.insert("kind".to_owned(), json!(self.kind.kind));
-        parent.insert("metadata".to_owned(), Value::Object(metadata));
+        metadata
     }
 
     /// A value that the schema probably accepts.
@@ -245,10 +244,17 @@ impl<'a> Generator<'a> {
         }
     }
 
+    /// The value of a field, or of an item, of the value at this depth.
+    fn value_in(&mut self, name: &str, schema: &Value, depth: usize) -> Value {
+        self.field.push(name.to_owned());
+        let value = self.value(schema, depth + 1);
+        self.field.pop();
+        value
+    }
+
     fn object(&mut self, schema: &Value, depth: usize) -> Value {
         let mut fields = Map::new();
-        let required: Vec<_> =
-            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let required = texts(schema, "required");
         let chosen = self.alternative(schema);
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let is_optional = !required.contains(&name.as_str());
@@ -262,9 +268,7 @@ impl<'a> Generator<'a> {
                 },
             };
             if is_used {
-                self.field.enter(name);
-                fields.insert(name.clone(), self.value(property, depth + 1));
-                self.field.leave();
+                fields.insert(name.clone(), self.value_in(name, property, depth));
             }
         }
         if is_true(schema, "x-kubernetes-embedded-resource") {
@@ -278,9 +282,7 @@ impl<'a> Generator<'a> {
                 let keys = ["cpu", "memory", "app", "config.yaml", "key", "storage"];
                 let key = self.one_of(&keys).copied().unwrap_or("key");
                 let key = if fields.contains_key(key) { format!("{key}-{at}") } else { key.to_owned() };
-                self.field.enter(&key);
-                let value = self.value(rest, depth + 1);
-                self.field.leave();
+                let value = self.value_in(&key, rest, depth);
                 fields.insert(key, value);
             }
         } else if is_true(schema, "x-kubernetes-preserve-unknown-fields") && self.fields != Fields::Required {
@@ -290,19 +292,13 @@ impl<'a> Generator<'a> {
     }
 
     /// For a schema whose `oneOf` or `anyOf` requires fields: which of these fields to use.
-    fn alternative(&mut self, schema: &Value) -> Vec<(String, bool)> {
-        let names = |part: &Value| -> Vec<String> {
-            let required = part.get("required").and_then(Value::as_array).into_iter().flatten();
-            required.filter_map(|name| name.as_str().map(str::to_owned)).collect()
-        };
+    fn alternative<'s>(&mut self, schema: &'s Value) -> Vec<(&'s str, bool)> {
         let mut all = Vec::new();
         for keyword in ["oneOf", "anyOf"] {
-            let parts = schema.get(keyword).and_then(Value::as_array).cloned().unwrap_or_default();
-            let chosen = self.one_of(&parts).map(names).unwrap_or_default();
-            for name in parts.iter().flat_map(names) {
-                let is_chosen = chosen.contains(&name);
-                all.push((name, is_chosen));
-            }
+            let Some(parts) = schema.get(keyword).and_then(Value::as_array) else { continue };
+            let chosen = self.one_of(parts).map(|part| texts(part, "required")).unwrap_or_default();
+            let names = parts.iter().flat_map(|part| texts(part, "required"));
+            all.extend(names.map(|name| (name, chosen.contains(&name))));
         }
         all
     }
@@ -311,19 +307,11 @@ impl<'a> Generator<'a> {
         let (least, most) = self.bounds(schema, "minItems", "maxItems");
         let anything = json!({"type": "string"});
         let of_items = schema.get("items").unwrap_or(&anything);
-        let keys: Vec<_> = schema
-            .get("x-kubernetes-list-map-keys")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let keys = texts(schema, "x-kubernetes-list-map-keys");
         let is_set = schema.get("x-kubernetes-list-type") == Some(&json!("set"));
         let mut items: Vec<Value> = Vec::new();
         for _ in 0..self.rng.usize(least..=most) {
-            self.field.enter_item();
-            let item = self.value(of_items, depth + 1);
-            self.field.leave();
+            let item = self.value_in(ANY, of_items, depth);
             let is_same = |other: &Value| {
                 (is_set && *other == item)
                     || (!keys.is_empty() && keys.iter().all(|key| other.get(*key) == item.get(*key)))
@@ -337,9 +325,8 @@ impl<'a> Generator<'a> {
 
     /// A small range of sizes within the bounds.
     fn bounds(&mut self, schema: &Value, least: &str, most: &str) -> (usize, usize) {
-        let bound = |name: &str| schema.get(name).and_then(Value::as_u64).and_then(|bound| usize::try_from(bound).ok());
-        let least = bound(least).unwrap_or(0).max(usize::from(self.fields == Fields::All));
-        (least, bound(most).unwrap_or(usize::MAX).min(least + 3).max(least))
+        let least = size(schema, least).unwrap_or(0).max(usize::from(self.fields == Fields::All));
+        (least, size(schema, most).unwrap_or(usize::MAX).min(least + 3).max(least))
     }
 
     fn integer(&mut self, schema: &Value) -> Value {
@@ -378,14 +365,13 @@ impl<'a> Generator<'a> {
     }
 
     fn text(&mut self, schema: &Value) -> String {
-        let least = schema.get("minLength").and_then(Value::as_u64).unwrap_or(0);
-        let most = schema.get("maxLength").and_then(Value::as_u64).unwrap_or(u64::MAX);
+        let least = size(schema, "minLength").unwrap_or(0);
+        let most = size(schema, "maxLength").unwrap_or(usize::MAX);
         let format = schema.get("format").and_then(Value::as_str);
         let pattern = schema.get("pattern").and_then(Value::as_str);
         let regex = pattern.and_then(schema::compiled);
         let fits = |text: &str| {
-            let length = text.chars().count() as u64;
-            (least..=most).contains(&length) && regex.as_ref().is_none_or(|regex| regex.is_match(text))
+            (least..=most).contains(&text.chars().count()) && regex.as_ref().is_none_or(|regex| regex.is_match(text))
         };
         let examples = self.kind.examples.texts(&self.field);
         if !examples.is_empty()
@@ -412,8 +398,7 @@ impl<'a> Generator<'a> {
                 return generated;
             }
         }
-        let length = usize::try_from(least).unwrap_or(1);
-        self.one_of(&known).map_or_else(|| "a".repeat(length), |word| (*word).to_owned())
+        self.one_of(&known).map_or_else(|| "a".repeat(least), |word| (*word).to_owned())
     }
 
     /// A text without a pattern, also an empty and a long one.
@@ -449,9 +434,7 @@ impl<'a> Generator<'a> {
     fn shrink(&mut self, schema: &Value, value: &mut Value) {
         match value {
             Value::Array(items) => {
-                let least =
-                    schema.get("minItems").and_then(Value::as_u64).and_then(|least| usize::try_from(least).ok());
-                let least = least.unwrap_or(0).min(items.len());
+                let least = size(schema, "minItems").unwrap_or(0).min(items.len());
                 let kept = self.rng.usize(least..=items.len());
                 items.truncate(kept);
                 if let Some(schema) = schema.get("items") {
@@ -461,8 +444,8 @@ impl<'a> Generator<'a> {
                 }
             }
             Value::Object(fields) => {
-                let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
-                fields.retain(|name, _| required.contains(&json!(name)) || self.rng.u8(..) < 200);
+                let required = texts(schema, "required");
+                fields.retain(|name, _| required.contains(&&**name) || self.rng.u8(..) < 200);
                 for (name, field) in fields {
                     if let Some(schema) = schema::property(schema, name) {
                         self.shrink(schema, field);
@@ -484,6 +467,16 @@ impl<'a> Generator<'a> {
 /// Whether a top-level field is the user's content.
 pub fn is_content(name: &str) -> bool {
     !["apiVersion", "kind", "metadata", "status"].contains(&name)
+}
+
+/// The texts in a list of a schema.
+fn texts<'s>(schema: &'s Value, list: &str) -> Vec<&'s str> {
+    schema.get(list).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// A size in a schema.
+fn size(schema: &Value, name: &str) -> Option<usize> {
+    usize::try_from(schema.get(name)?.as_u64()?).ok()
 }
 
 fn is_true(value: &Value, field: &str) -> bool {

@@ -1,9 +1,9 @@
 //! The paths of values in a parent, as JSON pointers.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use windlass_core::plugin::schema::structural as schema;
 
-use super::{ParentKind, is_content};
+use super::{ParentKind, is_content, texts};
 
 /// The optional fields that a parent has, as paths.
 pub fn optional_fields(kind: &ParentKind, parent: &Value) -> Vec<String> {
@@ -21,10 +21,10 @@ pub fn optional_fields(kind: &ParentKind, parent: &Value) -> Vec<String> {
 fn optional_below(schema: &Value, value: &Value, path: &str, paths: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
-            let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+            let required = texts(schema, "required");
             for (name, field) in fields {
                 let path = format!("{path}/{}", escaped(name));
-                if !required.contains(&json!(name)) {
+                if !required.contains(&&**name) {
                     paths.push(path.clone());
                 }
                 if let Some(schema) = schema::property(schema, name) {
