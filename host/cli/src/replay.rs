@@ -153,12 +153,8 @@ fn text(one: &Replayed) -> String {
     let title =
         format!("call {number} of {parent}: {comparison} ({guest_time_us} µs, recorded {recorded_guest_time_us} µs)");
     let mut text = format!("{}\n", one_line(&title));
-    for change in &one.differences {
-        for line in super::explain::lines_of(change) {
-            text.push_str("  ");
-            text.push_str(&one_line(&line));
-            text.push('\n');
-        }
+    for line in one.differences.iter().flat_map(super::explain::lines_of) {
+        text += &format!("  {}\n", one_line(&line));
     }
     text
 }

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Write};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
+use anstyle::{AnsiColor, Style};
 use windlass_core::value::line::printable;
 use windlass_engine::command::LINGER;
 
@@ -16,17 +17,6 @@ pub enum Tone {
     Good,
     /// A failure.
     Bad,
-}
-
-impl Tone {
-    /// The escape sequence that begins the colour.
-    fn code(self) -> &'static str {
-        match self {
-            Self::Plain => "",
-            Self::Good => "\x1b[32m",
-            Self::Bad => "\x1b[31m",
-        }
-    }
 }
 
 /// Standard output. Its own thread writes to it, so that a slow reader, such as a pager, does not block the host: a host that
@@ -72,12 +62,13 @@ impl Terminal {
     pub fn print(&self, tone: Tone, text: &str) {
         let time = jiff::Timestamp::now().strftime("%H:%M:%SZ").to_string();
         let text = printable(text.trim_end()).replace('\n', "\n          ");
-        let line = match tone {
-            Tone::Good | Tone::Bad if self.is_coloured => format!("{time} {}{text}\x1b[0m\n", tone.code()),
-            Tone::Good | Tone::Bad | Tone::Plain => format!("{time} {text}\n"),
+        let style = match tone {
+            Tone::Good if self.is_coloured => AnsiColor::Green.on_default(),
+            Tone::Bad if self.is_coloured => AnsiColor::Red.on_default(),
+            Tone::Good | Tone::Bad | Tone::Plain => Style::new(),
         };
         // The thread receives as long as there is a sender.
-        let _ = self.queue.send(Queued::Text(line));
+        let _ = self.queue.send(Queued::Text(format!("{time} {style}{text}{style:#}\n")));
     }
 
     /// Waits until everything is written, but not long for a reader that has stopped.
