@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context as _, ensure};
 use kube::{Api, Client};
 use serde_json::json;
-use windlass_api::{DeletionPolicy, Plugin};
+use windlass_api::Plugin;
 use windlass_build::{Project, Tools};
 use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::object::names::ANNOTATION_PUSHED_AT;
@@ -100,7 +100,6 @@ impl Place<'_> {
         if let Some(carried) = declared.crd() {
             check_schema(client, name, carried, true).await?;
         }
-        let status = existing.as_ref().and_then(|plugin| plugin.status.clone()).unwrap_or_default();
         let account = plugin_account(name.as_str());
         let kinds = Declared::of(declared, component.descriptor());
         let grants = kinds.pushed(grants, existing.as_ref())?;
@@ -113,9 +112,9 @@ impl Place<'_> {
             account: &account,
             pull_secret: None,
             grants: &grants.whole,
-            prunes: existing.is_some_and(|plugin| plugin.spec.deletion_policy == DeletionPolicy::Delete),
+            existing: existing.as_ref(),
         };
-        let (mut roles, notes) = granted.objects(Some(client), &status).await?;
+        let (mut roles, notes) = granted.objects(Some(client)).await?;
         roles.iter_mut().for_each(mark);
         for role in &roles {
             apply(&target(client, role).await?, false).await?;

@@ -141,14 +141,12 @@ impl DeliveryArgs {
 
     /// The Plugin's `spec.source` for an artifact. Fields that no flag sets are those of the existing Plugin.
     pub fn oci_source(&self, reference: &Reference, existing: Option<&PluginSpec>) -> OciSource {
-        let before = existing.and_then(|spec| spec.source.oci.clone());
-        let (pull_secret_ref, interval) =
-            before.map_or((None, None), |before| (before.pull_secret_ref, before.interval));
+        let before = existing.and_then(|spec| spec.source.oci.clone()).unwrap_or_default();
         let given = self.pull_secret.clone().map(|name| SecretRef { name });
         OciSource {
             reference: reference.to_string(),
-            pull_secret_ref: given.or(pull_secret_ref),
-            interval,
+            pull_secret_ref: given.or(before.pull_secret_ref),
+            interval: before.interval,
             ..OciSource::default()
         }
     }

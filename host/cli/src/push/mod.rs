@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use windlass_api::{DeletionPolicy, Plugin, PluginStatus};
+use windlass_api::{Plugin, PluginStatus};
 use windlass_core::contract::declared_parent::{DeclaredParent, text};
 use windlass_core::contract::grant::may_be_parent;
 use windlass_core::object::names::ANNOTATION_PUSHED_AT;
@@ -129,11 +129,11 @@ impl<'a> Delivery<'a> {
         if args.create_rbac || client.is_some() {
             check_parent(client, kinds, &grants.whole).await?;
         }
-        let existing = existing.as_ref().map(|plugin| &plugin.spec);
-        let verify = args.delivery.verify(existing)?;
-        let oci = args.delivery.oci.as_ref().map(|reference| args.delivery.oci_source(reference, existing));
+        let spec = existing.as_ref().map(|plugin| &plugin.spec);
+        let verify = args.delivery.verify(spec)?;
+        let oci = args.delivery.oci.as_ref().map(|reference| args.delivery.oci_source(reference, spec));
         // The account that the existing Plugin names, or the plugin's default account.
-        let account = existing.and_then(|spec| spec.service_account_name.clone());
+        let account = spec.and_then(|spec| spec.service_account_name.clone());
         let account = account.unwrap_or_else(|| plugin_account(name.as_str()));
         let mut objects: Vec<Value> = pushed.objects.clone();
         if args.create_rbac {
@@ -145,9 +145,9 @@ impl<'a> Delivery<'a> {
                 account: &account,
                 pull_secret: oci.as_ref().and_then(|oci| Some(&*oci.pull_secret_ref.as_ref()?.name)),
                 grants: &grants.whole,
-                prunes: existing.is_some_and(|spec| spec.deletion_policy == DeletionPolicy::Delete),
+                existing: existing.as_ref(),
             };
-            let (roles, notes) = granted.objects(client, &status).await?;
+            let (roles, notes) = granted.objects(client).await?;
             for note in notes {
                 err!("{note}");
             }

@@ -2,7 +2,7 @@
 
 use kube::Client;
 use serde_json::Value;
-use windlass_api::{GrantsSpec, PluginStatus};
+use windlass_api::{DeletionPolicy, GrantsSpec, Plugin};
 use windlass_core::contract::declared_parent::{DeclaredParent, text};
 use windlass_core::value::ids::PluginName;
 use windlass_engine::cluster::account::plugin_account;
@@ -30,8 +30,8 @@ pub struct Granted<'a> {
     pub pull_secret: Option<&'a str>,
     /// The grants of the Plugin after the push.
     pub grants: &'a GrantsSpec,
-    /// Whether children of former kinds are deleted with the Plugin.
-    pub prunes: bool,
+    /// The Plugin as it is, if it exists.
+    pub existing: Option<&'a Plugin>,
 }
 
 impl Granted<'_> {
@@ -40,13 +40,11 @@ impl Granted<'_> {
     ///
     /// # Errors
     /// If a kind of the component is not served or cannot be granted, or the API server does not respond.
-    pub async fn objects(
-        &self,
-        client: Option<&Client>,
-        status: &PluginStatus,
-    ) -> anyhow::Result<(Vec<Value>, Vec<String>)> {
-        let Self { name, component, declared, namespace, account, pull_secret, grants, prunes } = *self;
+    pub async fn objects(&self, client: Option<&Client>) -> anyhow::Result<(Vec<Value>, Vec<String>)> {
+        let Self { name, component, declared, namespace, account, pull_secret, grants, existing } = *self;
         let descriptor = component.descriptor();
+        let prunes = existing.is_some_and(|plugin| plugin.spec.deletion_policy == DeletionPolicy::Delete);
+        let status = &existing.and_then(|plugin| plugin.status.clone()).unwrap_or_default();
         let permissions = permissions::of(client, name, (declared, descriptor), (grants, prunes), status).await?;
         let mut notes = permissions.notes();
         let (kinds, set_finalizers) = (permissions.kinds, status.set_finalizers == Some(true));
