@@ -34,14 +34,9 @@ pub fn split(name: &str, namespace: &str, bytes: &[u8], signature: Option<&str>)
         data.extend(signature.map(|signature| (SIGNATURE_KEY.to_owned(), signature.into())));
         data
     };
-    let config_map = |map_name: &str, rest: Value| {
-        let mut map = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": map_name, "namespace": namespace},
-        });
-        if let (Some(map), Value::Object(rest)) = (map.as_object_mut(), rest) {
-            map.extend(rest);
-        }
+    let config_map = |map_name: &str, mut map: Value| {
+        let metadata = json!({"name": map_name, "namespace": namespace});
+        json_patch::merge(&mut map, &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
         map
     };
     let single = |encoding: Encoding, packed: &[u8]| Pushed {
@@ -101,12 +96,10 @@ pub struct PluginFields<'a> {
 pub fn plugin_object(fields: PluginFields<'_>) -> Value {
     let PluginFields { name, account, source, verify, may_narrow, grants } = fields;
     let mut spec = json!({"source": source, "installCRD": true, "serviceAccountName": account});
-    if let Some(spec) = spec.as_object_mut() {
-        spec.extend(verify.map(|verify| ("verify".to_owned(), verify)));
-        let digest = may_narrow.map(|digest| digest.to_string().into());
-        spec.extend(digest.map(|digest| ("allowSchemaNarrowing".to_owned(), digest)));
-        spec.extend((!grants.is_empty()).then(|| ("grants".to_owned(), json!(grants))));
-    }
+    // A field with null is left out.
+    let digest = may_narrow.map(|digest| digest.to_string());
+    let grants = (!grants.is_empty()).then_some(grants);
+    json_patch::merge(&mut spec, &json!({"verify": verify, "allowSchemaNarrowing": digest, "grants": grants}));
     json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
         "metadata": {"name": name},

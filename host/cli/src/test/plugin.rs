@@ -169,7 +169,7 @@ fn plausible_object(need: &Need, (at, name): (usize, &str), labels: &Map<String,
         "ConfigMap" => json!({"key": value}),
         _ => Value::Null,
     };
-    let mut object = json!({
+    let described = json!({
         "apiVersion": need.kind.api_version(), "kind": *need.kind.kind,
         "metadata": {
             "name": name, "namespace": need.namespace.as_deref(), "labels": labels, "resourceVersion": "900",
@@ -177,14 +177,11 @@ fn plausible_object(need: &Need, (at, name): (usize, &str), labels: &Map<String,
         },
         "data": data,
     });
+    // A merge leaves out what is null: the API server stores no null.
+    let mut object = json!({});
+    json_patch::merge(&mut object, &described);
     if let Some(status) = healthy_status(&object) {
         set(&mut object, &["status"], status);
-    }
-    // The API server stores no null.
-    for path in ["", "/metadata"] {
-        if let Some(fields) = object.pointer_mut(path).and_then(Value::as_object_mut) {
-            fields.retain(|_, value| !value.is_null());
-        }
     }
     Object::from_api(&need.kind, &object.to_string()).ok()
 }
