@@ -29,7 +29,7 @@ fn write(part: &Hir, rng: &mut fastrand::Rng, text: &mut Vec<u8>) {
         }
         HirKind::Concat(parts) => parts.iter().for_each(|part| write(part, rng, text)),
         HirKind::Alternation(parts) => {
-            if let Some(part) = parts.get(rng.usize(0..parts.len())) {
+            if let Some(part) = rng.choice(parts) {
                 write(part, rng, text);
             }
         }
@@ -49,10 +49,7 @@ fn member(class: &Class, rng: &mut fastrand::Rng) -> Vec<u8> {
     let printable = ranges.iter().map(|(first, last)| ((*first).max(0x20), (*last).min(0x7e)));
     let printable: Vec<_> = printable.filter(|(first, last)| first <= last).collect();
     let ranges = if printable.is_empty() || rng.u8(..) < 8 { ranges } else { printable };
-    if ranges.is_empty() {
-        return Vec::new();
-    }
-    let Some((first, last)) = ranges.get(rng.usize(0..ranges.len())) else { return Vec::new() };
+    let Some((first, last)) = rng.choice(&ranges) else { return Vec::new() };
     // The range of a class of characters has no surrogates at its ends, but may have them inside.
     let chosen = char::from_u32(rng.u32(*first..=*last)).or_else(|| char::from_u32(*first));
     chosen.map(|chosen| chosen.to_string().into_bytes()).unwrap_or_default()

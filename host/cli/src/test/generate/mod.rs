@@ -149,7 +149,7 @@ impl<'a> Generator<'a> {
             for (name, value) in parent.as_object()?.iter().filter(|(name, _)| is_content(name)) {
                 paths_of(value, &format!("/{name}"), &mut paths);
             }
-            let at = paths.get(self.rng.usize(0..paths.len().max(1)))?;
+            let at = self.rng.choice(&paths)?;
             *broken.pointer_mut(at)? = self.wrong_value();
             if !self.kind.problems(&broken).is_empty() {
                 return Some(broken);
@@ -173,11 +173,7 @@ impl<'a> Generator<'a> {
             json!({}),
             json!({"unknown": {"field": 1}}),
         ];
-        self.one_of(&values).cloned().unwrap_or_default()
-    }
-
-    fn one_of<'v, T>(&mut self, values: &'v [T]) -> Option<&'v T> {
-        if values.is_empty() { None } else { values.get(self.rng.usize(0..values.len())) }
+        self.rng.choice(&values).cloned().unwrap_or_default()
     }
 
     /// The fields beside `apiVersion`, `kind`, `metadata` and `status`.
@@ -191,7 +187,7 @@ impl<'a> Generator<'a> {
 
     fn metadata(&mut self) -> Value {
         let names = ["web", "a", "shop-2", "a-name-of-forty-characters-in-total-1234"];
-        let name = self.one_of(&names).copied().unwrap_or("web");
+        let name = self.rng.choice(&names).copied().unwrap_or("web");
         let mut labels = self.kind.labels.clone();
         let mut metadata = json!({
             "name": name, "uid": "6f1c1c52-5a3e-4d5f-9f6e-1f2d3c4b5a69", "generation": 1, "resourceVersion": "1000",
@@ -222,7 +218,7 @@ impl<'a> Generator<'a> {
             return Value::Null;
         }
         if let Some(allowed) = schema.get("enum").and_then(Value::as_array) {
-            return self.one_of(allowed).cloned().unwrap_or_default();
+            return self.rng.choice(allowed).cloned().unwrap_or_default();
         }
         if let Some(default) = schema.get("default").filter(|default| !default.is_object())
             && self.rng.u8(..) < 40
@@ -280,7 +276,7 @@ impl<'a> Generator<'a> {
             let (least, most) = self.bounds(schema, "minProperties", "maxProperties");
             for at in fields.len()..self.rng.usize(least..=most) {
                 let keys = ["cpu", "memory", "app", "config.yaml", "key", "storage"];
-                let key = self.one_of(&keys).copied().unwrap_or("key");
+                let key = self.rng.choice(&keys).copied().unwrap_or("key");
                 let key = if fields.contains_key(key) { format!("{key}-{at}") } else { key.to_owned() };
                 let value = self.value_in(&key, rest, depth);
                 fields.insert(key, value);
@@ -296,7 +292,7 @@ impl<'a> Generator<'a> {
         let mut all = Vec::new();
         for keyword in ["oneOf", "anyOf"] {
             let Some(parts) = schema.get(keyword).and_then(Value::as_array) else { continue };
-            let chosen = self.one_of(parts).map(|part| texts(part, "required")).unwrap_or_default();
+            let chosen = self.rng.choice(parts).map(|part| texts(part, "required")).unwrap_or_default();
             let names = parts.iter().flat_map(|part| texts(part, "required"));
             all.extend(names.map(|name| (name, chosen.contains(&name))));
         }
@@ -376,7 +372,7 @@ impl<'a> Generator<'a> {
         let examples = self.kind.examples.texts(&self.field);
         if !examples.is_empty()
             && self.rng.u8(..) < 224
-            && let Some(text) = self.one_of(examples).filter(|text| fits(text))
+            && let Some(text) = self.rng.choice(examples).filter(|text| fits(text))
         {
             return text.clone();
         }
@@ -384,7 +380,7 @@ impl<'a> Generator<'a> {
             return text;
         }
         let known: Vec<_> = WORDS.into_iter().filter(|word| fits(word)).collect();
-        if let Some(word) = self.one_of(&known).copied()
+        if let Some(word) = self.rng.choice(&known).copied()
             && self.rng.u8(..) < 170
         {
             return word.to_owned();
@@ -398,7 +394,7 @@ impl<'a> Generator<'a> {
                 return generated;
             }
         }
-        self.one_of(&known).map_or_else(|| "a".repeat(least), |word| (*word).to_owned())
+        self.rng.choice(&known).map_or_else(|| "a".repeat(least), |word| (*word).to_owned())
     }
 
     /// A text without a pattern, also an empty and a long one.
@@ -427,7 +423,7 @@ impl<'a> Generator<'a> {
             "uuid" | "uuid3" | "uuid4" | "uuid5" => &["6f1c1c52-5a3e-4d5f-9f6e-1f2d3c4b5a69"],
             _ => &[],
         };
-        self.one_of(texts).map(|text| (*text).to_owned())
+        self.rng.choice(texts).map(|text| (*text).to_owned())
     }
 
     /// Makes a value smaller: fewer items and entries, less, and fewer optional fields.
