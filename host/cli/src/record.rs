@@ -128,7 +128,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
         Ok(summary)
     })?;
-    summary.print(&digest, recorder.file());
+    summary.print(&digest, &recorder.file);
     Ok(if summary.calls == 0 { ExitCode::from(NOTHING) } else { ExitCode::SUCCESS })
 }
 

@@ -72,7 +72,8 @@ impl Header {
 /// A recording that is being written. Its file is created with the first call, so that a command that records nothing
 /// leaves an earlier recording as it is.
 pub struct Recorder {
-    file: PathBuf,
+    /// The file.
+    pub file: PathBuf,
     header: Header,
     out: Option<Box<dyn Write>>,
 }
@@ -81,11 +82,6 @@ impl Recorder {
     /// A recording without calls, for this file, or for standard output if the file is `-`.
     pub fn new(file: PathBuf, header: Header) -> Self {
         Self { file, header, out: None }
-    }
-
-    /// The file.
-    pub fn file(&self) -> &Path {
-        &self.file
     }
 
     /// Writes a call.

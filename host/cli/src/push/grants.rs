@@ -28,7 +28,8 @@ pub struct GrantArgs {
 /// The kinds that a component declares, and how it uses them.
 #[derive(Clone, Copy)]
 pub struct Declared<'a> {
-    parent: Option<&'a Gvk>,
+    /// The parent kind, if it exists without the component.
+    pub parent: Option<&'a Gvk>,
     descriptor: &'a Descriptor,
 }
 
@@ -45,11 +46,6 @@ impl<'a> Declared<'a> {
     /// The kinds of a component. An existing parent kind can be granted; the component's own needs no grant.
     pub fn of(declared: &'a DeclaredParent, descriptor: &'a Descriptor) -> Self {
         Self { parent: declared.crd().is_none().then(|| declared.kind()), descriptor }
-    }
-
-    /// The parent kind, if it exists without the component.
-    pub fn existing_parent(self) -> Option<&'a Gvk> {
-        self.parent
     }
 
     fn children(self) -> impl Iterator<Item = &'a Gvk> {

@@ -118,7 +118,7 @@ impl BroadPermission {
 /// # Errors
 /// If it may not, or the API server does not respond.
 pub async fn check_parent(client: Option<&Client>, kinds: Declared<'_>, grants: &GrantsSpec) -> anyhow::Result<()> {
-    let Some(parent) = kinds.existing_parent() else { return Ok(()) };
+    let Some(parent) = kinds.parent else { return Ok(()) };
     let Some(client) = client else { return kinds.check_parent(grants, assumed(parent).1) };
     match served(client, parent).await {
         Ok((_, namespaced)) => kinds.check_parent(grants, namespaced),

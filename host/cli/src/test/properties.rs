@@ -79,7 +79,7 @@ pub struct Tally {
 /// If no parent is found that the schema accepts.
 pub fn properties(plugin: &impl Plugin, kind: &ParentKind, runs: Runs<'_>) -> anyhow::Result<BTreeMap<Check, Tally>> {
     let Runs { number, seed, except } = runs;
-    let mut examples = kind.examples.parents().iter();
+    let mut examples = kind.examples.parents.iter();
     let number = number.saturating_add(u32::try_from(examples.len()).unwrap_or(u32::MAX));
     let mut tallies: BTreeMap<Check, Tally> = Check::VARIANTS.iter().map(|check| (*check, Tally::default())).collect();
     let (mut invalid, mut accepted) = (None, 0);

@@ -12,7 +12,8 @@ pub const ANY: &str = "*";
 /// Example parents, and the texts in their fields.
 #[derive(Debug, Clone, Default)]
 pub struct Examples {
-    parents: Vec<Value>,
+    /// The parents.
+    pub parents: Vec<Value>,
     /// The texts by the names of the fields around them; all items of an array count as one field.
     texts: BTreeMap<Vec<String>, Vec<String>>,
 }
@@ -27,11 +28,6 @@ impl Examples {
             }
         }
         Self { parents, texts }
-    }
-
-    /// The parents.
-    pub fn parents(&self) -> &[Value] {
-        &self.parents
     }
 
     /// The texts that the examples have in this field, which the names of the fields around it show.
