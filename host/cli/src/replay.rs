@@ -152,9 +152,7 @@ fn text(one: &Replayed) -> String {
     let comparison = if one.is_equal { "equal" } else { "DIFFERENT" };
     let title =
         format!("call {number} of {parent}: {comparison} ({guest_time_us} µs, recorded {recorded_guest_time_us} µs)");
-    let mut text = format!("{}\n", one_line(&title));
-    for line in one.differences.iter().flat_map(super::explain::lines_of) {
-        text += &format!("  {}\n", one_line(&line));
-    }
-    text
+    let changes = one.differences.iter().flat_map(super::explain::lines_of);
+    let changes = changes.map(|line| format!("  {}\n", one_line(&line)));
+    std::iter::once(format!("{}\n", one_line(&title))).chain(changes).collect()
 }
