@@ -201,7 +201,13 @@ impl Rollout {
             Some(Decision::Blocked(blocked)) => RolloutDecision::Blocked(blocked.clone()),
             Some(Decision::Released) => match self.parents.get(parent) {
                 Some(ParentState::Released { by: ReleasedBy::User, .. }) => self.evaluated(parent, prunes, is_asked),
-                _ => RolloutDecision::Delete,
+                Some(
+                    ParentState::Untried
+                    | ParentState::Unplanned
+                    | ParentState::Waits { .. }
+                    | ParentState::Released { by: ReleasedBy::Limit, .. },
+                )
+                | None => RolloutDecision::Delete,
             },
         }
     }
