@@ -1,11 +1,13 @@
-//! Applies the objects that a command writes, by the API that serves their kind.
+//! Applies the objects that a command writes, by the API that serves their kind, and reads what is there.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, TypeMeta};
 use kube::{Api, Client, discovery};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_engine::cluster::requests::parse_timeout;
 
@@ -36,6 +38,15 @@ pub async fn found(client: &Client, object: &Value) -> anyhow::Result<Option<Val
     let found = api.get_opt(object.metadata.name.as_deref().unwrap_or_default()).await;
     let found = found.map_err(plain).with_context(|| format!("{} could not be read", describe(&object)))?;
     Ok(found.map(serde_json::to_value).transpose()?)
+}
+
+/// The metadata of an object, which the error calls `what`; none if it does not exist.
+pub async fn metadata<K>(api: &Api<K>, name: &str, what: &str) -> anyhow::Result<Option<ObjectMeta>>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let found = api.get_metadata_opt(name).await.map_err(plain);
+    Ok(found.with_context(|| format!("{what} could not be read"))?.map(|found| found.metadata))
 }
 
 /// Finds the API of an object's kind.

@@ -1,10 +1,9 @@
-//! Finds objects, and deletes them.
+//! Deletes the objects that a command has found.
 
 use std::fmt::Debug;
 
-use anyhow::Context as _;
 use kube::Api;
-use kube::api::{DeleteParams, ObjectMeta, Preconditions};
+use kube::api::{DeleteParams, Preconditions};
 use serde::de::DeserializeOwned;
 
 use super::connect::plain;
@@ -16,15 +15,6 @@ pub struct DeletionArgs {
     /// Print which objects would be deleted and which would be kept, and delete nothing; client and server do the same
     #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     pub dry_run: Option<DryRun>,
-}
-
-/// The metadata of an object, which the error calls `what`; none if it does not exist.
-pub async fn metadata<K>(api: &Api<K>, name: &str, what: &str) -> anyhow::Result<Option<ObjectMeta>>
-where
-    K: Clone + Debug + DeserializeOwned,
-{
-    let found = api.get_metadata_opt(name).await.map_err(plain);
-    Ok(found.with_context(|| format!("{what} could not be read"))?.map(|found| found.metadata))
 }
 
 /// Response of the API server to a deletion.

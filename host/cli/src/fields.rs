@@ -21,6 +21,7 @@ pub fn object_of(fields: &Map) -> Value {
 }
 
 /// A value of the core as one of the command line. (`serde_json` would parse no text that is nested as deep as a response may be.)
+/// That equal decimals stay equal, and others unequal, depends on `serde_json`'s feature `float_roundtrip`.
 pub fn value_of(value: &CoreValue) -> Value {
     match value {
         CoreValue::Null => Value::Null,

@@ -253,13 +253,17 @@ const CREATED: &str = "2026-01-01T00:00:00Z";
 
 /// Adds the metadata that the API server would have set.
 pub fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
-    let all = [("uid", json!(uid)), ("resourceVersion", json!("1")), ("generation", json!(1))];
-    let more =
-        [Some(("creationTimestamp", json!(CREATED))), namespace.map(|namespace| ("namespace", json!(namespace)))];
-    for (name, value) in all.into_iter().chain(more.into_iter().flatten()) {
-        if object.get("metadata").is_none_or(|metadata| metadata.get(name).is_none()) {
-            set(object, &["metadata", name], value);
-        }
+    let Some(meta) =
+        object.as_object_mut().and_then(|object| object.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
+    else {
+        return;
+    };
+    meta.entry("uid").or_insert_with(|| uid.into());
+    meta.entry("resourceVersion").or_insert_with(|| "1".into());
+    meta.entry("generation").or_insert_with(|| 1.into());
+    meta.entry("creationTimestamp").or_insert_with(|| CREATED.into());
+    if let Some(namespace) = namespace {
+        meta.entry("namespace").or_insert_with(|| namespace.into());
     }
 }
 

@@ -100,10 +100,10 @@ pub fn print_objects(objects: &[Value], format: Objects) -> anyhow::Result<()> {
     }
 }
 
-/// These names in their order, each once, as a list for messages.
-pub fn list_of_names<T: AsRef<str> + Ord>(names: impl IntoIterator<Item = T>) -> String {
+/// These names, sorted and each once, as a list for messages; none if there is no name.
+pub fn list_of_names<T: AsRef<str> + Ord>(names: impl IntoIterator<Item = T>) -> Option<String> {
     let unique: BTreeSet<_> = names.into_iter().collect();
-    unique.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ")
+    (!unique.is_empty()).then(|| unique.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", "))
 }
 
 /// A `List` of these objects.

@@ -40,7 +40,7 @@ pub fn reason_to_keep(plugin: &PluginName, meta: &ObjectMeta) -> Option<String> 
         return Some("it was not written by `windlass push`".to_owned());
     }
     let others = list_of_names(entries().filter(|entry| !is_pushs(entry)).filter_map(|entry| entry.manager.as_deref()));
-    (!others.is_empty()).then(|| format!("it was also written by {others}; delete it by hand"))
+    others.map(|others| format!("it was also written by {others}; delete it by hand"))
 }
 
 /// Whether a push wrote this entry of managedFields.

@@ -23,9 +23,9 @@ use windlass_engine::output::WithCauses;
 use windlass_engine::plugins::rbac;
 
 use super::TIMED_OUT;
-use super::applied::{api, named};
+use super::applied::{api, metadata, named};
 use super::connect::{HostNamespaceArgs, plain};
-use super::deleted::{Deletion, DeletionArgs, delete, metadata};
+use super::deleted::{Deletion, DeletionArgs, delete};
 use super::pushed::{is_pushs, parts, reason_to_keep};
 
 /// Flags of `windlass remove`.

@@ -14,9 +14,9 @@ use windlass_engine::cluster::requests::parse_timeout;
 use windlass_engine::command::cluster::ClusterArgs;
 use windlass_engine::plugins::rbac::AGGREGATE_LABEL;
 
-use super::applied::{Target, describe, target};
+use super::applied::{Target, describe, metadata, target};
 use super::connect::plain;
-use super::deleted::{Deletion, DeletionArgs, delete, metadata};
+use super::deleted::{Deletion, DeletionArgs, delete};
 use super::install::{DEPLOYMENT, Installation, objects, reason_to_keep};
 use super::remove::{follow, why_not_gone};
 use super::{PLUGINS_EXIST, TIMED_OUT};

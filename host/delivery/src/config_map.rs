@@ -98,33 +98,33 @@ impl Head {
     fn of(source: &ConfigMapSource, map: &ConfigMap) -> Result<Option<Self>, DeliveryError> {
         let text = |key: &str| map.data.as_ref().and_then(|data| data.get(key));
         let Some(parts) = text(KEY_PARTS) else { return Ok(None) };
-        let invalid = |problem: String| invalid(source, &problem);
-        let digest = text(KEY_DIGEST).ok_or_else(|| invalid("the head has parts but no digest".to_owned()))?;
+        let rejected = |problem: String| invalid(source, &problem);
+        let digest = text(KEY_DIGEST).ok_or_else(|| rejected("the head has parts but no digest".to_owned()))?;
         let encoding = text(KEY_ENCODING).map_or(Ok(Encoding::Identity), |name| name.parse());
         let parts: Vec<_> = parts.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
         if parts.is_empty() || parts.len() > MAX_PARTS {
-            return Err(invalid(format!("the head names {} parts; it must be 1 to {MAX_PARTS}", parts.len())));
+            return Err(rejected(format!("the head names {} parts; it must be 1 to {MAX_PARTS}", parts.len())));
         }
         // Each name becomes part of a URL path.
         if let Some(part) = parts.iter().find(|part| !is_dns_subdomain(part)) {
-            return Err(invalid(format!("the head names the part {part:?}, which no ConfigMap can be named")));
+            return Err(rejected(format!("the head names the part {part:?}, which no ConfigMap can be named")));
         }
         Ok(Some(Self {
-            digest: digest.trim().parse().map_err(|error| invalid(format!("{error}")))?,
-            encoding: encoding.map_err(invalid)?,
+            digest: digest.trim().parse().map_err(|error| rejected(format!("{error}")))?,
+            encoding: encoding.map_err(rejected)?,
             parts,
         }))
     }
 }
 
 async fn assemble(api: &Api<ConfigMap>, source: &ConfigMapSource, head: &Head) -> Result<Packed, DeliveryError> {
-    let incomplete = |problem: String| incomplete(source, &problem);
+    let lacking = |problem: String| incomplete(source, &problem);
     let mut bytes = Vec::new();
     for part in &head.parts {
         let map = get(api, source, part).await?;
         let found = map.and_then(|map| map.binary_data?.remove(KEY_PART));
-        let found = found.ok_or_else(|| incomplete(format!("part {part} is missing or has no {KEY_PART:?}")))?;
-        add(&mut bytes, &found.0).map_err(incomplete)?;
+        let found = found.ok_or_else(|| lacking(format!("part {part} is missing or has no {KEY_PART:?}")))?;
+        add(&mut bytes, &found.0).map_err(lacking)?;
     }
     let Head { digest, encoding, .. } = *head;
     Ok(Packed { name: source.to_string(), encoding, bytes, digest: Some(digest), signature: None })
@@ -140,7 +140,7 @@ fn add(packed: &mut Vec<u8>, part: &[u8]) -> Result<(), String> {
 }
 
 fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Packed, DeliveryError> {
-    let invalid = |problem: String| invalid(source, &problem);
+    let rejected = |problem: String| invalid(source, &problem);
     let mut data = map.binary_data.unwrap_or_default();
     let mut found: Vec<_> = Encoding::ALL
         .into_iter()
@@ -148,9 +148,9 @@ fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Packed, DeliveryEr
         .collect();
     let (encoding, packed) = match (found.pop(), found.is_empty()) {
         (Some(one), true) => one,
-        (Some(_), false) => return Err(invalid(format!("several forms of {PLUGIN_KEY}; keep one"))),
+        (Some(_), false) => return Err(rejected(format!("several forms of {PLUGIN_KEY}; keep one"))),
         (None, _) => {
-            return Err(invalid(format!(
+            return Err(rejected(format!(
                 "no {PLUGIN_KEY}, {PLUGIN_KEY}.zst or {PLUGIN_KEY}.gz in binaryData; create it with \
                  `kubectl create configmap {} --from-file={PLUGIN_KEY}=FILE` or `windlass push`",
                 source.name

@@ -74,6 +74,7 @@ impl Delivered {
 pub struct DeliveryError {
     /// The reason for the condition.
     pub reason: PluginReason,
+    cause: Cause,
     message: String,
     /// Digest of the component in the source, if known.
     pub candidate: Option<Digest>,
@@ -81,14 +82,49 @@ pub struct DeliveryError {
     wait: Option<Duration>,
 }
 
+/// What failed, as far as this crate decides by it. Several causes have the same reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// The registry does not have the requested content.
+    NotInRegistry,
+    /// The registry denies access.
+    Denied,
+    /// The registry did not respond.
+    NoResponse,
+    /// The registry's response is invalid or too large.
+    InvalidResponse,
+    /// The bytes from the registry do not have the expected digest.
+    Tampered,
+    /// The downloaded bytes could not be stored.
+    Unkept,
+    /// The signature or the keys.
+    Distrust,
+    /// Anything else.
+    Other,
+}
+
 impl DeliveryError {
     fn new(reason: PluginReason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), candidate: None, wait: None }
+        Self { reason, cause: Cause::Other, message: message.into(), candidate: None, wait: None }
+    }
+
+    /// The signature or the keys are missing or invalid.
+    fn distrust(reason: PluginReason, message: impl Into<String>) -> Self {
+        Self { cause: Cause::Distrust, ..Self::new(reason, message) }
     }
 
     /// Whether the failure concerns the signature or the keys, and not the component itself.
     pub fn is_distrust(&self) -> bool {
-        matches!(self.reason, PluginReason::InvalidKeys | PluginReason::NotSigned | PluginReason::SignatureInvalid)
+        match self.cause {
+            Cause::Distrust => true,
+            Cause::NotInRegistry
+            | Cause::Denied
+            | Cause::NoResponse
+            | Cause::InvalidResponse
+            | Cause::Tampered
+            | Cause::Unkept
+            | Cause::Other => false,
+        }
     }
 }
 

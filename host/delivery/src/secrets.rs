@@ -38,7 +38,7 @@ impl Secrets {
     /// # Errors
     /// If a key cannot be read, or is not a supported public key.
     pub async fn trust(&self, verify: &Verify) -> Result<Trust, DeliveryError> {
-        let invalid = |message: String| DeliveryError::new(PluginReason::InvalidKeys, message);
+        let invalid = |message: String| DeliveryError::distrust(PluginReason::InvalidKeys, message);
         let mut texts = Vec::new();
         for (index, key) in verify.public_keys.iter().enumerate() {
             match (&key.inline, &key.secret) {

@@ -196,7 +196,7 @@ impl Sources {
     pub fn check_wanted(&self, verify: Option<&Verify>) -> Result<(), DeliveryError> {
         if self.require_signatures && verify.is_none() {
             let message = "the host requires signed components (--require-signatures); set spec.verify.publicKeys";
-            return Err(DeliveryError::new(PluginReason::NotSigned, message));
+            return Err(DeliveryError::distrust(PluginReason::NotSigned, message));
         }
         Ok(())
     }

@@ -61,8 +61,8 @@ impl Attempts {
             }
         }
         let count = before.map_or(1, |before| before.count.saturating_add(1));
-        let written =
-            fs::write(&path, format!("{count} {}", seconds(now))).and_then(|()| fs::File::open(&path)?.sync_all());
+        let text = AttemptRecord { count, last: now }.text();
+        let written = fs::write(&path, text).and_then(|()| fs::File::open(&path)?.sync_all());
         written.map_err(|error| LoadFailure::Cache { message: format!("cannot write {}: {error}", path.display()) })?;
         Ok(Attempt(path))
     }
@@ -85,6 +85,11 @@ impl AttemptRecord {
         let (count, last) = text.trim().split_once(' ')?;
         let last = UNIX_EPOCH.checked_add(Duration::from_secs(last.parse().ok()?))?;
         Some(Self { count: count.parse().ok()?, last })
+    }
+
+    /// The text that [`read`](Self::read) reads.
+    fn text(self) -> String {
+        format!("{} {}", self.count, seconds(self.last))
     }
 
     /// Earliest time of the next attempt. A clock that was set back does not extend the delay.

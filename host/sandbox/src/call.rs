@@ -264,7 +264,7 @@ fn report_of(mut store: Store<State>, start: Instant, request_bytes: u64) -> (Ca
     let state = store.data_mut();
     let mut report = CallReport {
         guest_time_us: u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX),
-        memory_peak: state.limiter.memory,
+        memory_peak: state.limiter.memory(),
         request_bytes,
         impure: state.wasi.impure,
         ..CallReport::default()

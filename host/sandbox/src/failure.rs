@@ -36,14 +36,14 @@ pub(crate) enum Stage {
 
 /// Returns the failure for an error of wasmtime.
 pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter) -> CallFailure {
-    let limits = &limiter.limits;
+    let limits = limiter.limits();
     if error.is::<DeadlineReached>() {
         return CallFailure::Deadline { limit: limits.deadline };
     }
     if let Some(UnsupportedImport(name)) = error.downcast_ref() {
         return CallFailure::UnsupportedImport { name: name.clone() };
     }
-    if let Some(refused) = &limiter.refused {
+    if let Some(refused) = limiter.refused() {
         // Whatever the guest did after a rejected allocation (trap, abort, exit), the rejection was the cause.
         return refused.clone();
     }

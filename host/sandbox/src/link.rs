@@ -3,7 +3,7 @@
 
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, HasSelf, Linker, LinkerInstance, ResourceType};
-use wasmtime::{Engine, ensure};
+use wasmtime::{Engine, format_err};
 use windlass_core::contract::Surface;
 use windlass_core::value::digest::Digest;
 
@@ -45,10 +45,10 @@ pub(crate) fn link(linker: &Linker<State>, component: &Component) -> wasmtime::R
 fn trap_unsupported(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<Vec<String>> {
     let engine = linker.engine().clone();
     let mut unsupported = Vec::new();
-    let mut left = Some(NAMES);
-    let mut count = |length: usize| {
-        left = left.and_then(|left| left.checked_sub(length.saturating_add(NAME_OVERHEAD)));
-        ensure!(left.is_some(), "the names of its imports and exports take more than {NAMES} bytes");
+    let mut left = NAMES;
+    let mut count = |length: usize| -> wasmtime::Result<()> {
+        let too_long = || format_err!("the names of its imports and exports take more than {NAMES} bytes");
+        left = left.checked_sub(length.saturating_add(NAME_OVERHEAD)).ok_or_else(too_long)?;
         Ok(())
     };
     for (name, _) in component.component_type().exports(&engine) {

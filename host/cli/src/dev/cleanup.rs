@@ -16,9 +16,9 @@ use windlass_core::value::ids::PluginName;
 use super::cluster::{is_of_dev, names_of};
 use super::terminal::{Terminal, Tone};
 use super::{FIELD_MANAGER, READY_TIMEOUT, samples};
-use crate::applied::api;
+use crate::applied::{api, metadata};
 use crate::connect::plain;
-use crate::deleted::{Deletion, delete, metadata};
+use crate::deleted::{Deletion, delete};
 use crate::remove::Written;
 use crate::uninstall::plugins;
 

@@ -22,8 +22,8 @@ use windlass_engine::command::cluster::Destination;
 
 use super::terminal::{Terminal, Tone};
 use super::{FIELD_MANAGER, READY_TIMEOUT};
+use crate::applied::metadata;
 use crate::connect::plain;
-use crate::deleted::metadata;
 use crate::host_lease::holder_of;
 use crate::install::{Installation, check_accounts, check_name};
 use crate::uninstall::plugins;

@@ -19,7 +19,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass_build::Project;
-use windlass_engine::cluster::lease::{GateLayer, NotHolder, WriteGate};
+use windlass_engine::cluster::lease::{GateFilter, NotHolder, WriteGate};
 use windlass_engine::command::cluster::{ClusterArgs, Destination};
 use windlass_engine::command::{LINGER, runtime};
 use windlass_engine::telemetry::{LogFormat, Options, Telemetry};
@@ -159,8 +159,8 @@ impl Args {
         let chosen = ClusterArgs { context, ..self.cluster.clone() };
         let namespace = self.namespace.find(&chosen).await?;
         let gate = WriteGate::default();
-        let layer = GateLayer::new(gate.clone(), &self.host_namespace, election().timing.margin());
-        let clients = Clients { user: chosen.client().await?, host: chosen.client_of_host(layer).await?, gate };
+        let filter = GateFilter::new(gate.clone(), &self.host_namespace, election().timing.margin());
+        let clients = Clients { user: chosen.client().await?, host: chosen.client_of_host(filter).await?, gate };
         cluster::check_free(&clients.user, &self.host_namespace, &self.cache_dir()?).await?;
         let context = chosen.context.map_or_else(String::new, |context| format!("context {context}, "));
         terminal.print(Tone::Plain, &format!("cluster: {context}{server}"));
@@ -186,7 +186,7 @@ impl Args {
                 terminal.print(tone, &text);
             }
         };
-        Telemetry::start(&options, false, Some(Box::new(listener)))
+        Telemetry::start_with_listener(&options, Box::new(listener))
     }
 
     /// The cache folder of the host.

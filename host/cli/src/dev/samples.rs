@@ -12,9 +12,9 @@ use windlass_engine::cluster::discovery::is_missing;
 
 use super::FIELD_MANAGER;
 use super::cluster::{MADE_BY, existing, is_of_dev, wait_until_gone};
-use crate::applied::{Target, api, apply, describe};
+use crate::applied::{Target, api, apply, describe, metadata};
 use crate::connect::plain;
-use crate::deleted::{Deletion, delete, metadata};
+use crate::deleted::{Deletion, delete};
 use crate::manifests::documents;
 
 /// The project's sample, if the user names no other file.

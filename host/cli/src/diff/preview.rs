@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
+use windlass_core::contract::desired::DesiredChild;
 use windlass_core::contract::{Phase, UpdateStrategy};
 use windlass_core::guard::budget::Budget;
 use windlass_core::object::Object;
@@ -127,7 +128,8 @@ impl Previewer {
                 Ok(parent) => seen.parent = Arc::new(parent),
                 Err(error) => {
                     seen.error(error.to_string());
-                    self.state.unplanned(&live.key);
+                    // Those that wait are previewed again when all were.
+                    drop(self.state.unplanned(&live.key));
                     return preview;
                 }
             }
@@ -160,7 +162,7 @@ impl Previewer {
         };
         if !is_planned {
             // The others do not wait for it.
-            self.state.unplanned(key);
+            drop(self.state.unplanned(key));
         }
         if !is_put_off {
             show_later(&world).await;
@@ -195,17 +197,16 @@ async fn show_later(world: &Dry<'_>) {
         let seen = world.seen.lock();
         (seen.later(), seen.snapshot().cloned())
     };
-    let blocked = blocked.into_iter().map(|pending| (pending, true));
-    for ((live, child), is_blocked) in blocked.chain(rolling.into_iter().map(|pending| (pending, false))) {
-        let is_recreated =
-            matches!(child.update, UpdateStrategy::Rolling { recreate: true, .. }) && live.controller.is_some();
-        if is_blocked || is_recreated {
-            let recreated = world.recreated(&child).await;
-            let mut seen = world.seen.lock();
-            match recreated {
-                Ok(after) if is_blocked => seen.block_recreation(live, after),
-                Ok(after) => seen.change(&child.id(), Verb::Recreate, Some(live), (after, Some(&child.applied))),
-                Err(refused) => seen.fail(&child.id(), refused.problem()),
+    for (live, child) in blocked {
+        if let Some(after) = recreated(world, &child).await {
+            world.seen.lock().block_recreation(live, after);
+        }
+    }
+    for (live, child) in rolling {
+        let is_recreated = matches!(child.update, UpdateStrategy::Rolling { recreate: true, .. });
+        if is_recreated && live.controller.is_some() {
+            if let Some(after) = recreated(world, &child).await {
+                world.seen.lock().change(&child.id(), Verb::Recreate, Some(live), (after, Some(&child.applied)));
             }
         } else if let Some(snapshot) = &snapshot {
             let write = Write::Apply { target: Target::of(&live, &child, None), child };
@@ -214,6 +215,12 @@ async fn show_later(world: &Dry<'_>) {
             }
         }
     }
+}
+
+/// A child that takes the place of a live one; none, and an error is shown, if the API server refuses it.
+async fn recreated(world: &Dry<'_>, child: &DesiredChild) -> Option<Value> {
+    let recreated = world.recreated(child).await;
+    recreated.map_err(|refused| world.seen.lock().fail(&child.id(), refused.problem())).ok()
 }
 
 /// Why the host would change nothing for a parent.

@@ -250,7 +250,7 @@ impl<'a> Dry<'a> {
                 migration.removal = left.map(|(_, removal)| removal).or(migration.removal);
                 migration.entry = own.cloned().or_else(|| migration.entry.take());
                 migration.taken = taken.to_vec();
-                // After a refused apply, the host's next reconcile looks at the same entries.
+                // After a refused apply, the entries are looked at again.
                 return Ok(ack(&serde_json::json!({"metadata": {"resourceVersion": resource_version.to_string()}})));
             }
             ApiRequest::Delete(delete) => self.seen.lock().delete(&delete.child, self.live_child(&delete.child)),

@@ -113,7 +113,7 @@ pub fn reason_to_keep(meta: &ObjectMeta, ignores_helm: bool) -> Option<String> {
     };
     let owners = entries().filter(is_owner).filter_map(|entry| entry.manager.as_deref());
     let others = list_of_names(owners.filter(is_other));
-    (!others.is_empty()).then(|| format!("it was also applied by {others}"))
+    others.map(|others| format!("it was also applied by {others}"))
 }
 
 fn has_helms_label(meta: &ObjectMeta) -> bool {

@@ -25,9 +25,9 @@ pub use self::existing::{Installation, check_accounts, check_name, reason_to_kee
 pub use self::manifests::{DEPLOYMENT, objects};
 use self::manifests::{RELEASED_IMAGE, image_of_kustomizations};
 use super::TIMED_OUT;
-use super::applied::{WriteArgs, apply, describe, target};
+use super::applied::{WriteArgs, apply, describe, metadata, target};
 use super::connect::plain;
-use super::deleted::{Deletion, delete, metadata};
+use super::deleted::{Deletion, delete};
 use super::output::{DryRun, Objects, print_objects};
 
 /// Field manager of installations.

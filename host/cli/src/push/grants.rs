@@ -72,7 +72,7 @@ impl<'a> Declared<'a> {
             [kind] => Ok(kind),
             [] => bail!(
                 "--grant {flag}: the component declares no such kind; nothing was written. It declares {}",
-                list_of_names(self.all().map(ToString::to_string))
+                list_of_names(self.all().map(ToString::to_string)).unwrap_or_default()
             ),
             several => {
                 let several: Vec<_> = several.iter().map(ToString::to_string).collect();

@@ -273,10 +273,10 @@ fn assumed(kind: &Gvk) -> (Resource, bool) {
 /// The note on permissions that were determined without a cluster.
 fn assumptions(kinds: Declared<'_>) -> String {
     let custom = list_of_names(kinds.all().filter(|kind| kind.group.contains('.')).map(ToString::to_string));
-    let of_kinds = if custom.is_empty() { "" } else { ", and assumes plural and scope of " };
+    let of_kinds = custom.map(|custom| format!(", and assumes plural and scope of {custom}")).unwrap_or_default();
     format!(
         "note: --dry-run=client reads no cluster: it prints the permissions of a new Plugin, which installs the CRD that it \
-         carries{of_kinds}{custom}. --dry-run=server asks the API server"
+         carries{of_kinds}. --dry-run=server asks the API server"
     )
 }
 

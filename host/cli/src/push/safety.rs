@@ -15,9 +15,8 @@ use windlass_core::plugin::schema::functions;
 use windlass_core::value::ids::PluginName;
 use windlass_engine::plugins::crd_narrowings;
 
-use super::super::applied::{Target, describe};
+use super::super::applied::{Target, describe, metadata};
 use super::super::connect::plain;
-use super::super::deleted::metadata;
 use super::super::fields::set;
 use super::super::pushed::{FIELD_MANAGER, plugin_of};
 

@@ -22,7 +22,18 @@ pub fn check(plugin: &impl Plugin, kind: &ParentKind, scenario: &Scenario) -> Ch
         (Check::EditLikeNew, Some(edited)) => edit_like_new(plugin, parent, edited),
         (Check::OptionalFields, Some(whole)) => optional_fields(plugin, parent, whole),
         (Check::EditLikeNew | Check::OptionalFields, None) => CheckResult::NotApplicable,
-        (of_journey, _) => Journey::of(plugin, kind, parent).result_of(*of_journey),
+        (
+            Check::NoTrap
+            | Check::ValidParents
+            | Check::SomeAccepted
+            | Check::ResponseAccepted
+            | Check::ValidLabels
+            | Check::Converges
+            | Check::StatusStable
+            | Check::StatusSchema
+            | Check::Finalizes,
+            _,
+        ) => Journey::of(plugin, kind, parent).result_of(*check),
     }
 }
 

@@ -173,7 +173,17 @@ fn scenarios(
             Check::Finalizes if !plugin.finalizes() => {}
             // Only all parents together show whether some are accepted.
             Check::SomeAccepted | Check::InvalidParents => {}
-            check => all.push(Scenario::new(check, parent, None)),
+            Check::NoTrap
+            | Check::ValidParents
+            | Check::Repeatable
+            | Check::ResponseAccepted
+            | Check::ValidLabels
+            | Check::OrderIrrelevant
+            | Check::MetadataIrrelevant
+            | Check::Converges
+            | Check::StatusStable
+            | Check::StatusSchema
+            | Check::Finalizes => all.push(Scenario::new(check, parent, None)),
         }
     }
     all

@@ -56,14 +56,44 @@ fn event_of(reason: PluginReason) -> Option<&'static str> {
     match reason {
         PluginReason::Quarantined => Some(event::QUARANTINED),
         PluginReason::DeletionBlocked => Some(event::DELETION_BLOCKED),
+        PluginReason::SourceInvalid
+        | PluginReason::InvalidKeys
+        | PluginReason::NotSigned
+        | PluginReason::SignatureInvalid
+        | PluginReason::DigestMismatch
+        | PluginReason::NotAComponent
+        | PluginReason::UnsupportedContract
+        | PluginReason::CompileFailed
+        | PluginReason::InvalidDescriptor
+        | PluginReason::NotGranted
+        | PluginReason::ChildrenLeft
+        | PluginReason::ParentKindTaken
+        | PluginReason::ParentKindChanged
+        | PluginReason::CrdRejected
+        | PluginReason::InvalidSpec
+        | PluginReason::NothingToRollBackTo => Some(event::REJECTED),
         // The event of the rollback itself reports it.
         PluginReason::RolledBack
+        // The host tries again by itself.
+        | PluginReason::Progressing
+        | PluginReason::ApiError
+        | PluginReason::WatchStalled
+        | PluginReason::RateLimited
+        | PluginReason::Forbidden
+        | PluginReason::SourceNotFound
+        | PluginReason::SourceForbidden
+        | PluginReason::SourceUnavailable
+        | PluginReason::InvalidPullSecret
+        | PluginReason::PartsIncomplete
+        | PluginReason::CompileInterrupted
+        | PluginReason::MarkKeyUnavailable
+        | PluginReason::ParentKindMissing
+        | PluginReason::ChildKindMissing
+        | PluginReason::Terminating
         // Not reasons of a Plugin that is not Ready.
         | PluginReason::Succeeded
         | PluginReason::Suspended
         | PluginReason::Blocked => None,
-        // The host tries again by itself if the problem may pass.
-        problem => (!problem.is_transient()).then_some(event::REJECTED),
     }
 }
 

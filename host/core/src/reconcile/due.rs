@@ -92,24 +92,25 @@ impl Carried<'_> {
     pub fn problem(self) -> Option<Problem> {
         let left_out = || {
             let of = |child: &Arc<Object>| (ChildId::of(child), child.json.unpacked_size() as u64);
-            let children = some(self.snapshot.left_out.iter().map(of).collect())?;
+            let children = unless_empty(self.snapshot.left_out.iter().map(of).collect())?;
             Some(Problem::LeftOut { children, limit: self.request_bytes, again: self.desired.requeue })
         };
         let is_finalizing = self.phase == Phase::Finalize && !self.desired.finalized;
         self.limited
             .map(Problem::WritesLimited)
-            .or_else(|| some(self.applied.problems.clone()).map(Problem::Writes))
-            .or_else(|| some(self.thrashing).map(Problem::Thrashing))
+            .or_else(|| unless_empty(self.applied.problems.clone()).map(Problem::Writes))
+            .or_else(|| unless_empty(self.thrashing).map(Problem::Thrashing))
             .or(self.blocked)
-            .or_else(|| some(self.terminating).map(Problem::Terminating))
-            .or_else(|| some(self.rolling).map(Problem::Rolling))
+            .or_else(|| unless_empty(self.terminating).map(Problem::Terminating))
+            .or_else(|| unless_empty(self.rolling).map(Problem::Rolling))
             // Also if the plugin reports that it has cleaned up: it has not seen all children.
             .or_else(left_out)
             .or_else(|| is_finalizing.then_some(Problem::Finalizing(self.desired.requeue)))
     }
 }
 
-fn some<T>(items: Vec<T>) -> Option<Vec<T>> {
+/// The items, if there are any.
+fn unless_empty<T>(items: Vec<T>) -> Option<Vec<T>> {
     (!items.is_empty()).then_some(items)
 }
 

@@ -46,12 +46,12 @@ pub fn is_unprintable(c: char) -> bool {
 /// a text by the part's own line.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     let is_break = |c: char| matches!(c, '\n' | '\r' | '\t');
-    escape(text, is_unprintable, |c| if is_break(c) { " ".to_owned() } else { c.escape_default().to_string() })
+    escape(text, is_unprintable, |c, out| if is_break(c) { out.push(' ') } else { out.extend(c.escape_default()) })
 }
 
 /// Escapes a text whose newlines are the host's own: everything that [`one_line`] escapes, except newlines and tabs.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    escape(text, |c| is_unprintable(c) && !matches!(c, '\n' | '\t'), |c| c.escape_default().to_string())
+    escape(text, |c| is_unprintable(c) && !matches!(c, '\n' | '\t'), |c, out| out.extend(c.escape_default()))
 }
 
 /// Escapes a JSON document, whose value stays the same: such characters can only be in its strings, where `\uXXXX` stands for each.
@@ -59,25 +59,27 @@ pub fn json(document: &str) -> Cow<'_, str> {
     escape(document, |c| is_unprintable(c) && c != '\n', in_json)
 }
 
-/// `\uXXXX`, twice for a character beyond the first 65536.
-pub(crate) fn in_json(c: char) -> String {
-    let mut escaped = String::new();
+/// Appends `\uXXXX`, twice for a character beyond the first 65536.
+pub(crate) fn in_json(c: char, out: &mut String) {
     for unit in c.encode_utf16(&mut [0; 2]) {
         // Writing to a String cannot fail.
-        let _ = write!(escaped, "\\u{unit:04x}");
+        let _ = write!(out, "\\u{unit:04x}");
     }
-    escaped
 }
 
-/// A text in which some characters are replaced.
-pub(crate) fn escape(text: &str, is_escaped: impl Fn(char) -> bool, escaped: impl Fn(char) -> String) -> Cow<'_, str> {
+/// A text in which some characters are replaced by what `replace` appends for them.
+pub(crate) fn escape(
+    text: &str,
+    is_escaped: impl Fn(char) -> bool,
+    replace: impl Fn(char, &mut String),
+) -> Cow<'_, str> {
     if !text.contains(&is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if is_escaped(c) {
-            out.push_str(&escaped(c));
+            replace(c, &mut out);
         } else {
             out.push(c);
         }

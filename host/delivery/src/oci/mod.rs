@@ -23,7 +23,7 @@ use windlass_core::value::digest::Digest;
 use self::manifest::Manifest;
 use self::spool::Spool;
 use super::trust::{self, Trust};
-use super::{DeliveryError, MAX_SIGNATURE_BYTES};
+use super::{Cause, DeliveryError, MAX_SIGNATURE_BYTES};
 pub use clients::Http;
 pub use credentials::{Credentials, DOCKER_CONFIG_KEY, of_docker_config};
 pub use manifest::Descriptor;
@@ -184,10 +184,14 @@ impl Search<'_> {
 
     /// Records why a signature could not be read, and returns the default value.
     fn not_looked_at<T: Default>(&mut self, error: DeliveryError) -> T {
-        if matches!(error.reason, PluginReason::SourceUnavailable | PluginReason::SourceForbidden) {
-            self.unasked = Some(error);
-        } else {
-            self.wrong(error.to_string());
+        match error.cause {
+            Cause::NoResponse | Cause::Denied => self.unasked = Some(error),
+            Cause::NotInRegistry
+            | Cause::InvalidResponse
+            | Cause::Tampered
+            | Cause::Unkept
+            | Cause::Distrust
+            | Cause::Other => self.wrong(error.to_string()),
         }
         T::default()
     }

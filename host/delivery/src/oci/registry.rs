@@ -10,7 +10,6 @@ use http_auth::ChallengeRef;
 use parking_lot::Mutex;
 use reqwest::{Client, Request, Response, Url};
 use serde::Deserialize;
-use windlass_core::object::reason::PluginReason::{SourceInvalid, SourceNotFound};
 use windlass_core::value::digest::Digest;
 
 use super::clients::{CONNECT, Clients, Http, redirected};
@@ -18,9 +17,9 @@ use super::credentials::Credentials;
 use super::manifest::{INDEX, MANIFEST};
 use super::reach::Reach;
 use super::reference::{Reference, Version};
-use super::response::{Body, MAX_TALK, checked, header, invalid_response, read, unavailable, unless_silent};
+use super::response::{Body, MAX_TALK, checked, header, read, unavailable, unless_silent};
 use super::spool::Spool;
-use crate::DeliveryError;
+use crate::{Cause, DeliveryError};
 
 /// Maximum size of a manifest, or of a list of manifests, in bytes. Manifests of components and signatures have a few
 /// KiB. Registries allow 4 MiB, which the host could have to keep for every Plugin at the same time.
@@ -57,8 +56,7 @@ impl Registry {
         let is_plain = reference.is_local() || plain_http.contains(&reference.registry);
         let scheme = if is_plain { "http" } else { "https" };
         let root = Url::parse(&format!("{scheme}://{}", reference.server()));
-        let root =
-            root.map_err(|error| DeliveryError::invalid_response(&format!("{}: {error}", reference.registry)))?;
+        let root = root.map_err(|error| DeliveryError::invalid_response(format!("{}: {error}", reference.registry)))?;
         let http = http.clients();
         let http = http.map_err(|error| DeliveryError::no_response(&format!("{error:#}"), None))?;
         Ok(Self { http, root, reference, credentials, authorization: Mutex::default(), sender: Mutex::default() })
@@ -142,7 +140,7 @@ impl Registry {
             let response = match self.send(next, &format!("referrers of {manifest}")).await {
                 Ok(response) => response,
                 // Registries without this API respond in many ways.
-                Err(error) if shown == 0 && matches!(error.reason, SourceNotFound | SourceInvalid) => break,
+                Err(DeliveryError { cause: Cause::NotInRegistry | Cause::InvalidResponse, .. }) if shown == 0 => break,
                 Err(error) => return Err(error),
             };
             if !header(response.headers(), CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(INDEX)) {
@@ -180,7 +178,7 @@ impl Registry {
     pub async fn tagged(&self, tag: &str) -> Result<Option<Vec<u8>>, DeliveryError> {
         match self.manifest(&Version::Tag(tag.to_owned())).await {
             Ok((_, bytes)) => Ok(Some(bytes)),
-            Err(error) if error.reason == SourceNotFound => Ok(None),
+            Err(DeliveryError { cause: Cause::NotInRegistry, .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -195,14 +193,13 @@ impl Registry {
         let known = self.request(Method::HEAD, &format!("blobs/{digest}"))?;
         match self.send(known, &what).await {
             Ok(_) => return Ok(()),
-            Err(error) if error.reason == SourceNotFound => {}
+            Err(DeliveryError { cause: Cause::NotInRegistry, .. }) => {}
             Err(error) => return Err(error),
         }
         let begun = self.send(self.request(Method::POST, "blobs/uploads/")?, "place for uploads").await?;
         let location = header(begun.headers(), LOCATION.as_str()).unwrap_or_default();
-        let invalid = |problem: &str| {
-            DeliveryError::invalid_response(&format!("invalid upload location {location:?}: {problem}"))
-        };
+        let invalid =
+            |problem: &str| DeliveryError::invalid_response(format!("invalid upload location {location:?}: {problem}"));
         let mut place = begun.url().join(location).map_err(|error| invalid(&error.to_string()))?;
         if location.is_empty() || self.root.scheme() == "https" && place.scheme() != "https" {
             return Err(invalid("not an HTTPS URL"));
@@ -233,14 +230,13 @@ impl Registry {
 
     fn request(&self, method: Method, path: &str) -> Result<Request, DeliveryError> {
         let path = format!("/v2/{}/{path}", self.reference.repository);
-        let url =
-            self.root.join(&path).map_err(|error| DeliveryError::invalid_response(&format!("{path}: {error}")))?;
+        let url = self.root.join(&path).map_err(|error| DeliveryError::invalid_response(format!("{path}: {error}")))?;
         Ok(Request::new(method, url))
     }
 
     /// Sends a request. If the registry requests authorization, sends the request once more with it.
     async fn send(&self, request: Request, what: &str) -> Result<Response, DeliveryError> {
-        let unsendable = || DeliveryError::invalid_response("a request that cannot be repeated");
+        let unsendable = || DeliveryError::invalid_response("a request that cannot be repeated".to_owned());
         let again = request.try_clone().ok_or_else(unsendable)?;
         let response = self.send_once(request).await?;
         // After a redirect to another origin, that origin must not get the credentials of this registry.
@@ -265,7 +261,8 @@ impl Registry {
             let response = self.execute(request).await?;
             match again.and_then(|again| redirected(again, &response)) {
                 Some(next) => {
-                    request = next.map_err(|problem| invalid_response(format!("its redirection: {problem}")))?;
+                    request =
+                        next.map_err(|problem| DeliveryError::invalid_response(format!("its redirection: {problem}")))?;
                 }
                 None => return Ok(response),
             }
@@ -290,13 +287,13 @@ impl Registry {
     /// A client for a server that the registry names: a token server, or one that it redirects to.
     async fn client_for(&self, url: &Url) -> Result<Client, DeliveryError> {
         let named = url.host_str().zip(url.port_or_known_default());
-        let (name, port) = named.ok_or_else(|| invalid_response(format!("it refers to {url}")))?;
+        let (name, port) = named.ok_or_else(|| DeliveryError::invalid_response(format!("it refers to {url}")))?;
         let addresses = addresses_of(name, port).await;
         // Every registry may lead to public servers, so its own network matters only for others.
         let are_public = addresses.iter().all(|address| Reach::of(address.ip()) == Reach::Public);
         let registry = if are_public { Reach::Public } else { self.reach().await };
         let addresses = registry.permitted(&addresses).map_err(|server| {
-            invalid_response(format!(
+            DeliveryError::invalid_response(format!(
                 "it refers to the server {name}, which has {server}, while the registry has {registry}: the host sends no request there"
             ))
         })?;
@@ -331,7 +328,7 @@ impl Registry {
 
     /// Requests a token for the challenge (the distribution project's "Token Authentication Specification").
     async fn token(&self, challenge: &ChallengeRef<'_>) -> Result<HeaderValue, DeliveryError> {
-        let invalid = |problem: String| invalid_response(format!("its token server: {problem}"));
+        let invalid = |problem: String| DeliveryError::invalid_response(format!("its token server: {problem}"));
         let find = |name: &str| {
             let mut found = challenge.params.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name));
             found.next().map(|(_, value)| value.to_unescaped())

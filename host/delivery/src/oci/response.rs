@@ -50,7 +50,7 @@ pub(super) async fn checked(response: Response, what: &str) -> Result<Response, 
             DeliveryError::no_response(&format!("{status}{said}"), wait)
         }
         _ if status.is_server_error() => DeliveryError::no_response(&format!("{status}{said}"), wait),
-        _ => DeliveryError::invalid_response(&format!("{what}: {status}{said}")),
+        _ => DeliveryError::invalid_response(format!("{what}: {status}{said}")),
     })
 }
 
@@ -88,13 +88,8 @@ impl Body {
     }
 }
 
-/// The error for a response that may quote a long text of the registry.
-pub(super) fn invalid_response(problem: String) -> DeliveryError {
-    DeliveryError::invalid_response(&bounded(problem))
-}
-
 fn too_large(limit: u64) -> DeliveryError {
-    DeliveryError::invalid_response(&format!("it is larger than {limit} bytes"))
+    DeliveryError::invalid_response(format!("it is larger than {limit} bytes"))
 }
 
 /// The output of `work`; an error if it takes longer than [`SILENCE`].

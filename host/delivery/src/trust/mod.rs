@@ -46,13 +46,13 @@ impl fmt::Debug for Trust {
 
 /// The error for a component or artifact (`what`) without a signature. `how`: an instruction for signing it.
 pub(crate) fn unsigned(what: &str, how: &str) -> DeliveryError {
-    DeliveryError::new(PluginReason::NotSigned, format!("{what} has no signature; {how}"))
+    DeliveryError::distrust(PluginReason::NotSigned, format!("{what} has no signature; {how}"))
 }
 
 /// The error for a component or artifact (`what`) that has signatures, but none by a trusted key. `why`: what is wrong with the last one.
 pub(crate) fn not_by_keys(what: &str, why: &str) -> DeliveryError {
     let message = format!("no signature of {what} is by one of the keys of spec.verify: {why}");
-    DeliveryError::new(PluginReason::SignatureInvalid, message)
+    DeliveryError::distrust(PluginReason::SignatureInvalid, message)
 }
 
 impl Trust {

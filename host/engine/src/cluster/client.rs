@@ -18,10 +18,10 @@ use tower::filter::FilterLayer;
 use tower::util::AndThenLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
-use super::lease::{FencedConnector, GateLayer, Pools};
+use super::lease::{FencedConnector, GateFilter, Pools};
 use super::requests::{RequestArgs, RequestLayer};
 use super::retry_after::into_status;
-use super::writer::audit::AuditLayer;
+use super::writer::audit::LogAndCount;
 
 /// A client for a command of a user.
 ///
@@ -35,7 +35,7 @@ pub fn of_user(config: Config, requests: RequestArgs) -> anyhow::Result<Client> 
 ///
 /// # Errors
 /// If the configuration is not usable or impersonates a user, or if this system cannot hold back late writes.
-pub fn of_host(config: Config, requests: RequestArgs, gate: GateLayer) -> anyhow::Result<Client> {
+pub fn of_host(config: Config, requests: RequestArgs, gate: GateFilter) -> anyhow::Result<Client> {
     if cfg!(not(target_os = "linux")) {
         anyhow::bail!(
             "`run` and `dev` need Linux, whose kernel gives up writes that the network does not deliver in time (TCP_USER_TIMEOUT). \
@@ -81,7 +81,7 @@ const READ_BUFFER: usize = 8 * 1024;
 fn connect(
     config: Config,
     silence: Duration,
-    gate: Option<GateLayer>,
+    gate: Option<GateFilter>,
     requests: RequestArgs,
 ) -> Result<Client, kube::Error> {
     let mut tcp = HttpConnector::new();
@@ -141,7 +141,7 @@ fn through<C>(
     [free, fenced]: [C; 2],
     mut config: Config,
     silence: Duration,
-    gate: Option<GateLayer>,
+    gate: Option<GateFilter>,
     requests: RequestArgs,
 ) -> Result<Client, kube::Error>
 where
@@ -162,15 +162,15 @@ where
         client.http1_read_buf_exact_size(READ_BUFFER);
         Ok::<_, kube::Error>(client.build::<_, Body>(connector))
     };
-    let fence = gate.as_ref().map(|layer| layer.gate().clone());
+    let fence = gate.as_ref().map(|filter| filter.gate().clone());
     let pools =
         Pools { free: pool(FencedConnector::new(free, None))?, fenced: pool(FencedConnector::new(fenced, fence))? };
-    // Only the host's writes are logged, not the writes of a user's command.
-    let audit = gate.is_some().then(|| AuditLayer::new(config.cluster_url.host().unwrap_or_default()));
+    // Only the host's writes are logged, and only its requests are counted, not those of a user's command.
+    let log_and_count = gate.is_some().then(|| LogAndCount::new(config.cluster_url.host().unwrap_or_default()));
     let requests = RequestLayer::new(requests, gate.is_some());
     let service = ServiceBuilder::new()
         .option_layer(gate.map(FilterLayer::new))
-        .option_layer(audit)
+        .option_layer(log_and_count)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)

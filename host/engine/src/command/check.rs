@@ -87,7 +87,7 @@ impl Setup {
             Ok(client) => server(&client).await.map(|found| (client, found)),
             Err(error) => Err(WithCauses(&error).to_string()),
         };
-        let (client, (version, ahead)) = match reached {
+        let (client, Server { version, ahead }) = match reached {
             Ok(reached) => reached,
             Err(problem) => {
                 findings.push(("API server", Some(Err(problem))));
@@ -145,9 +145,15 @@ fn files(folder: &Path) -> Result<String, String> {
     Ok(format!("--plugins {} has {files} files", folder.display()))
 }
 
-/// The version of the API server, if it is supported; and how far this machine's clock is ahead of the server's, if the server sends its
-/// time.
-async fn server(client: &Client) -> Result<(Result<String, String>, Option<SignedDuration>), String> {
+/// What the API server says of itself.
+struct Server {
+    /// The version, or why it is not supported.
+    version: Result<String, String>,
+    /// How far this machine's clock is ahead of the server's; none if the server does not send its time.
+    ahead: Option<SignedDuration>,
+}
+
+async fn server(client: &Client) -> Result<Server, String> {
     let unreachable = |error: &dyn fmt::Display| format!("the API server cannot be reached: {error}");
     let request = Request::get("/version").body(Body::empty()).map_err(|error| unreachable(&error))?;
     let response = in_time(client.send(request)).await.map_err(|error| unreachable(&WithCauses(&error.into())))?;
@@ -170,7 +176,7 @@ async fn server(client: &Client) -> Result<(Result<String, String>, Option<Signe
     } else {
         Ok(format!("Kubernetes {version}"))
     };
-    Ok((version, ahead))
+    Ok(Server { version, ahead })
 }
 
 fn clock(ahead: Option<SignedDuration>) -> Result<String, String> {

@@ -9,7 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use crate::cluster::client;
-use crate::cluster::lease::GateLayer;
+use crate::cluster::lease::GateFilter;
 use crate::cluster::requests::RequestArgs;
 
 /// Selects the cluster, and the user and limits of its requests: the flags of every command that connects to a cluster.
@@ -54,7 +54,7 @@ impl ClusterArgs {
     ///
     /// # Errors
     /// As for [`client::of_host`], or if there is no usable configuration.
-    pub async fn client_of_host(&self, gate: GateLayer) -> anyhow::Result<Client> {
+    pub async fn client_of_host(&self, gate: GateFilter) -> anyhow::Result<Client> {
         client::of_host(self.config().await?, self.requests, gate)
     }
 

@@ -24,7 +24,7 @@ use self::check::Setup;
 use self::cluster::ClusterArgs;
 use self::components::{CompileArgs, RegistryArgs, default_cache_dir};
 use self::election::ElectionArgs;
-use crate::cluster::lease::{Election, GateLayer, NotHolder, WriteGate};
+use crate::cluster::lease::{Election, GateFilter, NotHolder, WriteGate};
 use crate::heap;
 use crate::output::WithCauses;
 use crate::plugins::caps::Caps;
@@ -196,7 +196,7 @@ impl HostArgs {
     }
 
     async fn run(&self, compiler: CompilerCommand, part: (Election, Shard)) -> anyhow::Result<ExitCode> {
-        let telemetry = Telemetry::start(&self.telemetry, self.metrics_addr.0.is_some(), None)?;
+        let telemetry = Telemetry::start(&self.telemetry, self.metrics_addr.0.is_some())?;
         let gate = WriteGate::default();
         let client = self.client(&gate, part.0).await?;
         let settings = self.settings(compiler, part, telemetry.scrape())?;
@@ -238,8 +238,8 @@ impl HostArgs {
     }
 
     fn client(&self, gate: &WriteGate, election: Election) -> BoxFuture<'_, anyhow::Result<Client>> {
-        let layer = GateLayer::new(gate.clone(), &self.namespace, election.timing.margin());
-        Box::pin(self.cluster.client_of_host(layer))
+        let filter = GateFilter::new(gate.clone(), &self.namespace, election.timing.margin());
+        Box::pin(self.cluster.client_of_host(filter))
     }
 
     fn settings(

@@ -31,6 +31,7 @@ pub struct CallSlots {
 
 impl Default for CallSlots {
     fn default() -> Self {
+        // One is left to the other plugins.
         Self { of_plugin: Semaphore::new(calls_at_once() - 1), of_namespaces: Mutex::default() }
     }
 }

@@ -10,6 +10,7 @@ use windlass_core::object::reason::PluginReason;
 use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_sandbox::Component;
 
+use super::component::Selected;
 use super::findings::Findings;
 use super::load::{self, Loading};
 use super::permissions::{self, Lacking};
@@ -23,7 +24,7 @@ use crate::queue::Trigger;
 impl Plugins {
     /// Loads the component of the Plugin's source, and makes it live.
     pub(super) async fn load(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Findings, Problem> {
-        let (component, rollback, rolled_back) = self.component(name, object, plugin).await?;
+        let Selected { component, rollback, rolled_back } = self.component(name, object, plugin).await?;
         let findings = if rolled_back {
             self.activate(name, object, &without_crd_install(plugin), component).await?
         } else {
@@ -133,18 +134,32 @@ impl Plugins {
         }
         let status = plugin.status.as_ref();
         let was_live = status.and_then(|status| status.active_digest.as_deref());
-        // If this component was live before the host started, its parents are waiting.
-        let is_resumed = was_live == Some(prepared.digest().to_string().as_str());
-        let lacking = if is_resumed { None } else { permissions::review(&self.ask, &prepared).await? };
+        if was_live == Some(prepared.digest().to_string().as_str()) {
+            // This component was live before the host started, and its parents are waiting.
+            self.record_and_publish(object, plugin, prepared.clone(), Wave::Resumed).await?;
+            return permissions::review(&self.ask, &prepared).await;
+        }
+        let lacking = permissions::review(&self.ask, &prepared).await?;
         if let Some(problem) = lacking.as_ref().and_then(Lacking::vital) {
             return Err(problem);
         }
+        self.record_and_publish(object, plugin, prepared, Wave::Changed).await?;
+        Ok(lacking)
+    }
+
+    /// Writes what must be in the cluster before a component is live, and publishes the component.
+    async fn record_and_publish(
+        &self,
+        object: &Object,
+        plugin: &Plugin,
+        prepared: Live,
+        wave: Wave,
+    ) -> Result<(), Problem> {
         self.exclude_members_before(object, &prepared).await?;
         self.ensure_finalizer(object, plugin, prepared.terms.finalizes).await?;
         let record = prepared.shared.state.record_of_rollout();
         status::record_rollout(&self.client, &self.own.resource, object, &record).await?;
-        self.publish(object, prepared.clone(), if is_resumed { Wave::Resumed } else { Wave::Changed })?;
-        if is_resumed { permissions::review(&self.ask, &prepared).await } else { Ok(lacking) }
+        self.publish(object, prepared, wave)
     }
 
     /// Checks that the Plugin may have the component's parent kind: no Plugin with an older claim has it, and if the

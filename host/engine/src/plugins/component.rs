@@ -58,6 +58,23 @@ impl Rollback {
     }
 }
 
+/// The parts of a Plugin that restrict its component.
+struct Restrictions {
+    /// The digest that the component must have, if pinned.
+    pinned: Option<Digest>,
+    /// The rollback, if a user requested one.
+    rollback: Option<Rollback>,
+}
+
+/// The component to make live.
+pub(super) struct Selected {
+    pub component: Arc<Component>,
+    /// The rollback, if a user requested one.
+    pub rollback: Option<Rollback>,
+    /// Whether the component is the result of the rollback.
+    pub rolled_back: bool,
+}
+
 /// Digest of the component that was live before and that `spec.digest` allows; none if there is none.
 fn wanted_of_before(plugin: &Plugin) -> Option<Digest> {
     let status = plugin.status.as_ref()?;
@@ -70,38 +87,32 @@ fn wanted_of_before(plugin: &Plugin) -> Option<Digest> {
 }
 
 impl Plugins {
-    /// Follows the source that the Plugin names. Returns the digest that the component must have, if pinned, and the rollback, if a user
-    /// requested one.
+    /// Follows the source that the Plugin names.
     ///
     /// # Errors
     /// If the spec is invalid, or does not meet the host's requirements. The check needs no request.
-    fn follow(
-        &self,
-        name: &PluginName,
-        object: &Object,
-        plugin: &Plugin,
-    ) -> Result<(Option<Digest>, Option<Rollback>), Problem> {
+    fn follow(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Restrictions, Problem> {
         self.sources.follow(name, resource::configured_source(plugin)?);
         let rollback = Rollback::of(object, plugin)?;
         let pinned = resource::pinned(plugin)?;
         self.sources.check_wanted(plugin.spec.verify.as_ref())?;
-        Ok((pinned, rollback))
+        Ok(Restrictions { pinned, rollback })
     }
 
-    /// The component to make live, the rollback that a user requested, and whether the component is its result.
+    /// The component to make live.
     pub(super) async fn component(
         &self,
         name: &PluginName,
         object: &Object,
         plugin: &Plugin,
-    ) -> Result<(Arc<Component>, Option<Rollback>, bool), Problem> {
-        let terms = self.follow(name, object, plugin).inspect_err(|_| self.sources.remotes.forget(name));
-        let (pinned, rollback) = terms?;
+    ) -> Result<Selected, Problem> {
+        let restrictions = self.follow(name, object, plugin).inspect_err(|_| self.sources.remotes.forget(name));
+        let Restrictions { pinned, rollback } = restrictions?;
         let delivered = self.delivered(name, object, plugin, pinned).await;
         match (rollback, delivered) {
-            (None, delivered) => Ok((delivered?, None, false)),
-            (Some(Rollback { from, .. }), Ok(delivered)) if delivered.digest() != from => {
-                Ok((delivered, rollback, false))
+            (None, delivered) => Ok(Selected { component: delivered?, rollback, rolled_back: false }),
+            (Some(Rollback { from, .. }), Ok(component)) if component.digest() != from => {
+                Ok(Selected { component, rollback, rolled_back: false })
             }
             (Some(Rollback { to, .. }), _) => {
                 if let Some(pinned) = pinned.filter(|pinned| *pinned != to) {
@@ -119,7 +130,7 @@ impl Plugins {
                         format!("{ANNOTATION_ROLLBACK} is set, but {to} is no longer among the compiled components");
                     Problem::lasting(Step::Fetched, PluginReason::NothingToRollBackTo, message)
                 });
-                Ok((known?, rollback, true))
+                Ok(Selected { component: known?, rollback, rolled_back: true })
             }
         }
     }

@@ -46,7 +46,7 @@ pub async fn resolve(
     for rule in descriptor.children.iter().filter(|rule| spec_grants.may_own(&rule.kind).is_ok()) {
         let kind = Arc::new(rule.kind.clone());
         let (resource, capabilities) =
-            look_up(discovery, &kind, (PluginReason::ChildKindMissing, "requests as a child")).await?;
+            look_up(discovery, &kind, PluginReason::ChildKindMissing, "requests as a child").await?;
         let namespaced = capabilities.scope == Scope::Namespaced;
         if let Err(why) = grant::child_scope_fits(parent_namespaced, namespaced) {
             return Err(Problem::lasting(Step::Granted, PluginReason::NotGranted, format!("{kind} {why}")));
@@ -86,7 +86,7 @@ pub async fn resolve_reads(
     let mut resources = HashMap::new();
     for kind in &descriptor.related {
         let (resource, capabilities) =
-            look_up(discovery, kind, (PluginReason::ChildKindMissing, "requests to read")).await?;
+            look_up(discovery, kind, PluginReason::ChildKindMissing, "requests to read").await?;
         if let Ok(grant) = spec_grants.may_read(kind, capabilities.scope == Scope::Namespaced) {
             resources.insert(kind.clone(), Arc::new(resource));
             grants.push(grant);
@@ -95,16 +95,17 @@ pub async fn resolve_reads(
     Ok(Reads { grants: ReadGrants::new(host_namespace.clone(), grants), resources })
 }
 
-/// Looks up a kind. `if_missing`: the reason of the problem if the cluster does not serve the kind, and what the component does with it.
+/// Looks up a kind. `if_missing` is the reason of the problem if the cluster does not serve the kind, and `does` is what the
+/// component does with the kind.
 pub(super) async fn look_up(
     discovery: &Discovery,
     kind: &Gvk,
-    if_missing: (PluginReason, &str),
+    if_missing: PluginReason,
+    does: &str,
 ) -> Result<(ApiResource, ApiCapabilities), Problem> {
     discovery.find(kind).await.map_err(|error| {
         let (reason, message) = if is_missing(&error) {
-            let (reason, does) = if_missing;
-            (reason, format!("the cluster does not serve {kind}, which the component {does}"))
+            (if_missing, format!("the cluster does not serve {kind}, which the component {does}"))
         } else {
             (PluginReason::ApiError, format!("{kind} could not be looked up: {}", plain(&error)))
         };

@@ -12,6 +12,7 @@ use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::contract::snapshot;
 use windlass_core::contract::{Json, Limits, LoadFailure, Parent};
 use windlass_core::guard::budget::Budget;
+use windlass_core::guard::deletions::RolloutRecord;
 use windlass_core::object::mark::MarkKey;
 use windlass_core::object::names::LABEL_PLUGIN;
 use windlass_core::object::observed_status::StatusShape;
@@ -91,6 +92,13 @@ struct Resolved {
     reads: Reads,
 }
 
+/// The watches of a component's kinds, with filled caches.
+struct Filled {
+    parents: Arc<Watch>,
+    children: Vec<Arc<Watch>>,
+    namespaces: Option<NamespaceFilter>,
+}
+
 /// A component that a Plugin may get.
 pub(super) struct Loading<'a> {
     pub plugins: &'a Plugins,
@@ -126,7 +134,8 @@ impl<'a> Loading<'a> {
         }
         let resolved = self.resolve(&checked.account).await?;
         let mark_key = if resolved.parent.namespaced { None } else { Some(plugins.mark_keys.get().await?.clone()) };
-        let caches = self.fill(&resolved, (live.as_deref(), mark_key.clone()), waiting).await?;
+        let filled = self.fill(&resolved, live.as_deref(), waiting).await?;
+        let caches = self.caches(&resolved, filled, mark_key.clone());
         let status_access = self.status_writer(&checked.account, &resolved.parent, &caches).await?;
         let capped = checked.capped.clone();
         let mut prepared = self.assemble(live.as_deref(), (checked, resolved, caches), (status_access, mark_key));
@@ -142,7 +151,7 @@ impl<'a> Loading<'a> {
         let waiting = self.waiting();
         self.plugins.kinds.follow(self.name, waiting.clone());
         let resolved = self.resolve(&checked.account).await?;
-        self.fill(&resolved, (None, None), waiting).await.map(drop)
+        self.fill(&resolved, None, waiting).await.map(drop)
     }
 
     async fn check(&self) -> Result<Checked, Problem> {
@@ -189,10 +198,10 @@ impl<'a> Loading<'a> {
     /// Leases the watches of the kinds, and waits until their caches are filled.
     async fn fill(
         &self,
-        Resolved { parent, granted, reads }: &Resolved,
-        (live, mark_key): (Option<&Live>, Option<MarkKey>),
+        Resolved { parent, granted, .. }: &Resolved,
+        live: Option<&Live>,
         mut waiting: Concern,
-    ) -> Result<Caches, Problem> {
+    ) -> Result<Filled, Problem> {
         let watches = &self.plugins.watches;
         let finalizer = self.parents_may_have_finalizer(live).then(|| finalizer_of(self.name));
         let parents = watches.lease_parents(&parent.kind, &parent.resource, parent.selector.as_deref(), finalizer);
@@ -200,20 +209,25 @@ impl<'a> Loading<'a> {
         let children: Vec<_> = granted.resources.iter().map(lease).collect();
         let namespaces = self.namespace_filter().map_err(invalid)?;
         let leased = std::iter::once(&parents).chain(namespaces.iter().map(|filter| &filter.watch)).chain(&children);
-        self.synced(leased.cloned().collect(), Some(&parents), &mut waiting).await?;
-        Ok(Caches {
-            unselected: Arc::new(Unselected::new(self.name, &parents.id, parent.namespaced, mark_key)),
+        self.keep_and_fill(leased.cloned().collect(), Some(&parents), &mut waiting).await?;
+        Ok(Filled { parents, children, namespaces })
+    }
+
+    fn caches(&self, resolved: &Resolved, filled: Filled, mark_key: Option<MarkKey>) -> Caches {
+        let Filled { parents, children, namespaces } = filled;
+        Caches {
+            unselected: Arc::new(Unselected::new(self.name, &parents.id, resolved.parent.namespaced, mark_key)),
             parents,
             children: children.into_iter().map(|watch| (watch.id.kind.group_kind(), watch)).collect(),
             namespaces,
             peers: Peers(self.plugins.own.clone()),
-            resources: reads.resources.clone(),
-        })
+            resources: resolved.reads.resources.clone(),
+        }
     }
 
     /// Keeps leased watches, adds them to the dependencies of the Plugin, and waits until their caches are filled. One of them
     /// may be that of the parents.
-    pub async fn synced(
+    pub async fn keep_and_fill(
         &self,
         leased: Vec<Arc<Watch>>,
         parents: Option<&Arc<Watch>>,
@@ -347,9 +361,14 @@ fn next_state(plugin: &Plugin, live: Option<&Live>, prepared: &Live) -> Option<C
 
 /// The state of a component that goes on with what an earlier process, or an earlier leader, recorded in the Plugin's status.
 pub(super) fn recorded_state(status: Option<&PluginStatus>, live: &Live) -> ComponentState {
+    let (rollout, blocked_hash) = recorded(status);
+    ComponentState::begin(CLOCK, live.beginning(), rollout.as_ref(), blocked_hash)
+}
+
+/// The rollout, and the hash of the blocked deletions, that a Plugin's status records.
+pub(super) fn recorded(status: Option<&PluginStatus>) -> (Option<RolloutRecord>, Option<&str>) {
     let rollout = status.and_then(|status| status.rollout.as_ref()).map(PluginRollout::record);
-    let blocked = status.and_then(|status| status.blocked_deletions_hash.as_deref());
-    ComponentState::begin(CLOCK, live.beginning(), rollout.as_ref(), blocked)
+    (rollout, status.and_then(|status| status.blocked_deletions_hash.as_deref()))
 }
 
 /// The kinds that a live plugin depends on.

@@ -268,7 +268,7 @@ impl Plugins {
 
     /// Applies the settings that need no new component, even if another step failed.
     fn adjust(&self, name: &PluginName, plugin: &Plugin) {
-        let mut publisher = self.publisher.lock();
+        let mut publisher = self.state.publisher.lock();
         let Some(live) = self.registry.get(name) else { return };
         // Invalid settings are reported when the component is loaded.
         let Ok(wanted) = settings_of(plugin, live.component.descriptor()) else { return };

@@ -59,7 +59,7 @@ async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> 
         let message = format!("{kind} is Windlass' own; a plugin may not reconcile it");
         return Err(Problem::lasting(Step::Granted, PluginReason::NotGranted, message));
     }
-    let (resource, capabilities) = look_up(discovery, kind, (PluginReason::ParentKindMissing, "reconciles")).await?;
+    let (resource, capabilities) = look_up(discovery, kind, PluginReason::ParentKindMissing, "reconciles").await?;
     Ok(ParentKind {
         kind: Arc::new(kind.clone()),
         crd_owner: CrdOwner::Others,

@@ -42,7 +42,7 @@ impl Loading<'_> {
         grants::resolve_reads(discovery, &others, &spec_grants, &host_namespace).await?;
         let lease =
             |(kind, resource): &(Arc<Gvk>, ApiResource)| plugins.watches.lease(kind, resource, Some(LABEL_PLUGIN));
-        self.synced(granted.resources.iter().map(lease).collect(), None, waiting).await?;
+        self.keep_and_fill(granted.resources.iter().map(lease).collect(), None, waiting).await?;
         let lacking =
             permissions::review_children(&plugins.ask, account, &|| live.caches.parent_namespaces(), &granted).await?;
         lacking.as_ref().and_then(Lacking::vital).map_or(Ok(()), Err)

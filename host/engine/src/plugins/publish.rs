@@ -44,7 +44,7 @@ impl Plugins {
     pub(super) fn publish(&self, object: &Object, live: Live, wave: Wave) -> Result<(), Problem> {
         let live = Arc::new(live);
         let name = live.terms.name.clone();
-        let mut publisher = self.publisher.lock();
+        let mut publisher = self.state.publisher.lock();
         // A kind with another owner may have any number of Plugins.
         let younger =
             if live.terms.owns_kind { claim::claim(self, &name, object, &live.terms.parents)? } else { Vec::new() };
@@ -131,7 +131,7 @@ impl Plugins {
 
     /// Unpublishes the live component; returns whether there was one.
     pub(super) fn retract(&self, name: &PluginName) -> bool {
-        let mut publisher = self.publisher.lock();
+        let mut publisher = self.state.publisher.lock();
         let retracted = publisher.retract(name).is_some();
         self.index_live();
         drop(publisher);

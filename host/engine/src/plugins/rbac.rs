@@ -273,13 +273,13 @@ fn aggregated(name: &str, label: &str, rules: &[Value]) -> Value {
 }
 
 /// Gives a ServiceAccount the permissions of the role of this name.
-fn binding(role: &str, namespace: Option<&str>, (account, of_account): (&str, &str)) -> Value {
+fn binding(name: &str, namespace: Option<&str>, (account, namespace_of_account): (&str, &str)) -> Value {
     let kind = kind_of_role(namespace);
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": format!("{kind}Binding"),
-        "metadata": metadata(role, namespace),
-        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": of_account}],
+        "metadata": metadata(name, namespace),
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace_of_account}],
     })
 }
 

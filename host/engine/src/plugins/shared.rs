@@ -46,8 +46,6 @@ pub struct Plugins {
     pub sources: Sources,
     /// The live components.
     pub registry: Registry<Live>,
-    /// Publishes live components.
-    pub publisher: Mutex<Publisher<Live>>,
     /// The live plugins, by the watch of their parents.
     pub index: ParentIndex,
     /// The kinds that Plugins depend on.
@@ -77,14 +75,28 @@ pub struct Plugins {
 }
 
 /// What the host remembers of the Plugins.
-#[derive(Default)]
 pub struct State {
+    /// The only writer of the registry.
+    pub(super) publisher: Mutex<Publisher<Live>>,
     pub(super) known: Mutex<HashMap<PluginName, Known>>,
     /// What is remembered of each Plugin's parents, also of a Plugin that is gone for a short time.
     pub(super) records: Mutex<HashMap<PluginName, Arc<Records>>>,
     /// The writes to each object.
     pub(super) breaker: Arc<Mutex<Breaker>>,
     pub(super) startup_order: StartupOrder,
+}
+
+impl State {
+    /// No Plugin is known yet. The publisher is that of the registry.
+    pub fn new(publisher: Publisher<Live>) -> Self {
+        Self {
+            publisher: Mutex::new(publisher),
+            known: Mutex::default(),
+            records: Mutex::default(),
+            breaker: Arc::default(),
+            startup_order: StartupOrder::new(),
+        }
+    }
 }
 
 /// The host's state of a Plugin, in addition to its live component.

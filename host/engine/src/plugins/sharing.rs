@@ -275,7 +275,7 @@ impl Plugins {
 
     /// Replaces the state of a live component. Reconciles that run go on with the former state.
     fn replace_state(&self, live: &Live, state: ComponentState) {
-        let mut publisher = self.publisher.lock();
+        let mut publisher = self.state.publisher.lock();
         // Only the reconcile of this Plugin publishes it, but a Plugin with an older claim may have retracted it.
         if let Some(live) = self.registry.get(&live.terms.name) {
             let mut next = Live::clone(&live);

@@ -96,7 +96,7 @@ impl Plugins {
     async fn warm(&self, name: &PluginName, object: &Object) -> Result<(), Problem> {
         let plugin = parse(object)?;
         let component = match self.component(name, object, &plugin).await {
-            Ok((component, ..)) => Ok(component),
+            Ok(selected) => Ok(selected.component),
             // The leader runs the component of before as well, if the source gives no usable one.
             Err(problem) => self.last_live(name, &plugin).await.ok_or(problem),
         };

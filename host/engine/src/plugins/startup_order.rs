@@ -22,14 +22,13 @@ pub(super) struct StartupOrder {
 /// An urgent reconcile; ends when dropped.
 pub(super) struct Urgent<'a>(&'a watch::Sender<usize>);
 
-impl Default for StartupOrder {
-    fn default() -> Self {
-        Self { started: Mutex::new(clock::now()), urgent: watch::Sender::new(0) }
-    }
-}
-
 impl StartupOrder {
     /// Counts the time from now on.
+    pub(super) fn new() -> Self {
+        Self { started: Mutex::new(clock::now()), urgent: watch::Sender::new(0) }
+    }
+
+    /// Counts the time anew, from now on.
     pub(super) fn begin(&self) {
         *self.started.lock() = clock::now();
     }
@@ -63,7 +62,7 @@ mod tests {
 
     #[tokio::test]
     async fn plugins_without_parents_wait_for_the_others_for_at_most_a_second() {
-        let order = StartupOrder::default();
+        let order = StartupOrder::new();
         let (one, other) = (order.urgent(), order.urgent());
         let mut waiting = task::spawn(order.give_way());
         assert_pending!(waiting.poll());
@@ -73,7 +72,7 @@ mod tests {
         assert_ready!(waiting.poll());
 
         let long_ago = Instant::now().checked_sub(FIRST).expect("the machine has run for longer");
-        let late = StartupOrder { started: Mutex::new(long_ago), ..StartupOrder::default() };
+        let late = StartupOrder { started: Mutex::new(long_ago), ..StartupOrder::new() };
         let _hangs = late.urgent();
         late.give_way().await;
     }

@@ -17,7 +17,6 @@ use futures::FutureExt as _;
 use futures::future::try_join_all;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -46,9 +45,11 @@ use crate::live::{Live, ParentIndex};
 use crate::plugins::rbac::RNG_KEY_SECRET;
 use crate::plugins::{Kinds, MarkKeys, Plugins, State};
 use crate::queue::{Busy, Key, PluginQueue, Queue, Run, Trigger};
+use crate::recent::Recent;
 use crate::reconcile::Reconciler;
 use crate::reconcile::call::Caller;
 use crate::reconcile::related::Related;
+use crate::reconcile::rng_seed::RngSeeds;
 use crate::reconcile::triggers::Triggers;
 use crate::reconcile::world::Worlds;
 use crate::serve::{Liveness, Readiness, listen, listen_debug, serve_debug, serve_health, serve_metrics};
@@ -113,6 +114,7 @@ fn serve(
     liveness: &Liveness,
     stop: &CancellationToken,
 ) -> anyhow::Result<JoinHandle<anyhow::Result<()>>> {
+    // Without any address, the task must last until `stop` is cancelled as well: its end ends the host.
     let mut serving = vec![stop.clone().cancelled_owned().map(Ok).boxed()];
     if let Some(address) = settings.health_addr {
         let listener = listen("--health-addr", address)?;
@@ -193,37 +195,27 @@ impl Host {
             sandbox: sandbox.clone(),
             watches: watches.clone(),
             sources,
-            registry: registry.clone(),
-            publisher: Mutex::new(publisher),
+            registry,
             index,
             kinds,
             discovery: Discovery::new(client.clone()),
             accounts,
             mark_keys: MarkKeys::new(client.clone(), &settings.namespace),
-            ask: ask.clone(),
+            ask,
             caps: settings.caps.clone(),
             queue: plugin_queue.clone(),
             parents: parents.clone(),
-            interests: interests.clone(),
-            recorder: recorder.clone(),
+            interests,
+            recorder,
             shards: shards.clone(),
-            state: State::default(),
+            state: State::new(publisher),
         });
         let (stopped, unused) = (stop.clone(), sandbox.clone());
         tasks.running.spawn(async move { stopped.run_until_cancelled(release_unused_now_and_then(unused)).await });
-        let (stopped, stalls) = (stop.clone(), watches.clone());
-        tasks.running.spawn(async move { stopped.run_until_cancelled(stalls.look_for_stalls()).await });
+        let stopped = stop.clone();
+        tasks.running.spawn(async move { stopped.run_until_cancelled(watches.look_for_stalls()).await });
         let rng_key = SecretKey::new(client.clone(), &settings.namespace, RNG_KEY_SECRET);
-        let reconciler = {
-            let (client, recent) = (client.clone(), settings.recent.clone());
-            let (parents, plugins, shards) = (parents.clone(), plugin_queue.clone(), shards.clone());
-            let related = Related::new(registry.clone(), watches, interests, ask);
-            Box::new(move |seeds| {
-                let caller = Caller::new(seeds);
-                let worlds = Worlds { client, related, caller, recorder, parents, plugins, shards };
-                Reconciler { registry, worlds, recent }
-            })
-        };
+        let reconciler = Box::new(reconciler_of(&plugins, settings.recent.clone()));
         let working = Working { tasks: tasks.running.clone(), sandbox, events };
         let plugins = PluginWork { own, plugins, queue: plugin_queue, tasks: tasks.clone() };
         let parents = ParentWork { rng_key, reconciler, workers: settings.workers, queue: parents, tasks };
@@ -248,6 +240,19 @@ impl Host {
         let stopped = stop.clone();
         self.working.tasks.spawn(async move { self.parents.start(&stopped).await });
         Ok(Some((vec![keeper], self.working)))
+    }
+}
+
+/// Makes the reconciler of parents, once the seeds are known.
+fn reconciler_of(plugins: &Plugins, recent: Recent) -> impl FnOnce(RngSeeds) -> Reconciler + Send + use<> {
+    let Plugins { client, registry, watches, interests, ask, recorder, parents, queue, shards, .. } = plugins;
+    let related = Related::new(registry.clone(), watches.clone(), interests.clone(), ask.clone());
+    let (client, recorder, shards, registry) = (client.clone(), recorder.clone(), shards.clone(), registry.clone());
+    let (parents, plugins) = (parents.clone(), queue.clone());
+    move |seeds| {
+        let caller = Caller::new(seeds);
+        let worlds = Worlds { client, related, caller, recorder, parents, plugins, shards };
+        Reconciler { registry, worlds, recent }
     }
 }
 

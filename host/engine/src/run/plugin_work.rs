@@ -31,7 +31,7 @@ pub(super) struct PluginWork {
 impl PluginWork {
     /// Starts to prepare Plugins for the moment when this host leads or has a shard, until `stop` is cancelled.
     pub(super) fn stand_by(&self, stop: &CancellationToken) {
-        self.begin(Prepare { of: self.clone(), stop: stop.clone() }, stop);
+        self.begin(Prepare { work: self.clone(), stop: stop.clone() }, stop);
         let (work, stop) = (self.clone(), stop.clone());
         self.tasks.running.spawn(async move {
             if listed(&work.own, &stop).await.is_some() {
@@ -44,7 +44,7 @@ impl PluginWork {
     pub(super) fn lead(&self, stop: &CancellationToken) {
         self.tasks.readiness.leading();
         self.plugins.begin_to_lead();
-        self.begin(BringUp(self.clone()), stop);
+        self.begin(BringUp { work: self.clone() }, stop);
         let (work, stop) = (self.clone(), stop.clone());
         self.tasks.running.spawn(async move {
             if listed(&work.own, &stop).await.is_some() {
@@ -101,20 +101,22 @@ impl PluginWork {
 }
 
 /// Reconciles Plugins. The host is ready when each Plugin was reconciled once.
-struct BringUp(PluginWork);
+struct BringUp {
+    work: PluginWork,
+}
 
 impl Run<(), PluginName> for BringUp {
     async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
         // Boxed, because the future is large and lives until the component is loaded.
-        let outcome = Box::pin(self.0.plugins.reconcile(job)).await;
-        self.0.note_tried().await;
+        let outcome = Box::pin(self.work.plugins.reconcile(job)).await;
+        self.work.note_tried().await;
         outcome
     }
 }
 
 /// Prepares Plugins while the host stands by. It is ready when it has prepared each Plugin once.
 struct Prepare {
-    of: PluginWork,
+    work: PluginWork,
     /// Cancelled when the host leads.
     stop: CancellationToken,
 }
@@ -122,9 +124,9 @@ struct Prepare {
 impl Run<(), PluginName> for Prepare {
     async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
         // A preparation writes nothing, so it can be dropped at any moment.
-        match self.stop.run_until_cancelled(Box::pin(self.of.plugins.prepare_standby(job))).await {
+        match self.stop.run_until_cancelled(Box::pin(self.work.plugins.prepare_standby(job))).await {
             Some(outcome) => {
-                self.of.note_prepared();
+                self.work.note_prepared();
                 outcome
             }
             // This host leads now: the Plugin is for the leader's workers.

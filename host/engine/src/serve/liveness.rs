@@ -76,6 +76,7 @@ impl Watched {
             still.is_stuck(busy).then(|| format!("runtime thread {at} is stuck in a task\n"))
         });
         let queues = self.queues.iter_mut().zip(&*queues).filter_map(|(still, (name, stalled))| {
+            // A thread has two numbers, and a queue only one: its second is always zero.
             let taken = stalled().map(|taken| (taken, Duration::ZERO));
             still.is_stuck(taken).then(|| format!("no worker takes a key from the queue of {name}\n"))
         });

@@ -93,12 +93,24 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Sets up logs, traces and metrics for the whole process. With `is_scraped`, metrics are collected for Prometheus. A
-    /// listener receives the lines of the log.
+    /// Sets up logs, traces and metrics for the whole process. With `is_scraped`, metrics are collected for Prometheus. Must
+    /// be called in the runtime that sends the traces and metrics.
     ///
     /// # Errors
     /// If the log directives or the `OTEL_*` variables are invalid.
-    pub fn start(options: &Options, is_scraped: bool, listener: Option<Listener>) -> anyhow::Result<Self> {
+    pub fn start(options: &Options, is_scraped: bool) -> anyhow::Result<Self> {
+        Self::start_with(options, is_scraped, None)
+    }
+
+    /// [`start`](Self::start) for `windlass dev`: the listener receives the lines of the log.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn start_with_listener(options: &Options, listener: Listener) -> anyhow::Result<Self> {
+        Self::start_with(options, false, Some(listener))
+    }
+
+    fn start_with(options: &Options, is_scraped: bool, listener: Option<Listener>) -> anyhow::Result<Self> {
         let filter = EnvFilter::try_new(&options.log)
             .map_err(|error| anyhow::anyhow!("--log {:?} makes no sense: {error}", options.log))?;
         let traces = otlp::traces()?;
@@ -160,7 +172,7 @@ impl Telemetry {
 }
 
 /// Exports measurements by OTLP from now on, if the `OTEL_*` variables set an endpoint, and collects them for Prometheus, if
-/// `is_scraped`. None if neither is the case.
+/// `is_scraped`. None if neither is the case. Must be called in the runtime that sends the metrics.
 fn meter_provider(is_scraped: bool) -> anyhow::Result<(Option<SdkMeterProvider>, Option<Scrape>)> {
     let exporter = otlp::metrics()?;
     let plugins = Arc::new(PluginMetrics::new(exporter.as_ref().map(PushMetricExporter::temporality)));
@@ -214,7 +226,8 @@ where
     }
 }
 
-/// Converts a number for a span attribute: OpenTelemetry has no unsigned integers and would convert them to text.
+/// Converts a number for a span attribute or a Plugin's status, whose integers are signed. OpenTelemetry would convert an
+/// unsigned one to text.
 pub fn int(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }

@@ -53,7 +53,8 @@ pub(super) fn traces() -> anyhow::Result<Option<SdkTracerProvider>> {
     Ok(Some(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build()))
 }
 
-/// An exporter of metrics, which must send [in a runtime's context](in_context). None if the variables set no endpoint.
+/// An exporter of metrics, which must send [in a runtime's context](in_context). None if the variables set no endpoint. Must be
+/// called in the runtime that sends the metrics.
 ///
 /// # Errors
 /// If the variables are invalid.

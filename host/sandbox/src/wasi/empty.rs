@@ -70,3 +70,71 @@ pub(super) fn add_to_linker<T: 'static>(linker: &mut Linker<T>) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::Engine;
+    use wasmtime::component::ResourceTable;
+    use wasmtime_wasi::cli::{WasiCli, WasiCliCtx, WasiCliCtxView};
+    use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemCtx, WasiFilesystemCtxView};
+    use wasmtime_wasi::p2::bindings::cli;
+    use wasmtime_wasi::p2::bindings::sync::filesystem::{preopens, types};
+
+    use super::*;
+
+    /// Each interface that this module provides, with its names except [`FUNCTIONS`].
+    const NAMES: [(&str, &[&str]); 8] = [
+        ("wasi:cli/environment@0.2.12", &["get-environment", "get-arguments", "initial-cwd"]),
+        ("wasi:cli/terminal-input@0.2.12", &["terminal-input"]),
+        ("wasi:cli/terminal-output@0.2.12", &["terminal-output"]),
+        ("wasi:cli/terminal-stdin@0.2.12", &["get-terminal-stdin"]),
+        ("wasi:cli/terminal-stdout@0.2.12", &["get-terminal-stdout"]),
+        ("wasi:cli/terminal-stderr@0.2.12", &["get-terminal-stderr"]),
+        ("wasi:filesystem/preopens@0.2.12", &["get-directories"]),
+        (TYPES, &["descriptor", "directory-entry-stream"]),
+    ];
+
+    #[derive(Default)]
+    struct Real {
+        cli: WasiCliCtx,
+        files: WasiFilesystemCtx,
+        table: ResourceTable,
+    }
+
+    fn cli(real: &mut Real) -> WasiCliCtxView<'_> {
+        WasiCliCtxView { ctx: &mut real.cli, table: &mut real.table }
+    }
+
+    fn files(real: &mut Real) -> WasiFilesystemCtxView<'_> {
+        WasiFilesystemCtxView { ctx: &mut real.files, table: &mut real.table }
+    }
+
+    /// A linker with wasmtime-wasi's own interfaces.
+    fn real() -> Result<Linker<Real>> {
+        let mut linker = Linker::new(&Engine::default());
+        cli::environment::add_to_linker::<_, WasiCli>(&mut linker, cli)?;
+        cli::terminal_input::add_to_linker::<_, WasiCli>(&mut linker, cli)?;
+        cli::terminal_output::add_to_linker::<_, WasiCli>(&mut linker, cli)?;
+        cli::terminal_stdin::add_to_linker::<_, WasiCli>(&mut linker, cli)?;
+        cli::terminal_stdout::add_to_linker::<_, WasiCli>(&mut linker, cli)?;
+        cli::terminal_stderr::add_to_linker::<_, WasiCli>(&mut linker, cli)?;
+        preopens::add_to_linker::<_, WasiFilesystem>(&mut linker, files)?;
+        types::add_to_linker::<_, WasiFilesystem>(&mut linker, files)?;
+        Ok(linker)
+    }
+
+    #[test]
+    fn functions_are_those_of_wasi() {
+        let (mut ours, mut theirs) = (Linker::<()>::new(&Engine::default()), real().unwrap());
+        add_to_linker(&mut ours).unwrap();
+        for (interface, names) in NAMES.into_iter().chain([(TYPES, FUNCTIONS)]) {
+            let (mut ours, mut theirs) = (ours.instance(interface).unwrap(), theirs.instance(interface).unwrap());
+            for name in names {
+                // Finds names that WASI or this module does not have; it cannot find those that both lists lack.
+                // Defining a name fails exactly if it is already defined.
+                assert!(ours.func_new(name, |_, _, _, _| Ok(())).is_err(), "{interface}#{name}");
+                assert!(theirs.func_new(name, |_, _, _, _| Ok(())).is_err(), "{interface}#{name} of wasmtime-wasi");
+            }
+        }
+    }
+}

@@ -172,13 +172,7 @@ fn validate_child(
         return Err(not_an_object(&format!("{} instead of an object", value.type_name())));
     };
     let meta = body.remove("metadata");
-    let text = |field: &str| body.get(field).and_then(Value::as_str);
-    let api_version = text("apiVersion").ok_or_else(|| not_an_object("apiVersion is missing or not a string"))?;
-    if api_version.starts_with('/') {
-        // The kind would resolve to the core group, but the object would be sent with another `apiVersion`.
-        return Err(not_an_object(&format!("apiVersion {api_version:?} has no group before its slash")));
-    }
-    let kind = text("kind").ok_or_else(|| not_an_object("kind is missing or not a string"))?;
+    let (api_version, kind) = named_kind(&body).map_err(|problem| not_an_object(&problem))?;
     let Some(Value::Object(mut meta)) = meta else {
         return Err(not_an_object("metadata is missing or not an object"));
     };
@@ -201,12 +195,8 @@ fn validate_child(
         )));
     }
     let is_secret = grant.kind.is("v1", "Secret");
-    let secret_type = TOKENS.into_iter().find(|secret_type| text("type") == Some(secret_type));
-    if let Some(secret_type) = secret_type.filter(|_| is_secret && !grant.tokens) {
-        return Err(ResponseRejection::not_allowed(format!(
-            "{child} is of type {secret_type}: whoever reads it can log in to the API server as a ServiceAccount or a new node. The \
-             plugin may have such children only if the Plugin's entry for Secret in spec.grants.children has serviceAccountTokens: true"
-        )));
+    if is_secret && !grant.tokens {
+        check_secret_type(&body, &child)?;
     }
     let options = strip_options(&mut meta, &child)?;
     complete_metadata(&mut meta, (&grant.kind, &key), parent, options.retain);
@@ -228,6 +218,32 @@ fn validate_child(
         owner: (!options.retain).then(|| parent.uid.clone()),
         force_ownership: options.force_ownership,
     })
+}
+
+/// The `apiVersion` and the kind that a child names.
+fn named_kind(body: &Map) -> Result<(&str, &str), String> {
+    let text = |field: &str| {
+        let text = body.get(field).and_then(Value::as_str);
+        text.ok_or_else(|| format!("{field} is missing or not a string"))
+    };
+    let api_version = text("apiVersion")?;
+    if api_version.starts_with('/') {
+        // The kind would resolve to the core group, but the object would be sent with another `apiVersion`.
+        return Err(format!("apiVersion {api_version:?} has no group before its slash"));
+    }
+    Ok((api_version, text("kind")?))
+}
+
+/// Checks that a Secret is not one whose readers can log in to the API server.
+fn check_secret_type(secret: &Map, child: &str) -> Result<(), ResponseRejection> {
+    let secret_type = secret.get("type").and_then(Value::as_str);
+    match secret_type.filter(|secret_type| TOKENS.contains(secret_type)) {
+        Some(secret_type) => Err(ResponseRejection::not_allowed(format!(
+            "{child} is of type {secret_type}: whoever reads it can log in to the API server as a ServiceAccount or a new node. The \
+             plugin may have such children only if the Plugin's entry for Secret in spec.grants.children has serviceAccountTokens: true"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The namespace that the metadata of a child names, if any.

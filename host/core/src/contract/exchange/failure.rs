@@ -1,8 +1,11 @@
 //! Why a component is not loaded, or a call has no response.
 
 /// Why a call has no response. The host determines the cause itself, without relying on the guest's messages.
+///
+/// The names that strum derives are external: telemetry has them as `error.type`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
+#[cfg_attr(test, derive(strum::VariantNames))]
 pub enum CallFailure {
     /// The call exceeded its deadline, which includes host calls.
     #[error("no response within {} ms", .limit.as_millis())]

@@ -111,7 +111,7 @@ pub enum MetricType {
     Histogram,
 }
 
-/// The purpose of a call.
+/// The purpose of a call. The texts are external: recordings have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -228,7 +228,7 @@ pub struct Event {
     pub message: String,
 }
 
-/// The type of an event, as in `events.k8s.io/v1`.
+/// The type of an event, as in `events.k8s.io/v1`. The texts are external: events and the digests of recordings have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::IntoStaticStr)]
 pub enum EventType {
     /// Reports information.
@@ -395,4 +395,36 @@ pub struct Surface {
     pub unsupported_imports: Vec<String>,
     /// Size of the component, in bytes.
     pub size: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use strum::VariantNames as _;
+
+    use super::*;
+
+    #[test]
+    fn texts_that_are_written_to_telemetry_events_and_recordings_stay() {
+        let failures = [
+            "deadline",
+            "memory",
+            "table_elements",
+            "instances",
+            "stack_overflow",
+            "trap",
+            "unknown_import",
+            "exit",
+            "request_too_large",
+            "response_too_large",
+            "malformed",
+            "host",
+        ];
+        assert_eq!(CallFailure::VARIANTS, failures);
+        assert_eq!(<&str>::from(CallFailure::UnsupportedImport { name: String::new() }), "unknown_import");
+        for (event_type, text) in [(EventType::Normal, "Normal"), (EventType::Warning, "Warning")] {
+            assert_eq!((&*event_type.to_string(), event_type.into(), json!(event_type)), (text, text, json!(text)));
+        }
+        assert_eq!(json!([Phase::Sync, Phase::Finalize]), json!(["sync", "finalize"]));
+    }
 }

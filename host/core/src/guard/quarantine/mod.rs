@@ -38,9 +38,10 @@ pub struct Quarantine {
     namespaces: HashMap<Arc<str>, Scope>,
     /// All parents together.
     all: Scope,
-    /// The first namespace in which a parent was called, and whether there were others.
-    called: Option<Arc<str>>,
-    called_in_several: bool,
+    /// The namespace of the first call.
+    first_namespace: Option<Arc<str>>,
+    /// Whether there were calls in other namespaces.
+    has_several_namespaces: bool,
 }
 
 #[derive(Debug)]
@@ -263,7 +264,7 @@ impl Quarantine {
                     scope.broke(parent, admission, true, now, random);
                 }
                 // If all parents are in one namespace, its failures count for the whole component.
-                let may_enter = !self.called_in_several || self.all.is_in_several_namespaces_with(parent);
+                let may_enter = !self.has_several_namespaces || self.all.is_in_several_namespaces_with(parent);
                 self.all.broke(parent, admission, may_enter, now, random).then_some(QuarantineChange::Entered)
             }
         }
@@ -312,8 +313,8 @@ impl Quarantine {
     /// Records that a parent of this namespace was called.
     fn note_namespace(&mut self, parent: &ObjectKey) {
         if let Some(namespace) = &parent.namespace {
-            let first = self.called.get_or_insert_with(|| namespace.clone());
-            self.called_in_several |= first != namespace;
+            let first = self.first_namespace.get_or_insert_with(|| namespace.clone());
+            self.has_several_namespaces |= first != namespace;
         }
     }
 

@@ -170,25 +170,36 @@ impl Masker {
         Ok(())
     }
 
-    /// Adds the forms in which a value may occur in a text. All of them have the same marker, if replacements are markers.
+    /// Adds the forms in which a value may occur in a text.
     fn add(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
-        let marker = self.marks.then(|| marker(&self.key, value));
-        let masked = if self.marks { value.to_vec() } else { self.key.placeholder(value) };
+        if self.marks {
+            return self.add_marked(value);
+        }
+        let masked = self.key.placeholder(value);
         let (Ok(text), Ok(masked)) = (str::from_utf8(value), str::from_utf8(&masked)) else {
-            return [BASE64, BASE64_URL].iter().try_for_each(|base64| {
-                self.add_text(base64.encode(value), marker.clone().unwrap_or_else(|| base64.encode(&masked)))
-            });
+            return [BASE64, BASE64_URL]
+                .iter()
+                .try_for_each(|base64| self.add_text(base64.encode(value), base64.encode(&masked)));
         };
         for range in ranges(text) {
             let (Some(text), Some(masked)) = (text.get(range.clone()), masked.get(range)) else { continue };
-            for form in FORMS {
-                self.add_text(form(text), marker.clone().unwrap_or_else(|| form(masked)))?;
-            }
+            FORMS.iter().try_for_each(|form| self.add_text(form(text), form(masked)))?;
         }
-        for line in lines(text) {
-            self.add_text(line.to_owned(), marker.clone().unwrap_or_else(|| self.placeholder(line)))?;
+        lines(text).try_for_each(|line| self.add_text(line.to_owned(), self.placeholder(line)))
+    }
+
+    /// As [`add`](Self::add), with the same marker for all forms of a value.
+    fn add_marked(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
+        let marker = marker(&self.key, value);
+        let Ok(text) = str::from_utf8(value) else {
+            return [BASE64, BASE64_URL]
+                .iter()
+                .try_for_each(|base64| self.add_text(base64.encode(value), marker.clone()));
+        };
+        for text in ranges(text).into_iter().filter_map(|range| text.get(range)) {
+            FORMS.iter().try_for_each(|form| self.add_text(form(text), marker.clone()))?;
         }
-        Ok(())
+        lines(text).try_for_each(|line| self.add_text(line.to_owned(), marker.clone()))
     }
 
     fn add_text(&mut self, text: String, masked: String) -> Result<(), TooManyValues> {

@@ -1,10 +1,11 @@
 //! The labels of one object: read from its JSON, or kept beside it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 
 /// Maximum size of labels that are kept beside an object, in bytes. Labels that are larger are read from the object each time.
 const KEPT_MAX: usize = 4096;
@@ -16,8 +17,7 @@ pub struct Labels<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 impl<'a> Labels<'a> {
     /// Parses the labels in an object's JSON; empty if the object has none, or if the JSON is invalid.
     pub fn of(json: &'a [u8]) -> Self {
-        let labels = serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels);
-        Self(labels.into_iter().flatten().map(|(Text(key), Text(value))| (key, value)).collect())
+        serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels).unwrap_or_default()
     }
 
     /// The value of a label.
@@ -66,13 +66,35 @@ struct Labelled<'a> {
 #[derive(Deserialize)]
 struct LabelledMetadata<'a> {
     #[serde(borrow, default)]
-    labels: Option<BTreeMap<Text<'a>, Text<'a>>>,
+    labels: Option<Labels<'a>>,
 }
 
 /// A text that is borrowed from the JSON, unless it has escapes.
-#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Labels<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of strings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut labels = Vec::with_capacity(map.size_hint().unwrap_or_default());
+                while let Some((Text(key), Text(value))) = map.next_entry()? {
+                    labels.push((key, value));
+                }
+                Ok(Labels::sorted(labels))
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
 
 impl<'a> Labels<'a> {
     /// Labels in any order. Of two labels with the same key, the first one counts.
@@ -86,6 +108,8 @@ impl<'a> Labels<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::Object;
+    use crate::value::ids::Gvk;
 
     #[test]
     fn related_missing_or_malformed_labels_are_read_as_none() {
@@ -95,6 +119,19 @@ mod tests {
         }
         let escaped = br#"{"metadata":{"labels":{"a":"\u0062"}}}"#;
         assert_eq!(Labels::of(escaped).get("a"), Some("b"));
+    }
+
+    #[test]
+    fn related_first_of_two_labels_with_one_key_counts_whether_labels_are_kept_or_read_again() {
+        let kind = Arc::new(Gvk { group: "".into(), version: "v1".into(), kind: "ConfigMap".into() });
+        for key in ["a", "windlass.dev/a"] {
+            let labels = format!(r#"{{"{key}":"first","b":"2","{key}":"last"}}"#);
+            let text = format!(r#"{{"metadata":{{"name":"x","uid":"u","resourceVersion":"1","labels":{labels}}}}}"#);
+            let object = Object::from_api(&kind, &text).expect("an object");
+            let kept = object.labels.as_ref().expect("kept labels");
+            assert_eq!(kept.labels().get(key), Some("first"));
+            assert_eq!(Labels::of(&object.json.bytes()).get(key), Some("first"));
+        }
     }
 
     #[test]

@@ -20,8 +20,27 @@ pub const SELECTOR_MAX: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Selector(Arc<str>);
 
-/// One requirement on a label: the key, the rank of its operator among several terms of the key, and the canonical text.
-type Term<'a> = (&'a str, u8, String);
+/// One requirement on a label. Terms are sorted by the fields in their order.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Term<'a> {
+    key: &'a str,
+    operator: Operator,
+    /// The canonical text.
+    text: String,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Operator {
+    Exists,
+    Absent,
+    /// `=`, `==` and `in`: the label exists and has one of the values.
+    In,
+    /// `!=` and `notin`: the label does not exist, or has none of the values.
+    NotIn,
+    // Comparisons are sorted by their numbers, not by the texts of these.
+    Greater(i64),
+    Less(i64),
+}
 
 /// Why a text is not a label selector, and at which character.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -116,7 +135,7 @@ impl FromStr for Selector {
         let mut terms = Parser { text, at: 0 }.terms()?;
         terms.sort();
         terms.dedup();
-        let terms: Vec<_> = terms.into_iter().map(|(_, _, term)| term).collect();
+        let terms: Vec<_> = terms.into_iter().map(|term| term.text).collect();
         Ok(Self(terms.join(",").into()))
     }
 }
@@ -175,20 +194,25 @@ impl<'a> Parser<'a> {
             found => return Err(self.unexpected(found, "a label key")),
         };
         self.take();
-        // `in`: the label exists and has one of the values; `notin`: it does not exist, or has none of them.
-        let (rank, term) = match self.peek() {
-            Token::End | Token::Sign(",") if absent => (1, format!("!{key}")),
+        let (operator, text) = match self.peek() {
+            Token::End | Token::Sign(",") if absent => (Operator::Absent, format!("!{key}")),
             found if absent => return Err(self.unexpected(found, "',' or the end")),
-            Token::End | Token::Sign(",") => (0, key.to_owned()),
-            Token::Sign("=" | "==") => (2, format!("{key} in ({})", self.operand()?)),
-            Token::Sign("!=") => (3, format!("{key} notin ({})", self.operand()?)),
-            Token::Sign(">") => (4, format!("{key}>{}", self.number()?)),
-            Token::Sign("<") => (5, format!("{key}<{}", self.number()?)),
-            Token::Word("in") => (2, format!("{key} in ({})", self.set()?)),
-            Token::Word("notin") => (3, format!("{key} notin ({})", self.set()?)),
+            Token::End | Token::Sign(",") => (Operator::Exists, key.to_owned()),
+            Token::Sign("=" | "==") => (Operator::In, format!("{key} in ({})", self.operand()?)),
+            Token::Sign("!=") => (Operator::NotIn, format!("{key} notin ({})", self.operand()?)),
+            Token::Sign(">") => {
+                let bound = self.number()?;
+                (Operator::Greater(bound), format!("{key}>{bound}"))
+            }
+            Token::Sign("<") => {
+                let bound = self.number()?;
+                (Operator::Less(bound), format!("{key}<{bound}"))
+            }
+            Token::Word("in") => (Operator::In, format!("{key} in ({})", self.set()?)),
+            Token::Word("notin") => (Operator::NotIn, format!("{key} notin ({})", self.set()?)),
             found => return Err(self.unexpected(found, "an operator (=, ==, !=, in, notin, >, <)")),
         };
-        Ok((key, rank, term))
+        Ok(Term { key, operator, text })
     }
 
     /// The value after an operator; a missing value is the empty value.
@@ -407,6 +431,11 @@ mod tests {
             assert_eq!(canonical(&canonical(text).to_string()), canonical(text));
         }
         assert_ne!(canonical("a"), canonical("!a"));
+        // Selectors are parts of requests and of hashes, so the order is always the same: comparisons are sorted by number.
+        let sorted = "a,!a,a in (b),a in (b,c),a notin (b),a>9,a>10,a<9,a<10,b";
+        let mut terms: Vec<_> = terms(sorted).collect();
+        terms.reverse();
+        assert_eq!(canonical(&terms.join(",")).to_string(), sorted);
     }
 
     #[test]

@@ -87,8 +87,9 @@ pub fn narrowings(old: &Value, new: &Value) -> Vec<Narrowing> {
 
 /// Returns where the schema of the version `new` accepts less than the schema of the version `old`. `of` begins the name of each field.
 fn between(of: &str, old: &Value, new: &Value) -> Vec<Narrowing> {
-    let schema = "/schema/openAPIV3Schema";
-    let (Some(old), Some(new)) = (old.pointer(schema), new.pointer(schema)) else { return Vec::new() };
+    let [old, new] =
+        [old, new].map(|version| version.pointer("/schema/openAPIV3Schema").filter(|schema| schema.is_object()));
+    let (Some(old), Some(new)) = (old, new) else { return Vec::new() };
     let mut found = Comparison(Vec::new());
     found.schemas(&Place { path: String::new(), depth: 0 }, old, new);
     let named = found.0.into_iter().map(|Narrowing { field, what }| Narrowing { field: format!("{of}{field}"), what });
@@ -255,9 +256,9 @@ impl Comparison {
         let [before, after] = [old, new].map(|schema| object(schema, "properties").unwrap_or(&none));
         let [kept_unknown, keeps_unknown] = [old, new].map(|schema| is_true(schema, PRESERVE));
         let [rest_before, rest_after] = [old, new].map(rest_of);
-        for (name, old) in before {
+        for (name, old) in before.iter().filter(|(_, old)| old.is_object()) {
             let field = place.field(name);
-            match (after.get(name), rest_after) {
+            match (after.get(name).filter(|new| new.is_object()), rest_after) {
                 (Some(new), _) | (None, Some(new)) => self.schemas(&field, old, new),
                 // The API server keeps these fields in every object, even if the schema lacks them.
                 (None, None) if place.path.is_empty() && matches!(&**name, "apiVersion" | "kind" | "metadata") => {}
@@ -265,7 +266,7 @@ impl Comparison {
                 (None, None) => self.add(&field, "the field is dropped"),
             }
         }
-        for (name, new) in after.iter().filter(|(name, _)| !before.contains_key(*name)) {
+        for (name, new) in after.iter().filter(|(name, new)| !before.contains_key(*name) && new.is_object()) {
             // Existing objects may have the field already, with any value.
             if let Some(old) = rest_before.or(kept_unknown.then_some(ANYTHING)) {
                 self.schemas(&place.field(name), old, new);

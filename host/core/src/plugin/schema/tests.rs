@@ -343,3 +343,12 @@ proptest! {
         prop_assert_eq!(between_schemas(&without, &schema), [""; 0], "an added field is not reported");
     }
 }
+
+#[test]
+fn u01_schema_of_a_field_that_is_no_object_is_as_good_as_none() {
+    let object = |field: Value| json!({"type": "object", "properties": {"a": field}});
+    let (string, none) = (object(json!({"type": "string"})), object(json!(true)));
+    assert_eq!(between_schemas(&string, &none), ["v1 spec.a: the field is dropped"]);
+    assert_eq!(between_schemas(&none, &string), [""; 0]);
+    assert_eq!(narrowings(&spec(&json!(true)), &spec(&string)), []);
+}

@@ -18,7 +18,7 @@ pub(super) struct Correcting<'a> {
     world: &'a dyn Writing,
     child: &'a DesiredChild,
     fresh: Option<Fresh>,
-    /// The fields in the way of a refused apply can be found only in the object as it is by now.
+    /// Whether [`of_invalid`](Self::of_invalid) was asked without the object in its present version: whoever reads it may try again.
     pub(super) is_behind: bool,
 }
 
@@ -59,16 +59,20 @@ impl<'a> Correcting<'a> {
         live: Option<&Object>,
         fields: &[&str],
     ) -> Result<Option<Correction>, Failed> {
-        self.is_behind = live.is_none() && !fields.is_empty();
+        self.is_behind = live.is_none() && !fields.is_empty() && !self.is_left_out();
         let Some(live) = live.filter(|_| !fields.is_empty()) else { return Ok(None) };
         Ok(self.compared(live, fields).await?.filter(|correction| correction.own.is_some()))
     }
 
+    fn is_left_out(&self) -> bool {
+        LEFT_OUT.iter().any(|(api_version, kind)| self.child.kind.is(api_version, kind))
+    }
+
     async fn compared(&mut self, live: &Object, refused: &[&str]) -> Result<Option<Correction>, Failed> {
-        let Self { world, child, fresh, .. } = self;
-        if LEFT_OUT.iter().any(|(api_version, kind)| child.kind.is(api_version, kind)) {
+        if self.is_left_out() {
             return Ok(None);
         }
+        let Self { world, child, fresh, .. } = self;
         if fresh.is_none() {
             *fresh = Some(match world.fresh(child).await {
                 Ok(fresh) => Fresh::Known(fresh),

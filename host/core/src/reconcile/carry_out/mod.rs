@@ -70,9 +70,8 @@ pub async fn carry_out(world: &dyn Writing, snapshot: &Snapshot, mut plan: Plan)
     applied
 }
 
-/// Sends one write of a plan, and what it needs before and after it. `creates` are the children that the
-/// plan creates, this one among them. It fails if the API server rejects it or does not respond, or if the object is not a child of this
-/// parent.
+/// Sends one write of a plan, and what it needs before and after it. `creates` are the children that the plan creates, this one among them.
+/// It fails if the API server rejects it or does not respond, or if the object is not a child of this parent.
 pub async fn write(
     world: &dyn Writing,
     snapshot: &Snapshot,
@@ -180,12 +179,17 @@ async fn change(world: &dyn Writing, snapshot: &Snapshot, child: &DesiredChild, 
     let live = snapshot.children.iter().find(|live| live.uid == target.uid).map(|live| &**live);
     let mut correcting = Correcting::new(world, child);
     let first = change_to(world, child, target, live, &mut correcting).await;
-    // Another writer, often the child's own controller, has changed it meanwhile, or this one before it was refused.
-    let has_changed = matches!(first, Err(Failed { problem: WriteProblem::Outdated, .. })) || correcting.is_behind;
-    if !has_changed {
+    // Another writer, often the child's own controller, has changed it meanwhile.
+    let is_outdated = matches!(first, Err(Failed { problem: WriteProblem::Outdated, .. }));
+    if !is_outdated && !correcting.is_behind {
         return first;
     }
-    let now = current(world, snapshot, &child.id(), &target.uid, Part::Whole).await?;
+    let now = match current(world, snapshot, &child.id(), &target.uid, Part::Whole).await {
+        Ok(now) => now,
+        Err(problem) if is_outdated => return Err(problem.into()),
+        // The refusal of the write says more.
+        Err(_) => return first,
+    };
     let target = Target::of(&now, child, target.differing);
     change_to(world, child, &target, Some(&now), &mut correcting).await
 }

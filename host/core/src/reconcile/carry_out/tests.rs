@@ -326,6 +326,16 @@ fn pods() -> Arc<Gvk> {
 /// Carries out the change of a Service's spec. The host has applied the Service; `users` are the fields that a user set in it, `fresh` is the
 /// spec of the object that a create would give. A read finds version 8, in which the host owns all that users do not.
 async fn changed_service(
+    specs: [serde_json::Value; 3],
+    users: serde_json::Value,
+    fresh: Option<serde_json::Value>,
+    responses: Vec<Result<Ack, Refused>>,
+) -> (Vec<String>, Applied) {
+    changed_if_found(true, specs, users, fresh, responses).await
+}
+
+async fn changed_if_found(
+    is_found: bool,
     [before, live, after]: [serde_json::Value; 3],
     users: serde_json::Value,
     fresh: Option<serde_json::Value>,
@@ -350,7 +360,7 @@ async fn changed_service(
     let owned: serde_json::Map<_, _> =
         fields.filter(|field| users.get(field).is_none()).map(|field| (field, json!({}))).collect();
     present["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"] = owned.into();
-    script.found = Some(Object::clone(&object(&present)));
+    script.found = is_found.then(|| Object::clone(&object(&present)));
     script.fresh = fresh.map(|spec| match json::parse(service(&spec).to_string().as_bytes(), json::OBJECT_DEPTH) {
         Ok(json::Value::Object(fresh)) => fresh,
         other => panic!("{other:?}"),
@@ -422,4 +432,9 @@ async fn r21_edit_that_makes_a_changed_child_invalid_is_taken_away_in_the_same_r
     let (sent, applied) = changed(vec![Ok(acked(8)), invalid("spec.y"), invalid("spec.y")]).await;
     assert_eq!(sent, [&first[..], &["read", "apply to 8, force No"]].concat());
     assert!(matches!(applied.problems[0].1, WriteProblem::Rejected { code: 422, .. }), "the refusal is reported");
+    let responses = vec![Ok(acked(8)), invalid("spec.edit")];
+    let (sent, applied) =
+        changed_if_found(false, specs.clone(), json!({"f:edit": {}}), Some(specs[2].clone()), responses).await;
+    assert_eq!(sent, [&first[..], &["read"]].concat());
+    assert!(matches!(applied.problems[0].1, WriteProblem::Rejected { code: 422, .. }), "it says more than the read");
 }

@@ -112,14 +112,14 @@ impl Outcome {
 
 impl From<&Problem> for Outcome {
     fn from(problem: &Problem) -> Self {
-        let outcome = outcome_of(problem);
+        let outcome = unbounded(problem);
         Self { message: bounded(one_line(&bounded(outcome.message)).into_owned()), ..outcome }
     }
 }
 
 /// The outcome of a problem, with a message of any length.
 #[expect(clippy::too_many_lines, reason = "a table: one row for each problem")]
-fn outcome_of(problem: &Problem) -> Outcome {
+fn unbounded(problem: &Problem) -> Outcome {
     let reconciling = |reason, message, requeue| Outcome::new(Progress::Reconciling, reason, message, requeue);
     // Until a user acts.
     let stalled = |reason, message, requeue| Outcome::new(Progress::Stalled, reason, message, requeue);

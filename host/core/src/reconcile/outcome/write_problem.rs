@@ -56,9 +56,15 @@ pub enum WriteProblem {
 impl WriteProblem {
     /// Whether the API server refuses the write until something else changes, and the write certainly changed nothing.
     pub fn is_refusal(&self) -> bool {
-        // An apply that conflicts changes nothing, and the host's patches before an apply are sent once for each object. The other problems
-        // pass by themselves, so that whoever changes the object again and again could cause as many requests.
-        self.is_childs_own() && *self != Self::Outdated
+        match self {
+            Self::Taken { .. }
+            | Self::NamespaceTerminating
+            | Self::Rejected { .. }
+            // An apply that conflicts changes nothing, and the host's patches before an apply are sent once for each object.
+            | Self::FieldConflict { .. } => true,
+            // They pass by themselves, so that whoever changes the object again and again could cause as many requests.
+            Self::CacheBehind | Self::Outdated | Self::Unavailable { .. } => false,
+        }
     }
 }
 

@@ -283,15 +283,17 @@ pub fn plan_comparing(
                     plan.writes.push(apply(live, child, Some(values)));
                 }
             },
-            Some(live) if child.update == UpdateStrategy::OnDelete => plan.when_deleted.push(ChildId::of(live)),
             // An edit is reverted in place, also with the strategies that recreate children: the child need not restart.
-            Some(live) if is_drift(live, child) => {
+            Some(live) if child.update != UpdateStrategy::OnDelete && is_drift(live, child) => {
                 rolling.in_progress(child);
                 plan.writes.push(apply(live, child, None));
             }
             Some(live) if rolling.change(live, child, plan.writes.len()) => {}
-            Some(live) if child.update == UpdateStrategy::Recreate => plan.writes.push(replace(live, child)),
-            Some(live) => plan.writes.push(apply(live, child, None)),
+            Some(live) => match child.update {
+                UpdateStrategy::OnDelete => plan.when_deleted.push(ChildId::of(live)),
+                UpdateStrategy::Recreate => plan.writes.push(replace(live, child)),
+                UpdateStrategy::Apply | UpdateStrategy::Rolling { .. } => plan.writes.push(apply(live, child, None)),
+            },
         }
     }
     rolling.plan_into(&mut plan);

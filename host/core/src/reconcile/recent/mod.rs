@@ -58,7 +58,8 @@ pub struct Reconciled {
     pub is_call_omitted: bool,
     /// What the host did.
     pub decision: Decision,
-    /// When the parent is reconciled again, if nothing changes; none if the reconcile goes on at once.
+    /// When the parent is reconciled again, if nothing changes; none if the reconcile goes on at once. It is no part of the decision: it
+    /// differs each time.
     pub next: Option<Requeue>,
     /// Number of equal reconciles directly before this one, which are not kept.
     pub repeated: u32,

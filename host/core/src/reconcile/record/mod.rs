@@ -75,7 +75,7 @@ impl Record {
         self.rare.as_mut().map(|rare| std::mem::take(&mut rare.deletions)).unwrap_or_default()
     }
 
-    /// Puts them back.
+    /// Puts them back. Not for empty ones: a record without them is smaller.
     pub fn put_deletions(&mut self, deletions: ParentDeletions) {
         self.rare().deletions = deletions;
     }
@@ -99,7 +99,7 @@ impl Record {
         now.saturating_duration_since(since)
     }
 
-    /// Records children as the API server stored them.
+    /// Records children as the API server stored them. Not for none: a record without them is smaller.
     pub fn put_stored(&mut self, stored: Vec<Stored>) {
         self.rare().stored = stored;
     }

@@ -103,6 +103,7 @@ pub struct Decisions {
 
 /// The objects to reconcile again after a decision about deletions.
 #[derive(Debug, Default)]
+#[must_use]
 pub struct Consequences {
     /// Parents to reconcile again.
     pub parents: Vec<ObjectKey>,
@@ -196,11 +197,11 @@ impl ComponentState {
 
     /// Applies a changed `deletionGuard`. The caller must queue all parents.
     pub fn adjust(&self, guard: DeletionGuard) {
-        self.with_fleet(|fleet| fleet.adjust(guard));
+        drop(self.with_fleet(|fleet| fleet.adjust(guard)));
     }
 
     /// Changes what is decided about deletions.
-    pub fn with_fleet<T>(&self, change: impl FnOnce(&mut Fleet) -> T) -> (T, Consequences) {
+    pub(in crate::reconcile) fn with_fleet<T>(&self, change: impl FnOnce(&mut Fleet) -> T) -> (T, Consequences) {
         let mut fleet = self.fleet.lock();
         // The facts of the Plugin's status that a decision can change.
         let reported = |fleet: &Fleet| {
@@ -351,16 +352,16 @@ mod tests {
             assert_eq!(component.admit(&bad), Admission::Call);
             component.note_call(&bad, Admission::Call, &Err::<(), _>(CallFailure::StackOverflow));
         }
-        component.forget_deletions(&bad.key);
+        drop(component.forget_deletions(&bad.key));
         assert!(matches!(component.admit(&bad), Admission::Denied(_)));
-        component.forget(&bad.key);
+        drop(component.forget(&bad.key));
         assert_eq!(component.admit(&bad), Admission::Call, "a new parent of the same name");
     }
 
     #[test]
     fn r09_plugin_is_reconciled_whenever_the_hash_of_blocked_deletions_changes() {
         let component = component(&["a", "b"], Some("before"));
-        component.unplanned(&key("b"));
+        drop(component.unplanned(&key("b")));
         assert!(evaluate(&component, "a", "a-0").plugin, "deletions are blocked");
         assert!(!evaluate(&component, "a", "a-0").plugin, "the hash is the same");
         assert!(evaluate(&component, "a", "a-1").plugin, "other deletions have another hash");
@@ -392,10 +393,10 @@ mod tests {
     #[test]
     fn r09_rollout_stops_waiting_for_a_parent_deleted_before_the_component_went_live() {
         let component = component(&["gone", "there", "failed"], None);
-        component.unplanned(&key("failed"));
+        drop(component.unplanned(&key("failed")));
         let deleted = || component.awaited_in_vain(|parent| *parent == key("there"));
         assert_eq!(deleted(), [key("gone")], "a parent whose call failed does not delay the rollout");
-        component.forget_deletions(&key("gone"));
+        drop(component.forget_deletions(&key("gone")));
         assert!(deleted().is_empty());
     }
 }

@@ -160,6 +160,8 @@ impl Ending {
 pub(super) fn at_the_latest(requeue: Requeue, after: Duration) -> Requeue {
     match requeue {
         Requeue::WhenChanged | Requeue::Settled(_) => Requeue::After(after),
-        sooner => sooner,
+        Requeue::Pause(_) | Requeue::After(_) | Requeue::Backoff(_) | Requeue::Unavailable(_) | Requeue::Gone => {
+            requeue
+        }
     }
 }

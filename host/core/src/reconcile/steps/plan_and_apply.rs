@@ -12,7 +12,7 @@ use crate::contract::Phase;
 use crate::contract::desired::{Desired, DesiredChild};
 use crate::contract::snapshot::Snapshot;
 use crate::guard::breaker::ParentRevision;
-use crate::guard::deletions::{self, Cause, Stop};
+use crate::guard::deletions::{self, Cause, Stop, judge};
 use crate::object::Object;
 use crate::object::child::ChildId;
 use crate::reconcile::applied::{Applied, Kept, Stored};
@@ -68,9 +68,9 @@ impl Reconcile<'_> {
         let leavers = || self.world.leavers(parent.key.namespace.as_deref());
         // The guard may read much: the records of other parents stay accessible meanwhile. No other reconcile of this parent runs.
         let mut own = self.record(Record::take_deletions);
-        let planned = plan.deletions();
+        let deletions = plan.deletions();
         let (verdict, consequences) = self.shared.state.with_fleet(|fleet| {
-            deletions::judge(fleet, (&mut own, self.terms.settings.guard), snapshot, cause, leavers, &planned)
+            judge(fleet, (&mut own, self.terms.settings.guard), snapshot, cause, leavers, &deletions)
         });
         if !own.is_empty() {
             self.record(|record| record.put_deletions(own));

@@ -309,7 +309,7 @@ fn write_string(text: &str, out: &mut String) {
             Some('\n') => out.push_str("\\n"),
             Some('\r') => out.push_str("\\r"),
             Some('\t') => out.push_str("\\t"),
-            Some(control) => out.push_str(&in_json(control)),
+            Some(control) => in_json(control, out),
             None => {}
         }
         rest = chars.as_str();

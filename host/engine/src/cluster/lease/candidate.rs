@@ -130,7 +130,7 @@ impl Candidate {
     }
 
     fn into_holder(self, lease: Lease, transitions: i32) -> HeldLease {
-        HeldLease::new(self.leases, self.instance, self.gate.leader().clone(), (lease, transitions))
+        HeldLease::new(self.leases, self.instance, self.gate.leader().clone(), lease, transitions)
     }
 
     fn jittered_retry(&self) -> Duration {

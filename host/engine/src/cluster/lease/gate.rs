@@ -96,7 +96,7 @@ pub(super) struct NeedsLease;
 
 /// Makes a client reject writes while the gate is closed, as the predicate of a [`FilterLayer`](tower::filter::FilterLayer).
 #[derive(Debug, Clone)]
-pub struct GateLayer {
+pub struct GateFilter {
     gate: WriteGate,
     namespace: Arc<str>,
     /// Path of the Leases in the host's namespace; writes to it are needed to open the gate.
@@ -105,8 +105,8 @@ pub struct GateLayer {
     margin: Duration,
 }
 
-impl GateLayer {
-    /// A layer for the host in this namespace, whose Lease expires this long after the gate has closed.
+impl GateFilter {
+    /// The filter of the host in this namespace, whose Lease expires this long after the gate has closed.
     pub fn new(gate: WriteGate, namespace: &str, margin: Duration) -> Self {
         let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases").into();
         Self { gate, namespace: namespace.into(), leases, margin }
@@ -132,7 +132,7 @@ impl GateLayer {
     }
 }
 
-impl<B> Predicate<Request<B>> for GateLayer {
+impl<B> Predicate<Request<B>> for GateFilter {
     type Request = Request<B>;
 
     fn check(&mut self, mut request: Request<B>) -> Result<Request<B>, BoxError> {
@@ -194,11 +194,11 @@ mod tests {
     #[test]
     fn h01_without_the_lease_only_reads_reviews_and_the_lease_itself_pass() {
         let gate = WriteGate::default();
-        let layer = GateLayer::new(gate.clone(), "windlass-system", Duration::from_secs(5));
+        let filter = GateFilter::new(gate.clone(), "windlass-system", Duration::from_secs(5));
         let passes = |method: Method, path: &str| {
             let request = Request::builder().method(method).uri(path).body(()).expect("a request");
             let inner = tower::service_fn(|_| ready(Ok::<_, BoxError>(())));
-            let sent = FilterLayer::new(layer.clone()).layer(inner).call(request).now_or_never();
+            let sent = FilterLayer::new(filter.clone()).layer(inner).call(request).now_or_never();
             sent.expect("an immediate response").is_ok()
         };
         let leases = "/apis/coordination.k8s.io/v1/namespaces/windlass-system/leases";

@@ -53,7 +53,8 @@ impl HeldLease {
         leases: Leases,
         instance: Arc<Instance>,
         gate: GatePart,
-        (lease, transitions): (Lease, i32),
+        lease: Lease,
+        transitions: i32,
     ) -> Self {
         let acquired = lease.spec.as_ref().and_then(|spec| spec.acquire_time.clone());
         Self { leases, instance, gate, announcement: None, transitions, acquired, lease: Some(lease) }

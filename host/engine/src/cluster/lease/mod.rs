@@ -23,7 +23,7 @@ use crate::clock;
 pub(super) use self::leases::{Leases, Refusal};
 pub use candidate::Candidate;
 pub use fence::{FencedConnector, Pools};
-pub use gate::{GateLayer, WriteGate};
+pub use gate::{GateFilter, WriteGate};
 pub use holder::{End, HeldLease};
 pub use identity::Instance;
 

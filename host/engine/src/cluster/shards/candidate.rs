@@ -101,7 +101,7 @@ impl ShardCandidate {
         let Self { shards, instance, gate, observer } = self;
         let (announcement, changes) = watch::channel(Announcement::default().to_text());
         let since = version_of(&lease);
-        let mut held = HeldLease::new(shards.leases(shard), instance, gate.shard().clone(), (lease, transitions));
+        let mut held = HeldLease::new(shards.leases(shard), instance, gate.shard().clone(), lease, transitions);
         held.announcement = Some(changes);
         HeldShard { shard, held, since, announcement, observer }
     }

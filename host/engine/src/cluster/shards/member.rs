@@ -124,7 +124,7 @@ impl Member {
         // A host that stands by takes the shard of a host that is gone, so that its parents move once only.
         let patience = timing.retry_period.saturating_mul(2);
         let expired = self.observer.table.expired(timing, patience, clock::since_boot());
-        let mut others = expired.into_iter().filter(|(shard, _)| *shard != self.shard).peekable();
+        let mut others = expired.into_iter().filter(|expired| expired.shard != self.shard).peekable();
         if others.peek().is_none() {
             return;
         }

@@ -20,7 +20,7 @@ use windlass_core::hosts::shards::{Announcement, Claims, FailingShare, Rollout, 
 use windlass_core::object::Object;
 use windlass_core::value::ids::{ObjectKey, PluginName};
 
-use self::table::{Table, without_holder};
+use self::table::{Expired, Table, without_holder};
 use super::lease::{Leases, name_of_shard};
 use crate::clock;
 
@@ -348,7 +348,7 @@ impl Shards {
     }
 
     /// Clears the holder of an expired Lease, unless it has changed.
-    async fn expel(&self, (shard, lease): (Shard, Lease)) {
+    async fn expel(&self, Expired { shard, lease }: Expired) {
         let (leases, version) = (self.leases(shard), lease.metadata.resource_version.clone());
         if leases.write(version, without_holder(&lease), None).await.is_ok() {
             let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();

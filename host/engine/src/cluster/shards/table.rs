@@ -26,6 +26,12 @@ struct Entry {
     observed: Observations,
 }
 
+/// A shard's Lease that its holder has not renewed in time.
+pub(super) struct Expired {
+    pub shard: Shard,
+    pub lease: Lease,
+}
+
 impl Table {
     /// Records a Lease. An older version than the known one is ignored.
     pub(super) fn note(&mut self, lease: Lease) {
@@ -86,15 +92,15 @@ impl Table {
         self.0.values().filter_map(|entry| holder_of(entry.lease.as_ref()?)).map(str::to_owned).collect()
     }
 
-    /// The shards whose holders have not renewed their Leases for this long and the lease duration, with these Leases.
-    pub(super) fn expired(&mut self, timing: Timing, patience: Duration, now: Duration) -> Vec<(Shard, Lease)> {
+    /// The shards whose holders have not renewed their Leases for this long and the lease duration.
+    pub(super) fn expired(&mut self, timing: Timing, patience: Duration, now: Duration) -> Vec<Expired> {
         let is_over = |entry: &mut Entry| {
             entry.seen() != Seen::Free
                 && entry.silent(now) >= timing.lease_duration.max(entry.duration).saturating_add(patience)
         };
         let expired = self.0.iter_mut().filter_map(|(shard, entry)| {
             let is_over = is_over(entry);
-            entry.lease.clone().filter(|_| is_over).map(|lease| (*shard, lease))
+            entry.lease.clone().filter(|_| is_over).map(|lease| Expired { shard: *shard, lease })
         });
         expired.collect()
     }

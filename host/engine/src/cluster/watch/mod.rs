@@ -293,10 +293,11 @@ fn refusal(error: &watcher::Error) -> Option<Health> {
 
 /// The API server's response to a list, or to the beginning of a watch, if it is the error.
 fn response_of(error: &watcher::Error) -> Option<&Status> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status),
-        _ => None,
-    }
+    let error = match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => error,
+        watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => return None,
+    };
+    if let kube::Error::Api(status) = error { Some(status) } else { None }
 }

@@ -1,6 +1,7 @@
-//! The audit line: one log line for each write that the host sends, with the status of the response. A layer of the
-//! client writes it, so no write is sent without one, except those of the existing Lease. Audit lines are the host's
-//! own log of its writes, not the API server's audit log. The layer also counts the host's requests, by status code, method and host.
+//! The audit line, and the count of the host's requests by status code, method and host. An audit line is one log line for
+//! each write that the host sends, with the status of the response. A layer of the client writes the lines and counts, so
+//! no write is sent without a line, except those of the existing Lease. Audit lines are the host's own log of its writes,
+//! not the API server's audit log.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -39,36 +40,36 @@ pub fn about(
 
 /// Makes a client of the host log its writes, and count its requests.
 #[derive(Debug, Clone)]
-pub struct AuditLayer {
+pub struct LogAndCount {
     /// Host name of the API server.
     server: Arc<str>,
 }
 
-impl AuditLayer {
+impl LogAndCount {
     /// A layer for requests to the API server of this host name.
     pub fn new(server: &str) -> Self {
         Self { server: server.into() }
     }
 }
 
-impl<S> Layer<S> for AuditLayer {
-    type Service = Audited<S>;
+impl<S> Layer<S> for LogAndCount {
+    type Service = LoggedAndCounted<S>;
 
-    fn layer(&self, inner: S) -> Audited<S> {
-        Audited { server: self.server.clone(), inner }
+    fn layer(&self, inner: S) -> LoggedAndCounted<S> {
+        LoggedAndCounted { server: self.server.clone(), inner }
     }
 }
 
 /// A client's service whose writes are logged, and whose requests are counted.
 #[derive(Debug, Clone)]
-pub struct Audited<S> {
+pub struct LoggedAndCounted<S> {
     server: Arc<str>,
     inner: S,
 }
 
-/// Writes the line of this write, with the HTTP status of the response: 0 if there is none. None for a read, and for a write of the
-/// existing Lease: the line of a renewal every few seconds would hide the others.
-fn line<B>(request: &Request<B>) -> Option<impl FnOnce(u16) + Send + 'static + use<B>> {
+/// A function that writes the audit line of this write, and gets the HTTP status of the response: 0 if there is none. None for
+/// a read, and for a write of the existing Lease: the line of a renewal every few seconds would hide the others.
+fn line_writer<B>(request: &Request<B>) -> Option<impl FnOnce(u16) + Send + 'static + use<B>> {
     if is_read(request) || is_of_lease(request) {
         return None;
     }
@@ -102,27 +103,28 @@ fn verb<B>(request: &Request<B>) -> &'static str {
     }
 }
 
-type Noted<R> = Box<dyn FnOnce(&Result<Response<R>, BoxError>) + Send>;
+/// Writes the audit line, if any, and counts the request.
+type OnResponse<R> = Box<dyn FnOnce(&Result<Response<R>, BoxError>) + Send>;
 
-impl<S, B, R> Service<Request<B>> for Audited<S>
+impl<S, B, R> Service<Request<B>> for LoggedAndCounted<S>
 where
     S: Service<Request<B>, Response = Response<R>, Error = BoxError>,
 {
     type Response = Response<R>;
     type Error = BoxError;
-    type Future = Inspect<S::Future, Noted<R>>;
+    type Future = Inspect<S::Future, OnResponse<R>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (line, server, method) = (line(&request), self.server.clone(), request.method().clone());
+        let (write_line, server, method) = (line_writer(&request), self.server.clone(), request.method().clone());
         self.inner.call(request).inspect(Box::new(move |result| {
             let code = result.as_ref().ok().map(|response| response.status().as_u16());
             telemetry::requested(&server, &method, code);
-            if let Some(write) = line {
-                write(code.unwrap_or_default());
+            if let Some(write_line) = write_line {
+                write_line(code.unwrap_or_default());
             }
         }))
     }
@@ -166,7 +168,7 @@ mod tests {
         let log = Log::default();
         let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).without_time().with_ansi(false).finish();
         tracing::subscriber::with_default(subscriber, || {
-            let service = ServiceBuilder::new().layer(AuditLayer::new("server")).service(service_fn(
+            let service = ServiceBuilder::new().layer(LogAndCount::new("server")).service(service_fn(
                 move |_: Request<Vec<u8>>| async move {
                     match code {
                         Some(code) => Ok(Response::builder().status(code).body(()).expect("a response")),

@@ -12,7 +12,7 @@ use windlass_core::reconcile::api_response::Refused;
 use windlass_core::reconcile::outcome::WriteProblem;
 use windlass_core::value::json::{self, Map, Value};
 
-use super::request::{self, To, with_option};
+use super::request::{self, To, is_read, with_option};
 use super::response::refused;
 use crate::cluster::in_time;
 
@@ -29,9 +29,13 @@ impl DryRun {
     /// The dry run of a write.
     ///
     /// # Errors
-    /// If the write could not be built.
+    /// If the write could not be built, or is one that the API server would execute in spite of the option, such as a delete.
     pub fn of(write: request::Built) -> Built {
         let mut request = with_option(write?, "dryRun=All")?;
+        if !is_read(&request) {
+            let message = format!("{} cannot be sent as a dry run", request.method());
+            return Err(WriteProblem::Unavailable { message, retry_after: None });
+        }
         // The whole object is read, and not its metadata alone.
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         Ok(Self(request))
@@ -100,6 +104,7 @@ mod tests {
 
     use kube::core::GroupVersionKind;
     use windlass_core::contract::UpdateStrategy;
+    use windlass_core::object::child::Delete;
     use windlass_core::reconcile::world::{Force, Part};
     use windlass_core::value::ids::{Gvk, ObjectKey};
 
@@ -142,6 +147,13 @@ mod tests {
             assert_eq!(crate::cluster::account::signer(&request), None);
             assert_eq!(request.headers()[header::ACCEPT], "application/json");
         }
+    }
+
+    #[test]
+    fn delete_is_never_sent_as_a_dry_run() {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+        let delete = request::delete(To::own(&resource), &Delete::of(&object()));
+        assert!(delete.is_ok() && DryRun::of(delete).is_err(), "the API server would ignore the option and delete");
     }
 
     #[test]

@@ -339,6 +339,7 @@ mod tests {
     use windlass_core::reconcile::api_response;
     use windlass_core::value::json;
 
+    use super::super::load::recorded;
     use super::*;
 
     fn failure(message: &str, second: i64) -> LastFailure {
@@ -418,7 +419,7 @@ mod tests {
                 Value::Object(next)
             );
             let plugin: windlass_api::Plugin = serde_json::from_str(&plugin).expect("a Plugin");
-            plugin.status.and_then(|status| status.blocked_deletions_hash)
+            recorded(plugin.status.as_ref()).1.map(str::to_owned)
         };
         assert_eq!(next(br#"{"blockedDeletionsHash":"c27db0e670d5"}"#), Some("c27db0e670d5".to_owned()));
         assert_eq!(next(b"{}"), None);
