@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{created, pod, snapshot, validate};
     use crate::object::child::Delete;
-    use crate::reconcile::outcome::WriteProblem;
+    use crate::reconcile::outcome::{Awaited, WriteProblem};
 
     fn now() -> Timestamp {
         Timestamp::from_second(1_000_000).expect("a time")
@@ -164,7 +164,7 @@ mod tests {
                 limited: is_there(0).then_some(wait),
                 applied: if is_there(1) { &failed } else { &none },
                 thrashing: is_there(2).then(|| (child.clone(), wait)).into_iter().collect(),
-                blocked: is_there(3).then_some(Problem::PutOff),
+                blocked: is_there(3).then_some(Problem::PutOff(Awaited::Leader)),
                 terminating: is_there(4).then(|| child.clone()).into_iter().collect(),
                 rolling: is_there(5).then(|| child.clone()).into_iter().collect(),
             };

@@ -6,7 +6,7 @@ mod write_problem;
 
 use std::time::Duration;
 
-pub use self::problem::{FinalizerEnd, Problem, SuspendedBy};
+pub use self::problem::{Awaited, FinalizerEnd, Problem, SuspendedBy};
 pub use self::requeue::{BACKOFF, LOOK_AGAIN, PATIENCE, Requeue, UNAVAILABLE};
 use self::write_problem::of_writes;
 pub use self::write_problem::{Rejection, WriteProblem, name_is_taken};
@@ -198,12 +198,15 @@ fn unbounded(problem: &Problem) -> Outcome {
             let outcome = stalled(ParentReason::DeletionBlocked, message, Requeue::Settled(None));
             Outcome { cause: ParentReason::BlockedAtPlugin, ..outcome }
         }
-        // The rollout queues this parent once it has decided.
-        Problem::PutOff => reconciling(
-            ParentReason::DeletionBlocked,
-            "Deletions wait until all parents were reconciled with the new component".to_owned(),
-            Requeue::Pause(Duration::from_mins(1)),
-        ),
+        // The end of the wait queues this parent.
+        Problem::PutOff(awaited) => {
+            let message = match awaited {
+                Awaited::OtherParents => "Deletions wait until all parents were reconciled with the new component",
+                Awaited::Leader => "Deletions wait until the leading host has decided about those of all parents",
+                Awaited::Cache => "Deletions wait until the host's watch shows the latest version of this object",
+            };
+            reconciling(ParentReason::DeletionBlocked, message.to_owned(), Requeue::Pause(Duration::from_mins(1)))
+        }
         Problem::Thrashing(objects) => {
             let wait = objects.iter().map(|(_, wait)| *wait).min().unwrap_or(Duration::from_mins(1));
             let message = format!(

@@ -50,8 +50,8 @@ pub enum Problem {
     DeletionsBlocked(BlockedDeletions),
     /// Deletions that are blocked at the named Plugin, because they concern many of its parents.
     DeletionsBlockedAtPlugin(PluginName),
-    /// Deletions that wait until the plugin's new version was called for all parents (rule R9).
-    PutOff,
+    /// Deletions that wait, so that the parent's status is left as it is (rule R9).
+    PutOff(Awaited),
     /// Objects that were written too often, each with the time until its next write is allowed (rule R18).
     Thrashing(Vec<(ChildId, Duration)>),
     /// The plugin's rate limit for writes of children is used up; the next write is allowed after this time.
@@ -86,6 +86,17 @@ pub enum Problem {
         /// The requeue time that the plugin asked for, if any.
         again: Option<Duration>,
     },
+}
+
+/// What deletions wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// The plugin's new version was not called for all parents yet.
+    OtherParents,
+    /// The leader decides about deletions of many parents.
+    Leader,
+    /// The cache does not show the parent as it is.
+    Cache,
 }
 
 /// The object that suspends a parent.

@@ -185,6 +185,17 @@ fn r03_outdated_cache_is_reported_with_its_kinds_and_checked_again_without_backo
 }
 
 #[test]
+fn r09_deletions_that_wait_name_what_they_wait_for() {
+    let all = [Awaited::OtherParents, Awaited::Leader, Awaited::Cache];
+    expect![[r"
+        DeletionBlocked (Pause(60s)): Deletions wait until all parents were reconciled with the new component
+        DeletionBlocked (Pause(60s)): Deletions wait until the leading host has decided about those of all parents
+        DeletionBlocked (Pause(60s)): Deletions wait until the host's watch shows the latest version of this object
+    "]]
+    .assert_eq(&rendered(&all.map(Problem::PutOff)));
+}
+
+#[test]
 fn message_is_truncated_at_a_character_boundary() {
     let outcome = Outcome::from(&Problem::Plugin(Failure::Failed("é".repeat(2000))));
     assert!(outcome.message.len() < 1100 && outcome.message.ends_with('…'));

@@ -208,7 +208,7 @@ impl Reconcile<'_> {
         }
         let finalized = phase == Phase::Finalize && desired.finalized && !applied.marked;
         // The reconcile that sees the marked child reports.
-        let silent = matches!(problem, Some(Problem::PutOff)) || problem.is_none() && applied.marked;
+        let silent = matches!(problem, Some(Problem::PutOff(_))) || problem.is_none() && applied.marked;
         Attempt { part: desired.status, applied, outcome, is_planned: true, finalized, silent, events: Vec::new() }
     }
 

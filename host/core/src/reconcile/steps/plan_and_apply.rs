@@ -18,7 +18,7 @@ use crate::object::child::ChildId;
 use crate::reconcile::applied::{Applied, Kept, Stored};
 use crate::reconcile::carry_out::carry_out;
 use crate::reconcile::due::planned;
-use crate::reconcile::outcome::Problem;
+use crate::reconcile::outcome::{Awaited, Problem};
 use crate::reconcile::plan::{self, Plan};
 use crate::reconcile::record::Record;
 use crate::reconcile::world::Wake;
@@ -79,10 +79,10 @@ impl Reconcile<'_> {
         let verdict = verdict?;
         plan.obey(&verdict);
         Some(match verdict.stop {
-            Stop::PutOff => Problem::PutOff,
+            Stop::PutOff => Problem::PutOff(Awaited::OtherParents),
             Stop::ForLeader => {
                 self.world.wake(Wake::Leader);
-                Problem::PutOff
+                Problem::PutOff(Awaited::Leader)
             }
             Stop::AtParent(blocked) => Problem::DeletionsBlocked(blocked),
             Stop::AtPlugin(_) => Problem::DeletionsBlockedAtPlugin(self.terms.name.clone()),
@@ -94,7 +94,7 @@ impl Reconcile<'_> {
     pub(super) async fn outdated_before_deletions(&self, snapshot: &Snapshot) -> Option<Attempt> {
         match self.is_current(snapshot).await {
             Ok(true) => None,
-            Ok(false) => Some(Attempt { silent: true, ..Attempt::from(&Problem::PutOff) }),
+            Ok(false) => Some(Attempt { silent: true, ..Attempt::from(&Problem::PutOff(Awaited::Cache)) }),
             Err(refused) => {
                 let unread = unread(&refused, "before its children are deleted");
                 Some(Attempt::from(&Problem::Writes(vec![(ChildId::of(&snapshot.parent), unread)])))
