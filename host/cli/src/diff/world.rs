@@ -47,6 +47,8 @@ pub struct Dry<'a> {
     pub seen: Mutex<Seen>,
     migrations: Mutex<HashMap<ChildId, Migration>>,
     fresh: Mutex<HashMap<ChildId, Map>>,
+    /// Listed objects that were read again, because they have changed since.
+    newer: Mutex<HashMap<ChildId, Arc<Object>>>,
 }
 
 impl<'a> Dry<'a> {
@@ -56,8 +58,8 @@ impl<'a> Dry<'a> {
         live: &'a Arc<Object>,
         (shows_status, seen): (bool, Seen),
     ) -> Self {
-        let (migrations, fresh) = Default::default();
-        Self { scope, related, children, live, shows_status, seen: Mutex::new(seen), migrations, fresh }
+        let (migrations, fresh, newer) = Default::default();
+        Self { scope, related, children, live, shows_status, seen: Mutex::new(seen), migrations, fresh, newer }
     }
 
     fn resource(&self, of: &ChildId) -> Result<&'a ApiResource, WriteProblem> {
@@ -72,7 +74,9 @@ impl<'a> Dry<'a> {
     fn live_child(&self, child: &ChildId) -> Option<Arc<Object>> {
         let parent = self.scope.parent_ref(self.live);
         let is_it = |live: &Arc<Object>| live.key == child.key && live.kind.group_kind() == child.kind.group_kind();
-        self.children.candidates(&parent).into_iter().find(is_it)
+        let listed = self.children.candidates(&parent).into_iter().find(is_it)?;
+        let newer = self.newer.lock().get(child).filter(|newer| newer.uid == listed.uid).cloned();
+        Some(newer.unwrap_or(listed))
     }
 
     /// A child that does not exist yet.
@@ -265,6 +269,9 @@ impl<'a> Dry<'a> {
         };
         let found = object(&self.scope.client, (kind, resource), key).await;
         let found = found.map_err(|error| Refused::Unsent(unavailable(format!("{error:#}"))))?;
+        if let (Read::Child(child, Part::Whole), Some(found)) = (what, &found) {
+            self.newer.lock().insert(child.clone(), found.clone());
+        }
         Ok(found.map(Arc::unwrap_or_clone))
     }
 
