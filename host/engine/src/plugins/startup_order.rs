@@ -28,7 +28,7 @@ impl StartupOrder {
         Self { started: Mutex::new(clock::now()), urgent: watch::Sender::new(0) }
     }
 
-    /// Counts the time anew, from now on.
+    /// Counts the time from now on: the host may have waited for its Lease before.
     pub(super) fn begin(&self) {
         *self.started.lock() = clock::now();
     }
