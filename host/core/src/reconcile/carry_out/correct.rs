@@ -61,7 +61,8 @@ impl<'a> Correcting<'a> {
     ) -> Result<Option<Correction>, Failed> {
         self.is_behind = live.is_none() && !fields.is_empty() && !self.is_left_out();
         let Some(live) = live.filter(|_| !fields.is_empty()) else { return Ok(None) };
-        Ok(self.compared(live, fields).await?.filter(|correction| correction.own.is_some()))
+        let is_change = |found: &Correction| found.own.is_some() || !found.taken.is_empty();
+        Ok(self.compared(live, fields).await?.filter(is_change))
     }
 
     fn is_left_out(&self) -> bool {

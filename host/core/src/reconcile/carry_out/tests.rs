@@ -348,7 +348,9 @@ async fn changed_if_found(
     entries[0]["operation"] = "Apply".into();
     let users = if users == json!({}) { json!({"f:other": {}}) } else { users };
     let ours = entries[0]["fieldsV1"]["f:spec"].as_object_mut().expect("fields");
-    ours.retain(|field, _| users.get(field).is_none());
+    // A map in which the user has set fields stays the host's.
+    let is_ours = |field: &str| users.get(field).is_none_or(|below| *below != json!({}));
+    ours.retain(|field, _| is_ours(field));
     let edited =
         json!({"manager": "editor", "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:spec": &users}});
     entries.push(edited);
@@ -357,8 +359,7 @@ async fn changed_if_found(
     let mut script = Script::new(responses);
     present["metadata"]["resourceVersion"] = "8".into();
     let fields = present["spec"].as_object().expect("fields").keys().map(|field| format!("f:{field}"));
-    let owned: serde_json::Map<_, _> =
-        fields.filter(|field| users.get(field).is_none()).map(|field| (field, json!({}))).collect();
+    let owned: serde_json::Map<_, _> = fields.filter(|field| is_ours(field)).map(|field| (field, json!({}))).collect();
     present["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"] = owned.into();
     script.found = is_found.then(|| Object::clone(&object(&present)));
     script.fresh = fresh.map(|spec| match json::parse(service(&spec).to_string().as_bytes(), json::OBJECT_DEPTH) {
@@ -416,6 +417,16 @@ async fn r21_edit_that_makes_the_desired_child_invalid_is_taken_away_and_other_e
     let (sent, applied) = of("spec.elsewhere.type", vec![]).await;
     assert_eq!(sent, ["apply to 7, force No", "fresh"]);
     assert_eq!(applied.problems.len(), 1);
+}
+
+#[tokio::test]
+async fn r21_edit_in_a_map_that_the_host_desired_as_empty_is_taken_away() {
+    let specs = [json!({"empty": {}}), json!({"empty": {"edit": 1}}), json!({"type": "y"})];
+    let responses = vec![invalid("spec.empty.edit"), Ok(acked(8)), Ok(acked(9))];
+    let users = json!({"f:empty": {"f:edit": {}}});
+    let (sent, applied) = changed_service(specs.clone(), users, Some(specs[2].clone()), responses).await;
+    assert_eq!(sent, ["fresh", "apply to 7, force No", "migrate", "apply to 8, force Yes"]);
+    assert_eq!(applied.problems, []);
 }
 
 #[tokio::test]
