@@ -8,7 +8,7 @@ use windlass_core::contract::desired::{Desired, DesiredChild};
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
-use windlass_core::object::managed::{Ownership, Removal};
+use windlass_core::object::managed::Ownership;
 use windlass_core::object::reason::ParentReason;
 use windlass_core::reconcile::outcome::{Progress, WriteProblem, name_is_taken};
 use windlass_core::reconcile::plan::{Plan, Write};
@@ -88,9 +88,7 @@ pub struct Changed {
 /// How managedFields would change before an apply.
 #[derive(Clone, Default)]
 pub struct Migration {
-    /// How the entry of the host's POST would be gone, and with it the fields that it alone owned.
-    pub removal: Option<Removal>,
-    /// What the host's Apply entry would own.
+    /// What the host's entry would own, if that changes.
     pub entry: Option<Ownership>,
     /// What entries of other managers would own, of those that change.
     pub taken: Vec<Ownership>,

@@ -15,7 +15,7 @@ use windlass_core::contract::{CallFailure, CallReport, Level, Note};
 use windlass_core::guard::deletions::BlockedDeletions;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
-use windlass_core::object::managed::{drop_allocated, drop_owned, work_out_apply};
+use windlass_core::object::managed::{drop_allocated, work_out_apply};
 use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::api_response::{Ack, Refused};
 use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
@@ -23,7 +23,7 @@ use windlass_core::reconcile::world::{
     ApiRequest, Call, Called, Force, Happened, Later, Part, Permit, Read, Selected, World, Writing,
 };
 use windlass_core::value::ids::{ObjectKey, Uid};
-use windlass_core::value::json::{self, Map, Value as CoreValue};
+use windlass_core::value::json::Map;
 use windlass_engine::cluster::writer::dry_run::{self, Built, DryRun};
 use windlass_engine::cluster::writer::request::{self, To};
 use windlass_engine::telemetry::one_line;
@@ -145,40 +145,29 @@ impl<'a> Dry<'a> {
         let built = self
             .resource(&id)
             .and_then(|resource| DryRun::of(request::apply(To::own(resource), child, (uid, None), force, Part::Whole)));
-        let text = match self.dry_run(built).await {
-            Ok(text) => self.with_migration(child, &live, text).await?,
-            Err(refused) => self.worked_out(child, &live, refused).await?,
-        };
+        let text = self.worked_out(child, &live, self.dry_run(built).await).await?;
         let after: Value = parsed(&text).map_err(Refused::Unsent)?;
         let ack = ack(&after);
         self.seen.lock().change(&id, Verb::Update, Some(live), (after, Some(&child.applied)));
         Ok(ack)
     }
 
-    /// Applies what is kept to an object that an apply returned. A dry run cannot build on another, so what the host removes before the
-    /// apply is removed here; the API server then sets defaults.
-    async fn with_migration(&self, child: &DesiredChild, live: &Object, applied: String) -> Result<String, Refused> {
-        let Ok(CoreValue::Object(mut after)) = json::parse(applied.as_bytes(), json::OBJECT_DEPTH) else {
-            return Ok(applied);
-        };
-        let Migration { removal, entry, .. } = self.migrations.lock().get(&child.id()).cloned().unwrap_or_default();
-        if !drop_owned(&mut after, removal, entry.as_ref(), &live.managed) {
-            return Ok(applied);
-        }
-        self.replaced(child, live, after).await
-    }
-
-    /// The object after an apply that the API server refuses as invalid, because fields are still there that the host's entries own
-    /// alone before its apply. The host's apply is worked out here, and the API server validates the result.
-    async fn worked_out(&self, child: &DesiredChild, live: &Object, refused: Refused) -> Result<String, Refused> {
+    /// The object after an apply before which the host changes its entries: a dry run cannot build on another. The host's apply is worked
+    /// out here; the API server validates the result, and sets defaults.
+    async fn worked_out(
+        &self,
+        child: &DesiredChild,
+        live: &Object,
+        sent: Result<String, Refused>,
+    ) -> Result<String, Refused> {
         let id = child.id();
-        let Migration { removal, entry, taken } = self.migrations.lock().get(&id).cloned().unwrap_or_default();
-        let is_migrated = removal.is_some() || entry.is_some();
-        let (Some(mut after), true) = (live.values(), is_migrated && !refused.invalid_fields().is_empty()) else {
-            return Err(refused);
+        let migration = self.migrations.lock().get(&id).cloned();
+        let stays = sent.as_ref().is_err_and(|refused| refused.invalid_fields().is_empty());
+        let (Some(Migration { entry, taken }), Some(mut after), false) = (migration, live.values(), stays) else {
+            return sent;
         };
         let fresh = self.fresh.lock().get(&id).cloned().unwrap_or_else(|| child.body.clone());
-        work_out_apply(&mut after, (&child.body, &fresh), (removal, entry.as_ref(), &taken), &live.managed);
+        work_out_apply(&mut after, (&child.body, &fresh), (entry.as_ref(), &taken), &live.managed);
         self.replaced(child, live, after).await
     }
 
@@ -247,11 +236,10 @@ impl<'a> Dry<'a> {
                 json_patch::merge(&mut after, &object_of(marks));
                 self.seen.lock().change(&of, Verb::Adopt, Some(Arc::new(found.clone())), (after, None));
             }
-            ApiRequest::Migrate { left, own, taken, resource_version, .. } => {
+            ApiRequest::Migrate { own, taken, resource_version, .. } => {
                 let mut migrations = self.migrations.lock();
                 let migration = migrations.entry(of).or_default();
                 // Each apply is one to the live object, so that what was removed once is removed again.
-                migration.removal = left.map(|(_, removal)| removal).or(migration.removal);
                 migration.entry = own.cloned().or_else(|| migration.entry.take());
                 migration.taken = taken.to_vec();
                 // After a refused apply, the entries are looked at again.

@@ -1,69 +1,20 @@
-//! Computes what remains of an object if the host changes its entries before an apply: server-side apply removes the fields that the Apply
-//! entry alone owned.
+//! Works out the object after an apply before which the host changes its entries: server-side apply removes the fields that the Apply entry
+//! alone owned.
 
 use std::collections::BTreeSet;
 
 use super::finder::Finder;
 use super::stale::ALLOCATED;
-use super::{BEFORE_FIRST_APPLY, Entry, Few, Item, ItemMatcher, ManagedFields, Node, Ownership, Removal};
-use crate::object::names::FIELD_MANAGER;
+use super::{Entry, Few, Item, ItemMatcher, ManagedFields, Node, Ownership};
 use crate::value::json::{Map, Value};
 
-/// Removes from an object the fields and items that an apply of the host would remove. `object` is the result of an apply to the object as it
-/// is, as a dry run gives it: a host changes its entries in `managedFields` before its apply. `removal`: what becomes of the Update entry
-/// that the host left; `entry`: what the Apply entry owns before the apply, if that changes; `before`: the entries as they are. Returns
-/// whether anything was removed.
-pub fn drop_owned(
-    object: &mut Map,
-    removal: Option<Removal>,
-    entry: Option<&Ownership>,
-    before: &ManagedFields,
-) -> bool {
-    let left_by = removal.map(|removal| match removal {
-        Removal::Convert | Removal::Remove => FIELD_MANAGER,
-        Removal::RemoveBeforeFirstApply => BEFORE_FIRST_APPLY,
-    });
-    let mut left = None;
-    let mut others = Vec::new();
-    let managed = object.get("metadata").and_then(|meta| meta.at(&["managedFields"])?.as_array());
-    for entry in managed.unwrap_or_default() {
-        let text = |field: &str| entry.at(&[field]).and_then(Value::as_str).unwrap_or_default();
-        let Some(fields) = entry.at(&["fieldsV1"]).and_then(Value::as_object) else { continue };
-        if (text("operation"), text("subresource")) == ("Update", "") && Some(text("manager")) == left_by {
-            left = Some(Node::of(fields));
-        } else {
-            others.push(Node::of(fields));
-        }
-    }
-    let others = others.iter().collect();
-    let of_entry = entry.map(|entry| Node::of(&entry.fields));
-    let owned = before.owned_by_then(of_entry.as_ref(), removal, left.as_ref());
-    owned.is_some_and(|owned| drop_fields(owned, object, &others))
-}
-
-impl ManagedFields {
-    /// What the Apply entry owns before an apply: `entry` if that changes, or else what comes of the entry that is removed. `created` is that
-    /// of the host's POST.
-    fn owned_by_then<'n>(
-        &'n self,
-        entry: Option<&'n Node>,
-        removal: Option<Removal>,
-        created: Option<&'n Node>,
-    ) -> Option<&'n Node> {
-        entry.or_else(|| match removal? {
-            Removal::Convert | Removal::Remove => created,
-            // The entry has the fields of all managers: those that the host had applied were its own.
-            Removal::RemoveBeforeFirstApply => self.apply.as_ref().and_then(Entry::tree),
-        })
-    }
-}
-
 /// Changes a live object as an apply of the desired one does, without the rules that the API server has for the merge: what the host's
-/// entries own alone by then goes (see [`drop_owned`]), and the desired fields are as in a fresh object.
+/// entry owns alone goes, and the desired fields are as in a fresh object. `entry` and `taken`: what the entries own that the host changes
+/// before the apply.
 pub fn work_out_apply(
     live: &mut Map,
     (desired, fresh): (&Map, &Map),
-    (removal, entry, taken): (Option<Removal>, Option<&Ownership>, &[Ownership]),
+    (entry, taken): (Option<&Ownership>, &[Ownership]),
     before: &ManagedFields,
 ) {
     let of_entry = entry.map(|entry| Node::of(&entry.fields));
@@ -71,9 +22,9 @@ pub fn work_out_apply(
     let is_as_it_was = |entry: &&Entry| taken.iter().all(|taken| taken.index != entry.index);
     let others = before.others.iter().filter(is_as_it_was).filter_map(Entry::tree);
     let others: Few<'_> = others.chain(&of_taken).collect();
-    let owned = before.owned_by_then(of_entry.as_ref(), removal, before.update.as_ref().and_then(Entry::tree));
+    let owned = of_entry.as_ref().or_else(|| before.entry()?.tree());
     if let Some(owned) = owned {
-        drop_fields(owned, live, &others);
+        drop_fields(owned, live, (&others, Some(fresh)));
     }
     let nodes = others.into_iter().chain(owned).collect();
     set_desired(live, desired, fresh, &nodes);
@@ -101,8 +52,10 @@ pub fn drop_allocated(object: &mut Map, [live, desired]: [&Map; 2]) {
 fn set_desired(live: &mut Map, desired: &Map, fresh: &Map, nodes: &Few<'_>) {
     for (key, desired) in desired.iter() {
         let below: Few<'_> = nodes.iter().filter_map(|node| node.field(key)).collect();
+        // Such as the port of an Ingress' backend.
+        let is_owned_as_a_whole = !below.is_empty() && below.iter().all(|node| !node.has_below());
         match (desired, live.get_mut(key), fresh.get(key)) {
-            (Value::Object(desired), Some(Value::Object(live)), Some(Value::Object(fresh))) => {
+            (Value::Object(desired), Some(Value::Object(live)), Some(Value::Object(fresh))) if !is_owned_as_a_whole => {
                 set_desired(live, desired, fresh, &below);
             }
             (Value::Array(desired), Some(Value::Array(live)), Some(Value::Array(fresh))) => match keys_of(&below) {
@@ -161,44 +114,50 @@ fn keys_of<'n>(nodes: &Few<'n>) -> Option<&'n Map> {
     names.find_map(|(name, _)| if let Item::Keys(keys) = name { keys.as_object() } else { None })
 }
 
-fn drop_fields(node: &Node, map: &mut Map, others: &Few<'_>) -> bool {
-    let mut is_changed = false;
+/// Removes what an entry owns alone. `others`: what other entries own; `fresh`: a fresh object, whose items stay.
+fn drop_fields(node: &Node, map: &mut Map, (others, fresh): (&Few<'_>, Option<&Map>)) {
     for (field, below) in &node.fields {
         let others: Few<'_> = others.iter().filter_map(|other| other.field(field)).collect();
         if others.is_empty() && (below.itself || !below.has_below()) {
-            is_changed |= map.remove(field).is_some();
+            map.remove(field);
         } else if let Some(value) = map.get_mut(field) {
-            is_changed |= drop_within(below, value, &others);
+            drop_within(below, value, (&others, fresh.and_then(|fresh| fresh.get(field))));
         }
     }
-    is_changed
 }
 
-fn drop_within(node: &Node, value: &mut Value, others: &Few<'_>) -> bool {
+fn drop_within(node: &Node, value: &mut Value, (others, fresh): (&Few<'_>, Option<&Value>)) {
     match value {
-        Value::Object(map) => drop_fields(node, map, others),
+        Value::Object(map) => drop_fields(node, map, (others, fresh.and_then(Value::as_object))),
         Value::Array(items) => {
-            let mut is_changed = false;
             // The entries of a stored object have the controller's UID, and no placeholder for it.
             let names = ItemMatcher { controller: "" };
+            let fresh = Finder::of(fresh.and_then(Value::as_array).unwrap_or_default(), [node]);
             for (name, below) in &node.items {
                 let others: Few<'_> = others.iter().filter_map(|other| other.item(name)).collect();
                 let Some(at) = items.iter().position(|item| names.matches(name, item)) else { continue };
-                if others.is_empty() {
+                let fresh = fresh.first(name, &names);
+                if fresh.is_none() && !keep_item(name, below, &others) {
                     items.remove(at);
-                    is_changed = true;
                 } else if let Some(item) = items.get_mut(at) {
-                    is_changed |= drop_within(below, item, &others);
+                    drop_within(below, item, (&others, fresh));
                     if let (Item::Keys(Value::Object(keys)), Value::Object(item)) = (name, item) {
                         // Its key fields stay as long as the item.
                         keys.iter().for_each(|(key, value)| drop(item.insert(key, value.clone())));
                     }
                 }
             }
-            is_changed
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// Whether other entries keep an item that is removed from an entry. The API server keeps one that has keys only for managers of the item
+/// itself and of each key that the entry owns, because without its keys it would be another one. What others own in it goes with it.
+fn keep_item(name: &Item, of_entry: &Node, others: &Few<'_>) -> bool {
+    let Item::Keys(Value::Object(keys)) = name else { return !others.is_empty() };
+    let is_kept = |key: &str| of_entry.field(key).is_none() || others.iter().any(|other| other.field(key).is_some());
+    others.iter().any(|other| other.itself || !other.has_below()) && keys.iter().all(|(key, _)| is_kept(key))
 }
 
 #[cfg(test)]
@@ -206,71 +165,55 @@ mod tests {
     use super::super::tests::map;
     use super::*;
 
-    /// An object that the host created with the labels `a` and `b`, two containers and a set, and applied without
-    /// some of them; `c` belongs to another manager.
-    fn applied() -> Map {
+    /// The object after an apply of a desired one that a create would give as it is.
+    fn applied(live: &str, desired: &str, managed: &str) -> Map {
+        let (mut live, desired) = (map(live), map(desired));
+        work_out_apply(&mut live, (&desired, &desired), (None, &[]), &ManagedFields::read(managed, None));
+        live
+    }
+
+    #[test]
+    fn r21_worked_out_apply_removes_only_fields_that_the_create_entry_alone_owns() {
         let created = r#"{"f:metadata":{"f:labels":{".":{},"f:a":{},"f:b":{}},"f:annotations":{".":{},"f:x":{}}},
             "f:spec":{"f:image":{},"f:policy":{"f:type":{}},"f:set":{"v:\"p\"":{},"v:\"q\"":{}},
             "f:containers":{"k:{\"name\":\"one\"}":{".":{},"f:name":{},"f:tty":{}},"k:{\"name\":\"two\"}":{".":{},"f:name":{}}}}}"#;
-        let applied = r#"{"f:metadata":{"f:labels":{"f:a":{}}},"f:spec":{"f:image":{},"f:set":{"v:\"p\"":{}},
-            "f:containers":{"k:{\"name\":\"one\"}":{".":{},"f:name":{}}}}}"#;
-        map(&format!(
-            r#"{{"metadata":{{"labels":{{"a":"1","b":"2","c":"3"}},"annotations":{{"x":"y"}},"managedFields":[
-            {{"manager":"windlass","operation":"Update","fieldsV1":{created}}},
-            {{"manager":"windlass","operation":"Apply","fieldsV1":{applied}}},
-            {{"manager":"kubectl","operation":"Update","fieldsV1":{{"f:metadata":{{"f:labels":{{"f:c":{{}}}}}}}}}}]}},
-            "spec":{{"image":"i","policy":{{"type":"Rolling","surge":1}},"set":["p","q"],
-            "containers":[{{"name":"one","tty":true,"port":80}},{{"name":"two"}}]}}}}"#
-        ))
-    }
-
-    #[test]
-    fn only_fields_that_the_create_entry_alone_owns_are_dropped() {
-        let mut object = applied();
-        assert!(drop_owned(&mut object, Some(Removal::Remove), None, &ManagedFields::default()));
-        if let Some(meta) = object.object_mut("metadata") {
-            meta.remove("managedFields");
-        }
+        let others = r#"{"f:metadata":{"f:labels":{"f:c":{}}}}"#;
+        let live = r#"{"metadata":{"labels":{"a":"1","b":"2","c":"3"},"annotations":{"x":"y"}},
+            "spec":{"image":"i","policy":{"type":"Rolling","surge":1},"set":["p","q"],
+            "containers":[{"name":"one","tty":true,"port":80},{"name":"two"}]}}"#;
+        let desired =
+            r#"{"metadata":{"labels":{"a":"1"}},"spec":{"image":"i","set":["p"],"containers":[{"name":"one"}]}}"#;
+        let managed = format!(
+            r#"[{{"manager":"windlass","operation":"Update","fieldsV1":{created}}},
+            {{"manager":"kubectl","operation":"Update","fieldsV1":{others}}}]"#
+        );
         let expected = r#"{"metadata":{"labels":{"a":"1","c":"3"}},"spec":{"image":"i","policy":{"surge":1},"set":["p"],
             "containers":[{"name":"one","port":80}]}}"#;
-        assert_eq!(object, map(expected));
+        assert_eq!(applied(live, desired, &managed), map(expected));
     }
 
     #[test]
-    fn object_without_a_create_entry_keeps_all_fields() {
-        let text = r#"{"metadata":{"managedFields":[{"manager":"windlass","operation":"Apply","fieldsV1":
-            {"f:data":{"f:a":{}}}},{"manager":"kubectl","operation":"Update","fieldsV1":{"f:data":{"f:b":{}}}}]},
-            "data":{"a":"1","b":"2"}}"#;
-        let mut object = map(text);
-        assert!(!drop_owned(&mut object, Some(Removal::Remove), None, &ManagedFields::default()));
-        assert_eq!(object, map(text));
-    }
-
-    #[test]
-    fn field_that_the_host_drops_after_managed_fields_were_cleared_is_dropped_and_fields_of_others_stay() {
-        let apply = r#"{"f:data":{"f:a":{},"f:b":{}}}"#;
-        let before =
-            ManagedFields::read(&format!(r#"[{{"manager":"windlass","operation":"Apply","fieldsV1":{apply}}}]"#), None);
-        let all = r#"{"f:data":{".":{},"f:a":{},"f:b":{},"f:users":{}}}"#;
-        let mut object = map(&format!(
-            r#"{{"data":{{"a":"1","b":"2","users":"3"}},"metadata":{{"managedFields":[
-            {{"manager":"before-first-apply","operation":"Update","fieldsV1":{all}}},
-            {{"manager":"windlass","operation":"Apply","fieldsV1":{{"f:data":{{"f:a":{{}}}}}}}}]}}}}"#
-        ));
-        assert!(drop_owned(&mut object, Some(Removal::RemoveBeforeFirstApply), None, &before));
-        assert_eq!(object.get("data"), map(r#"{"data":{"a":"1","users":"3"}}"#).get("data"));
+    fn r21_worked_out_apply_leaves_fields_of_users_after_managed_fields_were_cleared() {
+        let managed = r#"[{"manager":"windlass","operation":"Apply","fieldsV1":{"f:data":{"f:a":{},"f:b":{}}}},
+            {"manager":"before-first-apply","operation":"Update","fieldsV1":{"f:data":{".":{},"f:a":{},"f:b":{},"f:users":{}}}}]"#;
+        let after = applied(r#"{"data":{"a":"1","b":"2","users":"3"}}"#, r#"{"data":{"a":"1"}}"#, managed);
+        assert_eq!(after, map(r#"{"data":{"a":"1","users":"3"}}"#));
     }
 
     #[test]
     fn r21_worked_out_apply_sets_what_is_desired_and_leaves_what_others_own() {
-        let mut object =
-            map(r#"{"spec":{"replicas":5,"strategy":{"type":"Rolling","surge":1},"paused":true,"old":1}}"#);
-        let desired = map(r#"{"spec":{"strategy":{"type":"Recreate"},"paused":false}}"#);
-        let fresh = map(r#"{"spec":{"replicas":1,"strategy":{"type":"Recreate"},"grace":30}}"#);
-        let fields = map(r#"{"f:spec":{"f:strategy":{"f:type":{},"f:surge":{}},"f:paused":{},"f:old":{}}}"#);
+        let spec = r#""replicas":5,"strategy":{"type":"Rolling","surge":1},"paused":true,"old":1,"port":{"number":1}"#;
+        let mut object = map(&format!(r#"{{"spec":{{{spec}}}}}"#));
+        let desired = map(r#"{"spec":{"strategy":{"type":"Recreate"},"paused":false,"port":{"name":"web"}}}"#);
+        let fresh = map(r#"{"spec":{"replicas":1,"strategy":{"type":"Recreate"},"grace":30,"port":{"name":"web"}}}"#);
+        let fields =
+            map(r#"{"f:spec":{"f:strategy":{"f:type":{},"f:surge":{}},"f:paused":{},"f:old":{},"f:port":{}}}"#);
         let entry = Ownership { index: 0, before: fields.clone(), fields };
-        work_out_apply(&mut object, (&desired, &fresh), (None, Some(&entry), &[]), &ManagedFields::default());
-        assert_eq!(object, map(r#"{"spec":{"replicas":5,"strategy":{"type":"Recreate"}}}"#));
+        let others = r#"[{"manager":"kubectl","operation":"Update","fieldsV1":{"f:spec":{"f:port":{}}}}]"#;
+        let before = ManagedFields::read(others, None);
+        work_out_apply(&mut object, (&desired, &fresh), (Some(&entry), &[]), &before);
+        let expected = r#"{"spec":{"replicas":5,"strategy":{"type":"Recreate"},"port":{"name":"web"}}}"#;
+        assert_eq!(object, map(expected));
     }
 
     #[test]
@@ -294,18 +237,22 @@ mod tests {
         let object = |ports: &[String]| map(&format!(r#"{{"env":[{{"name":"E"}}],"ports":[{}]}}"#, ports.join(",")));
         let node = |number: u8, fields: &str| format!(r#""k:{{\"port\":{number},\"protocol\":\"TCP\"}}":{{{fields}}}"#);
         let nodes = |ports: &[String]| format!(r#""f:ports":{{{}}}"#, ports.join(","));
-        let ours = |number| node(number, r#"".":{},"f:port":{},"f:protocol":{},"f:name":{}"#);
-        let ours = map(&format!("{{{}}}", nodes(&[1, 2, 3].map(ours))));
-        let others = nodes(&[1, 2].map(|number| node(number, r#""f:app":{}"#)));
+        // Nobody owns the protocol, which is a default.
+        let ours = |number| node(number, r#"".":{},"f:port":{},"f:name":{}"#);
+        let ours = map(&format!("{{{}}}", nodes(&[1, 2, 3, 5].map(ours))));
+        // The second manager owns port 2 itself and its key; ports 3 and 5 go although it owns a part of them.
+        let (app, key, itself) = (r#""f:app":{}"#, r#""f:port":{}"#, r#"".":{}"#);
+        let others: [(u8, &[&str]); 4] = [(1, &[app]), (2, &[itself, key, app]), (3, &[key, app]), (5, &[itself, app])];
+        let others = nodes(&others.map(|(number, fields)| node(number, &fields.join(","))));
         let others = format!(r#"{{"f:env":{{"k:{{\"name\":\"E\"}}":{{}}}},{others}}}"#);
         let before = format!(r#"[{{"manager":"kubectl","operation":"Update","fieldsV1":{others}}}]"#);
         let entry = Ownership { index: 0, before: ours.clone(), fields: ours };
         let desired = map(r#"{"env":[],"ports":[{"port":4},{"port":1,"name":"new"}]}"#);
         let fresh = map(&format!(r#"{{"ports":[{},{}]}}"#, port(4, ""), port(1, r#","name":"new""#)));
         let b = r#","name":"b","app":"y""#;
-        let mut live = object(&[port(1, r#","name":"a","app":"x""#), port(2, b), port(3, r#","name":"c""#)]);
+        let mut live = object(&[port(1, r#","name":"a","app":"x""#), port(2, b), port(3, b), port(5, b)]);
         let before = ManagedFields::read(&before, None);
-        work_out_apply(&mut live, (&desired, &fresh), (None, Some(&entry), &[]), &before);
+        work_out_apply(&mut live, (&desired, &fresh), (Some(&entry), &[]), &before);
         assert_eq!(live, object(&[port(4, ""), port(1, r#","name":"new","app":"x""#), port(2, r#","app":"y""#)]));
     }
 }

@@ -58,7 +58,7 @@ impl ManagedFields {
     }
 
     /// The entry that says what is the host's own: before the first apply, that of its POST.
-    fn entry(&self) -> Option<&Entry> {
+    pub(super) fn entry(&self) -> Option<&Entry> {
         self.apply.as_ref().or(self.update.as_ref())
     }
 
