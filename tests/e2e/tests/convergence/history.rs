@@ -271,7 +271,9 @@ fn leaves(path: &mut String, value: &Value, paths: &mut Vec<String>) {
         Value::Array(items) => items.iter().enumerate().for_each(|(at, value)| below(&at.to_string(), value)),
         _ => {}
     }
-    if length > 0 {
+    // The API server refuses each apply to a ServiceAccount with an item that has no name.
+    let is_key = path.ends_with("/name") && path.to_ascii_lowercase().contains("secrets/");
+    if length > 0 && !is_key {
         paths.push(path.clone());
     }
 }

@@ -65,8 +65,8 @@ impl ManagedFields {
     /// Compares a live object with a fresh one, as a create of the desired object would give it. None if no entry of the host is there that
     /// could own something, or if an entry is in terms of another version of the kind. `controller` is the UID of the object's controller.
     ///
-    /// If the API server has refused an apply, `refused` are the fields that it named. Then fields in them, and other members of their unions,
-    /// also go that managers own who changed the object in place, and that a fresh object lacks.
+    /// If the API server has refused an apply, `refused` are the fields that it named. Then they, fields in them, and other members of their
+    /// unions also go if a fresh object lacks them or has another value, and managers own them who changed the object in place.
     pub fn correct(
         &self,
         desired: &Map,
@@ -83,7 +83,9 @@ impl ManagedFields {
         let mut taken = Map::default();
         if !refused.is_empty() {
             let near: Vec<_> = refused.iter().map(|field| without_indices(field)).collect();
-            taken = self.compare((entry, Others::NoEditors), desired, live, fresh).1.stale;
+            let of_editors = self.compare((entry, Others::NoEditors), desired, live, fresh).1;
+            taken = of_editors.other;
+            unite(&mut taken, &of_editors.stale);
             keep_near(&mut taken, "", &near);
             unite(&mut found.stale, &taken);
         }
@@ -140,6 +142,8 @@ struct Found {
     kept: Map,
     /// Fields that a fresh object lacks.
     stale: Map,
+    /// Fields that a fresh object has with another value.
+    other: Map,
 }
 
 impl Found {
@@ -165,6 +169,9 @@ impl Found {
                 }
             }
             (None, (live, Some(fresh))) => {
+                if !matches!((live, fresh), (Value::Object(_), Value::Object(_))) {
+                    self.other.insert(&format!("f:{key}"), Map::default());
+                }
                 // An apply without a map removes all of it, also what nobody owns; one with an empty map removes nothing.
                 inside.within(&below, (live, Some(fresh)), &mut fresh.clone());
                 if fresh.as_object().is_none_or(|fresh| !fresh.is_empty()) {
@@ -229,7 +236,8 @@ impl Found {
     }
 
     fn add(&mut self, name: &str, inside: Self) {
-        for (all, inside) in [(&mut self.kept, inside.kept), (&mut self.stale, inside.stale)] {
+        let each = [(&mut self.kept, inside.kept), (&mut self.stale, inside.stale), (&mut self.other, inside.other)];
+        for (all, inside) in each {
             if !inside.is_empty() {
                 all.insert(name, inside);
             }
@@ -457,9 +465,10 @@ mod tests {
         let entry =
             |fields: &str| format!(r#"{{"f:spec":{{"f:env":{{"k:{{\"name\":\"A\"}}":{{".":{{}}{fields}}}}}}}}}"#);
         let (ours, user) = (entry(r#","f:name":{}"#), entry(r#","f:more":{},"f:value":{}"#));
+        let fresh = item(r#""valueFrom":{"x":1},"more":"3""#);
         let fields = |operation: &str, refused: &[&str]| {
             let managed = managed(&[("windlass", "Apply", &ours), ("kubectl", operation, &user)]);
-            let correction = managed.correct(&desired, [&live, &desired], None, refused).expect("a correction");
+            let correction = managed.correct(&desired, [&live, &fresh], None, refused).expect("a correction");
             let entries = correction.own.into_iter().chain(correction.taken);
             entries.map(|entry| (entry.index, Value::from(entry.fields).to_string())).collect::<Vec<_>>()
         };
@@ -470,6 +479,8 @@ mod tests {
             assert!(ours.contains(r#""f:value":{}"#), "{refused}: {ours}");
             assert_eq!(*user, left, "{refused}");
         }
+        let [_, (1, user)] = &*fields("Update", &["spec.env[0].more"]) else { panic!("the user set another value") };
+        assert_eq!(*user, entry(r#","f:value":{}"#));
         assert_eq!(fields("Update", &["spec.replicas"]), []);
         assert_eq!(
             fields("Apply", &["spec.env[0].valueFrom"]),
