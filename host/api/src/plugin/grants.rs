@@ -4,31 +4,30 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use windlass_core::contract::grant::{ChildGrant, RelatedGrant, SpecGrants};
 use windlass_core::value::ids::Gvk;
 
 /// Kinds that a plugin may reconcile, own as children and read as related objects.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct GrantsSpec {
     /// Existing kind that the component may reconcile: a kind whose CustomResourceDefinition the component does not carry,
     /// as Namespace. Required for Secrets, for cluster-scoped kinds and for kinds that can extend permissions, because the
     /// plugin reads every object of its parent kind; and for every existing kind whose objects get the plugin's finalizer,
     /// because a finalizer can block their deletion. Default: none; a plugin may reconcile the kind whose
     /// CustomResourceDefinition it carries, and other existing kinds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<KindRef>,
     /// Kinds of which the plugin may own objects as children. Default: the kinds that the component declares, except
     /// RBAC kinds, webhooks, Namespaces and other kinds that affect the whole cluster; the plugin may own those only if
     /// they are listed here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub children: Option<Vec<ChildRef>>,
     /// Kinds of related objects that the plugin may read outside its parent's namespace: in other namespaces, or
     /// cluster-scoped. A kind that the component does not declare has no effect. Default: none; a plugin may read the
     /// namespaced kinds that its component declares in the parent's namespace, or in all namespaces except the host's
     /// own if the parent is cluster-scoped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub related: Option<Vec<RelatedRef>>,
 }
@@ -85,6 +84,7 @@ impl KindRef {
 }
 
 /// A kind that a plugin may own, and the namespaces in which it may own objects.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChildRef {
@@ -94,7 +94,6 @@ pub struct ChildRef {
     /// Namespaces in which a cluster-scoped parent may have children of this kind. Default: all except kube-system,
     /// kube-public and kube-node-lease, which must be listed here, and the host's own namespace, in which no plugin may
     /// have children. A namespaced parent always has its children in its own namespace; this list does not apply to it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Option<Vec<String>>,
     /// Whether the plugin may own Secrets of the types `kubernetes.io/service-account-token` and
@@ -113,6 +112,7 @@ impl From<&Gvk> for ChildRef {
 }
 
 /// A kind that a plugin may read, and the namespaces in which it may read objects.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RelatedRef {
@@ -121,7 +121,6 @@ pub struct RelatedRef {
     pub kind: KindRef,
     /// Namespaces, other than the parent's own, in which the plugin may read objects of this kind. Default: for a
     /// namespaced parent none, for a cluster-scoped parent all except the host's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Option<Vec<String>>,
 }

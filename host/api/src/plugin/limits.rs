@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use windlass_core::contract::{JSON_DEPTH_MAX, Limits};
 
 use super::schemas;
@@ -12,49 +13,39 @@ use crate::quantity::ByteQuantity;
 
 /// Limits of each call of the plugin. A limit that is not set has the contract's default. A limit above the host's cap
 /// (a flag of `windlass run`) is lowered to the cap, and the condition `Granted` names it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct LimitsSpec {
     /// Largest linear memory of a call, over all memories of the component, in bytes. Default: 64Mi.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<ByteQuantity>,
     /// Largest number of elements over all tables of the component; an element takes 8 bytes of the host's memory.
     /// Default: 1048576.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 10_000_000))]
     pub table_elements: Option<i32>,
     /// Largest number of core instances in the component. Default: 512.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000))]
     pub instances: Option<i32>,
     /// Longest wall time of a whole call, including host calls, as in `1s`. Default: 1s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::duration")]
     pub deadline: Option<kube::core::Duration>,
     /// Largest size of a request to the plugin, in bytes: parent, children, related objects and config. Default: 4Mi.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_bytes: Option<ByteQuantity>,
     /// Largest size of a response of the plugin, in bytes. Default: 4Mi.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_bytes: Option<ByteQuantity>,
     /// Largest number of children in a response. Default: 1000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100_000))]
     pub children: Option<i32>,
     /// Largest size of the log lines, span attributes and span events that are kept of a call, in bytes. The host drops
     /// and counts what exceeds it. Default: 64Ki.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<ByteQuantity>,
     /// Largest number of events in a response. Default: 16.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub events: Option<i32>,
     /// Largest number of requirements (requests for related objects) in a response. Default: 64.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub requirements: Option<i32>,
     /// Largest nesting depth of each JSON document in a response. Default: 128.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = JSON_DEPTH_MAX))]
     pub json_depth: Option<i32>,
 }

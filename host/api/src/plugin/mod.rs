@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use windlass_core::contract::grant::SpecGrants;
 
 pub use self::grants::{ChildRef, GrantsSpec, KindRef, RelatedRef};
@@ -18,6 +19,7 @@ pub use self::source::{ConfigMapSource, ConfiguredSource, OciSource, SecretRef, 
 pub use self::status::{PluginRollout, PluginStatus};
 
 /// A Plugin runs a WebAssembly component as the operator of one kind.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, CustomResource, KubeSchema, Serialize, Deserialize)]
 #[kube(
     group = "windlass.dev",
@@ -54,12 +56,10 @@ pub struct PluginSpec {
     pub source: Source,
     /// Digest that the component must have; a component with another digest is rejected. `sha256:` and 64 hexadecimal
     /// digits. If unset, a component with any digest is accepted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub digest: Option<String>,
     /// Public keys, one of which must have signed the component. If unset, signatures are not checked, unless the host
     /// runs with `--require-signatures`: then the component is rejected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
     /// Whether the host installs and updates the CustomResourceDefinition that the component carries. The host never
     /// changes a CustomResourceDefinition that it did not install. Default: false.
@@ -69,13 +69,11 @@ pub struct PluginSpec {
     /// fields or versions, or tighten bounds. Objects lose dropped fields at their next write. `sha256:` and 64
     /// hexadecimal digits. If unset, such a CustomResourceDefinition is not installed, and the running component stays
     /// live.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub allow_schema_narrowing: Option<String>,
     /// Name of the ServiceAccount in the host's namespace that the host impersonates to write the plugin's children.
     /// The plugin sees a related object only if this ServiceAccount may read it. Default: `windlass-plugin-<name>`,
     /// which `windlass push --create-rbac` creates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
     /// Kinds that the plugin may reconcile, own as children and read as related objects. Default: the kind whose
@@ -88,11 +86,11 @@ pub struct PluginSpec {
     /// Label selector of the namespaces in which the plugin has parents. If the labels of a namespace change so that it
     /// no longer matches, the host no longer reconciles the parents in it, and their children are deleted unless
     /// `deletionGuard` blocks that. Default: all namespaces.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "schemas::label_selector")]
     pub namespace_selector: Option<LabelSelector>,
     /// Configuration of the plugin: a JSON object that the host passes to the plugin unchanged. Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "schemas::any_object")]
     pub config: Option<serde_json::Value>,
     /// Limits of each call of the plugin. A limit above the host's cap (a flag of `windlass run`) is lowered to the
@@ -101,7 +99,7 @@ pub struct PluginSpec {
     pub limits: LimitsSpec,
     /// Time after which a parent is reconciled again although nothing changed, as in `10m`, with a jitter of ± 10 %.
     /// Default: the interval that the component requests, or `10m`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "schemas::duration")]
     pub resync: Option<kube::core::Duration>,
     /// Largest number of the plugin's parents that are reconciled at the same time, 1 to 64. One plugin also has at
@@ -136,23 +134,20 @@ pub struct PluginSpec {
 /// Fields of `spec` that were renamed. The schema keeps the old names, so the API server rejects a Plugin that sets
 /// one, with a message that names the new field. Without them the API server would drop the unknown field, and the
 /// Plugin would have grants, parents or a deletion policy that its user did not choose.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct ReplacedFields {
     /// Renamed: use `spec.grants.children`. A Plugin that sets this field is rejected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::objects")]
     children: Option<serde_json::Value>,
     /// Renamed: use `spec.grants.related`. A Plugin that sets this field is rejected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::objects")]
     related: Option<serde_json::Value>,
     /// Renamed: use `spec.namespaceSelector`. A Plugin that sets this field is rejected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::any_object")]
     namespaces: Option<serde_json::Value>,
     /// Renamed: use `spec.deletionPolicy`. A Plugin that sets this field is rejected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     on_delete: Option<String>,
 }
 
@@ -171,24 +166,22 @@ pub enum DeletionPolicy {
 /// selectors), also to the children of all parents together; and to the children in one namespace when the Plugin no
 /// longer selects that namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct DeletionGuard {
     /// Largest share of the children that may be deleted at once although no user asked for it, in percent, 0 to 100.
     /// With 100 no deletion is blocked. Default: 50.
-    #[serde(default = "default_max_percent")]
     #[schemars(range(min = 0, max = 100))]
     pub max_percent: i32,
     /// Smallest number of children that the guard protects: deletions are never blocked for a parent, or for a group of
     /// parents, with fewer children.
     /// Default: 4.
-    #[serde(default = "default_min_children")]
     #[schemars(range(min = 0))]
     pub min_children: i32,
 }
 
 impl Default for DeletionGuard {
     fn default() -> Self {
-        Self { max_percent: default_max_percent(), min_children: default_min_children() }
+        Self { max_percent: 50, min_children: 4 }
     }
 }
 
@@ -208,10 +201,8 @@ impl PluginSpec {
             (on_delete.is_some(), "onDelete", "deletionPolicy (Orphan or Delete)"),
             (pull_secret.is_some(), "source.oci.pullSecret", "source.oci.pullSecretRef"),
         ];
-        match set.into_iter().find(|(is_set, ..)| *is_set) {
-            Some((_, old, new)) => Err(format!("spec.{old} was replaced by spec.{new}")),
-            None => Ok(()),
-        }
+        let replaced = set.into_iter().find(|(is_set, ..)| *is_set);
+        replaced.map_or(Ok(()), |(_, old, new)| Err(format!("spec.{old} was replaced by spec.{new}")))
     }
 
     /// The grants of the Plugin.
@@ -222,14 +213,6 @@ impl PluginSpec {
 
 fn default_concurrency() -> i32 {
     16
-}
-
-fn default_max_percent() -> i32 {
-    50
-}
-
-fn default_min_children() -> i32 {
-    4
 }
 
 #[cfg(test)]

@@ -3,20 +3,20 @@
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::schemas;
 
 /// Source of a component: exactly one of the fields.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, KubeSchema, Serialize, Deserialize)]
 #[x_kube(validation = Rule::new("[has(self.configMap), has(self.oci)].filter(one, one).size() == 1")
     .message("a source is exactly one of configMap and oci"))]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
     /// ConfigMap that contains the component, or the head of a component in parts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ConfigMapSource>,
     /// OCI artifact in a registry that contains the component.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oci: Option<OciSource>,
 }
 
@@ -46,6 +46,7 @@ impl Source {
 
 /// A component in an OCI registry, in the CNCF Wasm layout (layer `application/wasm`) or the older layout (layer
 /// `application/vnd.wasm.content.layer.v1+wasm`).
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OciSource {
@@ -55,14 +56,13 @@ pub struct OciSource {
     pub reference: String,
     /// Secret of type `kubernetes.io/dockerconfigjson` in the host's namespace, with the registry's credentials.
     /// Default: none; the registry is read anonymously.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_secret_ref: Option<SecretRef>,
     /// Renamed: use `spec.source.oci.pullSecretRef`. A Plugin that sets this field is rejected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "schemas::any_object")]
     pub pull_secret: Option<serde_json::Value>,
     /// Time between two checks of the digest that the tag points to, as in `5m`. Default: `5m`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "schemas::duration")]
     pub interval: Option<kube::core::Duration>,
 }
@@ -86,17 +86,16 @@ pub struct Verify {
 }
 
 /// Public keys as PEM text, in exactly one of the fields.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, KubeSchema, Serialize, Deserialize)]
 #[x_kube(validation = Rule::new("has(self.inline) != has(self.secret)")
     .message("a public key is exactly one of inline and secret"))]
 #[serde(rename_all = "camelCase")]
 pub struct PublicKey {
     /// One or more public keys in PEM, as in `cosign.pub`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 16384))]
     pub inline: Option<String>,
     /// Key of a Secret in the host's namespace that contains one or more public keys in PEM.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretKeyRef>,
 }
 

@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use windlass_core::guard::deletions::RolloutRecord;
 use windlass_core::plugin::former_kinds::KnownChildKinds;
 use windlass_core::value::ids::Gvk;
@@ -10,85 +11,65 @@ use windlass_core::value::ids::Gvk;
 use super::schemas;
 
 /// Status of a Plugin, written by the host.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct PluginStatus {
     /// Generation of the Plugin that the host acted on last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Digest of the live component. If no component is live: digest of the component that was live last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_digest: Option<String>,
     /// First twelve hexadecimal digits of `activeDigest`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest12: Option<String>,
     /// Digest of the last component with which every parent has been reconciled at least once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciled_digest: Option<String>,
     /// Value of the annotation `windlass.dev/pushed-at` that the host acted on last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_handled_push: Option<String>,
     /// Digest of a component that was delivered but is not live: a step failed, or is not finished.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidate_digest: Option<String>,
     /// Digest of the component that was live before the live one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_digest: Option<String>,
     /// Digest of the component that a user rolled back from with the annotation `windlass.dev/rollback`. A newer
     /// component in the source still goes live.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolled_back_from: Option<String>,
     /// Version of the live component, as the component reports it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Kind of the plugin's parents, as in `Echo.v1.my-operator.dev`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_kind: Option<String>,
     /// Time since which the Plugin has its parent kind. Only one Plugin can reconcile a kind whose CRD its component
     /// carries: the Plugin with the earliest such time. Several Plugins can reconcile one kind that exists without
     /// them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::date_time")]
     pub parent_kind_since: Option<String>,
     /// Kinds that the plugin may own as children.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_kinds: Option<Vec<String>>,
     /// Kinds that the plugin owned before and may no longer own. Children of these kinds may still exist; the host
     /// leaves them alone until the Plugin is deleted, and then deletes them if `spec.deletionPolicy` is `Delete`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_child_kinds: Option<Vec<String>>,
     /// Whether the Plugin adds children to objects of another owner: the component does not carry the CRD of its parent
     /// kind (a built-in kind, or another operator's). The host does not write the status of such parents.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decorates: Option<bool>,
     /// Whether parents may have the finalizer `windlass.dev/<plugin>`: the live component finalizes, or an earlier one
     /// did. If the live component does not finalize, the host removes the finalizer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_finalizers: Option<bool>,
     /// Number of parents.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parents: Option<i64>,
     /// Number of parents whose last reconcile did not reach the desired state (`Reconciling` or `Stalled`, even if the
     /// host does not write these conditions), or whose status the API server rejected. Written at most every ten
     /// seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing: Option<i64>,
     /// Newest failure of a parent. Written at most every ten seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
     /// Hash of the deletions that are blocked for all parents together. Set the Plugin's annotation
     /// `windlass.dev/allow-deletion` to this value to allow them. The hash stays until the deletions are allowed or no
     /// longer desired, even while no component is live and when another component is delivered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_deletions_hash: Option<String>,
     /// Progress of the last rollout to all parents. A rollout begins when the component, its config, its grants, its
     /// limits or its selectors change. The host writes this field before the rollout begins, so that the number of
     /// children that existed before is known after a restart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<PluginRollout>,
     /// Conditions of the Plugin: `Fetched`, `Verified`, `Compiled`, `Granted`, `Synced`, `Ready` and `Available`;
     /// `Reconciling` and `Stalled` only while they are True.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Option<Vec<Condition>>,
 }
@@ -104,6 +85,7 @@ impl PluginStatus {
 }
 
 /// Rollout of a component, its config, its grants, its limits and its selectors to all parents of a Plugin.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginRollout {
@@ -114,14 +96,12 @@ pub struct PluginRollout {
     pub decided: bool,
     /// Number of children that all parents had before the rollout. Set while `decided` is false, and a parent has not
     /// been reconciled in this rollout or deletions are blocked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub children: Option<i64>,
     /// Time at which the rollout began. Set together with `children`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "schemas::date_time")]
     pub since: Option<String>,
     /// Whether the hosts share the parents (`windlass run --shards`). If not, the leader reconciles all of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<bool>,
 }
 
