@@ -91,7 +91,7 @@ fn connect(
     tcp.set_nodelay(true);
     let mut fenced = tcp.clone();
     if let Some(gate) = &gate {
-        give_up_after(gate.margin(), &mut fenced);
+        give_up_after(gate.margin, &mut fenced);
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let Some(proxy) = proxy(&config, variable) else { return through([tcp, fenced], config, silence, gate, requests) };
@@ -162,7 +162,7 @@ where
         client.http1_read_buf_exact_size(READ_BUFFER);
         Ok::<_, kube::Error>(client.build::<_, Body>(connector))
     };
-    let fence = gate.as_ref().map(|filter| filter.gate().clone());
+    let fence = gate.as_ref().map(|filter| filter.gate.clone());
     let pools =
         Pools { free: pool(FencedConnector::new(free, None))?, fenced: pool(FencedConnector::new(fenced, fence))? };
     // Only the host's writes are logged, and only its requests are counted, not those of a user's command.

@@ -21,7 +21,7 @@ use crate::telemetry::{self, PluginCondition, PluginState};
 
 /// Whether this host holds each Lease. It holds none that it could not renew in time, even if no other host has taken it.
 fn leases(shards: Vec<(String, bool)>, gate: &WriteGate) -> Vec<(String, bool)> {
-    let shards = shards.into_iter().map(|(name, is_own)| (name, is_own && gate.shard().is_open()));
+    let shards = shards.into_iter().map(|(name, is_own)| (name, is_own && gate.shard.is_open()));
     shards.chain([(lease::NAME.to_owned(), gate.leads())]).collect()
 }
 
@@ -104,11 +104,11 @@ mod tests {
             leases(shards, gate).into_iter().filter(|(_, is_held)| *is_held).map(|(name, _)| name).collect::<Vec<_>>()
         };
         assert!(held(&gate).is_empty());
-        gate.shard().open_until(Duration::MAX);
+        gate.shard.open_until(Duration::MAX);
         assert_eq!(held(&gate), ["windlass-shard-1"]);
-        gate.leader().open_until(Duration::MAX);
+        gate.leader.open_until(Duration::MAX);
         assert_eq!(held(&gate), ["windlass-shard-1", "windlass"]);
-        gate.shard().close();
+        gate.shard.close();
         assert!(held(&gate).is_empty(), "without its shard, the host does not lead either");
     }
 }

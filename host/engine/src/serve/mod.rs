@@ -254,7 +254,7 @@ mod tests {
         let secrets = watches.track(&Gvk::from_api_version("v1", "Secret"));
         let gate = WriteGate::default();
         let readiness = Readiness::new(watches.clone(), gate.clone());
-        gate.leader().open_until(Duration::MAX);
+        gate.leader.open_until(Duration::MAX);
         assert!(readiness.get().is_err_and(|message| message.contains("Plugin")));
         readiness.ready();
         assert_eq!(readiness.get(), Ok("ok".to_owned()));
@@ -267,7 +267,7 @@ mod tests {
         secrets.listed();
         watches.check(Instant::now());
         assert_eq!(readiness.get(), Ok("ok".to_owned()));
-        gate.leader().close();
+        gate.leader.close();
         assert!(readiness.get().is_err_and(|message| message.contains("the Lease windlass")));
         readiness.stopping();
         assert!(readiness.get().is_err_and(|message| message.contains("stopping")));
@@ -280,7 +280,7 @@ mod tests {
             ["Broken", "Pod"].map(|kind| watches.track(&Gvk::from_api_version("my-operator.dev/v1", kind)));
         let gate = WriteGate::default();
         let readiness = Readiness::new(watches.clone(), gate.clone());
-        gate.leader().open_until(Duration::MAX);
+        gate.leader.open_until(Duration::MAX);
         readiness.ready();
         let fail = |watch: &WatchProgress| {
             let message = "conversion webhook failed".to_owned();
@@ -317,13 +317,13 @@ mod tests {
         assert_eq!(readiness.get(), Ok("ok: standing by".to_owned()));
         readiness.leading();
         assert!(readiness.get().is_err(), "the gate of a leader is closed");
-        gate.leader().open_until(Duration::MAX);
+        gate.leader.open_until(Duration::MAX);
         readiness.standing_by();
         assert!(readiness.get().is_err_and(|message| message.contains("not every Plugin was tried")));
         assert!(readiness.ready());
         assert_eq!(readiness.get(), Ok("ok".to_owned()));
         readiness.standing_by();
-        gate.leader().close();
+        gate.leader.close();
         assert!(readiness.get().is_err_and(|message| message.contains("could not renew the Lease windlass")));
     }
 

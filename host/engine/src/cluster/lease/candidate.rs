@@ -116,7 +116,7 @@ impl Candidate {
         let spec = self.leases.spec(own.to_string(), Some(clock::date()), transitions);
         match self.leases.write(version, spec, None).await {
             Ok(lease) => {
-                self.gate.leader().open_until(sent + self.election.timing.renew_deadline);
+                self.gate.leader.open_until(sent + self.election.timing.renew_deadline);
                 let namespace = &self.leases.namespace;
                 tracing::info!(%namespace, name = NAME, holder = %own, "Lease acquired");
                 Ok(Attempt::Acquired { lease: Box::new(lease), transitions })
@@ -130,7 +130,7 @@ impl Candidate {
     }
 
     fn into_holder(self, lease: Lease, transitions: i32) -> HeldLease {
-        HeldLease::new(self.leases, self.instance, self.gate.leader().clone(), lease, transitions)
+        HeldLease::new(self.leases, self.instance, self.gate.leader.clone(), lease, transitions)
     }
 
     fn jittered_retry(&self) -> Duration {

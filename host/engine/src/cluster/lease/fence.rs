@@ -157,10 +157,10 @@ mod tests {
         let gate = WriteGate::default();
         let (near, mut far) = tokio::io::duplex(64);
         let mut stream = Fenced { stream: TokioIo::new(near), fence: Some(gate.clone()) };
-        gate.leader().open_until(since_boot() + Duration::from_mins(1));
+        gate.leader.open_until(since_boot() + Duration::from_mins(1));
         let sent = poll_fn(|context| Pin::new(&mut stream).poll_write(context, b"before")).await;
         assert_eq!(sent.ok(), Some(6));
-        gate.leader().close();
+        gate.leader.close();
         let refused = poll_fn(|context| Pin::new(&mut stream).poll_write(context, b"after")).await;
         assert!(refused.is_err());
         let parts = [IoSlice::new(b"after")];

@@ -19,8 +19,10 @@ use crate::clock;
 /// suspended, and which no change of the date moves.
 #[derive(Debug, Clone)]
 pub struct WriteGate {
-    leader: GatePart,
-    shard: GatePart,
+    /// The part of the leader's Lease.
+    pub leader: GatePart,
+    /// The part of a shard's Lease.
+    pub shard: GatePart,
 }
 
 /// The part of a gate that one Lease opens.
@@ -45,16 +47,6 @@ impl WriteGate {
     pub fn need_shard(&self) {
         self.shard.close();
         self.leader.until.store(NOT_NEEDED, Ordering::Release);
-    }
-
-    /// The part of the leader's Lease.
-    pub fn leader(&self) -> &GatePart {
-        &self.leader
-    }
-
-    /// The part of a shard's Lease.
-    pub fn shard(&self) -> &GatePart {
-        &self.shard
     }
 
     /// Whether a write may be sent now.
@@ -97,12 +89,14 @@ pub(super) struct NeedsLease;
 /// Makes a client reject writes while the gate is closed, as the predicate of a [`FilterLayer`](tower::filter::FilterLayer).
 #[derive(Debug, Clone)]
 pub struct GateFilter {
-    gate: WriteGate,
+    /// The gate.
+    pub gate: WriteGate,
     namespace: Arc<str>,
     /// Path of the Leases in the host's namespace; writes to it are needed to open the gate.
     leases: Arc<str>,
-    /// Time between the end of the holder's writes and the expiry of its Lease.
-    margin: Duration,
+    /// Time between the end of the holder's writes and the expiry of its Lease: so long may the network take to deliver a write that was
+    /// sent before the gate closed.
+    pub margin: Duration,
 }
 
 impl GateFilter {
@@ -110,16 +104,6 @@ impl GateFilter {
     pub fn new(gate: WriteGate, namespace: &str, margin: Duration) -> Self {
         let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases").into();
         Self { gate, namespace: namespace.into(), leases, margin }
-    }
-
-    /// The gate.
-    pub fn gate(&self) -> &WriteGate {
-        &self.gate
-    }
-
-    /// How long the network may take to deliver a write that was sent before the gate closed.
-    pub fn margin(&self) -> Duration {
-        self.margin
     }
 
     fn needs_lease<B>(&self, request: &Request<B>) -> bool {
@@ -166,12 +150,12 @@ mod tests {
     fn h01_gate_is_open_until_its_time_and_closes_at_once() {
         let gate = WriteGate::default();
         assert!(!gate.is_open(), "before the Lease is held");
-        gate.leader().open_until(since_boot() + Duration::from_mins(1));
+        gate.leader.open_until(since_boot() + Duration::from_mins(1));
         assert!(gate.is_open());
-        gate.leader().open_until(since_boot());
+        gate.leader.open_until(since_boot());
         assert!(!gate.is_open(), "the Lease was not renewed");
-        gate.leader().open_until(since_boot() + Duration::from_mins(1));
-        gate.leader().close();
+        gate.leader.open_until(since_boot() + Duration::from_mins(1));
+        gate.leader.close();
         assert!(!gate.is_open());
     }
 
@@ -180,14 +164,14 @@ mod tests {
         let (gate, soon) = (WriteGate::default(), since_boot() + Duration::from_mins(1));
         gate.need_shard();
         assert!(!gate.is_open(), "before the shard is held");
-        gate.shard().open_until(soon);
+        gate.shard.open_until(soon);
         assert!(gate.is_open() && !gate.leads());
-        gate.leader().open_until(soon);
+        gate.leader.open_until(soon);
         assert!(gate.is_open() && gate.leads());
-        gate.leader().close();
+        gate.leader.close();
         assert!(!gate.is_open(), "a leader that lost its Lease writes nothing, not even in its share");
-        gate.leader().open_until(soon);
-        gate.shard().close();
+        gate.leader.open_until(soon);
+        gate.shard.close();
         assert!(!gate.is_open() && !gate.leads());
     }
 
@@ -221,7 +205,7 @@ mod tests {
         ] {
             assert!(!passes(method, &path), "{path}");
         }
-        gate.leader().open_until(since_boot() + Duration::from_mins(1));
+        gate.leader.open_until(since_boot() + Duration::from_mins(1));
         assert!(passes(Method::POST, "/api/v1/namespaces/default/pods"));
     }
 }

@@ -82,7 +82,7 @@ impl ShardCandidate {
             let version = lease.and_then(|lease| lease.metadata.resource_version);
             match leases.write(version, spec, Some(&Announcement::default().to_text())).await {
                 Ok(lease) => {
-                    self.gate.shard().open_until(sent + self.shards.0.timing.renew_deadline);
+                    self.gate.shard.open_until(sent + self.shards.0.timing.renew_deadline);
                     tracing::info!(name = leases.name, holder = %own, "shard acquired");
                     return Some((shard, lease, transitions));
                 }
@@ -101,7 +101,7 @@ impl ShardCandidate {
         let Self { shards, instance, gate, observer } = self;
         let (announcement, changes) = watch::channel(Announcement::default().to_text());
         let since = version_of(&lease);
-        let mut held = HeldLease::new(shards.leases(shard), instance, gate.shard().clone(), lease, transitions);
+        let mut held = HeldLease::new(shards.leases(shard), instance, gate.shard.clone(), lease, transitions);
         held.announcement = Some(changes);
         HeldShard { shard, held, since, announcement, observer }
     }
