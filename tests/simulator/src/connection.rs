@@ -16,18 +16,16 @@ use hyper_util::rt::TokioIo;
 use kube::client::Body;
 use tokio::io::DuplexStream;
 use tower::{BoxError, Service};
-use windlass_engine::cluster::lease::{FencedConnector, Pools, WriteGate};
+use windlass_engine::cluster::lease::{WriteGate, fenced};
 
 use crate::network::{Network, Responded};
 
 /// Bytes that a stream has room for.
 const ROOM: usize = 1 << 16;
 
-/// The connections of a host whose writes a gate fences, as the engine's own client has them.
-pub fn connect(network: &Network, host: usize, gate: &WriteGate) -> Pools<Connection> {
-    let to = |fence| Connection { network: network.clone(), host, fence };
-    let far_end = FarEnd { network: network.clone(), host };
-    Pools { free: to(None), fenced: to(Some(FencedConnector::new(far_end, Some(gate.clone())))) }
+/// The connections of a host: those of requests that need no Lease, and those of its writes, which a gate fences.
+pub fn connect(network: &Network, host: usize, gate: &WriteGate) -> [Connection; 2] {
+    [None, Some(gate.clone())].map(|gate| Connection { network: network.clone(), host, gate })
 }
 
 /// One kind of a host's connections.
@@ -35,7 +33,7 @@ pub fn connect(network: &Network, host: usize, gate: &WriteGate) -> Pools<Connec
 pub struct Connection {
     network: Network,
     host: usize,
-    fence: Option<FencedConnector<FarEnd>>,
+    gate: Option<WriteGate>,
 }
 
 impl Service<Request<Body>> for Connection {
@@ -48,27 +46,24 @@ impl Service<Request<Body>> for Connection {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { network, host, fence } = self.clone();
+        let Self { network, host, gate } = self.clone();
         async move {
-            let Some(connector) = fence else {
+            let Some(gate) = gate else {
                 network.until_awake(host).await;
                 return network.respond(host, request).await;
             };
             // The host has decided to write, and opens a connection; it may be paused before it sends anything.
             network.sleep_on_the_way(request.uri().path()).await;
             network.until_awake(host).await;
-            through(connector, request).await
+            through(FarEnd { network, host }, gate, request).await
         }
         .boxed()
     }
 }
 
 /// Sends a request on a stream of its own.
-async fn through(
-    mut connector: FencedConnector<FarEnd>,
-    request: Request<Body>,
-) -> Result<Response<Responded>, BoxError> {
-    let stream = connector.call(request.uri().clone()).await?;
+async fn through(far_end: FarEnd, gate: WriteGate, request: Request<Body>) -> Result<Response<Responded>, BoxError> {
+    let stream = fenced(far_end, Some(gate)).call(request.uri().clone()).await?;
     let (mut sender, connection) = near::handshake(stream).await?;
     tokio::spawn(connection);
     let response = sender.send_request(request).await?;

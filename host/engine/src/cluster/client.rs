@@ -18,10 +18,10 @@ use tower::filter::FilterLayer;
 use tower::util::AndThenLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
-use super::lease::{FencedConnector, GateFilter, Pools};
-use super::requests::{RequestArgs, RequestLayer};
+use super::lease::{GateFilter, WriteGate, fenced, pools};
+use super::requests::{self, RequestArgs};
 use super::retry_after::into_status;
-use super::writer::audit::LogAndCount;
+use super::writer::audit::log_and_count;
 
 /// A client for a command of a user.
 ///
@@ -89,12 +89,14 @@ fn connect(
     // Without this option the first request of each connection waits 40 ms after the handshake: Nagle's algorithm waits
     // for an acknowledgement that the other side delays.
     tcp.set_nodelay(true);
-    let mut fenced = tcp.clone();
+    let mut of_writes = tcp.clone();
     if let Some(gate) = &gate {
-        give_up_after(gate.margin, &mut fenced);
+        give_up_after(gate.margin, &mut of_writes);
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let Some(proxy) = proxy(&config, variable) else { return through([tcp, fenced], config, silence, gate, requests) };
+    let Some(proxy) = proxy(&config, variable) else {
+        return through([tcp, of_writes], config, silence, gate, requests);
+    };
     if proxy.uri().scheme_str() != Some("http") {
         // An error is better than a connection that bypasses the proxy.
         return Err(kube::Error::ProxyProtocolUnsupported { proxy_url: Box::new(proxy.uri().clone()) });
@@ -106,7 +108,7 @@ fn connect(
             None => tunnel,
         }
     };
-    through([tunnel(tcp), tunnel(fenced)], config, silence, gate, requests)
+    through([tunnel(tcp), tunnel(of_writes)], config, silence, gate, requests)
 }
 
 /// Lets the kernel give up a write that the network does not deliver, so that it cannot arrive after another host has taken the Lease.
@@ -136,9 +138,9 @@ fn proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Option<I
     matcher.intercept(&config.cluster_url).filter(|_| !are_all_excepted)
 }
 
-/// Builds the client of [`connect`] on connections that `free` opens, and `fenced` for writes of the host.
+/// Builds the client of [`connect`] on connections that `free` opens, and `of_writes` for writes of the host.
 fn through<C>(
-    [free, fenced]: [C; 2],
+    [free, of_writes]: [C; 2],
     mut config: Config,
     silence: Duration,
     gate: Option<GateFilter>,
@@ -151,8 +153,8 @@ where
     // Identifies the client in audit logs and the API server's metrics.
     let agent = HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION")));
     config.headers.push((USER_AGENT, agent));
-    let pool = |tcp: FencedConnector<C>| {
-        let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
+    let pool = |tcp: C, gate: Option<WriteGate>| {
+        let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(fenced(tcp, gate))?);
         connector.set_connect_timeout(config.connect_timeout);
         connector.set_read_timeout(Some(silence));
         connector.set_write_timeout(config.write_timeout);
@@ -163,11 +165,9 @@ where
         Ok::<_, kube::Error>(client.build::<_, Body>(connector))
     };
     let fence = gate.as_ref().map(|filter| filter.gate.clone());
-    let pools =
-        Pools { free: pool(FencedConnector::new(free, None))?, fenced: pool(FencedConnector::new(fenced, fence))? };
     // Only the host's writes are logged, and only its requests are counted, not those of a user's command.
-    let log_and_count = gate.is_some().then(|| LogAndCount::new(config.cluster_url.host().unwrap_or_default()));
-    let requests = RequestLayer::new(requests, gate.is_some());
+    let log_and_count = gate.is_some().then(|| log_and_count(config.cluster_url.host().unwrap_or_default()));
+    let requests = requests::layer(requests, gate.is_some());
     let service = ServiceBuilder::new()
         .option_layer(gate.map(FilterLayer::new))
         .option_layer(log_and_count)
@@ -176,7 +176,7 @@ where
         .layer(config.extra_headers_layer()?)
         .option_layer(requests)
         .map_err(BoxError::from)
-        .service(pools);
+        .service(pools([pool(free, None)?, pool(of_writes, fence)?]));
     Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&AndThenLayer::new(into_status)).build())
 }
 

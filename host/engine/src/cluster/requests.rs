@@ -7,7 +7,8 @@ use anyhow::anyhow;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{Request, Response};
-use tower::{BoxError, Layer, Service};
+use tower::layer::{LayerFn, layer_fn};
+use tower::{BoxError, Service};
 
 use crate::clock;
 
@@ -39,25 +40,12 @@ pub struct RequestArgs {
     verbosity: u8,
 }
 
-/// Makes a client obey the flags.
-#[derive(Debug, Clone, Copy)]
-pub struct RequestLayer {
-    args: RequestArgs,
-    /// Whether the lines belong to the log of a host.
-    logs: bool,
-}
-
-impl RequestLayer {
-    /// A layer for these flags; none if they ask for nothing.
-    pub fn new(args: RequestArgs, logs: bool) -> Option<Self> {
-        (!args.request_timeout.is_zero() || args.verbosity >= REQUESTS).then_some(Self { args, logs })
-    }
-
-    fn report(self, request: &str, started: Instant, outcome: &str) {
-        let (took, logs) = (clock::since(started).as_millis(), self.logs);
-        match self.args.verbosity {
+impl RequestArgs {
+    fn report(self, is_host: bool, request: &str, started: Instant, outcome: &str) {
+        let took = clock::since(started).as_millis();
+        match self.verbosity {
             ..REQUESTS => {}
-            _ if logs => {
+            _ if is_host => {
                 tracing::info!(request, outcome, duration_ms = u64::try_from(took).ok(), "request to the API server");
             }
             _ => crate::err!("{request} {outcome} in {took} ms"),
@@ -65,18 +53,17 @@ impl RequestLayer {
     }
 }
 
-impl<S> Layer<S> for RequestLayer {
-    type Service = Requests<S>;
-
-    fn layer(&self, inner: S) -> Requests<S> {
-        Requests { layer: *self, inner }
-    }
+/// Makes a client obey the flags; none if they ask for nothing. The lines of a host belong to its log.
+pub fn layer<S>(args: RequestArgs, is_host: bool) -> Option<LayerFn<impl Fn(S) -> Requests<S> + Clone>> {
+    let is_wanted = !args.request_timeout.is_zero() || args.verbosity >= REQUESTS;
+    is_wanted.then(|| layer_fn(move |inner| Requests { args, is_host, inner }))
 }
 
 /// A client's service that obeys the flags.
 #[derive(Debug, Clone)]
 pub struct Requests<S> {
-    layer: RequestLayer,
+    args: RequestArgs,
+    is_host: bool,
     inner: S,
 }
 
@@ -93,9 +80,9 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let (layer, started) = (self.layer, clock::now());
+        let (args, is_host, started) = (self.args, self.is_host, clock::now());
         let name = format!("{} {}", request.method(), request.uri());
-        let limit = Some(layer.args.request_timeout).filter(|limit| !limit.is_zero());
+        let limit = Some(args.request_timeout).filter(|limit| !limit.is_zero());
         let response = self.inner.call(request);
         async move {
             let result = match limit {
@@ -105,7 +92,7 @@ where
                 }),
             };
             let outcome = result.as_ref().map_or_else(ToString::to_string, |response| response.status().to_string());
-            layer.report(&name, started, &outcome);
+            args.report(is_host, &name, started, &outcome);
             result
         }
         .boxed()

@@ -3,7 +3,6 @@
 //! Between the check of a request and its first byte, a connection may have to be opened, and the process may be
 //! stopped. So the check is repeated at each system call that sends.
 
-use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,88 +10,42 @@ use std::task::{Context, Poll};
 use http::{Request, Uri};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
-use tower::Service;
+use tower::steer::Steer;
+use tower::util::MapResponse;
+use tower::{Service, ServiceExt as _};
 
 use super::WriteGate;
 use super::gate::NeedsLease;
 
-/// Sends requests that need the Lease on connections of their own, which are fenced.
-#[derive(Debug, Clone)]
-pub struct Pools<S> {
-    /// For requests that need no Lease.
-    pub free: S,
-    /// For requests that need the Lease.
-    pub fenced: S,
+/// Chooses the pool of a request.
+type Choice<S, B> = fn(&Request<B>, &[S]) -> usize;
+
+/// Sends requests that need the Lease on connections of their own, which are fenced, and all others on free ones.
+pub fn pools<S: Service<Request<B>>, B>([free, fenced]: [S; 2]) -> Steer<S, Choice<S, B>, Request<B>> {
+    Steer::new([free, fenced], |request, _| usize::from(request.extensions().get::<NeedsLease>().is_some()))
 }
 
-impl<S, B> Service<Request<B>> for Pools<S>
-where
-    S: Service<Request<B>>,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        match self.free.poll_ready(context) {
-            Poll::Ready(Ok(())) => self.fenced.poll_ready(context),
-            other => other,
-        }
-    }
-
-    fn call(&mut self, request: Request<B>) -> S::Future {
-        let needs_lease = request.extensions().get::<NeedsLease>().is_some();
-        if needs_lease { self.fenced.call(request) } else { self.free.call(request) }
-    }
-}
-
-/// Opens connections that send nothing while a gate is closed.
-#[derive(Debug, Clone)]
-pub struct FencedConnector<C> {
-    inner: C,
-    fence: Option<WriteGate>,
-}
-
-impl<C> FencedConnector<C> {
-    /// Opens connections as `inner` does. Without a gate they are not fenced.
-    pub fn new(inner: C, fence: Option<WriteGate>) -> Self {
-        Self { inner, fence }
-    }
-}
-
-impl<C> Service<Uri> for FencedConnector<C>
-where
-    C: Service<Uri, Future: Send + 'static>,
-{
-    type Response = Fenced<C::Response>;
-    type Error = C::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, C::Error>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), C::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let (connecting, fence) = (self.inner.call(uri), self.fence.clone());
-        Box::pin(async move { Ok(Fenced { stream: connecting.await?, fence }) })
-    }
+/// Opens connections as `connector` does, which send nothing while the gate is closed. Without a gate they are not fenced.
+pub fn fenced<C: Service<Uri>>(
+    connector: C,
+    gate: Option<WriteGate>,
+) -> MapResponse<C, impl FnOnce(C::Response) -> Fenced<C::Response> + Clone> {
+    connector.map_response(move |stream| Fenced { stream, gate })
 }
 
 /// A connection that sends nothing while its gate is closed.
 #[derive(Debug)]
 pub struct Fenced<S> {
     stream: S,
-    fence: Option<WriteGate>,
+    gate: Option<WriteGate>,
 }
 
 impl<S> Fenced<S> {
     fn check(&self) -> io::Result<()> {
-        match &self.fence {
-            Some(gate) if !gate.is_open() => {
-                Err(io::Error::other("not sent: the Lease was not renewed in time, so another host may hold it"))
-            }
-            _ => Ok(()),
+        if self.gate.as_ref().is_none_or(WriteGate::is_open) {
+            return Ok(());
         }
+        Err(io::Error::other("not sent: the Lease was not renewed in time, so another host may hold it"))
     }
 }
 
@@ -156,7 +109,7 @@ mod tests {
     async fn h01_connection_of_writes_sends_nothing_more_once_the_gate_is_closed() {
         let gate = WriteGate::default();
         let (near, mut far) = tokio::io::duplex(64);
-        let mut stream = Fenced { stream: TokioIo::new(near), fence: Some(gate.clone()) };
+        let mut stream = Fenced { stream: TokioIo::new(near), gate: Some(gate.clone()) };
         gate.leader.open_until(since_boot() + Duration::from_mins(1));
         let sent = poll_fn(|context| Pin::new(&mut stream).poll_write(context, b"before")).await;
         assert_eq!(sent.ok(), Some(6));

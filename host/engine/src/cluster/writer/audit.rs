@@ -9,7 +9,8 @@ use std::task::{Context, Poll};
 use futures::FutureExt;
 use futures::future::Inspect;
 use http::{Method, Request, Response, header};
-use tower::{BoxError, Layer, Service};
+use tower::layer::{LayerFn, layer_fn};
+use tower::{BoxError, Service};
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::PluginName;
 
@@ -38,26 +39,10 @@ pub fn about(
     request
 }
 
-/// Makes a client of the host log its writes, and count its requests.
-#[derive(Debug, Clone)]
-pub struct LogAndCount {
-    /// Host name of the API server.
-    server: Arc<str>,
-}
-
-impl LogAndCount {
-    /// A layer for requests to the API server of this host name.
-    pub fn new(server: &str) -> Self {
-        Self { server: server.into() }
-    }
-}
-
-impl<S> Layer<S> for LogAndCount {
-    type Service = LoggedAndCounted<S>;
-
-    fn layer(&self, inner: S) -> LoggedAndCounted<S> {
-        LoggedAndCounted { server: self.server.clone(), inner }
-    }
+/// Makes a client of the host log its writes, and count its requests to the API server of this host name.
+pub fn log_and_count<S>(server: &str) -> LayerFn<impl Fn(S) -> LoggedAndCounted<S> + Clone + use<S>> {
+    let server: Arc<str> = server.into();
+    layer_fn(move |inner| LoggedAndCounted { server: server.clone(), inner })
 }
 
 /// A client's service whose writes are logged, and whose requests are counted.
@@ -88,18 +73,13 @@ fn line_writer<B>(request: &Request<B>) -> Option<impl FnOnce(u16) + Send + 'sta
 
 /// The verb of a write as Kubernetes names it; a server-side apply is `apply`.
 fn verb<B>(request: &Request<B>) -> &'static str {
+    let content_type = request.headers().get(header::CONTENT_TYPE);
     match *request.method() {
         Method::POST => "create",
         Method::PUT => "update",
         Method::DELETE => "delete",
-        _ => {
-            let content_type = request.headers().get(header::CONTENT_TYPE);
-            if content_type.is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch")) {
-                "apply"
-            } else {
-                "patch"
-            }
-        }
+        _ if content_type.is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch")) => "apply",
+        _ => "patch",
     }
 }
 
@@ -168,7 +148,7 @@ mod tests {
         let log = Log::default();
         let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).without_time().with_ansi(false).finish();
         tracing::subscriber::with_default(subscriber, || {
-            let service = ServiceBuilder::new().layer(LogAndCount::new("server")).service(service_fn(
+            let service = ServiceBuilder::new().layer(log_and_count("server")).service(service_fn(
                 move |_: Request<Vec<u8>>| async move {
                     match code {
                         Some(code) => Ok(Response::builder().status(code).body(()).expect("a response")),
