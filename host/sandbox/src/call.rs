@@ -17,7 +17,7 @@ use windlass_core::contract::{
 };
 use windlass_core::value::digest::Digest;
 
-use crate::bindings::v0_1::{Instance, Pre};
+use crate::bindings::v0_1::Instance;
 use crate::failure::{DeadlineReached, Stage, classify, explained, stack_of};
 use crate::limiter::Limiter;
 use crate::mapping::Mapping;
@@ -69,7 +69,7 @@ pub struct Component {
 impl Component {
     /// Calls `describe`, and checks the descriptor.
     pub(crate) fn describe_first(surface: Surface, code: Code, limits: &Limits) -> Result<Self, CallFailure> {
-        let (described, _) = run_here(code.call(limits, DESCRIBE, 0, &Describe));
+        let (described, _) = run_here(code.call(limits, DESCRIBE, 0, Instance::describe));
         let described = described?;
         descriptor::check(&described).map_err(|message| CallFailure::Malformed { message })?;
         Ok(Self { surface, descriptor: described, code })
@@ -97,7 +97,7 @@ impl Component {
 
     /// Calls `describe` again. [`Component::descriptor`] suffices except for tests and tools.
     pub async fn describe(&self, limits: &Limits) -> (Result<Descriptor, CallFailure>, CallReport) {
-        self.code.call(limits, DESCRIBE, 0, &Describe).await
+        self.code.call(limits, DESCRIBE, 0, Instance::describe).await
     }
 
     /// Releases the code that no call needed since this was last called. The next call maps it again.
@@ -121,7 +121,8 @@ impl Component {
             let report = CallReport { request_bytes: size, ..CallReport::default() };
             return (Err(CallFailure::RequestTooLarge { size, limit: limits.request_bytes }), report);
         }
-        let (response, mut report) = self.code.call(limits, ambient, size, &Reconcile(request)).await;
+        let reconcile = |instance: Instance, store| instance.reconcile(store, request);
+        let (response, mut report) = self.code.call(limits, ambient, size, reconcile).await;
         report.response_bytes = response.as_ref().map_or(0, result_bytes);
         let response = match response {
             Ok(_) if report.response_bytes > limits.response_bytes => {
@@ -134,31 +135,31 @@ impl Component {
 }
 
 impl Code {
-    async fn call<E: Export>(
+    /// Calls an export on a fresh instance.
+    async fn call<T, F: Future<Output = (wasmtime::Result<T>, Store<State>)>>(
         &self,
         limits: &Limits,
         ambient: Ambient,
         request_bytes: u64,
-        export: &E,
-    ) -> (Result<E::Output, CallFailure>, CallReport) {
+        export: impl Fn(Instance, Store<State>) -> F,
+    ) -> (Result<T, CallFailure>, CallReport) {
         let start = Instant::now();
         let _running = self.ticker.enter();
         let attempt = async |mapping: &Mapping| {
             let pre = mapping.code_of_call()?;
             let mut store = store_of_call(pre.engine(), limits, ambient, start);
-            let result = run(&pre, export, &mut store).await;
-            Ok::<_, String>((result, store))
+            let instance = match pre.instantiate_async(&mut store).await {
+                Ok(instance) => instance,
+                Err(error) => return Ok((Err((error, Stage::Start)), store)),
+            };
+            let (result, store) = export(instance, store).await;
+            Ok::<_, String>((result.map_err(|error| (error, Stage::Call)), store))
         };
-        let pooled = match &self.pooled {
-            Some(mapping) => Some(attempt(mapping).await),
-            None => None,
-        };
-        let tried = match pooled {
-            // The failed call has released what it had of the pool.
-            Some(Ok((Err(error), _))) if no_slot(&error) => attempt(&self.on_demand).await,
-            Some(tried) => tried,
-            None => attempt(&self.on_demand).await,
-        };
+        let mut tried = attempt(self.pooled.as_ref().unwrap_or(&self.on_demand)).await;
+        // If the pool has no free instance or stack, the export has not run, and the failed call has released what it had of the pool.
+        if matches!(&tried, Ok((Err((error, _)), _)) if error.is::<PoolConcurrencyLimitError>()) {
+            tried = attempt(&self.on_demand).await;
+        }
         let (result, store) = match tried {
             Ok(tried) => tried,
             Err(message) => return (Err(CallFailure::Host { message }), CallReport::default()),
@@ -176,11 +177,6 @@ impl Code {
     }
 }
 
-/// Returns true if the pool had no free instance or stack, so that the guest's export has not run.
-fn no_slot((error, _): &(wasmtime::Error, Stage)) -> bool {
-    error.is::<PoolConcurrencyLimitError>()
-}
-
 /// Runs a call to its end on this thread.
 pub fn run_here<T>(call: impl Future<Output = T>) -> T {
     let mut call = pin!(call);
@@ -190,37 +186,6 @@ pub fn run_here<T>(call: impl Future<Output = T>) -> T {
         if let Poll::Ready(result) = call.as_mut().poll(&mut context) {
             return result;
         }
-    }
-}
-
-/// An export to call on an instance.
-trait Export: Sync {
-    type Output: Send;
-
-    fn call(
-        &self,
-        instance: &Instance,
-        store: &mut Store<State>,
-    ) -> impl Future<Output = wasmtime::Result<Self::Output>> + Send;
-}
-
-struct Describe;
-
-impl Export for Describe {
-    type Output = Descriptor;
-
-    async fn call(&self, instance: &Instance, store: &mut Store<State>) -> wasmtime::Result<Descriptor> {
-        instance.describe(store).await
-    }
-}
-
-struct Reconcile<'a>(&'a Request);
-
-impl Export for Reconcile<'_> {
-    type Output = PluginResult;
-
-    async fn call(&self, instance: &Instance, store: &mut Store<State>) -> wasmtime::Result<PluginResult> {
-        instance.reconcile(store, self.0).await
     }
 }
 
@@ -248,15 +213,6 @@ fn store_of_call(engine: &Engine, limits: &Limits, ambient: Ambient, start: Inst
         }
     });
     store
-}
-
-async fn run<E: Export>(
-    pre: &Pre<State>,
-    export: &E,
-    store: &mut Store<State>,
-) -> Result<E::Output, (wasmtime::Error, Stage)> {
-    let instance = pre.instantiate_async(&mut *store).await.map_err(|error| (error, Stage::Start))?;
-    export.call(&instance, store).await.map_err(|error| (error, Stage::Call))
 }
 
 /// Returns the report of the call, and the last error that the guest reported.

@@ -31,20 +31,22 @@ pub(crate) const RECONCILER: &str = "windlass:plugin/reconciler@0.1.0";
 pub(crate) const SUPPORTED: &[&str] = &["windlass:plugin/host@0.1.0", "windlass:plugin/types@0.1.0"];
 
 impl Instance {
-    pub(crate) async fn describe<T: Send>(&self, store: &mut Store<T>) -> wasmtime::Result<Descriptor> {
-        self.windlass_plugin_reconciler().call_describe(store).await.map(convert::descriptor)
+    pub(crate) async fn describe<T: Send>(self, mut store: Store<T>) -> (wasmtime::Result<Descriptor>, Store<T>) {
+        let result = self.windlass_plugin_reconciler().call_describe(&mut store).await;
+        (result.map(convert::descriptor), store)
     }
 
     pub(crate) async fn reconcile<T: Send>(
-        &self,
-        store: &mut Store<T>,
+        self,
+        mut store: Store<T>,
         request: &Request,
-    ) -> wasmtime::Result<PluginResult> {
+    ) -> (wasmtime::Result<PluginResult>, Store<T>) {
         let api_versions = convert::api_versions(request);
         let lists = convert::Lists::of(request, &api_versions);
         let related = lists.related();
-        let result = self.windlass_plugin_reconciler().call_reconcile(store, lists.request(request, &related)).await;
-        result.map(convert::result)
+        let request = lists.request(request, &related);
+        let result = self.windlass_plugin_reconciler().call_reconcile(&mut store, request).await;
+        (result.map(convert::result), store)
     }
 }
 
