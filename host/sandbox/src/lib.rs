@@ -26,9 +26,10 @@ mod wasi;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 use windlass_core::contract::{Limits, LoadFailure, Surface};
@@ -201,17 +202,16 @@ impl Sandbox {
     /// Releases the code of components that no call needed since this was last called: an idle component needs no memory
     /// for it, and the next call maps it again. Running calls keep what they need.
     pub fn release_unused(&self) {
-        self.loaded().retain(|component| component.upgrade().inspect(|component| component.release_unused()).is_some());
-    }
-
-    fn loaded(&self) -> MutexGuard<'_, Vec<Weak<Component>>> {
-        self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .loaded
+            .lock()
+            .retain(|component| component.upgrade().inspect(|component| component.release_unused()).is_some());
     }
 
     fn describe_first(&self, (surface, code): Linked) -> Result<Arc<Component>, LoadFailure> {
         let described = Component::describe_first(surface, code, &self.0.options.describe);
         let component = described.map(Arc::new).map_err(LoadFailure::Describe)?;
-        self.loaded().push(Arc::downgrade(&component));
+        self.0.loaded.lock().push(Arc::downgrade(&component));
         Ok(component)
     }
 
@@ -233,7 +233,7 @@ impl Sandbox {
     fn compile(&self, digest: Digest, bytes: &[u8]) -> Result<Compiled, LoadFailure> {
         let cache = &self.0.cache;
         let unkept = |error: CacheError| LoadFailure::Cache { message: error.to_string() };
-        let compiler = self.0.compiler.lock().unwrap_or_else(PoisonError::into_inner);
+        let compiler = self.0.compiler.lock();
         // The previous holder of the lock may have compiled the same component.
         if let Some(compiled) = cache.find(digest) {
             return Ok(compiled);

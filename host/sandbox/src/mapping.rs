@@ -1,8 +1,9 @@
 //! The code of a component for one engine: mapped by a call that needs it, and released when no call has needed it for a while.
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use wasmtime::component::{Component, Linker};
 
 use crate::bindings::v0_1::Pre;
@@ -51,7 +52,7 @@ impl Mapping {
     /// # Errors
     /// The message for a user, for example if the system has no memory left.
     pub(crate) fn code_of_call(&self) -> Result<Arc<Pre<State>>, String> {
-        let mut code = self.code();
+        let mut code = self.code.lock();
         code.used = true;
         if let Some(linked) = &code.linked {
             return Ok(linked.clone());
@@ -64,13 +65,9 @@ impl Mapping {
 
     /// Releases the code if no call needed it since this was last called.
     pub(crate) fn release_unused(&self) {
-        let mut code = self.code();
+        let mut code = self.code.lock();
         if !mem::take(&mut code.used) {
             code.linked = None;
         }
-    }
-
-    fn code(&self) -> MutexGuard<'_, Code> {
-        self.code.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,11 @@
 //! The epoch ticker: one thread that interrupts guests every few milliseconds while calls run, and sleeps otherwise.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use wasmtime::Engine;
 
 /// Interval between ticks: a deadline is noticed at most this late. Each tick costs a running guest one call into the
@@ -29,12 +30,6 @@ struct Shared {
     wake: Condvar,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.stop.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Keeps the epochs ticking until it is dropped.
 pub(crate) struct Running<'a>(&'a Shared);
 
@@ -47,14 +42,12 @@ impl Drop for Running<'_> {
 impl Ticker {
     pub(crate) fn start(engines: Vec<Engine>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
+        let ticked = shared.clone();
         let thread = std::thread::Builder::new()
             .name("epoch".to_owned())
             // The thread only counts, so it does not need the default reservation of 2 MiB.
             .stack_size(64 * 1024)
-            .spawn({
-                let shared = Arc::clone(&shared);
-                move || run(&shared, &engines)
-            })?;
+            .spawn(move || run(&ticked, &engines))?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -66,7 +59,7 @@ impl Ticker {
         if self.shared.asleep.load(Ordering::SeqCst) {
             // The ticker holds the lock until it waits, so this notification cannot fall between its check and its
             // sleep.
-            drop(self.shared.lock());
+            drop(self.shared.stop.lock());
             self.shared.wake.notify_one();
         }
         Running(&self.shared)
@@ -75,7 +68,7 @@ impl Ticker {
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        *self.shared.lock() = true;
+        *self.shared.stop.lock() = true;
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
             // The thread cannot panic, and an error could not be reported here.
@@ -86,17 +79,17 @@ impl Drop for Ticker {
 
 fn run(shared: &Shared, engines: &[Engine]) {
     let mut quiet = 0;
-    let mut stop = shared.lock();
+    let mut stop = shared.stop.lock();
     while !*stop {
         if quiet >= LINGER {
             shared.asleep.store(true, Ordering::SeqCst);
             while shared.running.load(Ordering::SeqCst) == 0 && !*stop {
-                stop = shared.wake.wait(stop).unwrap_or_else(PoisonError::into_inner);
+                shared.wake.wait(&mut stop);
             }
             shared.asleep.store(false, Ordering::SeqCst);
             quiet = 0;
         } else {
-            (stop, _) = shared.wake.wait_timeout(stop, TICK).unwrap_or_else(PoisonError::into_inner);
+            shared.wake.wait_for(&mut stop, TICK);
             engines.iter().for_each(Engine::increment_epoch);
             quiet = if shared.running.load(Ordering::SeqCst) == 0 { quiet + 1 } else { 0 };
         }
