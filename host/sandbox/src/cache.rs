@@ -260,12 +260,8 @@ fn verify(path: &Path) -> io::Result<Option<Compiled>> {
     if !metadata.is_file() || !is_private(&metadata) {
         return Ok(None);
     }
-    let Ok(expected) = fs::read_to_string(sum_path(path)) else {
-        return Ok(None);
-    };
-    let Some((expected, component_size)) = expected.split_once(' ') else {
-        return Ok(None);
-    };
+    let Ok(expected) = fs::read_to_string(sum_path(path)) else { return Ok(None) };
+    let Some((expected, component_size)) = expected.split_once(' ') else { return Ok(None) };
     let is_whole = sum(&file)?.hex() == expected;
     let compiled = component_size.parse().ok().map(|component_size| Compiled { file, component_size });
     Ok(compiled.filter(|_| is_whole))

@@ -41,12 +41,6 @@ pub(crate) struct State {
     limiter: Limiter,
 }
 
-impl AsMut<Wasi> for State {
-    fn as_mut(&mut self) -> &mut Wasi {
-        &mut self.wasi
-    }
-}
-
 /// A component's code for the engines that can run it.
 pub(crate) struct Code {
     pub(crate) ticker: Arc<Ticker>,
@@ -220,7 +214,7 @@ fn report_of(mut store: Store<State>, start: Instant, request_bytes: u64) -> (Ca
     let state = store.data_mut();
     let mut report = CallReport {
         guest_time_us: u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX),
-        memory_peak: state.limiter.memory(),
+        memory_peak: state.limiter.memory,
         request_bytes,
         impure: state.wasi.impure,
         ..CallReport::default()

@@ -36,14 +36,14 @@ pub(crate) enum Stage {
 
 /// Returns the failure for an error of wasmtime.
 pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter) -> CallFailure {
-    let limits = limiter.limits();
+    let limits = &limiter.limits;
     if error.is::<DeadlineReached>() {
         return CallFailure::Deadline { limit: limits.deadline };
     }
     if let Some(UnsupportedImport(name)) = error.downcast_ref() {
         return CallFailure::UnsupportedImport { name: name.clone() };
     }
-    if let Some(refused) = limiter.refused() {
+    if let Some(refused) = &limiter.refused {
         // Whatever the guest did after a rejected allocation (trap, abort, exit), the rejection was the cause.
         return refused.clone();
     }
@@ -54,7 +54,9 @@ pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter) -> CallFa
     if let Some(trap) = error.downcast_ref::<Trap>() {
         return match trap {
             Trap::StackOverflow => CallFailure::StackOverflow,
-            trap => CallFailure::Trap { message: with_frames(&trap_name(*trap), in_guest) },
+            trap => {
+                CallFailure::Trap { message: with_frames(trap.to_string().trim_start_matches("wasm trap: "), in_guest) }
+            }
         };
     }
     let message = cut(&error.root_cause().to_string());
@@ -71,11 +73,6 @@ pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter) -> CallFa
         }
         (None, Stage::Call) => CallFailure::Malformed { message },
     }
-}
-
-fn trap_name(trap: Trap) -> String {
-    let text = trap.to_string();
-    text.strip_prefix("wasm trap: ").unwrap_or(&text).to_owned()
 }
 
 fn with_frames(message: &str, backtrace: Option<&WasmBacktrace>) -> String {

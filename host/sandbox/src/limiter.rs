@@ -12,30 +12,18 @@ const TABLES: usize = 1024;
 
 /// Permits growth until a limit is reached, and records the last rejection.
 pub(crate) struct Limiter {
-    limits: Limits,
-    memory: u64,
+    /// The limits of the call.
+    pub(crate) limits: Limits,
+    /// Bytes of linear memory so far; memories do not shrink, so this is also the peak.
+    pub(crate) memory: u64,
     table_elements: usize,
-    refused: Option<CallFailure>,
+    /// The last allocation that was rejected.
+    pub(crate) refused: Option<CallFailure>,
 }
 
 impl Limiter {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self { limits: limits.clone(), memory: 0, table_elements: 0, refused: None }
-    }
-
-    /// The limits of the call.
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// Bytes of linear memory so far; memories do not shrink, so this is also the peak.
-    pub(crate) fn memory(&self) -> u64 {
-        self.memory
-    }
-
-    /// The last allocation that was rejected.
-    pub(crate) fn refused(&self) -> Option<&CallFailure> {
-        self.refused.as_ref()
     }
 }
 
@@ -95,7 +83,7 @@ mod tests {
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(!limiter.memory_growing(0, 60, None).unwrap());
         assert!(limiter.memory_growing(60, 100, None).unwrap());
-        assert_eq!((limiter.memory(), limiter.refused()), (100, Some(&CallFailure::Memory { limit: 100 })));
+        assert_eq!((limiter.memory, limiter.refused), (100, Some(CallFailure::Memory { limit: 100 })));
     }
 
     #[test]
@@ -104,7 +92,7 @@ mod tests {
         assert!(limiter.table_growing(0, 60, None).unwrap());
         assert!(!limiter.table_growing(0, 60, None).unwrap());
         assert!(limiter.table_growing(60, 100, None).unwrap());
-        assert_eq!(limiter.refused(), Some(&CallFailure::TableElements { limit: 100 }));
+        assert_eq!(limiter.refused, Some(CallFailure::TableElements { limit: 100 }));
     }
 
     #[test]
@@ -112,7 +100,7 @@ mod tests {
         let mut limiter = limiter(100, 100);
         assert!(!limiter.memory_growing(0, 60, Some(50)).unwrap());
         assert!(!limiter.table_growing(0, 60, Some(50)).unwrap());
-        assert_eq!((limiter.memory(), limiter.refused()), (0, None));
+        assert_eq!((limiter.memory, &limiter.refused), (0, &None));
         assert!(limiter.table_growing(0, 100, None).unwrap());
     }
 }

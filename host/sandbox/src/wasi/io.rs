@@ -66,9 +66,7 @@ impl Wasi {
 impl poll::Host for Wasi {
     fn poll(&mut self, pollables: Vec<Resource<DynPollable>>) -> Result<Vec<u32>> {
         let at: Vec<u64> = pollables.iter().map(|pollable| self.timers.at(pollable.rep())).collect();
-        let Some(first) = at.iter().min() else {
-            bail!("poll of an empty list waits forever");
-        };
+        let Some(first) = at.iter().min() else { bail!("poll of an empty list waits forever") };
         self.now = self.now.max(*first);
         Ok((0..).zip(at).filter(|(_, at)| *at <= self.now).map(|(index, _)| index).collect())
     }

@@ -17,6 +17,7 @@ use wasmtime_wasi::p2::bindings::sync::{filesystem::types as filesystem_types, i
 use wasmtime_wasi::p2::bindings::{cli, clocks, random};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
 
+use crate::call::State;
 use crate::notes::{Notes, Stream};
 
 /// Interfaces that [`add_to_linker`] provides, in the provided version.
@@ -146,21 +147,21 @@ impl Wasi {
 }
 
 /// Provides all interfaces of [`SUPPORTED`].
-pub(crate) fn add_to_linker<T: AsMut<Wasi> + Send + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Own = HasSelf<Wasi>;
-    let wasi = <T as AsMut<Wasi>>::as_mut;
-    cli::exit::add_to_linker::<T, Own>(linker, wasi)?;
-    cli::stderr::add_to_linker::<T, Own>(linker, wasi)?;
-    cli::stdin::add_to_linker::<T, Own>(linker, wasi)?;
-    cli::stdout::add_to_linker::<T, Own>(linker, wasi)?;
-    clocks::monotonic_clock::add_to_linker::<T, Own>(linker, wasi)?;
-    clocks::wall_clock::add_to_linker::<T, Own>(linker, wasi)?;
-    wasi_io::error::add_to_linker::<T, Own>(linker, wasi)?;
-    wasi_io::poll::add_to_linker::<T, Own>(linker, wasi)?;
-    wasi_io::streams::add_to_linker::<T, Own>(linker, wasi)?;
-    random::insecure::add_to_linker::<T, Own>(linker, wasi)?;
-    random::insecure_seed::add_to_linker::<T, Own>(linker, wasi)?;
-    random::random::add_to_linker::<T, Own>(linker, wasi)?;
+    let wasi: fn(&mut State) -> &mut Wasi = |state| &mut state.wasi;
+    cli::exit::add_to_linker::<State, Own>(linker, wasi)?;
+    cli::stderr::add_to_linker::<State, Own>(linker, wasi)?;
+    cli::stdin::add_to_linker::<State, Own>(linker, wasi)?;
+    cli::stdout::add_to_linker::<State, Own>(linker, wasi)?;
+    clocks::monotonic_clock::add_to_linker::<State, Own>(linker, wasi)?;
+    clocks::wall_clock::add_to_linker::<State, Own>(linker, wasi)?;
+    wasi_io::error::add_to_linker::<State, Own>(linker, wasi)?;
+    wasi_io::poll::add_to_linker::<State, Own>(linker, wasi)?;
+    wasi_io::streams::add_to_linker::<State, Own>(linker, wasi)?;
+    random::insecure::add_to_linker::<State, Own>(linker, wasi)?;
+    random::insecure_seed::add_to_linker::<State, Own>(linker, wasi)?;
+    random::random::add_to_linker::<State, Own>(linker, wasi)?;
     empty::add_to_linker(linker)
 }
 
