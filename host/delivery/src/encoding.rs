@@ -1,14 +1,14 @@
 //! Encodings of a component in a ConfigMap, with bounded decompression.
 
 use std::io::Read;
-use std::str::FromStr;
 
 /// Largest window of a zstd frame, as a power of two: 8 MiB, which RFC 8878 asks every decoder to support. A frame of a
 /// few bytes can request 128 MiB, which would add to the limit of the unpacked component.
 const ZSTD_WINDOW_LOG: u32 = 23;
 
-/// An encoding of a component.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An encoding of a component. Its text is the name in a head's `encoding`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Encoding {
     /// Not packed.
     Identity,
@@ -31,15 +31,6 @@ impl Encoding {
         }
     }
 
-    /// The name in a head's `encoding`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Identity => "identity",
-            Self::Zstd => "zstd",
-            Self::Gzip => "gzip",
-        }
-    }
-
     /// Unpacks a component of at most `limit` bytes.
     ///
     /// # Errors
@@ -50,7 +41,7 @@ impl Encoding {
             reader
                 .take(limit.saturating_add(1))
                 .read_to_end(&mut bytes)
-                .map_err(|error| format!("the {} data is broken: {error}", self.as_str()))?;
+                .map_err(|error| format!("the {self} data is broken: {error}"))?;
             Ok::<_, String>(bytes)
         };
         let bytes = match self {
@@ -93,15 +84,8 @@ impl Encoding {
     }
 }
 
-impl FromStr for Encoding {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|encoding| encoding.as_str() == text)
-            .ok_or_else(|| format!("encoding {text:?} is not known; it must be identity, zstd or gzip"))
-    }
+fn unknown(text: &str) -> String {
+    format!("encoding {text:?} is not known; it must be identity, zstd or gzip")
 }
 
 #[cfg(test)]

@@ -65,11 +65,8 @@ pub fn split(name: &str, namespace: &str, bytes: &[u8], signature: Option<&str>)
         objects.push(labelled(map, name));
         parts.push(part);
     }
-    let head = [
-        (KEY_DIGEST, digest.to_string()),
-        (KEY_ENCODING, Encoding::Zstd.as_str().to_owned()),
-        (KEY_PARTS, parts.join("\n")),
-    ];
+    let head =
+        [(KEY_DIGEST, digest.to_string()), (KEY_ENCODING, Encoding::Zstd.to_string()), (KEY_PARTS, parts.join("\n"))];
     let head = head.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
     objects.push(config_map(name, json!({"data": signed(head)})));
     Ok(Pushed { digest, parts, objects })

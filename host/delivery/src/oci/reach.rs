@@ -1,32 +1,24 @@
 //! Where a server is: on this machine, in its network, or anywhere. A registry must not make the host send requests to servers that the
 //! registry could not reach itself: their responses end in conditions, or are sent to the registry.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The network that an address belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub(super) enum Reach {
     /// Any network.
+    #[strum(to_string = "a public address")]
     Public,
     /// A private network (RFC 1918, RFC 4193, RFC 6598, RFC 8215).
+    #[strum(to_string = "a private address")]
     Private,
     /// The link of this machine, which has servers such as those for the metadata of cloud instances; also multicast and reserved
     /// addresses.
+    #[strum(to_string = "a link-local address")]
     Link,
     /// This machine.
+    #[strum(to_string = "an address of this machine")]
     Loopback,
-}
-
-impl fmt::Display for Reach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Public => "a public address",
-            Self::Private => "a private address",
-            Self::Link => "a link-local address",
-            Self::Loopback => "an address of this machine",
-        })
-    }
 }
 
 impl Reach {
