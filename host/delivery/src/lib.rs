@@ -130,12 +130,7 @@ impl DeliveryError {
 
 /// Checks that a component in a source has the digest in the Plugin's `spec.digest`, if there is one.
 fn check_pin(found: Digest, pinned: Option<Digest>) -> Result<(), DeliveryError> {
-    match pinned.filter(|pinned| *pinned != found) {
-        Some(pinned) => {
-            let message = format!("the source has {found}, but spec.digest pins {pinned}");
-            let error = DeliveryError::new(PluginReason::DigestMismatch, message);
-            Err(DeliveryError { candidate: Some(found), ..error })
-        }
-        None => Ok(()),
-    }
+    let Some(pinned) = pinned.filter(|pinned| *pinned != found) else { return Ok(()) };
+    let message = format!("the source has {found}, but spec.digest pins {pinned}");
+    Err(DeliveryError { candidate: Some(found), ..DeliveryError::new(PluginReason::DigestMismatch, message) })
 }

@@ -33,11 +33,12 @@ impl Secrets {
         Self(Api::namespaced(client, namespace))
     }
 
-    /// The public keys of a Plugin's `spec.verify`.
+    /// The public keys of a Plugin's `spec.verify`; `None` if it is not set.
     ///
     /// # Errors
     /// If a key cannot be read, or is not a supported public key.
-    pub async fn trust(&self, verify: &Verify) -> Result<Trust, DeliveryError> {
+    pub async fn trust(&self, verify: Option<&Verify>) -> Result<Option<Trust>, DeliveryError> {
+        let Some(verify) = verify else { return Ok(None) };
         let invalid = |message: String| DeliveryError::distrust(PluginReason::InvalidKeys, message);
         let mut texts = Vec::new();
         for (index, key) in verify.public_keys.iter().enumerate() {
@@ -55,18 +56,19 @@ impl Secrets {
                 }
             }
         }
-        Trust::of_pem(texts.iter().map(|(name, text)| (name.as_str(), text.as_slice()))).map_err(invalid)
+        Trust::of_pem(texts.iter().map(|(name, text)| (name.as_str(), text.as_slice()))).map(Some).map_err(invalid)
     }
 
-    /// The credentials for a repository; `None` if the Secret has no entry for it.
+    /// The credentials for a repository; `None` if no Secret is named, or it has no entry for the repository.
     ///
     /// # Errors
     /// If the Secret cannot be read, or has no valid Docker configuration.
     pub async fn credentials(
         &self,
-        secret: &SecretRef,
+        secret: Option<&SecretRef>,
         reference: &Reference,
     ) -> Result<Option<Credentials>, DeliveryError> {
+        let Some(secret) = secret else { return Ok(None) };
         let unusable = |problem: String| {
             let message = format!("the pull secret {} cannot be used: {problem}", secret.name);
             DeliveryError::new(PluginReason::InvalidPullSecret, message)

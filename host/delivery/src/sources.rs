@@ -183,10 +183,7 @@ impl Sources {
     /// If the keys cannot be read, or the host requires signatures and the Plugin names no keys.
     pub async fn trust(&self, verify: Option<&Verify>) -> Result<Option<Trust>, DeliveryError> {
         self.check_wanted(verify)?;
-        match verify {
-            Some(verify) => self.secrets.trust(verify).await.map(Some),
-            None => Ok(None),
-        }
+        self.secrets.trust(verify).await
     }
 
     /// Checks that a Plugin without `spec.verify` is allowed.

@@ -50,7 +50,7 @@ pub struct Artifact {
 /// # Errors
 /// If the registry does not return the manifest, or the artifact is not a component.
 pub async fn resolve(registry: &Registry) -> Result<Artifact, DeliveryError> {
-    let (digest, bytes) = registry.manifest(&registry.reference().version).await?;
+    let (digest, bytes) = registry.manifest(&registry.reference.version).await?;
     let layer = Manifest::parse(&bytes).and_then(|manifest| manifest.component());
     let layer = layer.map_err(|why| DeliveryError::new(PluginReason::SourceInvalid, bounded(why)));
     let (component, size) = layer?;
@@ -72,7 +72,7 @@ pub async fn pull_to(folder: &Path, registry: &Registry, artifact: Artifact) -> 
 /// # Errors
 /// If the registry does not respond.
 pub async fn is_still(registry: &Registry, artifact: &Artifact) -> Result<bool, DeliveryError> {
-    let version = &registry.reference().version;
+    let version = &registry.reference.version;
     if let Version::Digest(digest) = version {
         return Ok(*digest == artifact.manifest);
     }
@@ -92,7 +92,7 @@ pub async fn verify(registry: &Registry, manifest: Digest, trust: &Trust) -> Res
     if let Some(error) = search.unasked {
         return Err(error);
     }
-    let what = registry.reference().at(manifest).to_string();
+    let what = registry.reference.at(manifest).to_string();
     let Some(why) = search.why else {
         let command = "cosign sign --key KEY --use-signing-config=false --tlog-upload=false";
         return Err(trust::unsigned(&what, &format!("sign it with `{command} {what}`")));

@@ -34,7 +34,8 @@ pub struct Registry {
     http: Clients,
     /// URL of the registry's server, as in `https://registry.example`.
     root: Url,
-    reference: Reference,
+    /// The reference of the artifact.
+    pub reference: Reference,
     credentials: Option<Credentials>,
     authorization: Mutex<Option<HeaderValue>>,
     /// The address from which its last response came: the registry's own, or that of a proxy.
@@ -60,11 +61,6 @@ impl Registry {
         let http = http.clients();
         let http = http.map_err(|error| DeliveryError::no_response(&format!("{error:#}"), None))?;
         Ok(Self { http, root, reference, credentials, authorization: Mutex::default(), sender: Mutex::default() })
-    }
-
-    /// The reference of the artifact.
-    pub fn reference(&self) -> &Reference {
-        &self.reference
     }
 
     /// Downloads a manifest, or a list of manifests; returns its digest and bytes.
@@ -365,8 +361,9 @@ impl Registry {
         let response = read(checked(response, "token for that").await?, MAX_TALK).await?;
         let response: Token =
             serde_json::from_slice(&response).map_err(|_| invalid("its response is no token".to_owned()))?;
-        let token = response.token.filter(|token| !token.is_empty()).or(response.access_token).unwrap_or_default();
-        bearer(&token).ok_or_else(|| invalid("its response is no token".to_owned()))
+        let token = [response.token, response.access_token].into_iter().flatten().find(|token| !token.is_empty());
+        let value = token.and_then(|token| secret(&format!("Bearer {token}")));
+        value.ok_or_else(|| invalid("its response is no token".to_owned()))
     }
 }
 
@@ -393,10 +390,6 @@ struct Token {
 fn basic(user: &str, password: &str) -> Result<HeaderValue, DeliveryError> {
     let value = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
     secret(&value).ok_or_else(|| DeliveryError::denied("the credentials fit in no header"))
-}
-
-fn bearer(token: &str) -> Option<HeaderValue> {
-    if token.is_empty() { None } else { secret(&format!("Bearer {token}")) }
 }
 
 fn secret(value: &str) -> Option<HeaderValue> {

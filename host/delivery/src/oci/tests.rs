@@ -243,7 +243,7 @@ async fn content_that_is_too_large_or_has_another_digest_is_rejected() {
     assert_eq!(error, DeliveryError::tampered(wanted, Digest::of(b"other")));
     let headers = vec![("docker-content-digest", wanted.to_string())];
     server.set_response("GET /v2/echo/manifests/1", (200, headers, b"{}".to_vec()));
-    let error = registry.manifest(&registry.reference().version).await.expect_err("another digest");
+    let error = registry.manifest(&registry.reference.version).await.expect_err("another digest");
     assert_eq!(error, DeliveryError::tampered(wanted, Digest::of(b"{}")));
 }
 

@@ -76,7 +76,8 @@ pub struct Fetched {
     _place: OwnedSemaphorePermit,
 }
 
-/// Resolves the artifacts of all Plugins.
+/// Resolves the artifacts of all Plugins. Clones share the state.
+#[derive(Clone)]
 pub struct Remotes {
     lookup: Arc<Lookup>,
     followed: Arc<Mutex<HashMap<PluginName, Followed>>>,
@@ -176,9 +177,7 @@ impl Remotes {
                 let task = Task {
                     plugin: plugin.clone(),
                     wanted: wanted.clone(),
-                    lookup: self.lookup.clone(),
-                    followed: self.followed.clone(),
-                    changed: self.changed.clone(),
+                    remotes: self.clone(),
                     again: again.clone(),
                 };
                 let task = tokio::spawn(task.run()).abort_handle();
@@ -217,9 +216,7 @@ impl Remotes {
 struct Task {
     plugin: PluginName,
     wanted: Wanted,
-    lookup: Arc<Lookup>,
-    followed: Arc<Mutex<HashMap<PluginName, Followed>>>,
-    changed: Changed,
+    remotes: Remotes,
     again: Arc<Notify>,
 }
 
@@ -230,7 +227,7 @@ impl Task {
         let (mut before, mut failures) = (None, 0);
         loop {
             let wants_bytes = self.mine(|entry| entry.wants_bytes).unwrap_or_default();
-            let pause = match self.lookup.resolve(&self.wanted, before.as_ref(), wants_bytes).await {
+            let pause = match self.remotes.lookup.resolve(&self.wanted, before.as_ref(), wants_bytes).await {
                 Ok(Seen { artifact, trust, fetched }) => {
                     self.take(Ok(Found { digest: artifact.component, fetched }));
                     before = Some((artifact, trust));
@@ -268,7 +265,7 @@ impl Task {
 
     /// Accesses the entry of the Plugin; `None` if another task has replaced this task.
     fn mine<T>(&self, access: impl FnOnce(&mut Followed) -> T) -> Option<T> {
-        let mut followed = self.followed.lock();
+        let mut followed = self.remotes.followed.lock();
         let mine = followed.get_mut(&self.plugin).filter(|entry| Arc::ptr_eq(&entry.again, &self.again));
         mine.map(access)
     }
@@ -286,7 +283,7 @@ impl Task {
             is_fetched || !is_as_before
         });
         if is_news == Some(true) {
-            (self.changed)(&self.plugin);
+            (self.remotes.changed)(&self.plugin);
         }
     }
 }
@@ -313,14 +310,8 @@ impl Lookup {
         };
         let reference: oci::Reference = named.parse().map_err(invalid)?;
         let of = |component| move |error| of_artifact(named, component, error);
-        let credentials = match &wanted.source.pull_secret_ref {
-            Some(secret) => self.secrets.credentials(secret, &reference).await?,
-            None => None,
-        };
-        let trust = match &wanted.verify {
-            Some(verify) => Some(self.secrets.trust(verify).await?),
-            None => None,
-        };
+        let credentials = self.secrets.credentials(wanted.source.pull_secret_ref.as_ref(), &reference).await?;
+        let trust = self.secrets.trust(wanted.verify.as_ref()).await?;
         let before = before.filter(|(_, keys)| *keys == trust).map(|(artifact, _)| artifact);
         let registry = Registry::new(&self.http, reference, credentials, &self.plain_http);
         let registry = registry.map_err(of(None))?;
@@ -349,7 +340,7 @@ impl Lookup {
         // The semaphores are never closed.
         let closed = |error: AcquireError| DeliveryError::new(PluginReason::SourceInvalid, error.to_string());
         // The place is kept until the file is read, so that the space on disk is bounded as well.
-        let _download = self.places.to_download(&registry.reference().registry).await.map_err(closed)?;
+        let _download = self.places.to_download(&registry.reference.registry).await.map_err(closed)?;
         let spooled = oci::pull_to(&self.folder, registry, artifact).await?;
         let place = self.places.held.clone().acquire_owned().await.map_err(closed)?;
         Ok(Fetched { bytes: spooled.read().await?, _place: place })
