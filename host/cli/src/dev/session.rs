@@ -34,7 +34,7 @@ const REQUIREMENTS_MEMORY: usize = 32 << 20;
 
 /// How the host takes part in the leader election: two hosts must not develop in one namespace.
 pub fn election() -> Election {
-    Election { while_held: WhileHeld::Exit, timing: Timing::default() }
+    Election { while_held: WhileHeld::Exit, timing: Timing::default(), shards: 1 }
 }
 
 /// The clients of one cluster.
@@ -291,7 +291,6 @@ impl<'a> Session<'a> {
             caps: Caps::without_flags()?,
             namespace: self.args.host_namespace.clone(),
             election: election(),
-            shards: 1,
             plain_http: Vec::new(),
             require_signatures: false,
             plugins: Some(self.components.path().to_owned()),

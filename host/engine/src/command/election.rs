@@ -47,21 +47,11 @@ pub struct ElectionArgs {
 }
 
 impl ElectionArgs {
-    /// Number of hosts that share the parents.
-    ///
-    /// # Errors
-    /// If a host that does not stand by for others cannot share parents with them.
-    pub fn shards(&self) -> Result<Shard, String> {
-        if self.shards > 1 && !self.leader_elect {
-            return Err("invalid value for --shards: hosts share the parents only with --leader-elect".to_owned());
-        }
-        Ok(self.shards)
-    }
-
     /// How the host takes part in the election.
     ///
     /// # Errors
-    /// If the times contradict each other; the text names the flag.
+    /// If the times contradict each other, or if a host that does not stand by for others would share parents with them; the text names the
+    /// flag.
     pub fn election(&self) -> Result<Election, String> {
         let timing = Timing {
             lease_duration: self.leader_elect_lease_duration,
@@ -76,7 +66,11 @@ impl ElectionArgs {
             };
             format!("invalid value for {flag}: {error}")
         })?;
-        Ok(Election { while_held: if self.leader_elect { WhileHeld::StandBy } else { WhileHeld::Exit }, timing })
+        if self.shards > 1 && !self.leader_elect {
+            return Err("invalid value for --shards: hosts share the parents only with --leader-elect".to_owned());
+        }
+        let while_held = if self.leader_elect { WhileHeld::StandBy } else { WhileHeld::Exit };
+        Ok(Election { while_held, timing, shards: self.shards })
     }
 }
 
@@ -125,10 +119,7 @@ mod tests {
 
     #[test]
     fn h03_number_of_shards_is_limited_and_needs_the_election() {
-        let shards = |args: &[&str]| {
-            let cli = Cli::try_parse_from([&["windlass"], args].concat()).map_err(|error| error.to_string())?;
-            cli.election.shards()
-        };
+        let shards = |args: &[&str]| election(args).map(|election| election.shards);
         assert_eq!(shards(&[]), Ok(1));
         assert_eq!(shards(&["--shards=3"]), Ok(3));
         assert_eq!(shards(&["--shards=1", "--leader-elect=false"]), Ok(1));

@@ -17,7 +17,6 @@ use kube::Client;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use windlass_core::hosts::shards::Shard;
 use windlass_sandbox::CompilerCommand;
 
 use self::check::Setup;
@@ -162,12 +161,11 @@ pub fn main(
     compiler: CompilerCommand,
     command: impl FnOnce() -> clap::Command,
 ) -> anyhow::Result<ExitCode> {
-    let both = args.election.election().and_then(|election| Ok((election, args.election.shards()?)));
-    let (election, shards) = both.unwrap_or_else(|error| command().error(ErrorKind::ValueValidation, error).exit());
+    let election = args.election.election();
+    let election = election.unwrap_or_else(|error| command().error(ErrorKind::ValueValidation, error).exit());
     let runtime = runtime()?;
     let result = runtime.block_on(async {
-        let part = (election, shards);
-        if args.check { args.check(compiler, part).await } else { args.run(compiler, part).await }
+        if args.check { args.check(compiler, election).await } else { args.run(compiler, election).await }
     });
     // Work that blocks a thread, such as a component's `describe`, must not keep the process alive.
     runtime.shutdown_timeout(LINGER);
@@ -195,11 +193,11 @@ impl HostArgs {
         self.debug_addr.map_or(Some(DebugAddr::From(DEBUG_ADDR)), |Address(address)| address.map(DebugAddr::Exactly))
     }
 
-    async fn run(&self, compiler: CompilerCommand, part: (Election, Shard)) -> anyhow::Result<ExitCode> {
+    async fn run(&self, compiler: CompilerCommand, election: Election) -> anyhow::Result<ExitCode> {
         let telemetry = Telemetry::start(&self.telemetry, self.metrics_addr.0.is_some())?;
         let gate = WriteGate::default();
-        let client = self.client(&gate, part.0).await?;
-        let settings = self.settings(compiler, part, telemetry.scrape())?;
+        let client = self.client(&gate, election).await?;
+        let settings = self.settings(compiler, election, telemetry.scrape())?;
         let stop = CancellationToken::new();
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;
@@ -222,13 +220,13 @@ impl HostArgs {
         }
     }
 
-    fn check(&self, compiler: CompilerCommand, part: (Election, Shard)) -> BoxFuture<'_, anyhow::Result<ExitCode>> {
+    fn check(&self, compiler: CompilerCommand, election: Election) -> BoxFuture<'_, anyhow::Result<ExitCode>> {
         Box::pin(async move {
-            let settings = self.settings(compiler, part, None)?;
+            let settings = self.settings(compiler, election, None)?;
             let metrics_addr = self.metrics_addr.0.map(|address| ("--metrics-addr", address));
             let setup = Setup {
                 // The gate stays closed: no check can write.
-                client: self.client(&WriteGate::default(), part.0).await,
+                client: self.client(&WriteGate::default(), election).await,
                 cache: sandbox(&settings).map(drop),
                 settings,
                 addresses: std::iter::once(("--health-addr", self.health_addr)).chain(metrics_addr).collect(),
@@ -245,7 +243,7 @@ impl HostArgs {
     fn settings(
         &self,
         compiler: CompilerCommand,
-        (election, shards): (Election, Shard),
+        election: Election,
         scrape: Option<Scrape>,
     ) -> anyhow::Result<Settings> {
         Ok(Settings {
@@ -260,7 +258,6 @@ impl HostArgs {
             caps: self.caps.clone(),
             namespace: self.namespace.clone(),
             election,
-            shards,
             plain_http: self.registries.plain_http.clone(),
             require_signatures: self.require_signatures,
             plugins: self.plugins.clone(),

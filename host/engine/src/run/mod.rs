@@ -35,7 +35,7 @@ use crate::cluster::access_review;
 use crate::cluster::account::Accounts;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Recorder;
-use crate::cluster::lease::{Candidate, Instance, NotHolder, WriteGate};
+use crate::cluster::lease::{Candidate, Election, Instance, NotHolder, WriteGate};
 use crate::cluster::secret_key::SecretKey;
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::{AllProgress, Change, HealthListener, Watch, WatchId, Watches, follow_config_maps};
@@ -72,7 +72,7 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     // Errors that keep this host from starting are found before it acquires the Lease, because another host may be
     // waiting for it.
     let base = Base::new(client, &settings)?;
-    if settings.shards > 1 {
+    if settings.election.shards > 1 {
         gate.need_shard();
     }
     let (readiness, liveness) = (Readiness::new(base.progress.clone(), gate.clone()), Liveness::new(Handle::current()));
@@ -85,7 +85,7 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let candidate = Candidate::new(client, namespace, settings.election, instance.clone(), gate.clone());
     let sandbox = host.working.sandbox.clone();
     let started = async {
-        if settings.shards > 1 {
+        if settings.election.shards > 1 {
             Ok(host.share(candidate, instance, gate, &stop).await)
         } else {
             host.lead_alone(candidate, &stop).await
@@ -174,7 +174,8 @@ impl Host {
         let publisher = Publisher::<Live>::new();
         let registry = publisher.registry();
         let parents = Queue::new(settings.workers, settings.workers, busy_max());
-        let shards = Shards::new(client.clone(), &settings.namespace, settings.election.timing, settings.shards);
+        let Election { timing, shards, .. } = settings.election;
+        let shards = Shards::new(client.clone(), &settings.namespace, timing, shards);
         observe(&parents, &registry, (&shards, gate));
         let (index, interests) = (ParentIndex::default(), Interests::new(settings.requirements_memory));
         let queues = (parents.clone(), plugin_queue.clone());

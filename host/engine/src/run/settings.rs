@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use windlass_core::hosts::shards::Shard;
 use windlass_sandbox::compile::Bounds;
 use windlass_sandbox::{CompilerCommand, Options, Sandbox};
 
@@ -37,8 +36,6 @@ pub struct Settings {
     pub namespace: String,
     /// How the host takes part in the leader election.
     pub election: Election,
-    /// Number of hosts that share the parents; with one, the leader has all of them.
-    pub shards: Shard,
     /// Registries that are reached without TLS.
     pub plain_http: Vec<String>,
     /// Whether components must be signed.

@@ -54,6 +54,8 @@ pub struct Election {
     pub while_held: WhileHeld,
     /// The times.
     pub timing: Timing,
+    /// Number of hosts that share the parents; with one, the leader has all of them.
+    pub shards: Shard,
 }
 
 /// How a host with this identity would react to the Lease now; and the holder, if there is one.
