@@ -186,7 +186,7 @@ impl Args {
                 terminal.print(tone, &text);
             }
         };
-        Telemetry::start_with_listener(&options, Box::new(listener))
+        Telemetry::start(&options, false, Some(Box::new(listener)))
     }
 
     /// The cache folder of the host.

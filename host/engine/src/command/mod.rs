@@ -194,10 +194,10 @@ impl HostArgs {
     }
 
     async fn run(&self, compiler: CompilerCommand, election: Election) -> anyhow::Result<ExitCode> {
-        let telemetry = Telemetry::start(&self.telemetry, self.metrics_addr.0.is_some())?;
+        let telemetry = Telemetry::start(&self.telemetry, self.metrics_addr.0.is_some(), None)?;
         let gate = WriteGate::default();
         let client = self.client(&gate, election).await?;
-        let settings = self.settings(compiler, election, telemetry.scrape())?;
+        let settings = self.settings(compiler, election, telemetry.scrape.clone())?;
         let stop = CancellationToken::new();
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;

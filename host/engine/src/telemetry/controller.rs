@@ -87,10 +87,9 @@ impl Controller {
 
     /// Counts a reconcile that failed with this reason.
     pub fn failed(&self, reason: &'static str) {
-        if let Some(instruments) = instruments() {
-            let [plugin] = self.otlp.clone();
-            instruments.operator_errors.add(1, &[plugin, KeyValue::new("error_type", reason)]);
-        }
+        let Some(instruments) = instruments() else { return };
+        let [plugin] = self.otlp.clone();
+        instruments.operator_errors.add(1, &[plugin, KeyValue::new("error_type", reason)]);
     }
 
     /// Counts created and deleted children.
@@ -102,23 +101,20 @@ impl Controller {
 
     /// Counts a reconcile in which deletions were blocked.
     pub fn blocked_deletions(&self) {
-        if let Some(instruments) = instruments() {
-            instruments.blocked_deletions.add(1, &self.plugin);
-        }
+        let Some(instruments) = instruments() else { return };
+        instruments.blocked_deletions.add(1, &self.plugin);
     }
 
     /// Counts a reconcile that needed no call.
     pub fn skipped_call(&self) {
-        if let Some(instruments) = instruments() {
-            instruments.skipped_calls.add(1, &self.plugin);
-        }
+        let Some(instruments) = instruments() else { return };
+        instruments.skipped_calls.add(1, &self.plugin);
     }
 
     /// Counts a measurement of the plugin that was dropped.
     pub fn dropped_measurement(&self) {
-        if let Some(instruments) = instruments() {
-            instruments.dropped_measurements.add(1, &self.plugin);
-        }
+        let Some(instruments) = instruments() else { return };
+        instruments.dropped_measurements.add(1, &self.plugin);
     }
 
     /// Records a call: its outcome, what it used, and the kind of its failure if the guest was stopped.
@@ -127,17 +123,12 @@ impl Controller {
         let [plugin] = &self.plugin;
         let outcome = [plugin.clone(), KeyValue::new("outcome", outcome)];
         instruments.call_time.record(Duration::from_micros(report.guest_time_us).as_secs_f64(), &outcome);
-        instruments.call_memory.record(bytes(report.memory_peak), &self.plugin);
-        instruments.response_size.record(bytes(report.response_bytes), &self.plugin);
+        instruments.call_memory.record(number(report.memory_peak), &self.plugin);
+        instruments.response_size.record(number(report.response_bytes), &self.plugin);
         if let Some(reason) = stopped_by {
             instruments.traps.add(1, &[plugin.clone(), KeyValue::new("reason", reason)]);
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
-fn bytes(size: u64) -> f64 {
-    size as f64
 }
 
 /// The state of one Plugin's queue.
@@ -201,11 +192,11 @@ pub fn observe_queues(queues: impl Fn() -> Vec<(String, QueueState)> + Send + Sy
         observe(&instruments.meter, name, description, &queues, move |(name, state)| vec![(of(state), labels(name))]);
     };
     let depth = ("workqueue_depth", "Keys that are ready and wait for a worker");
-    state(depth, by_queue, |state| number(state.ready));
+    state(depth, by_queue, |state| number(state.ready as u64));
     let active = ("controller_runtime_active_workers", "Reconciles that run now");
-    state(active, by_controller, |state| number(state.running));
+    state(active, by_controller, |state| number(state.running as u64));
     let most = ("controller_runtime_max_concurrent_reconciles", "Largest number of reconciles at once");
-    state(most, by_controller, |state| number(state.concurrency));
+    state(most, by_controller, |state| number(state.concurrency as u64));
     let description = "Duration of all running reconciles together; it grows without end if one is stuck";
     state(("workqueue_unfinished_work_seconds", description), by_queue, |state| state.unfinished.as_secs_f64());
     let longest = ("workqueue_longest_running_processor_seconds", "Duration of the longest running reconcile");
@@ -248,17 +239,17 @@ pub fn observe_plugins(plugins: impl Fn() -> Vec<PluginState> + Send + Sync + 's
     let description = "Parents, by whether their last reconcile ended as desired";
     observe(meter, "windlass_parents", description, &plugins, |state| {
         let ready = state.parents.saturating_sub(state.failing);
-        let of = |is_ready, parents| (number(parents), vec![by_plugin(state), KeyValue::new("ready", is_ready)]);
+        let of = |is_ready, parents| (number(parents as u64), vec![by_plugin(state), KeyValue::new("ready", is_ready)]);
         vec![of("true", ready), of("false", state.failing)]
     });
     let description = "Parents whose deletions are blocked until a user allows them";
     observe(meter, "windlass_parents_with_blocked_deletions", description, &plugins, |state| {
-        vec![(number(state.blocked), vec![by_plugin(state)])]
+        vec![(number(state.blocked as u64), vec![by_plugin(state)])]
     });
     observe(meter, "windlass_children", "Children in the host's caches, by kind", &plugins, |state| {
         let children = state.children.iter();
         children
-            .map(|(kind, count)| (number(*count), vec![by_plugin(state), KeyValue::new("kind", kind.clone())]))
+            .map(|(kind, count)| (number(*count as u64), vec![by_plugin(state), KeyValue::new("kind", kind.clone())]))
             .collect()
     });
     let description = "1 if too many calls of the live component failed, so that it is rarely called";
@@ -335,7 +326,7 @@ fn observe<S: Send + Sync + 'static>(
         .build();
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn number(count: usize) -> f64 {
+#[expect(clippy::cast_precision_loss, reason = "counts and sizes are far below 2^53")]
+fn number(count: u64) -> f64 {
     count as f64
 }

@@ -58,107 +58,90 @@ pub(super) fn instruments() -> Option<&'static Instruments> {
 /// Sends measurements of the host to this provider from now on.
 pub(super) fn open(provider: &SdkMeterProvider) {
     // Telemetry starts once per process.
-    let _ = INSTRUMENTS.set(Instruments::new(provider.meter("windlass")));
+    let _ = INSTRUMENTS.set(with(provider.meter("windlass")));
 }
 
-impl Instruments {
-    fn new(meter: Meter) -> Self {
-        let counter = |name, description| meter.u64_counter(name).with_description(description).build();
-        let histogram = |name, boundaries: &[f64], description| {
-            meter.f64_histogram(name).with_boundaries(boundaries.to_vec()).with_description(description).build()
-        };
-        Self {
-            reconcile_total: counter("controller_runtime_reconcile_total", "Reconciles of a controller, by result"),
-            reconcile_errors: counter(
-                "controller_runtime_reconcile_errors_total",
-                "Reconciles that ended with an error",
-            ),
-            reconcile_time: histogram("controller_runtime_reconcile_time_seconds", &SECONDS, "Duration of reconciles"),
-            queue_duration: histogram(
-                "workqueue_queue_duration_seconds",
-                &SECONDS,
-                "Time for which a key was ready before its reconcile began",
-            ),
-            work_duration: histogram(
-                "workqueue_work_duration_seconds",
-                &SECONDS,
-                "Time for which a worker was occupied with a key",
-            ),
-            requests: counter("rest_client_requests_total", "Requests to the API server, by code, method and host"),
-            call_time: histogram("windlass_plugin_call_seconds", &SECONDS, "Duration of calls of a plugin, by outcome"),
-            call_memory: histogram("windlass_plugin_memory_bytes", &BYTES, "Largest linear memory of a call"),
-            response_size: histogram("windlass_plugin_response_bytes", &BYTES, "Size of a call's response"),
-            traps: counter("windlass_plugin_traps_total", "Calls that were ended before they returned, by reason"),
-            skipped_calls: counter(
-                "windlass_memo_hits_total",
-                "Reconciles without a call, because nothing had changed since the last one (rule R17)",
-            ),
-            dropped_measurements: counter(
-                "windlass_plugin_dropped_measurements_total",
-                "Measurements of a plugin that were dropped, because they are invalid or there is no room for another series",
-            ),
-            compile_time: histogram(
-                "windlass_compile_seconds",
-                &SECONDS,
-                "Time to compile and load a component that was not compiled before",
-            ),
-            blocked_deletions: counter(
-                "windlass_blocked_deletions_total",
-                "Reconciles in which deletions were blocked (rule R9)",
-            ),
-            watch_restarts: counter(
-                "windlass_watch_restarts_total",
-                "Watch tasks of the host that panicked and were started again",
-            ),
-            operator_reconciles: counter("operator.reconcile_count", "Reconciles"),
-            operator_duration: operator_duration(&meter),
-            operator_errors: counter(
-                "operator.reconcile_errors",
-                "Reconciles that failed, by the reason of the failure",
-            ),
-            operator_created: counter("operator.resource_created", "Children that were created"),
-            operator_deleted: counter("operator.resource_deleted", "Children that were deleted"),
-            meter,
-        }
+fn with(meter: Meter) -> Instruments {
+    let counter = |name, description| meter.u64_counter(name).with_description(description).build();
+    let operator_duration = meter.f64_histogram("operator.reconcile_duration").with_unit("ms");
+    let description = "Time from the beginning of a reconcile to its end, calls and writes included";
+    let operator_duration = operator_duration.with_description(description).build();
+    let histogram = |name, boundaries: &[f64], description| {
+        meter.f64_histogram(name).with_boundaries(boundaries.to_vec()).with_description(description).build()
+    };
+    Instruments {
+        reconcile_total: counter("controller_runtime_reconcile_total", "Reconciles of a controller, by result"),
+        reconcile_errors: counter("controller_runtime_reconcile_errors_total", "Reconciles that ended with an error"),
+        reconcile_time: histogram("controller_runtime_reconcile_time_seconds", &SECONDS, "Duration of reconciles"),
+        queue_duration: histogram(
+            "workqueue_queue_duration_seconds",
+            &SECONDS,
+            "Time for which a key was ready before its reconcile began",
+        ),
+        work_duration: histogram(
+            "workqueue_work_duration_seconds",
+            &SECONDS,
+            "Time for which a worker was occupied with a key",
+        ),
+        requests: counter("rest_client_requests_total", "Requests to the API server, by code, method and host"),
+        call_time: histogram("windlass_plugin_call_seconds", &SECONDS, "Duration of calls of a plugin, by outcome"),
+        call_memory: histogram("windlass_plugin_memory_bytes", &BYTES, "Largest linear memory of a call"),
+        response_size: histogram("windlass_plugin_response_bytes", &BYTES, "Size of a call's response"),
+        traps: counter("windlass_plugin_traps_total", "Calls that were ended before they returned, by reason"),
+        skipped_calls: counter(
+            "windlass_memo_hits_total",
+            "Reconciles without a call, because nothing had changed since the last one (rule R17)",
+        ),
+        dropped_measurements: counter(
+            "windlass_plugin_dropped_measurements_total",
+            "Measurements of a plugin that were dropped, because they are invalid or there is no room for another series",
+        ),
+        compile_time: histogram(
+            "windlass_compile_seconds",
+            &SECONDS,
+            "Time to compile and load a component that was not compiled before",
+        ),
+        blocked_deletions: counter(
+            "windlass_blocked_deletions_total",
+            "Reconciles in which deletions were blocked (rule R9)",
+        ),
+        watch_restarts: counter(
+            "windlass_watch_restarts_total",
+            "Watch tasks of the host that panicked and were started again",
+        ),
+        operator_reconciles: counter("operator.reconcile_count", "Reconciles"),
+        operator_duration,
+        operator_errors: counter("operator.reconcile_errors", "Reconciles that failed, by the reason of the failure"),
+        operator_created: counter("operator.resource_created", "Children that were created"),
+        operator_deleted: counter("operator.resource_deleted", "Children that were deleted"),
+        meter,
     }
-}
-
-fn operator_duration(meter: &Meter) -> Histogram<f64> {
-    meter
-        .f64_histogram("operator.reconcile_duration")
-        .with_unit("ms")
-        .with_description("Time from the beginning of a reconcile to its end, calls and writes included")
-        .build()
 }
 
 /// Adds to the restarts of a watch's task after a panic; 0 makes the series appear.
 pub fn watch_restarted(kind: &str, times: u64) {
-    if let Some(instruments) = instruments() {
-        instruments.watch_restarts.add(times, &[KeyValue::new(KIND_LABEL, kind.to_owned())]);
-    }
+    let Some(instruments) = instruments() else { return };
+    instruments.watch_restarts.add(times, &[KeyValue::new(KIND_LABEL, kind.to_owned())]);
 }
 
 /// Records how long it took to compile and load a component, successfully or not.
 pub fn loaded(took: Duration) {
-    if let Some(instruments) = instruments() {
-        instruments.compile_time.record(took.as_secs_f64(), &[]);
-    }
+    let Some(instruments) = instruments() else { return };
+    instruments.compile_time.record(took.as_secs_f64(), &[]);
 }
 
 /// Counts a request to the API server, by the status code of its response (`<error>` without one).
 pub fn requested(host: &str, method: &http::Method, code: Option<u16>) {
-    if let Some(instruments) = instruments() {
-        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        let labels = [("code", code), ("host", host.to_owned()), ("method", method.to_string())];
-        instruments.requests.add(1, &labels.map(|(name, value)| KeyValue::new(name, value)));
-    }
+    let Some(instruments) = instruments() else { return };
+    let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+    let labels = [("code", code), ("host", host.to_owned()), ("method", method.to_string())];
+    instruments.requests.add(1, &labels.map(|(name, value)| KeyValue::new(name, value)));
 }
 
 /// Exports, for each kind, the time since the last progress of its watch, as `ages` returns it.
 pub fn observe_watches(ages: impl Fn() -> BTreeMap<String, Duration> + Send + Sync + 'static) {
-    if let Some(instruments) = instruments() {
-        observe_ages(&instruments.meter, ages);
-    }
+    let Some(instruments) = instruments() else { return };
+    observe_ages(&instruments.meter, ages);
 }
 
 fn observe_ages(meter: &Meter, ages: impl Fn() -> BTreeMap<String, Duration> + Send + Sync + 'static) {

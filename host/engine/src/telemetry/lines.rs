@@ -31,15 +31,10 @@ impl LogLine {
 /// Receives the lines, in order. It must not block.
 pub type Listener = Box<dyn Fn(LogLine) + Send + Sync>;
 
-/// Passes each line on.
-pub(super) struct LineLayer(Listener);
+/// Passes each line on to the listener.
+pub(super) struct LineLayer(pub Listener);
 
 impl LineLayer {
-    /// Passes the lines on to the listener.
-    pub(super) fn new(listener: Listener) -> Self {
-        Self(listener)
-    }
-
     /// The lines that are passed on.
     pub(super) fn filter() -> Targets {
         Targets::new()
@@ -72,7 +67,7 @@ mod tests {
     fn line_is_passed_on_with_its_own_text_and_a_field_of_the_same_name() {
         let all = Arc::new(Mutex::new(Vec::new()));
         let seen = all.clone();
-        let layer = LineLayer::new(Box::new(move |line| seen.lock().push(line)));
+        let layer = LineLayer(Box::new(move |line| seen.lock().push(line)));
         let subscriber = tracing_subscriber::registry().with(layer.with_filter(LineLayer::filter()));
         tracing::subscriber::with_default(subscriber, || {
             let message = "no quota";

@@ -89,28 +89,17 @@ pub struct Options {
 pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
     metrics: Option<SdkMeterProvider>,
-    scrape: Option<Scrape>,
+    /// Collects the metrics for Prometheus; none if they are not collected.
+    pub scrape: Option<Scrape>,
 }
 
 impl Telemetry {
-    /// Sets up logs, traces and metrics for the whole process. With `is_scraped`, metrics are collected for Prometheus. Must
-    /// be called in the runtime that sends the traces and metrics.
+    /// Sets up logs, traces and metrics for the whole process. With `is_scraped`, metrics are collected for Prometheus. The
+    /// listener receives the lines of the log. Must be called in the runtime that sends the traces and metrics.
     ///
     /// # Errors
     /// If the log directives or the `OTEL_*` variables are invalid.
-    pub fn start(options: &Options, is_scraped: bool) -> anyhow::Result<Self> {
-        Self::start_with(options, is_scraped, None)
-    }
-
-    /// [`start`](Self::start) for `windlass dev`: the listener receives the lines of the log.
-    ///
-    /// # Errors
-    /// Those of [`start`](Self::start).
-    pub fn start_with_listener(options: &Options, listener: Listener) -> anyhow::Result<Self> {
-        Self::start_with(options, false, Some(listener))
-    }
-
-    fn start_with(options: &Options, is_scraped: bool, listener: Option<Listener>) -> anyhow::Result<Self> {
+    pub fn start(options: &Options, is_scraped: bool, listener: Option<Listener>) -> anyhow::Result<Self> {
         let filter = EnvFilter::try_new(&options.log)
             .map_err(|error| anyhow::anyhow!("--log {:?} makes no sense: {error}", options.log))?;
         let traces = otlp::traces()?;
@@ -125,8 +114,8 @@ impl Telemetry {
                 .with_tracked_inactivity(false)
                 .with_filter(traced())
         });
-        let trees = options.log_traces.then(|| tree::TreeLayer::new(std::io::stderr).with_filter(traced()));
-        let lines = listener.map(|listener| LineLayer::new(listener).with_filter(LineLayer::filter()));
+        let trees = options.log_traces.then(|| tree::TreeLayer(std::io::stderr).with_filter(traced()));
+        let lines = listener.map(|listener| LineLayer(listener).with_filter(LineLayer::filter()));
         tracing_subscriber::registry()
             .with(log_layer(options.log_format).with_filter(filter))
             .with(otlp)
@@ -134,11 +123,6 @@ impl Telemetry {
             .with(lines)
             .init();
         Ok(Self { traces, metrics, scrape })
-    }
-
-    /// Collects the metrics for Prometheus; none if they are not collected.
-    pub fn scrape(&self) -> Option<Scrape> {
-        self.scrape.clone()
     }
 
     /// Sends the buffered data and closes the exporters. Takes at most [`LAST_EXPORT`], because a collector may accept

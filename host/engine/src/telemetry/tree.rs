@@ -18,15 +18,8 @@ use windlass_core::value::line::one_line;
 use super::fields::{Fields, MESSAGE};
 use crate::clock;
 
-/// Collects the spans below each root, and writes them when the root ends.
-pub(super) struct TreeLayer<W>(W);
-
-impl<W> TreeLayer<W> {
-    /// Writes each tree to `writer` in one piece.
-    pub(super) fn new(writer: W) -> Self {
-        Self(writer)
-    }
-}
+/// Collects the spans below each root, and writes them to the writer in one piece when the root ends.
+pub(super) struct TreeLayer<W>(pub W);
 
 struct Node {
     start: Instant,
@@ -125,7 +118,7 @@ mod tests {
     fn root_span_is_written_as_one_tree_when_it_ends() {
         let buffer = Buffer::default();
         let writer = buffer.clone();
-        let subscriber = tracing_subscriber::registry().with(TreeLayer::new(move || writer.clone()));
+        let subscriber = tracing_subscriber::registry().with(TreeLayer(move || writer.clone()));
         tracing::subscriber::with_default(subscriber, || {
             let root = tracing::info_span!("reconcile", outcome = tracing::field::Empty);
             root.in_scope(|| {

@@ -126,7 +126,7 @@ impl PluginMetrics {
     }
 
     fn readers(&self) -> Vec<Reader> {
-        self.components().iter().filter_map(|component| component.push.as_ref().map(Push::reader)).collect()
+        self.components().iter().filter_map(|component| Some(component.push.as_ref()?.reader.clone())).collect()
     }
 
     /// Number of bytes that [`write`](Self::write) adds at most.

@@ -22,7 +22,7 @@ use super::table::Table;
 #[derive(Debug)]
 pub(super) struct Push {
     provider: SdkMeterProvider,
-    reader: Reader,
+    pub reader: Reader,
 }
 
 impl Push {
@@ -61,10 +61,6 @@ impl Push {
             let _ = gauge.with_callback(move |to| each(&|value, labels| to.observe(value, labels))).build();
         }
         table
-    }
-
-    pub fn reader(&self) -> Reader {
-        self.reader.clone()
     }
 }
 
