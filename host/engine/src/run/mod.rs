@@ -192,7 +192,7 @@ impl Host {
         tokio::spawn(kinds.clone().watch_definitions(client.clone(), progress));
         let plugins = Arc::new(Plugins {
             client: client.clone(),
-            own: own.clone(),
+            own,
             sandbox: sandbox.clone(),
             watches: watches.clone(),
             sources,
@@ -204,7 +204,7 @@ impl Host {
             mark_keys: MarkKeys::new(client.clone(), &settings.namespace),
             ask,
             caps: settings.caps.clone(),
-            queue: plugin_queue.clone(),
+            queue: plugin_queue,
             parents: parents.clone(),
             interests,
             recorder,
@@ -218,7 +218,7 @@ impl Host {
         let rng_key = SecretKey::new(client.clone(), &settings.namespace, RNG_KEY_SECRET);
         let reconciler = Box::new(reconciler_of(&plugins, settings.recent.clone()));
         let working = Working { tasks: tasks.running.clone(), sandbox, events };
-        let plugins = PluginWork { own, plugins, queue: plugin_queue, tasks: tasks.clone() };
+        let plugins = PluginWork { plugins, tasks: tasks.clone() };
         let parents = ParentWork { rng_key, reconciler, workers: settings.workers, queue: parents, tasks };
         Self { client, shards, plugins, parents, working }
     }

@@ -10,7 +10,7 @@ use windlass_core::value::ids::PluginName;
 use super::{PLUGIN_WORKERS, Tasks, work_on};
 use crate::cluster::watch::Watch;
 use crate::plugins::Plugins;
-use crate::queue::{Job, PluginQueue, Run, Turn};
+use crate::queue::{Job, Run, Turn};
 
 /// Time between removals of data that no Plugin uses.
 const TIDY: Duration = Duration::from_hours(1);
@@ -22,9 +22,7 @@ const CATCH_UP: Duration = Duration::from_millis(100);
 /// The work on Plugins.
 #[derive(Clone)]
 pub(super) struct PluginWork {
-    pub own: Arc<Watch>,
     pub plugins: Arc<Plugins>,
-    pub queue: PluginQueue,
     pub tasks: Tasks,
 }
 
@@ -34,7 +32,7 @@ impl PluginWork {
         self.begin(Prepare { work: self.clone(), stop: stop.clone() }, stop);
         let (work, stop) = (self.clone(), stop.clone());
         self.tasks.running.spawn(async move {
-            if listed(&work.own, &stop).await.is_some() {
+            if listed(&work.plugins.own, &stop).await.is_some() {
                 work.note_prepared();
             }
         });
@@ -44,10 +42,10 @@ impl PluginWork {
     pub(super) fn lead(&self, stop: &CancellationToken) {
         self.tasks.readiness.leading();
         self.plugins.begin_to_lead();
-        self.begin(BringUp { work: self.clone() }, stop);
+        self.begin(BringUp(self.clone()), stop);
         let (work, stop) = (self.clone(), stop.clone());
         self.tasks.running.spawn(async move {
-            if listed(&work.own, &stop).await.is_some() {
+            if listed(&work.plugins.own, &stop).await.is_some() {
                 work.note_tried().await;
             }
         });
@@ -68,8 +66,8 @@ impl PluginWork {
     }
 
     fn begin(&self, work: impl Run<(), PluginName> + 'static, stop: &CancellationToken) {
-        work_on(&self.tasks.running, PLUGIN_WORKERS, &self.queue, work, stop);
-        let queue = self.queue.clone();
+        work_on(&self.tasks.running, PLUGIN_WORKERS, &self.plugins.queue, work, stop);
+        let queue = self.plugins.queue.clone();
         self.tasks.liveness.follow("Plugins", move || queue.stalled());
         self.tasks.running.spawn(tidy_now_and_then(self.plugins.clone(), stop.clone()));
     }
@@ -77,7 +75,7 @@ impl PluginWork {
     /// Waits until every Plugin is prepared, but not for ever: a source may not respond.
     pub(super) async fn prepared(&self, stop: &CancellationToken) {
         let prepared = async {
-            while !(listed(&self.own, stop).await.is_some() && self.plugins.all_prepared()) {
+            while !(listed(&self.plugins.own, stop).await.is_some() && self.plugins.all_prepared()) {
                 tokio::time::sleep(CATCH_UP).await;
             }
         };
@@ -88,7 +86,7 @@ impl PluginWork {
 
     /// Waits until the cache of Plugins shows what the API server has now. Returns none if `stop` is cancelled before.
     pub(super) async fn catch_up(&self, stop: &CancellationToken) -> Option<()> {
-        listed(&self.own, stop).await?;
+        listed(&self.plugins.own, stop).await?;
         loop {
             match stop.run_until_cancelled(self.plugins.is_caught_up()).await? {
                 Ok(true) => return Some(()),
@@ -101,15 +99,13 @@ impl PluginWork {
 }
 
 /// Reconciles Plugins. The host is ready when each Plugin was reconciled once.
-struct BringUp {
-    work: PluginWork,
-}
+struct BringUp(PluginWork);
 
 impl Run<(), PluginName> for BringUp {
     async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
         // Boxed, because the future is large and lives until the component is loaded.
-        let outcome = Box::pin(self.work.plugins.reconcile(job)).await;
-        self.work.note_tried().await;
+        let outcome = Box::pin(self.0.plugins.reconcile(job)).await;
+        self.0.note_tried().await;
         outcome
     }
 }

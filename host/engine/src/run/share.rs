@@ -27,7 +27,7 @@ impl Host {
         plugins.stand_by(&standby);
         let candidate_for_shard = ShardCandidate::new(shards.clone(), instance, gate);
         let shard = candidate_for_shard.acquire(plugins.prepared(stop), stop).await?;
-        let (running, queue) = (parents.queue.clone(), plugins.queue.clone());
+        let (running, queue) = (parents.queue.clone(), plugins.plugins.queue.clone());
         let work = Work {
             runs_other_than: Box::new(move |may_go_on| {
                 running.any_running(|plugin, parent| !may_go_on(plugin, parent))
