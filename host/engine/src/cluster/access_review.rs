@@ -64,6 +64,13 @@ pub struct Question {
     pub name: Option<Arc<str>>,
 }
 
+impl Question {
+    /// The permission for all objects of a kind, in all namespaces.
+    pub fn new(account: Account, verb: &'static str, resource: Arc<ApiResource>) -> Self {
+        Self { account, verb, resource, subresource: None, namespace: None, name: None }
+    }
+}
+
 /// Outcome of an access review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReviewResult {

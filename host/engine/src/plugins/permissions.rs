@@ -289,12 +289,9 @@ impl Review<'_> {
     /// The verbs that are denied in a namespace; without a namespace, cluster-wide.
     async fn denied(&self, kind: &Kind, namespace: Option<Arc<str>>) -> Result<Vec<&'static str>, String> {
         let questions = kind.verbs.iter().map(|&verb| Question {
-            account: self.account.clone(),
-            verb,
-            resource: kind.resource.clone(),
             subresource: kind.subresource,
             namespace: namespace.clone(),
-            name: None,
+            ..Question::new(self.account.clone(), verb, kind.resource.clone())
         });
         let reviews = try_join_all(questions.map(|question| (self.ask)(question))).await?;
         let denied = kind.verbs.iter().zip(reviews).filter(|(_, review)| !review.allowed);

@@ -129,20 +129,13 @@ impl Related {
         subresource: Option<&'static str>,
     ) -> Result<ReviewResult, String> {
         let resource = Arc::new(live.caches.parents.resource.clone());
-        let question = |namespace| Question {
-            account: live.account.clone(),
-            verb,
-            resource: resource.clone(),
-            subresource,
-            namespace,
-            name: None,
-        };
+        let question = Question { subresource, ..Question::new(live.account.clone(), verb, resource) };
         let now = clock::now();
-        let anywhere = self.reviews.review(question(None), now).await?;
-        match &parent.key.namespace {
-            Some(namespace) if !anywhere.allowed => self.reviews.review(question(Some(namespace.clone())), now).await,
-            _ => Ok(anywhere),
+        let anywhere = self.reviews.review(question.clone(), now).await?;
+        if anywhere.allowed || parent.key.namespace.is_none() {
+            return Ok(anywhere);
         }
+        self.reviews.review(Question { namespace: parent.key.namespace.clone(), ..question }, now).await
     }
 
     fn follow(&self, live: &Live, parent: &ParentKey, needs: &Needs) -> Result<Vec<Followed>, ReadProblem> {
@@ -180,12 +173,9 @@ impl Related {
         };
         let user = || live.account.user().to_owned();
         let question = Question {
-            account: live.account.clone(),
-            verb,
-            resource: resource_of(live, need)?.clone(),
-            subresource: None,
             namespace: need.namespace.clone(),
             name: name.clone(),
+            ..Question::new(live.account.clone(), verb, resource_of(live, need)?.clone())
         };
         let kind = || Gvk::clone(&need.kind);
         let spend = || live.shared.budget.lock().spend(Cost::Review, 1, parent.namespace.as_ref(), clock::date());
