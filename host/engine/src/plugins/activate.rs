@@ -25,11 +25,8 @@ impl Plugins {
     /// Loads the component of the Plugin's source, and makes it live.
     pub(super) async fn load(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Findings, Problem> {
         let Selected { component, rollback, rolled_back } = self.component(name, object, plugin).await?;
-        let findings = if rolled_back {
-            self.activate(name, object, &without_crd_install(plugin), component).await?
-        } else {
-            self.activate(name, object, plugin, component).await?
-        };
+        let earlier = rolled_back.then(|| without_crd_install(plugin));
+        let findings = self.activate(name, object, earlier.as_ref().unwrap_or(plugin), component).await?;
         let rolled_back_from = rollback.map(|rollback| rollback.from);
         Ok(Findings { rolled_back_from, rolled_back, file: self.sources.file(name), ..findings })
     }
@@ -183,16 +180,13 @@ impl Plugins {
         };
         let in_status = || status.and_then(|status| status.parent_kind.as_ref()?.parse().ok());
         let before = live.map(|live| Gvk::clone(&live.terms.parents)).or_else(in_status);
-        match before.filter(|before| has_parents && before.group_kind() != wanted.group_kind()) {
-            Some(before) => {
-                let message = format!(
-                    "the component is for {wanted}, but there are parents of {before}, whose children and finalizers would \
-                     be left behind. Make another Plugin for it, or delete those parents, or this Plugin, first"
-                );
-                Err(Problem::new(Step::Granted, PluginReason::ParentKindChanged, message))
-            }
-            None => Ok(()),
-        }
+        let another = before.filter(|before| has_parents && before.group_kind() != wanted.group_kind());
+        let Some(before) = another else { return Ok(()) };
+        let message = format!(
+            "the component is for {wanted}, but there are parents of {before}, whose children and finalizers would be left behind. \
+             Make another Plugin for it, or delete those parents, or this Plugin, first"
+        );
+        Err(Problem::new(Step::Granted, PluginReason::ParentKindChanged, message))
     }
 
     /// Sets the host's finalizer on the Plugin, if the host must act on the Plugin's deletion.

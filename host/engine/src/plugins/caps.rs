@@ -45,10 +45,7 @@ pub struct Caps {
     max_requirements: usize,
     /// Deepest nesting of a JSON document in a response
     #[arg(
-        long,
-        env = "WINDLASS_MAX_JSON_DEPTH",
-        default_value_t = JSON_DEPTH_MAX.into(),
-        value_name = "COUNT",
+        long, env = "WINDLASS_MAX_JSON_DEPTH", default_value_t = JSON_DEPTH_MAX.into(), value_name = "COUNT",
         value_parser = RangedU64ValueParser::<usize>::new().range(2..=JSON_DEPTH_MAX.into())
     )]
     max_json_depth: usize,
@@ -86,13 +83,13 @@ impl Caps {
     /// The Plugin's limits, lowered to the caps, and the limits that were lowered.
     pub fn clamp(&self, wanted: &Limits) -> (Limits, Vec<Capped>) {
         let mut capped = Vec::new();
-        let to = &mut capped;
+        let (to, plain) = (&mut capped, |count: usize| count.to_string());
         let max_log_bytes = usize::try_from(self.max_log_bytes).unwrap_or(usize::MAX);
         let limits = Limits {
             memory: least("memory", wanted.memory, self.max_memory, in_bytes, to),
             table_elements: least("tableElements", wanted.table_elements, self.max_table_elements, plain, to),
             instances: least("instances", wanted.instances, self.max_instances, plain, to),
-            deadline: least("deadline", wanted.deadline, self.max_deadline, in_time, to),
+            deadline: least("deadline", wanted.deadline, self.max_deadline, |time| format!("{time:?}"), to),
             request_bytes: least("requestBytes", wanted.request_bytes, self.max_request_bytes, in_bytes, to),
             response_bytes: least("responseBytes", wanted.response_bytes, self.max_response_bytes, in_bytes, to),
             children: least("children", wanted.children, self.max_children, plain, to),
@@ -129,23 +126,10 @@ fn in_bytes(size: u64) -> String {
     ByteQuantity::from(size).to_string()
 }
 
-fn in_time(time: Duration) -> String {
-    format!("{time:?}")
-}
-
-fn plain(number: usize) -> String {
-    number.to_string()
-}
-
 /// Converts `requestBytes` to `request-bytes`.
 fn kebab(name: &str) -> String {
-    name.chars().fold(String::new(), |mut kebab, letter| {
-        if letter.is_ascii_uppercase() {
-            kebab.push('-');
-        }
-        kebab.push(letter.to_ascii_lowercase());
-        kebab
-    })
+    let dash = |letter: &char| letter.is_ascii_uppercase().then_some('-');
+    name.chars().flat_map(|letter| dash(&letter).into_iter().chain([letter.to_ascii_lowercase()])).collect()
 }
 
 /// Parses a size as Kubernetes writes it (`128Mi`), in bytes.

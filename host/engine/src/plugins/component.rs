@@ -18,7 +18,7 @@ use windlass_sandbox::Component;
 use super::problem::{Problem, Step};
 use super::refusal::Refusal;
 use super::resource::parse;
-use super::shared::Plugins;
+use super::shared::{Known, Plugins};
 use super::{load, resource};
 use crate::clock;
 
@@ -58,14 +58,6 @@ impl Rollback {
     }
 }
 
-/// The parts of a Plugin that restrict its component.
-struct Restrictions {
-    /// The digest that the component must have, if pinned.
-    pinned: Option<Digest>,
-    /// The rollback, if a user requested one.
-    rollback: Option<Rollback>,
-}
-
 /// The component to make live.
 pub(super) struct Selected {
     pub component: Arc<Component>,
@@ -87,16 +79,22 @@ fn wanted_of_before(plugin: &Plugin) -> Option<Digest> {
 }
 
 impl Plugins {
-    /// Follows the source that the Plugin names.
+    /// Follows the source that the Plugin names. Returns the digest that the component must have, if pinned, and the rollback, if a user
+    /// requested one.
     ///
     /// # Errors
     /// If the spec is invalid, or does not meet the host's requirements. The check needs no request.
-    fn follow(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Restrictions, Problem> {
+    fn follow(
+        &self,
+        name: &PluginName,
+        object: &Object,
+        plugin: &Plugin,
+    ) -> Result<(Option<Digest>, Option<Rollback>), Problem> {
         self.sources.follow(name, resource::configured_source(plugin)?);
         let rollback = Rollback::of(object, plugin)?;
         let pinned = resource::pinned(plugin)?;
         self.sources.check_wanted(plugin.spec.verify.as_ref())?;
-        Ok(Restrictions { pinned, rollback })
+        Ok((pinned, rollback))
     }
 
     /// The component to make live.
@@ -106,8 +104,8 @@ impl Plugins {
         object: &Object,
         plugin: &Plugin,
     ) -> Result<Selected, Problem> {
-        let restrictions = self.follow(name, object, plugin).inspect_err(|_| self.sources.remotes.forget(name));
-        let Restrictions { pinned, rollback } = restrictions?;
+        let followed = self.follow(name, object, plugin).inspect_err(|_| self.sources.remotes.forget(name));
+        let (pinned, rollback) = followed?;
         let delivered = self.delivered(name, object, plugin, pinned).await;
         match (rollback, delivered) {
             (None, delivered) => Ok(Selected { component: delivered?, rollback, rolled_back: false }),
@@ -295,16 +293,10 @@ impl Plugins {
 
     /// The components whose compiled files must be kept, because Plugins have, had or may get them.
     pub(super) fn in_use(&self) -> HashSet<Digest> {
-        let candidates = self
-            .state
-            .known
-            .lock()
-            .values()
-            .filter_map(|known| Some(known.candidate.as_ref()?.digest()))
-            .collect::<Vec<_>>();
-        let mut used: HashSet<_> =
-            self.registry.names().iter().filter_map(|name| self.registry.get(name)).map(|live| live.digest()).collect();
-        used.extend(candidates);
+        // Before those that are live: a candidate may go live meanwhile.
+        let candidate = |known: &Known| Some(known.candidate.as_ref()?.digest());
+        let mut used: HashSet<_> = self.state.known.lock().values().filter_map(candidate).collect();
+        self.registry.for_each(|live| _ = used.insert(live.digest()));
         used.extend(self.sources.remotes.found());
         for key in self.own.store.keys() {
             let plugin = self.own.store.get(&key).and_then(|object| parse(&object).ok());

@@ -38,12 +38,6 @@ enum Marks<'a> {
     Unknown,
 }
 
-/// One page of a list, with the token for the next.
-struct Page {
-    objects: Vec<Object>,
-    next: Option<String>,
-}
-
 impl Leftovers<'_> {
     /// The API resource of a kind; none if the kind is not served, so that no objects of it are left.
     pub(super) async fn resource(&self, kind: &Gvk) -> Result<Option<ApiResource>, String> {
@@ -90,8 +84,8 @@ impl Leftovers<'_> {
     pub(super) async fn has_no_children(&self, kind: &Gvk, parents: &Gvk) -> Result<bool, String> {
         let Some(resource) = self.resource(kind).await? else { return Ok(true) };
         let marks = self.marks(parents).await?;
-        let page = self.page(&Arc::new(kind.clone()), &resource, &params(Some(&self.label()))).await?;
-        Ok(page.next.is_none() && !page.objects.iter().any(|child| is_child(child, parents, marks)))
+        let (page, next) = self.page(&Arc::new(kind.clone()), &resource, &params(Some(&self.label()))).await?;
+        Ok(next.is_none() && !page.iter().any(|child| is_child(child, parents, marks)))
     }
 
     fn label(&self) -> String {
@@ -108,16 +102,22 @@ impl Leftovers<'_> {
         let mut params = params(labels);
         let mut objects = Vec::new();
         loop {
-            let page = self.page(kind, resource, &params).await?;
-            objects.extend(page.objects);
-            match page.next {
+            let (page, next) = self.page(kind, resource, &params).await?;
+            objects.extend(page);
+            match next {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(objects),
             }
         }
     }
 
-    async fn page(&self, kind: &Arc<Gvk>, resource: &ApiResource, params: &ListParams) -> Result<Page, String> {
+    /// One page of a list, and the token for the next.
+    async fn page(
+        &self,
+        kind: &Arc<Gvk>,
+        resource: &ApiResource,
+        params: &ListParams,
+    ) -> Result<(Vec<Object>, Option<String>), String> {
         let unlisted = |error: &dyn std::fmt::Display| format!("{kind} could not be listed: {error}");
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
         let page = in_time(api.list_metadata(params)).await.map_err(|error| unlisted(&plain(&error)))?;
@@ -126,7 +126,7 @@ impl Leftovers<'_> {
             let text = serde_json::to_string(item).map_err(|error| unlisted(&error))?;
             objects.push(Object::from_api(kind, &text).map_err(|error| unlisted(&error))?);
         }
-        Ok(Page { objects, next: page.metadata.continue_.filter(|token| !token.is_empty()) })
+        Ok((objects, page.metadata.continue_.filter(|token| !token.is_empty())))
     }
 }
 

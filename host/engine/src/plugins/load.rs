@@ -1,6 +1,5 @@
 //! Turns delivered bytes into a plugin that may go live, or returns the first failed step.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,9 +29,9 @@ use windlass_sandbox::Component;
 
 use super::caches::synced;
 use super::caps::Capped;
+use super::crd::ParentKind;
 use super::grants::Granted;
 use super::kinds::Concern;
-use super::parent_kind::ParentKind;
 use super::problem::{Problem, RESYNC, Step, invalid_descriptor};
 use super::resource::config_of;
 use super::settings::settings_of;
@@ -380,9 +379,8 @@ pub(super) fn concern_of(live: &Live) -> Concern {
             .filter(|resource| !resource.group.is_empty())
             .map(|resource| format!("{}.{}", resource.plural, resource.group))
             .collect(),
-        groups: HashSet::new(),
-        waits: false,
         watches: live.caches.watches().map(|watch| watch.id.clone()).collect(),
+        ..Concern::default()
     }
 }
 

@@ -19,7 +19,6 @@ mod leftovers;
 mod load;
 mod mark_key;
 mod parent;
-mod parent_kind;
 mod permissions;
 mod preflight;
 mod problem;

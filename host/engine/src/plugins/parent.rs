@@ -11,10 +11,9 @@ use windlass_core::object::observed_status::StatusShape;
 use windlass_core::object::reason::PluginReason;
 use windlass_core::value::ids::Gvk;
 
-use super::crd::{self, Install};
+use super::crd::{self, Install, ParentKind};
 use super::grants::look_up;
 use super::load::Loading;
-use super::parent_kind::ParentKind;
 use super::problem::{Problem, Step};
 use crate::cluster::discovery::Discovery;
 use crate::live::CrdOwner;

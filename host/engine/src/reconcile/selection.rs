@@ -56,13 +56,9 @@ pub(super) async fn select(
         let mut began = clock();
         // The labels of each object are read once, for all selectors.
         for object in store.in_namespace(namespace) {
-            let mut matching = selectors.iter();
             object.with_labels(|labels| {
-                matching.try_for_each(
-                    |(at, selector)| {
-                        if selector.matches(labels) { found.add(*at, &object) } else { Ok(()) }
-                    },
-                )
+                let mut matching = selectors.iter().filter(|(_, selector)| selector.matches(labels));
+                matching.try_for_each(|(at, _)| found.add(*at, &object))
             })?;
             let piece = clock().saturating_duration_since(began);
             if took + piece > bounds.deadline {

@@ -24,7 +24,6 @@ use windlass_core::value::ids::{Gvk, PluginName};
 
 pub use self::upgrade::{Install, narrowings};
 use self::upgrade::{is_outdated, upgraded};
-use super::parent_kind::ParentKind;
 use super::problem::{Problem, Step, invalid_descriptor};
 use crate::cluster::writer::response::refused;
 use crate::cluster::{in_time, plain, plain_cause};
@@ -33,6 +32,17 @@ use crate::live::CrdOwner;
 /// How long the API server may take to establish a new CRD before the Plugin reports it; [`super::kinds`] notices a
 /// later success.
 const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The parent kind of a plugin as the cluster serves it, ready to be watched.
+pub(super) struct ParentKind {
+    pub kind: Arc<Gvk>,
+    pub crd_owner: CrdOwner,
+    pub resource: ApiResource,
+    pub namespaced: bool,
+    pub shape: StatusShape,
+    /// Label selector of the parents; none for all objects of the kind.
+    pub selector: Option<String>,
+}
 
 /// Finds the kind of a carried CRD, and installs the CRD first if `spec.installCRD` is set.
 pub(super) async fn resolve(
@@ -51,22 +61,18 @@ pub(super) async fn resolve(
             return Err(Problem::new(Step::Granted, PluginReason::ParentKindMissing, message));
         }
         Some(found) if install == Install::No || !is_outdated(&found, plugin, &definition) => {
-            if is_crd_established().matches_object(Some(&found)) {
-                Some(found)
-            } else {
-                established(&api, &name).await?
-            }
+            let is_established = is_crd_established().matches_object(Some(&found));
+            if is_established { Some(found) } else { established(&api, &name).await? }
         }
-        missing_or_outdated => {
-            match missing_or_outdated {
-                Some(found) => {
-                    let wanted = upgraded(&found, &definition).map_err(|why| rejected(&name, &why))?;
-                    install.review(&found, &wanted).map_err(|why| rejected(&name, &why))?;
-                    apply(&api, &name, &wanted, true).await?;
-                }
-                // Without force: if another user creates the CRD at the same time, it belongs to that user.
-                None => apply(&api, &name, &definition, false).await?,
-            }
+        Some(found) => {
+            let wanted = upgraded(&found, &definition).map_err(|why| rejected(&name, &why))?;
+            install.review(&found, &wanted).map_err(|why| rejected(&name, &why))?;
+            apply(&api, &name, &wanted, true).await?;
+            established(&api, &name).await?
+        }
+        None => {
+            // Without force: if another user creates the CRD at the same time, it belongs to that user.
+            apply(&api, &name, &definition, false).await?;
             established(&api, &name).await?
         }
     };
