@@ -20,7 +20,8 @@ const FIELD: &str = "key";
 #[derive(Debug)]
 pub struct SecretKey {
     secrets: Api<Secret>,
-    namespace: String,
+    /// The host's namespace.
+    pub namespace: String,
     name: &'static str,
 }
 
@@ -59,11 +60,6 @@ impl SecretKey {
     /// The key in the Secret of this name, in the host's namespace.
     pub fn new(client: Client, namespace: &str, name: &'static str) -> Self {
         Self { secrets: Api::namespaced(client, namespace), namespace: namespace.to_owned(), name }
-    }
-
-    /// The host's namespace.
-    pub fn namespace(&self) -> &str {
-        &self.namespace
     }
 
     /// The key, if its Secret exists.

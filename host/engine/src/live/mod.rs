@@ -180,7 +180,7 @@ impl Live {
     pub fn decides_by(&self) -> Digest {
         let mut text = self.terms.call_inputs.as_bytes().to_vec();
         text.extend_from_slice(self.terms.rules.as_bytes());
-        let namespaces = self.caches.namespaces.as_ref().map(NamespaceFilter::selector).unwrap_or_default();
+        let namespaces = self.caches.namespaces.as_ref().map(|filter| filter.selector.to_string()).unwrap_or_default();
         text.extend_from_slice(format!("{namespaces}\n{:?}", self.caches.parents.id.labels).as_bytes());
         Digest::of(&text)
     }

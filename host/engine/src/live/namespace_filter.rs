@@ -12,22 +12,13 @@ use crate::cluster::watch::Watch;
 /// `spec.namespaceSelector`, with the watch of all Namespaces.
 #[derive(Clone)]
 pub struct NamespaceFilter {
-    selector: Selector,
+    /// The selector.
+    pub selector: Selector,
     /// The watch of all Namespaces.
     pub watch: Arc<Watch>,
 }
 
 impl NamespaceFilter {
-    /// Selects namespaces by this selector; `watch` shows all Namespaces.
-    pub fn new(selector: Selector, watch: Arc<Watch>) -> Self {
-        Self { selector, watch }
-    }
-
-    /// The selector, as text.
-    pub fn selector(&self) -> String {
-        self.selector.to_string()
-    }
-
     /// Whether a parent's namespace is selected; always true for a cluster-scoped parent. None while the watch does not
     /// show the namespace.
     pub fn selects(&self, parent: &Object) -> Option<bool> {

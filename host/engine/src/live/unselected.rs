@@ -19,7 +19,8 @@ use crate::cluster::watch::{Store, Watch, WatchId};
 pub struct Unselected {
     plugin: PluginName,
     kind: GroupKind,
-    namespaced: bool,
+    /// Whether the kind of the parents has namespaces.
+    pub namespaced: bool,
     /// The key of the children's marks, if the parents are cluster-scoped.
     mark_key: Option<MarkKey>,
     /// Label selector of the parents; without one there are no former parents.
@@ -52,11 +53,6 @@ impl Unselected {
             selector: parents.labels.as_ref().and_then(|labels| labels.parse().ok()),
             known: Mutex::default(),
         }
-    }
-
-    /// Whether the kind of the parents has namespaces.
-    pub fn parents_are_namespaced(&self) -> bool {
-        self.namespaced
     }
 
     /// Finds former parents by their children in the caches: they may have left the label selector while no host ran,

@@ -328,7 +328,8 @@ impl<'a> Loading<'a> {
         let kind = Gvk::from_api_version("v1", "Namespace");
         let named = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
         let resource = ApiResource::from_gvk_with_plural(&named, "namespaces");
-        Ok(Some(NamespaceFilter::new(selector, self.plugins.watches.lease(&Arc::new(kind), &resource, None))))
+        let watch = self.plugins.watches.lease(&Arc::new(kind), &resource, None);
+        Ok(Some(NamespaceFilter { selector, watch }))
     }
 }
 

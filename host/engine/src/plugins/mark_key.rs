@@ -42,7 +42,7 @@ impl MarkKeys {
                 let message = format!(
                     "Secret {MARK_KEY_SECRET} in namespace {}, by which children of cluster-scoped parents are known, is gone. \
                      Restore it; or annotate the Plugin with windlass.dev/skip-finalize=true, and delete the children by hand",
-                    self.secret.namespace()
+                    self.secret.namespace
                 );
                 Problem::new(Step::Granted, PluginReason::MarkKeyUnavailable, message)
             })?;

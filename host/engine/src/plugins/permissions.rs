@@ -129,7 +129,7 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
         let beside = grant.namespaces.iter().flatten().cloned().collect();
         Some(Kind { verbs: &READ_VERBS, beside, ..Kind::new(grant.kind.clone(), resource, grant.namespaced) })
     });
-    let namespaced = live.caches.unselected.parents_are_namespaced();
+    let namespaced = live.caches.unselected.namespaced;
     let parent_kind =
         || Kind::new(live.terms.parents.clone(), Arc::new(live.caches.parents.resource.clone()), namespaced);
     let parents = (live.crd_owner == CrdOwner::Others).then(|| {

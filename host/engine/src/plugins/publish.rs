@@ -119,7 +119,7 @@ impl Plugins {
     /// Unpublishes the live component if its Plugin no longer grants its parent kind: it must see no further object of it.
     pub(super) fn revoke(&self, name: &PluginName, plugin: &Plugin) {
         let is_revoked = |live: Arc<Live>| {
-            let (kind, is_namespaced) = (&live.terms.parents, live.caches.unselected.parents_are_namespaced());
+            let (kind, is_namespaced) = (&live.terms.parents, live.caches.unselected.namespaced);
             let grants = plugin.spec.spec_grants();
             !live.terms.owns_kind && grants.may_reconcile(kind, is_namespaced, live.terms.finalizes).is_err()
         };

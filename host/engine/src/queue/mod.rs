@@ -194,7 +194,7 @@ impl<G: Clone + Eq + Hash, K: Key> Queue<G, K> {
             };
             match alarm {
                 Some(due) => {
-                    let keeper = TimeKeeper::new(self, due);
+                    let keeper = TimeKeeper { queue: self, due };
                     tokio::select! {
                         biased;
                         () = changed => {}

@@ -50,15 +50,11 @@ impl<G: Clone + Eq + Hash, K: Key> Inner<G, K> {
 
 /// A waiting worker that keeps the timer for all.
 pub(super) struct TimeKeeper<'a, G: Clone + Eq + Hash, K: Key> {
-    queue: &'a Queue<G, K>,
-    due: Instant,
+    pub queue: &'a Queue<G, K>,
+    pub due: Instant,
 }
 
-impl<'a, G: Clone + Eq + Hash, K: Key> TimeKeeper<'a, G, K> {
-    pub fn new(queue: &'a Queue<G, K>, due: Instant) -> Self {
-        Self { queue, due }
-    }
-
+impl<G: Clone + Eq + Hash, K: Key> TimeKeeper<'_, G, K> {
     /// Ends the wait: the worker runs, and checks the timers itself.
     pub fn wake(self) {
         self.disarm();

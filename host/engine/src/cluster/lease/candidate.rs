@@ -26,7 +26,10 @@ pub struct Candidate {
     instance: Arc<Instance>,
     gate: WriteGate,
     observed: Observations,
-    logged: Logged,
+    /// The holder of the last log line, which is not repeated.
+    logged_holder: Option<String>,
+    /// When a problem was logged last.
+    logged_problem: Option<Instant>,
 }
 
 /// Result of one look at the Lease.
@@ -45,7 +48,8 @@ impl Candidate {
             instance,
             gate,
             observed: Observations::default(),
-            logged: Logged::default(),
+            logged_holder: None,
+            logged_problem: None,
         }
     }
 
@@ -65,7 +69,10 @@ impl Candidate {
         let mut changes = pin!(self.leases.changes());
         loop {
             let pause = match self.attempt(found).await {
-                Ok(Attempt::Acquired { lease, transitions }) => return Ok(Some(self.into_holder(*lease, transitions))),
+                Ok(Attempt::Acquired { lease, transitions }) => {
+                    let gate = self.gate.leader;
+                    return Ok(Some(HeldLease::new(self.leases, self.instance, gate, *lease, transitions)));
+                }
                 Ok(Attempt::Refuse { holder, expires_in }) => {
                     return Err(NotHolder::Refused { namespace: self.leases.namespace, holder, expires_in });
                 }
@@ -129,10 +136,6 @@ impl Candidate {
         }
     }
 
-    fn into_holder(self, lease: Lease, transitions: i32) -> HeldLease {
-        HeldLease::new(self.leases, self.instance, self.gate.leader.clone(), lease, transitions)
-    }
-
     fn jittered_retry(&self) -> Duration {
         self.election.timing.retry_period.mul_f64(1.0 + Timing::JITTER * fastrand::f64())
     }
@@ -140,7 +143,7 @@ impl Candidate {
     /// Logs the holder, unless it was logged before.
     fn log_wait(&mut self, holder: &str) {
         let namespace = &self.leases.namespace;
-        if holder.is_empty() || self.logged.holder.as_deref() == Some(holder) {
+        if holder.is_empty() || self.logged_holder.as_deref() == Some(holder) {
             return;
         }
         match self.election.while_held {
@@ -152,11 +155,11 @@ impl Candidate {
                 "the holder of the Lease may have ended: waiting until the Lease expires or is renewed"
             ),
         }
-        self.logged.holder = Some(holder.to_owned());
+        self.logged_holder = Some(holder.to_owned());
     }
 
     fn log_problem(&mut self, problem: &str) {
-        if self.logged.problem.is_some_and(|logged| clock::since(logged) < PROGRESS) {
+        if self.logged_problem.is_some_and(|logged| clock::since(logged) < PROGRESS) {
             return;
         }
         let namespace = &self.leases.namespace;
@@ -164,13 +167,6 @@ impl Candidate {
             "Lease {namespace}/{NAME} cannot be taken yet: {problem}. The host's permissions are printed by `windlass generate \
              rbac --namespace {namespace}`"
         );
-        self.logged.problem = Some(clock::now());
+        self.logged_problem = Some(clock::now());
     }
-}
-
-/// The last log lines, which are not repeated.
-#[derive(Default)]
-struct Logged {
-    holder: Option<String>,
-    problem: Option<Instant>,
 }

@@ -54,18 +54,9 @@ impl Observer {
             match self.events.next().await {
                 Some(Ok(Event::Init)) => self.listed.clear(),
                 Some(Ok(Event::InitApply(lease))) => self.listed.push(lease),
-                Some(Ok(Event::InitDone)) => {
-                    self.table.note_list(std::mem::take(&mut self.listed));
-                    return;
-                }
-                Some(Ok(Event::Apply(lease))) => {
-                    self.table.note(lease);
-                    return;
-                }
-                Some(Ok(Event::Delete(lease))) => {
-                    self.table.note_deleted(&lease);
-                    return;
-                }
+                Some(Ok(Event::InitDone)) => return self.table.note_list(std::mem::take(&mut self.listed)),
+                Some(Ok(Event::Apply(lease))) => return self.table.note(lease),
+                Some(Ok(Event::Delete(lease))) => return self.table.note_deleted(&lease),
                 Some(Err(error)) => tracing::debug!(%error, "the watch of the shards was interrupted"),
                 None => std::future::pending().await,
             }
