@@ -12,13 +12,8 @@ use windlass_core::value::ids::PluginName;
 type Live<T> = HashMap<PluginName, Arc<T>>;
 
 /// The read side. Cheap to clone.
+#[derive(Clone)]
 pub struct Registry<T>(Arc<ArcSwap<Live<T>>>);
-
-impl<T> Clone for Registry<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
 
 impl<T> Registry<T> {
     /// Returns the present entry of this plugin, by its name or the name's text. Later changes do not affect the
@@ -56,7 +51,7 @@ impl<T> Publisher<T> {
 
     /// Returns a reader.
     pub fn registry(&self) -> Registry<T> {
-        self.0.clone()
+        Registry(self.0.0.clone())
     }
 
     /// Publishes an entry, and returns the previous one.

@@ -65,6 +65,7 @@ pub trait Run<G, K>: Send + Sync {
 pub type PluginQueue = Queue<(), PluginName>;
 
 /// A queue of keys `K` that belong to groups `G`: a key is a parent, a group its plugin. Clones share the queue.
+#[derive(Clone)]
 pub struct Queue<G, K>(Arc<Shared<G, K>>);
 
 struct Shared<G, K> {
@@ -89,12 +90,6 @@ impl Turn<'_> {
         if !self.aside.swap(true, Ordering::Relaxed) {
             (self.let_others_go_on)();
         }
-    }
-}
-
-impl<G, K> Clone for Queue<G, K> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
     }
 }
 
