@@ -3,7 +3,7 @@
 //! process.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use windlass_core::contract::LoadFailure;
@@ -17,9 +17,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(10);
 const MOST_WAIT: Duration = Duration::from_hours(1);
 
 /// The attempts of a cache folder.
-pub(crate) struct Attempts {
-    folder: PathBuf,
-}
+pub(crate) struct Attempts(pub(crate) PathBuf);
 
 /// An attempt in progress. Dropping it records that the attempt finished.
 #[derive(Debug)]
@@ -41,16 +39,12 @@ struct AttemptRecord {
 }
 
 impl Attempts {
-    pub(crate) fn in_folder(folder: &Path) -> Self {
-        Self { folder: folder.to_owned() }
-    }
-
     /// Begins an attempt, unless too little time has passed since an attempt that killed a host.
     ///
     /// # Errors
     /// If the next attempt is not permitted yet ([`LoadFailure::Interrupted`]), or if the file cannot be written.
     pub(crate) fn begin(&self, digest: Digest, now: SystemTime) -> Result<Attempt, LoadFailure> {
-        let path = self.folder.join(format!("{}{SUFFIX}", digest.hex()));
+        let path = self.0.join(format!("{}{SUFFIX}", digest.hex()));
         let before = fs::read_to_string(&path).ok().and_then(|text| AttemptRecord::read(&text));
         if let Some(before) = before {
             let next = before.next(now);
@@ -69,7 +63,7 @@ impl Attempts {
 
     /// Removes the files of unused components.
     pub(crate) fn retain(&self, is_used: impl Fn(&str) -> bool) {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         for entry in entries {
             let name = entry.file_name();
             if name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).is_some_and(|digest| !is_used(digest)) {
@@ -115,7 +109,7 @@ mod tests {
     #[test]
     fn s03_component_whose_compilation_ended_the_host_is_retried_with_growing_waits() {
         let folder = tempfile::tempdir().expect("a folder");
-        let attempts = Attempts::in_folder(folder.path());
+        let attempts = Attempts(folder.path().to_owned());
         let (killer, other) = (Digest::of(b"killer"), Digest::of(b"other"));
         let mut now = 0;
         for (count, wait) in [(1, 10), (2, 60), (3, 360), (4, 2160), (5, 3600), (6, 3600)] {
@@ -138,7 +132,7 @@ mod tests {
     #[test]
     fn s03_completed_attempt_leaves_no_file_and_attempts_of_unused_components_are_removed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let attempts = Attempts::in_folder(folder.path());
+        let attempts = Attempts(folder.path().to_owned());
         let [a, b] = [Digest::of(b"a"), Digest::of(b"b")];
         drop(attempts.begin(a, at(0)).expect("tried"));
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);

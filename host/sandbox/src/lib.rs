@@ -132,7 +132,7 @@ impl Sandbox {
         let linker = |engine| link::linker(engine).map(Arc::new).map_err(SandboxError::Engine);
         let (pooled, on_demand) = (linker(&engines.pooled)?, linker(&engines.on_demand)?);
         let cache = Cache::open(options.cache_dir.clone(), engine::key())?;
-        let attempts = Attempts::in_folder(&options.cache_dir);
+        let attempts = Attempts(options.cache_dir.clone());
         let compiler = Compiler {
             command: options.compiler.clone(),
             timeout: options.compile_timeout.unwrap_or_else(|| options.compile.timeout()),
