@@ -11,7 +11,6 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
-use windlass_core::contract::grant::SpecGrants;
 
 pub use self::grants::{ChildRef, GrantsSpec, KindRef, RelatedRef};
 pub use self::limits::{LimitsSpec, positive};
@@ -203,11 +202,6 @@ impl PluginSpec {
         ];
         let replaced = set.into_iter().find(|(is_set, ..)| *is_set);
         replaced.map_or(Ok(()), |(_, old, new)| Err(format!("spec.{old} was replaced by spec.{new}")))
-    }
-
-    /// The grants of the Plugin.
-    pub fn spec_grants(&self) -> SpecGrants {
-        self.grants.spec_grants()
     }
 }
 

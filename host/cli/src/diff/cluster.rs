@@ -97,7 +97,7 @@ impl Scope {
         };
         let is_namespaced = scope == KindScope::Namespaced;
         let host_namespace = HostNamespace::new(&args.host.host_namespace);
-        let spec_grants = installed.as_ref().map_or_else(SpecGrants::default, |plugin| plugin.spec.spec_grants());
+        let spec_grants = installed.as_ref().map(|plugin| plugin.spec.grants.spec_grants()).unwrap_or_default();
         let descriptor = offline.descriptor();
         let ungranted = ungranted(&offline, &spec_grants, is_namespaced);
         let granted = resolve_grants(&discovery, descriptor, &spec_grants, is_namespaced, &host_namespace).await;

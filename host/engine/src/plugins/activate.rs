@@ -43,7 +43,7 @@ impl Plugins {
     ) -> Result<(), Problem> {
         let live = self.registry.get(name);
         let failed = live.as_ref().filter(|_| !problem.is_pending());
-        let exceeds = failed.is_some_and(|live| live.terms.exceed(&plugin.spec.spec_grants()));
+        let exceeds = failed.is_some_and(|live| live.terms.exceed(&plugin.spec.grants.spec_grants()));
         let account = plugin.spec.service_account_name.as_deref();
         let outdated = failed.filter(|live| exceeds || !live.account.is_of(name, account));
         let is_wanting = match &live {

@@ -177,7 +177,7 @@ impl<'a> Loading<'a> {
         // The CRD may have been installed just now: a component for an older storage version must not stay live, even if
         // this component fails.
         plugins.withdraw(self.name, &parent.kind);
-        let (discovery, spec_grants) = (&plugins.discovery, plugin.spec.spec_grants());
+        let (discovery, spec_grants) = (&plugins.discovery, plugin.spec.grants.spec_grants());
         let (descriptor, host_namespace) = (component.descriptor(), account.host_namespace());
         Ok(Resolved {
             granted: grants::resolve(discovery, descriptor, &spec_grants, parent.namespaced, &host_namespace).await?,

@@ -28,7 +28,7 @@ pub(super) async fn resolve(
         DeclaredParent::Own(carried) => crd::resolve(&plugins.client, name, carried, install).await,
         DeclaredParent::Existing { kind, selector } => {
             let parent = existing(&plugins.discovery, kind, selector.as_deref()).await?;
-            let grants = plugin.spec.spec_grants();
+            let grants = plugin.spec.grants.spec_grants();
             grants
                 .may_reconcile(kind, parent.namespaced, component.descriptor().finalizes)
                 .map_err(|why| not_granted(kind, why))?;

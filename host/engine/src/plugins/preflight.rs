@@ -30,7 +30,7 @@ impl Loading<'_> {
         let Self { plugins, plugin, component, declared, .. } = self;
         let Some(own) = declared.crd().filter(|_| plugin.spec.install_crd) else { return Ok(()) };
         let (descriptor, spec_grants, host_namespace) =
-            (component.descriptor(), plugin.spec.spec_grants(), account.host_namespace());
+            (component.descriptor(), plugin.spec.grants.spec_grants(), account.host_namespace());
         let is_anothers = |kind: &Gvk| kind.group_kind() != own.kind().group_kind();
         let others = Descriptor {
             children: descriptor.children.iter().filter(|rule| is_anothers(&rule.kind)).cloned().collect(),

@@ -120,7 +120,7 @@ impl Plugins {
     pub(super) fn revoke(&self, name: &PluginName, plugin: &Plugin) {
         let is_revoked = |live: Arc<Live>| {
             let (kind, is_namespaced) = (&live.terms.parents, live.caches.unselected.namespaced);
-            let grants = plugin.spec.spec_grants();
+            let grants = plugin.spec.grants.spec_grants();
             !live.terms.owns_kind && grants.may_reconcile(kind, is_namespaced, live.terms.finalizes).is_err()
         };
         if self.registry.get(name).is_some_and(is_revoked) {
