@@ -217,7 +217,8 @@ impl Caches {
 
     /// The namespaces that have parents and that `spec.namespaceSelector` selects.
     pub fn parent_namespaces(&self) -> BTreeSet<Arc<str>> {
-        namespace_filter::parent_namespaces(&self.parents, self.namespaces.as_ref())
+        let namespace = |parent: &Object| parent.key.namespace.clone().filter(|_| self.selects_namespace(parent));
+        self.parents.store.pick(namespace).into_iter().collect()
     }
 
     /// Whether the selectors make an object of the parent kind a parent. None while the host does not know the labels

@@ -1,6 +1,5 @@
 //! Selects the namespaces whose objects are parents of a Plugin, by their current labels.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_core::object::Object;
@@ -26,13 +25,6 @@ impl NamespaceFilter {
         let namespace = self.watch.store.get(&ObjectKey::new(None, namespace))?;
         Some(namespace.with_labels(|labels| self.selector.matches(labels)))
     }
-}
-
-/// The namespaces with objects of the parent kind; of these, only those that the filter selects.
-pub fn parent_namespaces(parents: &Watch, filter: Option<&NamespaceFilter>) -> BTreeSet<Arc<str>> {
-    let is_selected = |parent: &Object| filter.is_none_or(|filter| filter.selects(parent) == Some(true));
-    let namespace = |parent: &Object| parent.key.namespace.clone().filter(|_| is_selected(parent));
-    parents.store.pick(namespace).into_iter().collect()
 }
 
 impl PartialEq for NamespaceFilter {

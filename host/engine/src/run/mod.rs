@@ -146,7 +146,17 @@ impl Base {
         telemetry::observe_watches(move || ages.ages(clock::now()));
         // There is one group only, and a group may take half of the workers.
         let plugins = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS, busy_max());
-        let sources = sources(&client, settings, &progress, plugins.clone())?;
+        let needs = Needs {
+            cache_dir: &settings.cache_dir,
+            namespace: &settings.namespace,
+            plain_http: settings.plain_http.clone(),
+            require_signatures: settings.require_signatures,
+            plugins: settings.plugins.clone(),
+            follow: follow_config_maps(client.clone(), progress.clone()),
+        };
+        let queue = plugins.clone();
+        let changed = Arc::new(move |plugin: &PluginName| queue.add(&(), plugin, Trigger::Changed));
+        let sources = Sources::new(client.clone(), needs, changed).context("the folder of --plugins cannot be read")?;
         Ok(Self { client, sandbox, progress, plugins, sources })
     }
 }
@@ -276,24 +286,6 @@ fn health_listener(kinds: Kinds, interests: Interests, plugins: PluginQueue) -> 
             interests.plugins_of(&watch.kind).iter().for_each(|plugin| plugins.add(&(), plugin, Trigger::Changed));
         }
     })
-}
-
-fn sources(
-    client: &Client,
-    settings: &Settings,
-    progress: &AllProgress,
-    queue: PluginQueue,
-) -> anyhow::Result<Sources> {
-    let needs = Needs {
-        cache_dir: &settings.cache_dir,
-        namespace: &settings.namespace,
-        plain_http: settings.plain_http.clone(),
-        require_signatures: settings.require_signatures,
-        plugins: settings.plugins.clone(),
-        follow: follow_config_maps(client.clone(), progress.clone()),
-    };
-    let changed = move |plugin: &PluginName| queue.add(&(), plugin, Trigger::Changed);
-    Sources::new(client.clone(), needs, Arc::new(changed)).context("the folder of --plugins cannot be read")
 }
 
 fn watch_plugins(watches: &Watches) -> Arc<Watch> {

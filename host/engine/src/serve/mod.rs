@@ -15,7 +15,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -176,9 +176,13 @@ async fn health(
 ) -> anyhow::Result<()> {
     let stuck = Arc::new(Mutex::new(Vec::new()));
     let alive = stuck.clone();
-    let app = Router::new()
-        .route("/healthz", get(async move || status_of(alive_or(alive.lock().concat()))))
-        .route("/readyz", get(async move || status_of(readiness.get())));
+    let unavailable = |problems: String| (StatusCode::SERVICE_UNAVAILABLE, problems);
+    let is_alive = async move || {
+        let problems: String = alive.lock().concat();
+        if problems.is_empty() { Ok("ok") } else { Err(unavailable(problems)) }
+    };
+    let is_ready = async move || readiness.get().map_err(unavailable);
+    let app = Router::new().route("/healthz", get(is_alive)).route("/readyz", get(is_ready));
     let listener = TcpListener::from_std(listener)?;
     tokio::select! {
         () = serve(listener, app, CONNECTION_TIME, stop) => Ok(()),
@@ -201,19 +205,6 @@ fn note_stuck(stuck: &Mutex<Vec<String>>, found: Vec<String>) {
     *stuck = found;
 }
 
-/// The response of a probe.
-fn status_of(result: Result<String, String>) -> (StatusCode, String) {
-    match result {
-        Ok(response) => (StatusCode::OK, response),
-        Err(problems) => (StatusCode::SERVICE_UNAVAILABLE, problems),
-    }
-}
-
-/// The response of `/healthz` with these problems.
-fn alive_or(problems: String) -> Result<String, String> {
-    if problems.is_empty() { Ok("ok".to_owned()) } else { Err(problems) }
-}
-
 /// Serves `/metrics` until `stop` is cancelled.
 ///
 /// # Errors
@@ -225,11 +216,9 @@ pub async fn serve_metrics(listener: TcpListener, scrape: Scrape, stop: Cancella
     Ok(())
 }
 
-async fn metrics(State(scrape): State<Scrape>) -> Response {
-    match scrape.text().await {
-        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-    }
+async fn metrics(State(scrape): State<Scrape>) -> Result<impl IntoResponse, (StatusCode, String)> {
+    let text = scrape.text().await.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text))
 }
 
 #[cfg(test)]
