@@ -255,6 +255,7 @@ impl<'a> Loading<'a> {
         let Resolved { parent, granted, reads } = resolved;
         let (descriptor, surface) = (component.descriptor(), component.surface());
         caches.unselected.search(&caches.parents.store, caches.children.values());
+        let kinds = granted.grants.kinds();
         let budget = || Arc::new(Mutex::new(Budget::new(clock::date())));
         let terms = Terms {
             name: name.clone(),
@@ -262,12 +263,7 @@ impl<'a> Loading<'a> {
             owns_kind: matches!(descriptor.parent, Parent::Custom(_)),
             status_writer,
             shape,
-            call_inputs: snapshot::call_inputs(
-                &surface.contract,
-                &surface.digest,
-                config.as_deref(),
-                &granted.grants.kinds(),
-            ),
+            call_inputs: snapshot::call_inputs(&surface.contract, &surface.digest, config.as_deref(), &kinds),
             rules: snapshot::rules(&granted.grants, &limits, shape),
             version: descriptor.version.clone(),
             finalizes: descriptor.finalizes,

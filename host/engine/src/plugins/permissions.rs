@@ -225,16 +225,7 @@ impl Kind {
 
     /// A kind without any verb.
     fn new(gvk: Arc<Gvk>, resource: Arc<ApiResource>, namespaced: bool) -> Self {
-        Self {
-            gvk,
-            resource,
-            subresource: None,
-            namespaced,
-            verbs: &[],
-            vital: &[],
-            is_doubted: false,
-            beside: Vec::new(),
-        }
+        Self { gvk, resource, subresource: None, namespaced, verbs: &[], vital: &[], is_doubted: false, beside: vec![] }
     }
 }
 

@@ -48,12 +48,9 @@ impl Plugins {
     pub(super) async fn follow_leader(&self, name: &PluginName, object: &Object) -> Result<(), Problem> {
         let plugin = parse(object)?;
         self.adjust(name, &plugin);
-        let status = plugin.status.as_ref();
-        let Some((rollout, active)) =
-            status.and_then(|status| status.rollout.as_ref().zip(status.active_digest.as_ref()))
-        else {
-            return Ok(());
-        };
+        let rolled_out =
+            plugin.status.as_ref().and_then(|status| status.rollout.as_ref().zip(status.active_digest.as_ref()));
+        let Some((rollout, active)) = rolled_out else { return Ok(()) };
         let component = self.last_live(name, &plugin).await.filter(|last| last.digest().to_string() == *active);
         let component = component.ok_or_else(|| Problem::pending(format!("this host does not have {active}")))?;
         // Only the leader installs CRDs.

@@ -110,14 +110,8 @@ impl HeldLease {
     }
 
     fn warn_not_renewed(&self, message: &str) {
-        let writes = self.gate.is_open();
-        tracing::warn!(
-            namespace = self.leases.namespace,
-            name = self.leases.name,
-            writes,
-            message,
-            "Lease not renewed"
-        );
+        let (Leases { namespace, name, .. }, writes) = (&self.leases, self.gate.is_open());
+        tracing::warn!(namespace, name, writes, message, "Lease not renewed");
     }
 
     async fn renew(&mut self) -> Result<(), Failure> {
@@ -152,19 +146,13 @@ impl HeldLease {
     /// expires.
     async fn release(mut self) {
         let Some(lease) = self.lease.take() else { return };
+        let Leases { namespace, name, .. } = &self.leases;
         let spec = lease.spec.unwrap_or_default();
         let spec = LeaseSpec { holder_identity: None, ..spec };
         match self.leases.write(lease.metadata.resource_version, spec, None).await {
-            Ok(_) => tracing::info!(namespace = self.leases.namespace, name = self.leases.name, "Lease released"),
+            Ok(_) => tracing::info!(namespace, name, "Lease released"),
             Err(Refusal::Outdated) => {}
-            Err(Refusal::Other(message)) => {
-                tracing::warn!(
-                    namespace = self.leases.namespace,
-                    name = self.leases.name,
-                    message,
-                    "Lease not released"
-                );
-            }
+            Err(Refusal::Other(message)) => tracing::warn!(namespace, name, message, "Lease not released"),
         }
     }
 }

@@ -314,7 +314,11 @@ impl Shards {
         }
         let api: Api<Lease> = Api::namespaced(self.0.client.clone(), &self.0.namespace);
         // The answer must not be older than the request: a host may have acquired a shard just before.
-        let leases = observer::list(&api, self.0.timing).await.map_err(|error| unlisted(&error))?;
+        let leases = observer::list(&api, self.0.timing).await.map_err(|why| {
+            NotObeyed::Unknown(format!(
+                "the Leases of the shards cannot be listed, so other hosts may reconcile its parents: {why}"
+            ))
+        })?;
         let now = clock::since_boot();
         let (late, expired): (Vec<_>, _) = {
             let mut table = self.0.table.lock();
@@ -360,10 +364,4 @@ impl Shards {
 fn not_ended(late: &[String]) -> NotObeyed {
     let late = late.join(", ");
     NotObeyed::Late(format!("the holders of {late} have not ended all their reconciles of its parents yet"))
-}
-
-fn unlisted(why: &str) -> NotObeyed {
-    NotObeyed::Unknown(format!(
-        "the Leases of the shards cannot be listed, so other hosts may reconcile its parents: {why}"
-    ))
 }

@@ -14,7 +14,7 @@ use windlass_core::object::Object;
 
 use super::progress::WatchProgress;
 use super::raw::Raw;
-use super::store::Store;
+use super::store::{Change, Store};
 use super::stream::events;
 use super::{Filter, Health, HealthListener, Listener, WatchId, decode, refusal};
 
@@ -95,6 +95,7 @@ impl Follower {
 
     fn on_event(&self, event: Event<Raw>) {
         let Self { id, store, listener, .. } = self;
+        let tell = |change: Change| listener(id, &change);
         match event {
             Event::Init => store.begin_list(),
             Event::InitApply(raw) => {
@@ -105,24 +106,18 @@ impl Follower {
             Event::InitDone => {
                 let changes = store.finish_list();
                 tracing::debug!(kind = %id.kind, changes = changes.len(), "cache filled");
-                for change in changes {
-                    listener(id, &change);
-                }
+                changes.into_iter().for_each(tell);
                 self.set_health(Health::Synced);
             }
             Event::Apply(raw) => {
                 let change = decode(&id.kind, &raw).and_then(|object| {
                     if self.keeps(&object) { Some(store.upsert(object)) } else { store.remove(&object) }
                 });
-                if let Some(change) = change {
-                    listener(id, &change);
-                }
+                change.into_iter().for_each(tell);
             }
             Event::Delete(raw) => {
                 let change = decode(&id.kind, &raw).and_then(|object| store.remove(&object));
-                if let Some(change) = change {
-                    listener(id, &change);
-                }
+                change.into_iter().for_each(tell);
             }
         }
     }

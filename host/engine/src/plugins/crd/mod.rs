@@ -223,11 +223,8 @@ pub fn shape_of(version: &Value) -> StatusShape {
     });
     let keeps =
         |field: &str| has_status && (keeps_all || version.pointer(&format!("{STATUS}/properties/{field}")).is_some());
-    StatusShape {
-        subresource: has_status,
-        observed_generation: keeps("observedGeneration"),
-        conditions: keeps("conditions"),
-    }
+    let [observed_generation, conditions] = ["observedGeneration", "conditions"].map(keeps);
+    StatusShape { subresource: has_status, observed_generation, conditions }
 }
 
 fn unavailable(name: &str, error: &kube::Error) -> Problem {

@@ -159,13 +159,9 @@ fn over_rate(cost: Cost) -> String {
 
 /// The reason and message of a rollback, if the live component is the result of one.
 fn rolled_back(findings: &Findings) -> Option<(PluginReason, String)> {
-    match findings {
-        Findings { rolled_back_from: Some(from), rolled_back: true, .. } => {
-            let message = format!("rolled back from {from} by {ANNOTATION_ROLLBACK}; remove the annotation to go on");
-            Some((PluginReason::RolledBack, message))
-        }
-        _ => None,
-    }
+    let from = findings.rolled_back_from.filter(|_| findings.rolled_back)?;
+    let message = format!("rolled back from {from} by {ANNOTATION_ROLLBACK}; remove the annotation to go on");
+    Some((PluginReason::RolledBack, message))
 }
 
 fn unsupported(findings: &Findings) -> String {
@@ -176,11 +172,7 @@ fn unsupported(findings: &Findings) -> String {
 }
 
 /// The message about the grants, or the reason and message of the missing grants.
-fn granted(
-    findings: &Findings,
-    live: Option<&Live>,
-    former_kinds: &FormerKinds,
-) -> Result<String, (PluginReason, String)> {
+fn granted(findings: &Findings, live: Option<&Live>, former_kinds: &FormerKinds) -> Granted {
     let left = former_kinds.message();
     let withheld = |reason: PluginReason, message: String| {
         let messages: Vec<_> = std::iter::once(message).chain(left.clone()).collect();
