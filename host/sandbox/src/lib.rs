@@ -202,10 +202,8 @@ impl Sandbox {
     /// Releases the code of components that no call needed since this was last called: an idle component needs no memory
     /// for it, and the next call maps it again. Running calls keep what they need.
     pub fn release_unused(&self) {
-        self.0
-            .loaded
-            .lock()
-            .retain(|component| component.upgrade().inspect(|component| component.release_unused()).is_some());
+        let mut loaded = self.0.loaded.lock();
+        loaded.retain(|component| component.upgrade().inspect(|component| component.release_unused()).is_some());
     }
 
     fn describe_first(&self, (surface, code): Linked) -> Result<Arc<Component>, LoadFailure> {
