@@ -20,7 +20,7 @@ pub const BOOTSTRAP_SECRET: &str = "bootstrap.kubernetes.io/token";
 
 /// The namespace in which the host runs: plugins have no parents or children there, and read nothing there. The default
 /// is no namespace, for commands that run outside a cluster.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, derive_more::Display)]
 pub struct HostNamespace(Arc<str>);
 
 impl HostNamespace {
@@ -32,11 +32,5 @@ impl HostNamespace {
     /// Returns true if a namespace is the host's.
     pub fn is(&self, namespace: &str) -> bool {
         !self.0.is_empty() && *self.0 == *namespace
-    }
-}
-
-impl std::fmt::Display for HostNamespace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
     }
 }

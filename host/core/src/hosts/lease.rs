@@ -1,6 +1,5 @@
 //! Leader election for the host: its times, how a host reacts to an existing Lease, and for how long a holder may write.
 
-use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -72,7 +71,8 @@ impl Timing {
 }
 
 /// The identity of a holder: the same after a restart only if the previous process has certainly ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{node}_{instance}")]
 pub struct Identity {
     node: String,
     instance: String,
@@ -87,12 +87,6 @@ impl Identity {
     /// Returns true if the holder is on the same node.
     fn is_neighbour(&self, holder: &str) -> bool {
         holder.rsplit_once('_').is_some_and(|(node, _)| node == self.node)
-    }
-}
-
-impl fmt::Display for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}_{}", self.node, self.instance)
     }
 }
 

@@ -6,7 +6,8 @@ use crate::object::Object;
 use crate::value::ids::{Gvk, ObjectKey, Uid};
 
 /// The kind, namespace and name of a child.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{} {key}", kind.kind)]
 pub struct ChildId {
     /// The child's kind.
     pub kind: Arc<Gvk>,
@@ -18,12 +19,6 @@ impl ChildId {
     /// The identity of an existing object.
     pub fn of(object: &Object) -> Self {
         Self { kind: object.kind.clone(), key: object.key.clone() }
-    }
-}
-
-impl std::fmt::Display for ChildId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.kind.kind, self.key)
     }
 }
 

@@ -17,7 +17,8 @@ use crate::value::ids::{GroupKind, ObjectKey};
 const VERSION: &str = "1:";
 
 /// The key for marks. Only the hosts of a cluster share it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("MarkKey(..)")]
 pub struct MarkKey(Arc<[u8; MarkKey::LENGTH]>);
 
 impl MarkKey {
@@ -63,13 +64,6 @@ impl MarkKey {
 /// Returns true if an object's mark is the expected one. An empty mark is never valid.
 fn is_valid(mark: &str, expected: &str) -> bool {
     !mark.is_empty() && mark == expected
-}
-
-/// Hides the key.
-impl std::fmt::Debug for MarkKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("MarkKey(..)")
-    }
 }
 
 #[cfg(test)]

@@ -1,18 +1,19 @@
 //! The names that the API server accepts for objects of a kind.
 
-use std::fmt;
-
 use crate::value::ids::{Gvk, is_dns_label, is_dns_subdomain, is_object_name};
 
 /// A rule for the names of a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
 pub enum NameRule {
     /// A DNS subdomain: most built-in kinds, and all custom resources.
+    #[display("a DNS subdomain (RFC 1123)")]
     Subdomain,
     /// A DNS label.
+    #[display("a DNS label (RFC 1123)")]
     Label,
     /// Any segment of a URL's path, for example `system:reader`. The API server accepts characters that a URL cannot have
     /// unencoded, as a space; the host does not.
+    #[display("one segment of a URL's path: letters, digits and any of -._~!$&'()*+,;=:@")]
     PathSegment,
 }
 
@@ -39,16 +40,6 @@ impl NameRule {
             Self::Label => is_dns_label(name),
             Self::PathSegment => is_object_name(name),
         }
-    }
-}
-
-impl fmt::Display for NameRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Subdomain => "a DNS subdomain (RFC 1123)",
-            Self::Label => "a DNS label (RFC 1123)",
-            Self::PathSegment => "one segment of a URL's path: letters, digits and any of -._~!$&'()*+,;=:@",
-        })
     }
 }
 

@@ -9,7 +9,8 @@ use crate::value::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
 use crate::value::json::{Map, Value};
 
 /// The properties of a parent that children and conditions refer to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, derive_more::Display)]
+#[display("{} {key}", kind.kind)]
 pub struct ParentRef {
     /// The plugin that reconciles the parent.
     pub plugin: PluginName,
@@ -80,12 +81,6 @@ impl ParentRef {
     /// The labels of every child.
     pub fn child_labels(&self) -> [(&'static str, String); 2] {
         [(names::LABEL_PLUGIN, self.plugin.to_string()), (names::LABEL_PARENT_UID, self.uid.to_string())]
-    }
-}
-
-impl std::fmt::Display for ParentRef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.kind.kind, self.key)
     }
 }
 

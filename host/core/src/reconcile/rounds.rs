@@ -44,9 +44,3 @@ pub async fn respond<A: Ask>(
         }
     }
 }
-
-impl From<ReadProblem> for Problem {
-    fn from(problem: ReadProblem) -> Self {
-        Self::Reads(problem)
-    }
-}

@@ -1,13 +1,14 @@
 //! SHA-256 digests: the identity of a component's bytes, and of a call's inputs.
 
-use std::fmt;
 use std::str::FromStr;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 
 /// A SHA-256 digest; written `sha256:<64 hex digits>` as in the OCI image spec.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug, derive_more::Display)]
+#[debug("{self}")]
+#[display("sha256:{}", self.hex())]
 pub struct Digest([u8; 32]);
 
 /// The error for a text that is not a digest.
@@ -59,18 +60,6 @@ pub(crate) fn mac(key: &[u8], parts: &[&[u8]]) -> Option<Digest> {
         mac.update(part);
     }
     Some(Digest(mac.finalize().into_bytes().into()))
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.hex())
-    }
-}
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }
 
 impl FromStr for Digest {

@@ -1,6 +1,5 @@
 //! Names and identities as distinct types, so that they cannot be confused.
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ pub struct InvalidName(String);
 pub const PLUGIN_NAME_MAX: usize = 50;
 
 /// The name of a `Plugin` resource: a DNS label (RFC 1123) of at most [`PLUGIN_NAME_MAX`] characters.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub struct PluginName(Arc<str>);
 
 impl PluginName {
@@ -47,14 +46,9 @@ impl FromStr for PluginName {
     }
 }
 
-impl fmt::Display for PluginName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 /// Group, version and kind of an object.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, derive_more::Display)]
+#[display("{kind}.{version}{}{group}", if group.is_empty() { "" } else { "." })]
 #[serde(from = "TypeMeta", into = "TypeMeta")]
 pub struct Gvk {
     /// API group; empty for the core group.
@@ -119,13 +113,6 @@ impl From<Gvk> for TypeMeta {
     }
 }
 
-impl fmt::Display for Gvk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.kind, self.version)?;
-        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
-    }
-}
-
 impl FromStr for Gvk {
     type Err = NotAKind;
 
@@ -152,7 +139,8 @@ pub struct GroupKind {
 }
 
 /// An object's namespace (`None` if cluster-scoped) and name, within one kind.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{}{}{name}", namespace.as_deref().unwrap_or_default(), if namespace.is_some() { "/" } else { "" })]
 pub struct ObjectKey {
     /// Namespace; `None` for a cluster-scoped object.
     pub namespace: Option<Arc<str>>,
@@ -167,22 +155,15 @@ impl ObjectKey {
     }
 }
 
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.namespace {
-            Some(namespace) => write!(f, "{namespace}/{}", self.name),
-            None => f.write_str(&self.name),
-        }
-    }
-}
-
 /// The UID of an object; a later object of the same name has another UID.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Debug, derive_more::Display)]
+#[debug("{self}")]
 pub struct Uid(UidText);
 
 /// The text of a UID. The API server uses UUIDs; 16 inline bytes take a third of the text's memory.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 enum UidText {
+    #[display("{}", Uuid::from_bytes_ref(_0).hyphenated())]
     Uuid([u8; 16]),
     /// Any text that is not a UUID in canonical form.
     Other(Arc<str>),
@@ -198,21 +179,6 @@ impl From<&str> for Uid {
             Some(uuid) => UidText::Uuid(uuid.into_bytes()),
             None => UidText::Other(text.into()),
         })
-    }
-}
-
-impl fmt::Display for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            UidText::Uuid(bytes) => Uuid::from_bytes_ref(bytes).hyphenated().fmt(f),
-            UidText::Other(text) => f.write_str(text),
-        }
-    }
-}
-
-impl fmt::Debug for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 

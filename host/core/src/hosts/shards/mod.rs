@@ -20,7 +20,6 @@ pub mod announcement;
 mod model;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -36,7 +35,8 @@ pub type Shard = u8;
 pub const SHARDS_MAX: Shard = 16;
 
 /// A set of members.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, derive_more::Display)]
+#[display("{}", _0.iter().map(Shard::to_string).collect::<Vec<_>>().join(", "))]
 pub struct Members(BTreeSet<Shard>);
 
 impl Members {
@@ -45,13 +45,6 @@ impl Members {
     pub fn owner(&self, plugin: &PluginName, parent: &ObjectKey) -> Option<Shard> {
         let hash = hash(plugin, parent);
         self.0.iter().copied().max_by_key(|shard| weight(hash, *shard))
-    }
-}
-
-impl fmt::Display for Members {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shards: Vec<_> = self.0.iter().map(Shard::to_string).collect();
-        f.write_str(&shards.join(", "))
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod labels;
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -16,8 +15,9 @@ pub const SELECTOR_MAX: usize = 1024;
 /// A label selector: all of its terms must match. Clones share its text.
 ///
 /// Only the canonical text is kept, because the parsed terms take up to twenty times its memory, and a parent may keep hundreds of
-/// selectors. Terms are separated by commas and sorted; the values of a set are sorted and unique.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// selectors. Terms are separated by commas and sorted; the values of a set are sorted and unique. Equal selectors have the same text,
+/// however they were written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, derive_more::Display)]
 pub struct Selector(Arc<str>);
 
 /// One requirement on a label. Terms are sorted by the fields in their order.
@@ -121,13 +121,6 @@ fn term_matches(term: &str, labels: &Labels<'_>) -> bool {
     }
 }
 
-/// The canonical form: equal selectors have the same text, however they were written.
-impl fmt::Display for Selector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 impl FromStr for Selector {
     type Err = InvalidSelector;
 
@@ -147,22 +140,16 @@ struct Parser<'a> {
 }
 
 /// The tokens of the syntax. `in` and `notin` are recognized by position only, because they are valid label keys too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
 enum Token<'a> {
     /// A word: a label key, a label value, `in` or `notin`.
+    #[display("{_0:?}")]
     Word(&'a str),
     /// One of [`SIGNS`].
+    #[display("{_0:?}")]
     Sign(&'a str),
+    #[display("the end")]
     End,
-}
-
-impl fmt::Display for Token<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Word(text) | Self::Sign(text) => write!(f, "{text:?}"),
-            Self::End => f.write_str("the end"),
-        }
-    }
 }
 
 const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "<", ">", "(", ")", ","];

@@ -24,19 +24,13 @@ const DEPTH_MAX: usize = 100;
 const ANYTHING: &Value = &Value::Null;
 
 /// One way in which the new schema accepts less than the old schema.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
+#[display("{}: {what}", if field.is_empty() { "the object" } else { field })]
 pub struct Narrowing {
     /// Version and path of the field, for example `v1 spec.ports[].name`; for a change of a version, its name alone.
     pub field: String,
     /// The change, for example `the field is dropped`.
     pub what: String,
-}
-
-impl std::fmt::Display for Narrowing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let field = if self.field.is_empty() { "the object" } else { &self.field };
-        write!(f, "{field}: {}", self.what)
-    }
 }
 
 /// Formats narrowings as one text: the first ones in full, and the number of the others.

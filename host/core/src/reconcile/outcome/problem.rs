@@ -27,7 +27,7 @@ pub enum FinalizerEnd {
 }
 
 /// Why a reconcile did not bring its parent to the desired state.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::From)]
 pub enum Problem {
     /// The call of the plugin failed, so there is no response.
     Call(CallFailure),
@@ -36,6 +36,7 @@ pub enum Problem {
     /// The host rejected the plugin's response.
     Refused(ResponseRejection),
     /// Related objects that the plugin requires cannot be read.
+    #[from]
     Reads(ReadProblem),
     /// Failed writes, each with its child.
     Writes(Vec<(ChildId, WriteProblem)>),

@@ -17,7 +17,7 @@ pub use number::Number;
 pub use parse::{Malformed, OBJECT_DEPTH, parse, parse_within};
 
 /// A JSON value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::From)]
 pub enum Value {
     /// `null`
     Null,
@@ -34,7 +34,7 @@ pub enum Value {
 }
 
 /// A JSON object: keys are unique and sorted bytewise.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, derive_more::IntoIterator)]
 pub struct Map(Vec<(CompactString, Value)>);
 
 impl Map {
@@ -233,15 +233,6 @@ impl Map {
     }
 }
 
-impl IntoIterator for Map {
-    type Item = (CompactString, Value);
-    type IntoIter = std::vec::IntoIter<Self::Item>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
-    }
-}
-
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
@@ -262,27 +253,9 @@ impl From<String> for Value {
     }
 }
 
-impl From<bool> for Value {
-    fn from(value: bool) -> Self {
-        Self::Bool(value)
-    }
-}
-
 impl From<i64> for Value {
     fn from(value: i64) -> Self {
         Self::Number(Number::from(value))
-    }
-}
-
-impl From<Vec<Value>> for Value {
-    fn from(items: Vec<Value>) -> Self {
-        Self::Array(items)
-    }
-}
-
-impl From<Map> for Value {
-    fn from(map: Map) -> Self {
-        Self::Object(map)
     }
 }
 
