@@ -34,12 +34,7 @@ impl Digest {
 
     /// The 64 hexadecimal digits without the algorithm's name.
     pub fn hex(&self) -> String {
-        self.0.iter().fold(String::with_capacity(64), |mut text, byte| {
-            for nibble in [byte >> 4, byte & 15] {
-                text.push(char::from_digit(u32::from(nibble), 16).unwrap_or('0'));
-            }
-            text
-        })
+        hex::encode(self.0)
     }
 
     /// The first 12 hexadecimal digits: enough for messages, and for the names of the ConfigMaps that hold a
@@ -66,20 +61,10 @@ impl FromStr for Digest {
     type Err = InvalidDigest;
 
     fn from_str(text: &str) -> Result<Self, InvalidDigest> {
-        let error = || InvalidDigest(text.to_owned());
-        let hex = text.strip_prefix("sha256:").filter(|hex| hex.len() == 64).ok_or_else(error)?;
         let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-            for digit in pair {
-                let value = match digit {
-                    b'0'..=b'9' => digit - b'0',
-                    b'a'..=b'f' => digit - b'a' + 10,
-                    _ => return Err(error()),
-                };
-                *byte = *byte << 4 | value;
-            }
-        }
-        Ok(Self(bytes))
+        let hex = text.strip_prefix("sha256:").filter(|hex| !hex.contains(|c: char| c.is_ascii_uppercase()));
+        let is_read = hex.is_some_and(|hex| hex::decode_to_slice(hex, &mut bytes).is_ok());
+        if is_read { Ok(Self(bytes)) } else { Err(InvalidDigest(text.to_owned())) }
     }
 }
 
