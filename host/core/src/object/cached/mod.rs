@@ -4,17 +4,18 @@
 //! and with `apiVersion` and `kind` added where a list omitted them.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::object::managed::ManagedFields;
 use crate::object::names;
-use crate::object::selector::{KeptLabels, Labels, Text};
+use crate::object::selector::{KeptLabels, Labels};
 use crate::value::digest::Digest;
 use crate::value::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::value::json::{self, Map, Value};
@@ -144,9 +145,7 @@ struct Metadata<'a> {
     uid: Cow<'a, str>,
     #[serde(borrow, default)]
     resource_version: Cow<'a, str>,
-    #[serde(default)]
     generation: Option<i64>,
-    #[serde(default)]
     deletion_timestamp: Option<IgnoredAny>,
     #[serde(borrow, default)]
     finalizers: Option<Vec<Text<'a>>>,
@@ -165,7 +164,6 @@ struct Metadata<'a> {
 struct OwnerReference<'a> {
     #[serde(borrow, default)]
     uid: Cow<'a, str>,
-    #[serde(default)]
     controller: Option<bool>,
     #[serde(borrow, default)]
     api_version: Cow<'a, str>,
@@ -174,6 +172,11 @@ struct OwnerReference<'a> {
     #[serde(borrow, default)]
     name: Cow<'a, str>,
 }
+
+/// A text that is borrowed from the JSON, unless it has escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Entries of a string map under the host's prefix, a hash of all other entries, and these other entries with their values as JSON.
 struct OwnMarks<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>, u64, Vec<(Cow<'a, str>, &'a RawValue)>);
@@ -186,6 +189,14 @@ impl<'a> OwnMarks<'a> {
             Ok((key.clone(), value))
         });
         Ok(Labels::sorted(self.0.iter().cloned().map(Ok).chain(others).collect::<Result<_, serde_json::Error>>()?))
+    }
+}
+
+impl<'a> Labels<'a> {
+    /// Parses the labels in an object's JSON; empty if the object has none, or if the JSON is invalid.
+    pub fn of(json: &'a [u8]) -> Self {
+        let labels = serde_json::from_slice::<Header<'a>>(json).ok().and_then(|header| header.metadata.labels);
+        labels.and_then(|labels| labels.labels().ok()).unwrap_or_default()
     }
 }
 
@@ -335,39 +346,8 @@ impl Object {
     /// Returns a top-level field of the object, unparsed.
     pub fn field(&self, name: &str) -> Option<Box<RawValue>> {
         let bytes = self.json.bytes();
-        let text = std::str::from_utf8(&bytes).ok()?;
-        FieldNamed(name).deserialize(&mut serde_json::Deserializer::from_str(text)).ok()?.map(RawValue::to_owned)
-    }
-}
-
-/// Reads one field of an object and skips the others.
-struct FieldNamed<'n>(&'n str);
-
-impl<'de> DeserializeSeed<'de> for FieldNamed<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for FieldNamed<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
-        while let Some(Text(key)) = map.next_key()? {
-            if key == self.0 {
-                found = Some(map.next_value()?);
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(found)
+        let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(&bytes).ok()?;
+        fields.get(name).map(|value| (*value).to_owned())
     }
 }
 

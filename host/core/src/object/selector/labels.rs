@@ -1,11 +1,7 @@
 //! The labels of one object: read from its JSON, or kept beside it.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
-
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 
 /// Maximum size of labels that are kept beside an object, in bytes. Labels that are larger are read from the object each time.
 const KEPT_MAX: usize = 4096;
@@ -15,9 +11,11 @@ const KEPT_MAX: usize = 4096;
 pub struct Labels<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Labels<'a> {
-    /// Parses the labels in an object's JSON; empty if the object has none, or if the JSON is invalid.
-    pub fn of(json: &'a [u8]) -> Self {
-        serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels).unwrap_or_default()
+    /// Labels in any order. Of two labels with the same key, the first one counts.
+    pub(crate) fn sorted(mut labels: Vec<(Cow<'a, str>, Cow<'a, str>)>) -> Self {
+        labels.sort_by(|(one, _), (other, _)| one.cmp(other));
+        labels.dedup_by(|(later, _), (first, _)| later == first);
+        Self(labels)
     }
 
     /// The value of a label.
@@ -54,54 +52,6 @@ impl KeptLabels {
         let mut parts = self.0.split('\0');
         let pairs = std::iter::from_fn(|| Some((parts.next()?.into(), parts.next()?.into())));
         Labels(pairs.collect())
-    }
-}
-
-#[derive(Deserialize)]
-struct Labelled<'a> {
-    #[serde(borrow)]
-    metadata: LabelledMetadata<'a>,
-}
-
-#[derive(Deserialize)]
-struct LabelledMetadata<'a> {
-    #[serde(borrow, default)]
-    labels: Option<Labels<'a>>,
-}
-
-/// A text that is borrowed from the JSON, unless it has escapes.
-#[derive(Deserialize)]
-#[serde(transparent)]
-pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Labels<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of strings")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut labels = Vec::with_capacity(map.size_hint().unwrap_or_default());
-                while let Some((Text(key), Text(value))) = map.next_entry()? {
-                    labels.push((key, value));
-                }
-                Ok(Labels::sorted(labels))
-            }
-        }
-        deserializer.deserialize_map(Entries)
-    }
-}
-
-impl<'a> Labels<'a> {
-    /// Labels in any order. Of two labels with the same key, the first one counts.
-    pub(crate) fn sorted(mut labels: Vec<(Cow<'a, str>, Cow<'a, str>)>) -> Self {
-        labels.sort_by(|(one, _), (other, _)| one.cmp(other));
-        labels.dedup_by(|(later, _), (first, _)| later == first);
-        Self(labels)
     }
 }
 

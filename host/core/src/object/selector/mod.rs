@@ -5,7 +5,6 @@ mod labels;
 use std::str::FromStr;
 use std::sync::Arc;
 
-pub(crate) use self::labels::Text;
 pub use self::labels::{KeptLabels, Labels};
 use crate::value::ids::is_dns_subdomain;
 
@@ -20,14 +19,8 @@ pub const SELECTOR_MAX: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, derive_more::Display)]
 pub struct Selector(Arc<str>);
 
-/// One requirement on a label. Terms are sorted by the fields in their order.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Term<'a> {
-    key: &'a str,
-    operator: Operator,
-    /// The canonical text.
-    text: String,
-}
+/// One requirement on a label: its key, operator and canonical text. Terms are sorted by these, in this order.
+type Term<'a> = (&'a str, Operator, String);
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Operator {
@@ -128,7 +121,7 @@ impl FromStr for Selector {
         let mut terms = Parser { text, at: 0 }.terms()?;
         terms.sort();
         terms.dedup();
-        let terms: Vec<_> = terms.into_iter().map(|term| term.text).collect();
+        let terms: Vec<_> = terms.into_iter().map(|(.., text)| text).collect();
         Ok(Self(terms.join(",").into()))
     }
 }
@@ -199,7 +192,7 @@ impl<'a> Parser<'a> {
             Token::Word("notin") => (Operator::NotIn, format!("{key} notin ({})", self.set()?)),
             found => return Err(self.unexpected(found, "an operator (=, ==, !=, in, notin, >, <)")),
         };
-        Ok(Term { key, operator, text })
+        Ok((key, operator, text))
     }
 
     /// The value after an operator; a missing value is the empty value.
