@@ -13,7 +13,6 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use jiff::Timestamp;
-use sha2::{Digest as _, Sha256};
 
 use self::blocked::{SHOWN, mismatch, target};
 use crate::contract::Phase;
@@ -337,8 +336,7 @@ fn has_children(snapshot: &Snapshot) -> bool {
 /// host's.
 fn existed(child: &Object, since: Timestamp) -> bool {
     let meta = child.field("metadata").and_then(|raw| json::parse(raw.get().as_bytes(), json::OBJECT_DEPTH).ok());
-    let created = meta.as_ref().and_then(Value::as_object).and_then(|meta| meta.get("creationTimestamp")?.as_str());
-    let created = created.and_then(|text| text.parse::<Timestamp>().ok());
+    let created = meta.and_then(|meta| meta.at(&["creationTimestamp"])?.as_str()?.parse::<Timestamp>().ok());
     created.is_some_and(|created| created.as_second().saturating_add(CLOCK_SKEW) < since.as_second())
 }
 
@@ -349,11 +347,7 @@ fn hash_of(prunes: &[Delete]) -> Digest {
         .map(|Delete { child, uid, .. }| format!("{}\n{}\n{}\n{uid}\n", child.kind.group, child.kind.kind, child.key))
         .collect();
     lines.sort();
-    let mut hash = Sha256::new();
-    for line in lines {
-        hash.update(line.as_bytes());
-    }
-    Digest::from_bytes(hash.finalize().into())
+    Digest::of(lines.concat().as_bytes())
 }
 
 #[cfg(test)]

@@ -33,10 +33,14 @@ pub(super) enum ReleasedBy {
 #[derive(Debug, Default)]
 pub(super) struct Parents {
     states: HashMap<ObjectKey, ParentState>,
-    untried: usize,
-    unplanned: usize,
-    deletions: usize,
-    waits: Waiting,
+    /// Number of parents that were not evaluated yet.
+    pub untried: usize,
+    /// Number of parents whose reconcile ended without a plan.
+    pub unplanned: usize,
+    /// Number of deletions that wait.
+    pub deletions: usize,
+    /// The deletions that wait.
+    pub waits: Waiting,
 }
 
 impl Parents {
@@ -54,21 +58,6 @@ impl Parents {
         self.states.is_empty()
     }
 
-    /// Number of parents that were not evaluated yet.
-    pub fn count_untried(&self) -> usize {
-        self.untried
-    }
-
-    /// Number of parents whose reconcile ended without a plan.
-    pub fn count_unplanned(&self) -> usize {
-        self.unplanned
-    }
-
-    /// Number of deletions that wait.
-    pub fn count_deletions(&self) -> usize {
-        self.deletions
-    }
-
     /// Whether all of these parents are such whose reconcile ended without a plan.
     pub fn only_unplanned(&self) -> bool {
         self.states.len() == self.unplanned
@@ -82,12 +71,6 @@ impl Parents {
     /// The parents whose deletions wait.
     pub fn all_waiting(&self) -> impl Iterator<Item = &ObjectKey> {
         self.states.iter().filter(|(_, parent)| matches!(parent, ParentState::Waits { .. })).map(|(key, _)| key)
-    }
-
-    /// Hashes all waiting deletions together with the rollout's version (the digest of component, config, grants,
-    /// limits and selectors). Caches parts of the hash.
-    pub fn hash_waiting(&mut self, version: Digest) -> String {
-        self.waits.hash_with(version)
     }
 
     /// Sets what is known of a parent; `None` removes it.

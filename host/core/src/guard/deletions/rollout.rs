@@ -148,7 +148,7 @@ impl Rollout {
     /// The state to persist.
     pub fn record(&self) -> RolloutRecord {
         let is_decided = self.is_decided();
-        let matters = !is_decided && (self.parents.count_untried() > 0 || self.blocked().is_some());
+        let matters = !is_decided && (self.parents.untried > 0 || self.blocked().is_some());
         RolloutRecord { hash: self.version.short(), is_decided, began: matters.then_some((self.baseline, self.since)) }
     }
 
@@ -287,15 +287,12 @@ impl Rollout {
 
     /// Queues all parents that were not evaluated yet.
     pub(super) fn queue_untried(&mut self) {
-        let untried: Vec<_> = self.untried().cloned().collect();
-        self.to_queue.extend(untried);
+        self.to_queue.extend(self.parents.all_untried().cloned());
     }
 
     /// Returns true if every parent was evaluated with a plan and no deletion is blocked, so nothing is left to decide.
     pub fn is_complete(&self) -> bool {
-        self.parents.count_untried() == 0
-            && self.parents.count_unplanned() == 0
-            && matches!(self.decision, Some(Decision::Released))
+        self.parents.untried == 0 && self.parents.unplanned == 0 && matches!(self.decision, Some(Decision::Released))
     }
 
     /// Returns true if every parent was evaluated, with a plan or without, and no deletion waits, is blocked, or was
@@ -314,10 +311,10 @@ impl Rollout {
     /// Decides once all parents were evaluated. `has_grown` is true if more or other deletions wait than at the last
     /// decision.
     fn decide(&mut self, has_grown: bool) {
-        if self.parents.count_untried() > 0 {
+        if self.parents.untried > 0 {
             return;
         }
-        let waiting = self.parents.count_deletions();
+        let waiting = self.parents.deletions;
         // Blocked deletions stay blocked when users delete some of the parents or raise the limit: no user has asked for
         // the remaining deletions.
         let stays_blocked = self.was_blocked.is_some() || self.blocked().is_some() && self.guard.can_block();
@@ -332,7 +329,7 @@ impl Rollout {
                 if self.blocked().is_none() {
                     self.queue_waiting();
                 }
-                let hash = self.parents.hash_waiting(self.version);
+                let hash = self.parents.waits.hash_with(self.version);
                 let mismatch = mismatch(self.allowed.as_deref(), &hash);
                 self.decision = Some(Decision::Blocked(BlockedDeletions {
                     hash,
@@ -355,7 +352,7 @@ impl Rollout {
     }
 
     fn release(&mut self, by: ReleasedBy) {
-        if self.parents.count_deletions() > 0 {
+        if self.parents.deletions > 0 {
             self.queue_waiting();
             self.released += self.parents.release(by);
         }
