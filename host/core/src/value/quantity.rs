@@ -39,25 +39,10 @@ impl Quantity {
 
 /// The factor of a suffix or an exponent: a power of 1024 and a power of ten.
 fn scale(suffix: &str) -> Option<(u32, i32)> {
-    Some(match suffix {
-        "n" => (0, -9),
-        "u" => (0, -6),
-        "m" => (0, -3),
-        "" => (0, 0),
-        "k" => (0, 3),
-        "M" => (0, 6),
-        "G" => (0, 9),
-        "T" => (0, 12),
-        "P" => (0, 15),
-        "E" => (0, 18),
-        "Ki" => (1, 0),
-        "Mi" => (2, 0),
-        "Gi" => (3, 0),
-        "Ti" => (4, 0),
-        "Pi" => (5, 0),
-        "Ei" => (6, 0),
-        exponent => (0, exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
-    })
+    let decimal = (-3..).zip(["n", "u", "m", "", "k", "M", "G", "T", "P", "E"]).map(|(at, name)| (name, (0, 3 * at)));
+    let binary = (1..).zip(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]).map(|(at, name)| (name, (at, 0)));
+    let known = decimal.chain(binary).find(|(name, _)| *name == suffix);
+    known.map(|(_, scale)| scale).or_else(|| Some((0, suffix.strip_prefix(['e', 'E'])?.parse().ok()?)))
 }
 
 #[cfg(test)]
