@@ -172,34 +172,20 @@ impl Masker {
 
     /// Adds the forms in which a value may occur in a text.
     fn add(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
-        if self.marks {
-            return self.add_marked(value);
-        }
-        let masked = self.key.placeholder(value);
+        // All forms of a value have the same marker, and each has a placeholder of its own.
+        let marker = self.marks.then(|| marker(&self.key, value));
+        let or_marker = |masked: String| marker.clone().unwrap_or(masked);
+        let masked = if self.marks { value.to_vec() } else { self.key.placeholder(value) };
         let (Ok(text), Ok(masked)) = (str::from_utf8(value), str::from_utf8(&masked)) else {
             return [BASE64, BASE64_URL]
                 .iter()
-                .try_for_each(|base64| self.add_text(base64.encode(value), base64.encode(&masked)));
+                .try_for_each(|base64| self.add_text(base64.encode(value), or_marker(base64.encode(&masked))));
         };
         for range in ranges(text) {
             let (Some(text), Some(masked)) = (text.get(range.clone()), masked.get(range)) else { continue };
-            FORMS.iter().try_for_each(|form| self.add_text(form(text), form(masked)))?;
+            FORMS.iter().try_for_each(|form| self.add_text(form(text), or_marker(form(masked))))?;
         }
-        lines(text).try_for_each(|line| self.add_text(line.to_owned(), self.placeholder(line)))
-    }
-
-    /// As [`add`](Self::add), with the same marker for all forms of a value.
-    fn add_marked(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
-        let marker = marker(&self.key, value);
-        let Ok(text) = str::from_utf8(value) else {
-            return [BASE64, BASE64_URL]
-                .iter()
-                .try_for_each(|base64| self.add_text(base64.encode(value), marker.clone()));
-        };
-        for text in ranges(text).into_iter().filter_map(|range| text.get(range)) {
-            FORMS.iter().try_for_each(|form| self.add_text(form(text), marker.clone()))?;
-        }
-        lines(text).try_for_each(|line| self.add_text(line.to_owned(), marker.clone()))
+        lines(text).try_for_each(|line| self.add_text(line.to_owned(), or_marker(self.placeholder(line))))
     }
 
     fn add_text(&mut self, text: String, masked: String) -> Result<(), TooManyValues> {
