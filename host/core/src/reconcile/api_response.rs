@@ -22,15 +22,11 @@ pub struct Ack {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 struct AckMetadata {
-    #[serde(default)]
     uid: String,
-    #[serde(default)]
     resource_version: String,
-    #[serde(default)]
     generation: Option<i64>,
-    #[serde(default)]
     deletion_timestamp: Option<serde::de::IgnoredAny>,
 }
 

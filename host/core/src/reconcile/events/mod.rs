@@ -208,9 +208,7 @@ impl Before {
     /// the plugin may have set `Ready`; or the parent was suspended, which [`Ledger::before`] remembers.
     pub fn in_status(parent: &Object, outcome: &Outcome) -> Self {
         let status = observed(parent);
-        let ready = conditions::conditions_of(&status)
-            .find(|condition| conditions::type_of(condition) == Some(parent_condition::READY));
-        let Some(ready) = ready else { return Self::Other(None) };
+        let Some(ready) = conditions::condition_of(&status, parent_condition::READY) else { return Self::Other(None) };
         let is_by_host = conditions::is_true(&status, parent_condition::RECONCILING)
             || conditions::is_true(&status, parent_condition::STALLED);
         let reason = if is_by_host {

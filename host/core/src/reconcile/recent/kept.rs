@@ -9,38 +9,32 @@ use crate::value::memory::{self, allocated};
 /// A result whose documents are compressed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptResult {
-    /// The result without its documents.
+    /// The result without its documents; of a status, an empty one is left.
     rest: Result<PluginResult, CallFailure>,
     /// The documents: the children, then the status if there is one.
     block: Box<[u8]>,
     /// The length of each document, in bytes.
     lengths: Box<[usize]>,
-    has_status: bool,
 }
 
 impl KeptResult {
     /// Compresses a result.
     pub fn new(result: &Result<PluginResult, CallFailure>) -> Self {
         let Ok(Ok(response)) = result else {
-            return Self { rest: result.clone(), block: Box::default(), lengths: Box::default(), has_status: false };
+            return Self { rest: result.clone(), block: Box::default(), lengths: Box::default() };
         };
         let documents = || response.children.iter().chain(&response.status);
         let mut all = Vec::with_capacity(documents().map(Vec::len).sum());
         documents().for_each(|document| all.extend_from_slice(document));
         let rest = Response {
             children: Vec::new(),
-            status: None,
+            status: response.status.as_ref().map(|_| Vec::new()),
             requeue: response.requeue,
             events: response.events.clone(),
             requirements: response.requirements.clone(),
             finalized: response.finalized,
         };
-        Self {
-            rest: Ok(Ok(rest)),
-            block: compress(&all).into(),
-            lengths: documents().map(Vec::len).collect(),
-            has_status: response.status.is_some(),
-        }
+        Self { rest: Ok(Ok(rest)), block: compress(&all).into(), lengths: documents().map(Vec::len).collect() }
     }
 
     /// The result as the call returned it.
@@ -55,7 +49,7 @@ impl KeptResult {
             documents.push(document.to_vec());
             rest_of = after;
         }
-        let status = if self.has_status { documents.pop() } else { None };
+        let status = rest.status.as_ref().and_then(|_| documents.pop());
         Ok(Ok(Response { children: documents, status, ..rest.clone() }))
     }
 
