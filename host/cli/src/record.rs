@@ -1,6 +1,6 @@
 //! `windlass record`: saves the calls of a plugin in a file, without values of Secrets, so that they can be repeated anywhere.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use futures::StreamExt as _;
 use kube::Api;
 use serde_json::Value;
 use windlass_api::{ConfiguredSource, Plugin};
-use windlass_core::reconcile::recording::{ObjectId, RecordedCall};
+use windlass_core::object::child::ChildId;
+use windlass_core::reconcile::recording::RecordedCall;
 use windlass_core::value::ids::PluginName;
 use windlass_engine::cluster::requests::parse_timeout;
 use windlass_sandbox::Component;
@@ -81,7 +82,7 @@ pub struct Args {
 #[derive(Default)]
 struct Summary {
     calls: u64,
-    parents: BTreeSet<ObjectId>,
+    parents: HashSet<ChildId>,
     /// Calls with other results than the host got.
     other_results: u64,
     /// Calls of other components.

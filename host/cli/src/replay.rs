@@ -8,7 +8,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::json;
-use windlass_core::reconcile::recording::{Change, Changed, ObjectId, RecordedCall};
+use windlass_core::object::child::ChildId;
+use windlass_core::reconcile::recording::{Change, Changed, RecordedCall};
 use windlass_engine::plugins::caps::{Capped, Caps};
 use windlass_engine::telemetry::one_line;
 use windlass_sandbox::Component;
@@ -58,7 +59,7 @@ pub struct Args {
 #[serde(rename_all = "camelCase")]
 struct Replayed {
     number: u64,
-    parent: ObjectId,
+    parent: ChildId,
     at: jiff::Timestamp,
     is_equal: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -136,9 +136,10 @@ fn type_and_name<'a>(object: &'a str, name: Option<&'a str>) -> Result<(&'a str,
 
 /// Checks that the calls are about one parent, which may be a parent of several Plugins.
 fn check_one(calls: &[RecordedCall], parent: &str) -> anyhow::Result<()> {
-    let of: std::collections::BTreeSet<_> = calls.iter().map(|call| &call.parent).collect();
+    let parents = calls.iter().map(|call| &call.parent);
+    let of: std::collections::BTreeSet<_> = parents.map(|of| (of.kind.api_version(), &of.kind.kind, &of.key)).collect();
     if of.len() > 1 {
-        let names: Vec<_> = of.iter().map(|parent| format!("{} {parent}", parent.api_version)).collect();
+        let names: Vec<_> = of.iter().map(|(version, kind, key)| format!("{version} {kind} {key}")).collect();
         bail!("{parent} is ambiguous: there are {}; name the namespace, or the kind with its group", names.join(", "));
     }
     Ok(())

@@ -20,7 +20,8 @@ const LABEL: usize = 11;
 pub(super) fn text(explained: &[Explained]) -> String {
     let mut text = String::new();
     if let Some(Explained { reconcile, .. }) = explained.first() {
-        let _ = writeln!(text, "{}", one_line(&format!("{} {}", reconcile.parent.api_version, reconcile.parent)));
+        let _ =
+            writeln!(text, "{}", one_line(&format!("{} {}", reconcile.parent.kind.api_version(), reconcile.parent)));
     }
     for one in explained {
         text.push('\n');
@@ -287,7 +288,7 @@ mod tests {
             "status": odd, "failed": [{"object": {"apiVersion": "v1", "kind": odd, "name": odd}, "message": odd}]}),
         );
         one.plugin = odd.to_owned();
-        one.parent.name = odd.to_owned();
+        one.parent.key.name = odd.into();
         one.trigger = odd.to_owned();
         one.trace_id = Some(odd.to_owned());
         let shown = text(&[Explained { changes: None, reconcile: one }]);

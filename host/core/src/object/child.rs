@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::object::Object;
 use crate::value::ids::{Gvk, ObjectKey, Uid};
 
-/// The kind, namespace and name of a child.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, derive_more::Display)]
+/// The kind, namespace and name of a child. The form in JSON is external: recordings have it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, derive_more::Display)]
 #[display("{} {key}", kind.kind)]
 pub struct ChildId {
     /// The child's kind.
+    #[serde(flatten)]
     pub kind: Arc<Gvk>,
     /// The child's namespace and name.
+    #[serde(flatten)]
     pub key: ObjectKey,
 }
 

@@ -139,10 +139,11 @@ pub struct GroupKind {
 }
 
 /// An object's namespace (`None` if cluster-scoped) and name, within one kind.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, derive_more::Display)]
 #[display("{}{}{name}", namespace.as_deref().unwrap_or_default(), if namespace.is_some() { "/" } else { "" })]
 pub struct ObjectKey {
     /// Namespace; `None` for a cluster-scoped object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Arc<str>>,
     /// Name.
     pub name: Arc<str>,

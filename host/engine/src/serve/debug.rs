@@ -334,7 +334,7 @@ mod tests {
             assert_ne!(stream.read_line(&mut line).await.expect("a line"), 0, "the stream has ended");
             if line.starts_with('{') {
                 let call: RecordedCall = serde_json::from_str(&line).expect("a call");
-                return call.parent.name;
+                return call.parent.key.name.to_string();
             }
         }
     }

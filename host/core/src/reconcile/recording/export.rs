@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::{
-    Document, Exchange, FailedWrite, ObjectId, RecordedCall, RecordedDecision, RecordedRelated, RecordedRequest,
+    Document, Exchange, FailedWrite, RecordedCall, RecordedDecision, RecordedRelated, RecordedRequest,
     RecordedResponse, RecordedResult, RecordedWrite,
 };
 use crate::contract::snapshot::Snapshot;
@@ -48,7 +48,7 @@ pub fn learn(reconciled: &Reconciled, masker: &mut Masker) -> Result<(), TooMany
 /// If there are too many values.
 pub fn export(reconciled: &Reconciled, masker: &mut Masker) -> Result<RecordedCall, TooManyValues> {
     masker.allow(reconciled.parent.plugin.as_str());
-    let parent = id(&ChildId { kind: reconciled.parent.kind.clone(), key: reconciled.parent.key.clone() });
+    let parent = ChildId { kind: reconciled.parent.kind.clone(), key: reconciled.parent.key.clone() };
     // First, because messages may quote values of the call's Secrets.
     let call = reconciled.call.as_ref().map(|call| exchange(call, masker)).transpose()?;
     Ok(RecordedCall {
@@ -233,12 +233,12 @@ fn requirement(one: &Requirement, text: &mut impl FnMut(&str) -> String) -> Requ
 fn decision(reconciled: &Reconciled, mut masked: impl FnMut(&str) -> String) -> RecordedDecision {
     let Reconciled { decision, next: again, .. } = reconciled;
     let written = decision.changes.kinds().into_iter().flat_map(|(_, verb, children)| {
-        children.iter().map(move |child| RecordedWrite { verb: verb.to_owned(), object: id(child) })
+        children.iter().map(move |child| RecordedWrite { verb: verb.to_owned(), object: child.clone() })
     });
     let written = written.collect();
     let failed = decision.failed.iter().map(|(child, problem)| {
         let outcome = Outcome::from(&Problem::Writes(vec![(child.clone(), problem.clone())]));
-        FailedWrite { object: id(child), message: masked(&outcome.message) }
+        FailedWrite { object: child.clone(), message: masked(&outcome.message) }
     });
     RecordedDecision {
         written,
@@ -264,15 +264,6 @@ fn next(requeue: Requeue) -> String {
         Requeue::Unavailable(_) => "after a few seconds".to_owned(),
         Requeue::WhenChanged => "when the parent changes".to_owned(),
         Requeue::Gone => "never".to_owned(),
-    }
-}
-
-fn id(object: &ChildId) -> ObjectId {
-    ObjectId {
-        api_version: object.kind.api_version(),
-        kind: object.kind.kind.to_string(),
-        namespace: object.key.namespace.as_deref().map(str::to_owned),
-        name: object.key.name.to_string(),
     }
 }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::contract::{Event, Limits, Phase, Requirement};
+use crate::object::child::ChildId;
 
 pub use changes::{Change, Changed, changes};
 pub use export::{export, export_all, export_result, learn};
@@ -35,7 +36,7 @@ pub struct RecordedCall {
     /// Name of the Plugin.
     pub plugin: String,
     /// The parent.
-    pub parent: ObjectId,
+    pub parent: ChildId,
     /// Why the reconcile began: `resync`, `sweep`, `event` or `changed`.
     pub trigger: String,
     /// The trace of the reconcile, if it was exported.
@@ -54,30 +55,6 @@ pub struct RecordedCall {
     pub is_call_omitted: bool,
     /// What the host did.
     pub decision: RecordedDecision,
-}
-
-/// Kind, namespace and name of an object.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ObjectId {
-    /// API group and version.
-    pub api_version: String,
-    /// Kind.
-    pub kind: String,
-    /// Namespace; absent for a cluster-scoped object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// Name.
-    pub name: String,
-}
-
-impl std::fmt::Display for ObjectId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.namespace {
-            Some(namespace) => write!(f, "{} {namespace}/{}", self.kind, self.name),
-            None => write!(f, "{} {}", self.kind, self.name),
-        }
-    }
 }
 
 /// A call of a plugin: everything that a response depends on, and the response.
@@ -218,14 +195,14 @@ pub struct RecordedWrite {
     /// What the host did with the child: `created`, `updated`, …
     pub verb: String,
     /// The child.
-    pub object: ObjectId,
+    pub object: ChildId,
 }
 
 /// A write that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedWrite {
     /// The child.
-    pub object: ObjectId,
+    pub object: ChildId,
     /// Why, and what to do.
     pub message: String,
 }
