@@ -38,8 +38,7 @@ pub fn export_all<'a>(
 /// If there are too many values.
 pub fn learn(reconciled: &Reconciled, masker: &mut Masker) -> Result<(), TooManyValues> {
     let Some(call) = &reconciled.call else { return Ok(()) };
-    let (request, result) = (call.snapshot.request(call.phase), call.result.restore());
-    learn_values(&call.snapshot, (&RequestValues::of(&request), &ResultValues::of(&result)), masker)
+    learn_values(&call.snapshot, &call.snapshot.request(call.phase), &call.result.restore(), masker)
 }
 
 /// Converts a reconcile, and masks all values of the Secrets in it, and of those that the masker has seen before.
@@ -71,16 +70,17 @@ pub fn export(reconciled: &Reconciled, masker: &mut Masker) -> Result<RecordedCa
 
 fn exchange(call: &Call, masker: &mut Masker) -> Result<Exchange, TooManyValues> {
     let (request, result) = (call.snapshot.request(call.phase), call.result.restore());
-    let (documents, result) = (RequestValues::of(&request), ResultValues::of(&result));
-    learn_values(&call.snapshot, (&documents, &result), masker)?;
+    learn_values(&call.snapshot, &request, &result, masker)?;
+    let seed = Digest::from_bytes(masker.seed(&call.hash)).hex();
+    let mut recorder = Recorder(Some(masker));
     Ok(Exchange {
         component: call.component.to_string(),
         contract: call.contract.to_string(),
         now: call.now,
-        seed: Digest::from_bytes(masker.seed(&call.hash)).hex(),
+        seed,
         limits: call.limits.clone(),
-        request: documents.masked(&request, masker),
-        result: result.masked(masker),
+        request: recorder.request(&request),
+        result: recorder.result(&result),
         result_digest: None,
         host_result: None,
         guest_time_us: call.guest_time_us,
@@ -91,7 +91,8 @@ fn exchange(call: &Call, masker: &mut Masker) -> Result<Exchange, TooManyValues>
 
 fn learn_values(
     snapshot: &Snapshot,
-    (request, result): (&RequestValues, &ResultValues<'_>),
+    request: &Request,
+    result: &Result<PluginResult, CallFailure>,
     masker: &mut Masker,
 ) -> Result<(), TooManyValues> {
     // Kinds, namespaces and names are public, and a plugin could not be called with others.
@@ -101,132 +102,104 @@ fn learn_values(
             masker.allow(word);
         }
     }
-    request.all().chain(result.documents()).try_for_each(|document| masker.learn(document))?;
+    let objects = request.children.iter().chain(request.related.iter().flat_map(|related| &related.objects));
+    let given =
+        std::iter::once(&*request.parent).chain(objects.map(|one| &*one.object)).chain(request.config.as_deref());
+    let response = result.iter().flatten();
+    let returned = response.flat_map(|response| response.children.iter().chain(&response.status)).map(Vec::as_slice);
+    given.chain(returned).try_for_each(|document| masker.learn(&parsed(document)))?;
     // They are not in the request, but messages may quote them.
     snapshot.left_out.iter().try_for_each(|child| masker.learn(&parsed(&child.json.bytes())))
 }
 
-/// The parsed documents of a request.
-struct RequestValues {
-    parent: Value,
-    children: Vec<Value>,
-    related: Vec<Vec<Value>>,
-    config: Option<Value>,
+/// Converts a result as it is, for one that was made from a masked request.
+pub fn export_result(result: &Result<PluginResult, CallFailure>) -> RecordedResult {
+    Recorder(None).result(result)
 }
 
-impl RequestValues {
-    fn of(request: &Request) -> Self {
-        let objects = |objects: &[Observed]| objects.iter().map(|one| parsed(&one.object)).collect();
-        Self {
-            parent: parsed(&request.parent),
-            children: objects(&request.children),
-            related: request.related.iter().map(|related| objects(&related.objects)).collect(),
-            config: request.config.as_deref().map(parsed),
-        }
+/// Converts the parts of a call: without values of Secrets if it has a masker, else as they are.
+struct Recorder<'m>(Option<&'m mut Masker>);
+
+impl Recorder<'_> {
+    fn text(&mut self, text: &str) -> String {
+        self.0.as_mut().map_or_else(|| text.to_owned(), |masker| masker.mask_text(text))
     }
 
-    fn all(&self) -> impl Iterator<Item = &Value> {
-        let related = self.related.iter().flatten();
-        std::iter::once(&self.parent).chain(&self.children).chain(related).chain(&self.config)
+    fn document(&mut self, bytes: &[u8]) -> Document {
+        let value = parsed(bytes);
+        let value = match &mut self.0 {
+            Some(masker) => masker.mask(value),
+            None => value,
+        };
+        // The writer of values writes valid JSON.
+        RawValue::from_string(value.to_string()).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }
 
-    fn masked(self, request: &Request, masker: &mut Masker) -> RecordedRequest {
-        let related = request.related.iter().zip(self.related).map(|(related, objects)| RecordedRelated {
-            id: masker.mask_text(&related.id),
-            objects: masked(objects, masker),
-        });
+    fn objects(&mut self, objects: &[Observed]) -> Vec<Document> {
+        objects.iter().map(|one| self.document(&one.object)).collect()
+    }
+
+    fn request(&mut self, request: &Request) -> RecordedRequest {
+        let related = request.related.iter();
+        let related =
+            related.map(|of| RecordedRelated { id: self.text(&of.id), objects: self.objects(&of.objects) }).collect();
         RecordedRequest {
             phase: request.phase,
-            related: related.collect(),
-            children: masked(self.children, masker),
-            parent: document(&masker.mask(self.parent)),
-            config: self.config.map(|config| document(&masker.mask(config))),
+            parent: self.document(&request.parent),
+            children: self.objects(&request.children),
+            related,
+            config: request.config.as_deref().map(|config| self.document(config)),
             namespace_terminating: request.namespace_terminating,
         }
     }
-}
 
-/// The parsed documents of a result, and the rest of it.
-struct ResultValues<'a> {
-    children: Vec<Value>,
-    status: Option<Value>,
-    result: &'a Result<PluginResult, CallFailure>,
-}
-
-impl<'a> ResultValues<'a> {
-    fn of(result: &'a Result<PluginResult, CallFailure>) -> Self {
-        let (children, status) = match result {
-            Ok(Ok(response)) => {
-                (response.children.iter().map(|child| parsed(child)).collect(), response.status.as_deref().map(parsed))
+    fn result(&mut self, result: &Result<PluginResult, CallFailure>) -> RecordedResult {
+        match result {
+            Ok(Ok(response)) => RecordedResult::Response(self.response(response)),
+            Ok(Err(Failure::Invalid(message))) => RecordedResult::Invalid(self.text(message)),
+            Ok(Err(Failure::Retry { message, after })) => {
+                RecordedResult::Retry { message: self.text(message), after_ms: *after }
             }
-            Ok(Err(_)) | Err(_) => (Vec::new(), None),
-        };
-        Self { children, status, result }
-    }
-
-    fn documents(&self) -> impl Iterator<Item = &Value> {
-        self.children.iter().chain(&self.status)
-    }
-
-    fn masked(self, masker: &mut Masker) -> RecordedResult {
-        if let Err(failure) = self.result {
-            return RecordedResult::Aborted(masker.mask_message(&failure.to_string()));
+            Ok(Err(Failure::Failed(message))) => RecordedResult::Failed(self.text(message)),
+            Err(failure) => {
+                let message = failure.to_string();
+                RecordedResult::Aborted(match &mut self.0 {
+                    Some(masker) => masker.mask_message(&message),
+                    None => message,
+                })
+            }
         }
-        let children = masked(self.children, masker);
-        let status = self.status.map(|status| document(&masker.mask(status)));
-        recorded(self.result, children, status, |text| masker.mask_text(text))
     }
-}
 
-/// Converts a result as it is, for one that was made from a masked request.
-pub fn export_result(result: &Result<PluginResult, CallFailure>) -> RecordedResult {
-    let ResultValues { children, status, result } = ResultValues::of(result);
-    let children = children.iter().map(document).collect();
-    recorded(result, children, status.as_ref().map(document), str::to_owned)
-}
-
-fn recorded(
-    result: &Result<PluginResult, CallFailure>,
-    children: Vec<Document>,
-    status: Option<Document>,
-    mut text: impl FnMut(&str) -> String,
-) -> RecordedResult {
-    match result {
-        Ok(Ok(Response { requeue, events, requirements, finalized, .. })) => {
-            RecordedResult::Response(RecordedResponse {
-                children,
-                status,
-                requeue_ms: *requeue,
-                events: events
-                    .iter()
-                    .map(|event| Event {
-                        event_type: event.event_type,
-                        reason: text(&event.reason),
-                        message: text(&event.message),
-                    })
-                    .collect(),
-                requirements: requirements.iter().map(|one| requirement(one, &mut text)).collect(),
-                finalized: *finalized,
-            })
+    fn response(&mut self, response: &Response) -> RecordedResponse {
+        RecordedResponse {
+            children: response.children.iter().map(|child| self.document(child)).collect(),
+            status: response.status.as_deref().map(|status| self.document(status)),
+            requeue_ms: response.requeue,
+            events: response
+                .events
+                .iter()
+                .map(|Event { event_type, reason, message }| Event {
+                    event_type: *event_type,
+                    reason: self.text(reason),
+                    message: self.text(message),
+                })
+                .collect(),
+            requirements: response.requirements.iter().map(|one| self.requirement(one)).collect(),
+            finalized: response.finalized,
         }
-        Ok(Err(Failure::Invalid(message))) => RecordedResult::Invalid(text(message)),
-        Ok(Err(Failure::Retry { message, after })) => {
-            RecordedResult::Retry { message: text(message), after_ms: *after }
-        }
-        Ok(Err(Failure::Failed(message))) => RecordedResult::Failed(text(message)),
-        Err(failure) => RecordedResult::Aborted(text(&failure.to_string())),
     }
-}
 
-fn requirement(one: &Requirement, text: &mut impl FnMut(&str) -> String) -> Requirement {
-    Requirement {
-        id: text(&one.id),
-        kind: Gvk::from_api_version(&text(&one.kind.api_version()), &text(&one.kind.kind)),
-        namespace: one.namespace.as_deref().map(&mut *text),
-        select: match &one.select {
-            Selection::Name(name) => Selection::Name(text(name)),
-            Selection::Labels(labels) => Selection::Labels(text(labels)),
-        },
+    fn requirement(&mut self, one: &Requirement) -> Requirement {
+        Requirement {
+            id: self.text(&one.id),
+            kind: Gvk::from_api_version(&self.text(&one.kind.api_version()), &self.text(&one.kind.kind)),
+            namespace: one.namespace.as_deref().map(|namespace| self.text(namespace)),
+            select: match &one.select {
+                Selection::Name(name) => Selection::Name(self.text(name)),
+                Selection::Labels(labels) => Selection::Labels(self.text(labels)),
+            },
+        }
     }
 }
 
@@ -273,13 +246,4 @@ fn parsed(bytes: &[u8]) -> Value {
         let text = String::from_utf8_lossy(bytes);
         if text.contains("Secret") { Value::from(hidden(bytes.len())) } else { Value::from(&*text) }
     })
-}
-
-fn masked(values: Vec<Value>, masker: &mut Masker) -> Vec<Document> {
-    values.into_iter().map(|value| document(&masker.mask(value))).collect()
-}
-
-fn document(value: &Value) -> Document {
-    // The writer of values writes valid JSON.
-    RawValue::from_string(value.to_string()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
