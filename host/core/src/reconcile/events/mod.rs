@@ -64,32 +64,25 @@ impl Note {
 
     /// Creates the last event on a parent that had a finalizer (rule R14).
     pub fn finalized(why: &FinalizerEnd) -> Self {
-        let (event_type, reason, message) = match why {
-            FinalizerEnd::CleanedUp => (EventType::Normal, event_reason::FINALIZED, "The plugin has cleaned up"),
-            FinalizerEnd::Skipped => (
-                EventType::Warning,
-                event_reason::FINALIZER_SKIPPED,
-                "The finalizer was removed without clean-up, as a user asked; what the plugin would have cleaned up stays",
-            ),
-            FinalizerEnd::Unneeded => (
-                EventType::Normal,
-                event_reason::FINALIZED,
-                "The finalizer was removed, because the component does not clean up",
-            ),
-            FinalizerEnd::NotCalled => (
-                EventType::Warning,
-                event_reason::FINALIZER_SKIPPED,
+        let (event_type, reason) = match why {
+            FinalizerEnd::CleanedUp | FinalizerEnd::Unneeded => (EventType::Normal, event_reason::FINALIZED),
+            FinalizerEnd::Skipped | FinalizerEnd::NotCalled => (EventType::Warning, event_reason::FINALIZER_SKIPPED),
+            FinalizerEnd::NamespaceTerminating(_) => (EventType::Warning, event_reason::FINALIZER_ABANDONED),
+        };
+        let message = match why {
+            FinalizerEnd::CleanedUp => "The plugin has cleaned up",
+            FinalizerEnd::Skipped => {
+                "The finalizer was removed without clean-up, as a user asked; what the plugin would have cleaned up stays"
+            }
+            FinalizerEnd::Unneeded => "The finalizer was removed, because the component does not clean up",
+            FinalizerEnd::NotCalled => {
                 "The finalizer was removed without clean-up, because no plugin is called in the host's namespace; what the \
-                 plugin would have cleaned up stays",
-            ),
-            FinalizerEnd::NamespaceTerminating(parent) => (
-                EventType::Warning,
-                event_reason::FINALIZER_ABANDONED,
-                &*format!(
-                    "The finalizer of {parent} was removed before the plugin had cleaned up: its namespace is being \
-                     deleted, and no child could be created in it for {} s",
-                    NAMESPACE_PATIENCE.as_secs()
-                ),
+                 plugin would have cleaned up stays"
+            }
+            FinalizerEnd::NamespaceTerminating(parent) => &*format!(
+                "The finalizer of {parent} was removed before the plugin had cleaned up: its namespace is being \
+                 deleted, and no child could be created in it for {} s",
+                NAMESPACE_PATIENCE.as_secs()
             ),
         };
         Self { action: action::FINALIZE, ..Self::of_host(event_type, reason, message) }
