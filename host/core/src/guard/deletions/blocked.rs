@@ -1,7 +1,5 @@
 //! Blocked deletions of a parent: what users read about them, and what a later process reads back from the parent's status.
 
-use std::fmt::Write as _;
-
 use crate::object::Object;
 use crate::object::child::ChildId;
 use crate::object::conditions::{is_true, reason_of};
@@ -78,17 +76,14 @@ impl BlockedDeletions {
 
     /// The message of the Plugin's condition.
     pub fn message_for_plugin(&self, plugin: &PluginName) -> String {
-        let mut text = self.summary();
         let target = format!("plugins.windlass.dev {plugin}");
-        if self.because == BlockReason::NewComponent {
-            let rollback = names::ANNOTATION_ROLLBACK;
-            let _ = write!(
-                text,
-                " To run the previous component again: kubectl annotate {target} {rollback}=true --overwrite."
-            );
-        }
-        self.push_instructions(&mut text, &target);
-        text
+        let rollback = if self.because == BlockReason::NewComponent {
+            let annotation = names::ANNOTATION_ROLLBACK;
+            &*format!(" To run the previous component again: kubectl annotate {target} {annotation}=true --overwrite.")
+        } else {
+            ""
+        };
+        format!("{}{rollback}{}", self.summary(), self.instructions(&target))
     }
 
     /// How many deletions are blocked, and why.
@@ -97,16 +92,16 @@ impl BlockedDeletions {
         format!("Blocked: {deletions} of {children_total} children would be deleted {}.", because.as_str())
     }
 
-    /// Appends the instructions. They precede the children's names, because a long message is truncated.
-    fn push_instructions(&self, text: &mut String, target: &str) {
-        if let Some(value) = &self.mismatch {
-            let _ = write!(text, " The annotation's value {value:?} does not match these deletions.");
-        }
-        let (annotation, hash) = (names::ANNOTATION_ALLOW_DELETION, &self.hash);
-        let _ = write!(
-            text,
-            " To allow exactly these deletions: kubectl annotate {target} {annotation}={hash} --overwrite"
-        );
+    /// The instructions. They precede the children's names, because a long message is truncated.
+    fn instructions(&self, target: &str) -> String {
+        let mismatch = self
+            .mismatch
+            .as_ref()
+            .map(|value| format!(" The annotation's value {value:?} does not match these deletions."));
+        let (mismatch, annotation, hash) = (mismatch.unwrap_or_default(), names::ANNOTATION_ALLOW_DELETION, &self.hash);
+        format!(
+            "{mismatch} To allow exactly these deletions: kubectl annotate {target} {annotation}={hash} --overwrite"
+        )
     }
 }
 
@@ -114,9 +109,7 @@ impl BlockedDeletions {
 impl std::fmt::Display for BlockedDeletions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { deletions, children, target, .. } = self;
-        let mut text = self.summary();
-        self.push_instructions(&mut text, target);
-        f.write_str(&text)?;
+        write!(f, "{}{}", self.summary(), self.instructions(target))?;
         for (at, child) in children.iter().enumerate() {
             write!(f, "{}{child}", if at == 0 { "; children: " } else { ", " })?;
         }
@@ -129,15 +122,10 @@ impl std::fmt::Display for BlockedDeletions {
 
 /// Formats a parent as arguments of `kubectl annotate`.
 pub(super) fn target(parent: &ParentRef) -> String {
-    let mut target = parent.kind.kind.to_string();
-    if !parent.kind.group.is_empty() {
-        let _ = write!(target, ".{}", parent.kind.group);
-    }
-    let _ = write!(target, " {}", parent.key.name);
-    if let Some(namespace) = &parent.key.namespace {
-        let _ = write!(target, " -n {namespace}");
-    }
-    target
+    let ParentRef { kind, key, .. } = parent;
+    let dot = if kind.group.is_empty() { "" } else { "." };
+    let namespace = key.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+    format!("{}{dot}{} {}{namespace}", kind.kind, kind.group, key.name)
 }
 
 /// Returns the annotation's value if it is set and does not match the hash.
