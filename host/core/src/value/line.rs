@@ -77,12 +77,11 @@ pub(crate) fn escape(
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_escaped(c) {
-            replace(c, &mut out);
-        } else {
-            out.push(c);
-        }
+    // A character that is escaped ends its piece.
+    for piece in text.split_inclusive(&is_escaped) {
+        let (plain, escaped) = piece.split_at(piece.trim_end_matches(&is_escaped).len());
+        out.push_str(plain);
+        escaped.chars().for_each(|c| replace(c, &mut out));
     }
     Cow::Owned(out)
 }

@@ -11,7 +11,7 @@ use std::fmt;
 
 use compact_str::CompactString;
 
-use crate::value::line::in_json;
+use crate::value::line::{escape, in_json};
 
 pub use number::Number;
 pub use parse::{Malformed, OBJECT_DEPTH, parse, parse_within};
@@ -100,17 +100,10 @@ impl Map {
 
     /// The object at a key, created if the key is missing; `None` if its value is not an object.
     pub fn object_mut(&mut self, key: &str) -> Option<&mut Map> {
-        let at = match self.position(key) {
-            Ok(at) => at,
-            Err(at) => {
-                self.0.insert(at, (key.into(), Value::Object(Map::default())));
-                at
-            }
-        };
-        match self.0.get_mut(at) {
-            Some((_, Value::Object(map))) => Some(map),
-            _ => None,
+        if self.get(key).is_none() {
+            self.insert(key, Map::default());
         }
+        if let Some(Value::Object(map)) = self.get_mut(key) { Some(map) } else { None }
     }
 
     /// Keys and values, sorted by key.
@@ -131,6 +124,20 @@ impl Map {
     /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Appends the object as compact JSON with sorted keys.
+    pub fn write(&self, out: &mut String) {
+        out.push('{');
+        for (i, (key, value)) in self.0.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            write_string(key, out);
+            out.push(':');
+            value.write(out);
+        }
+        out.push('}');
     }
 
     fn position(&self, key: &str) -> Result<usize, usize> {
@@ -217,22 +224,6 @@ impl Value {
     }
 }
 
-impl Map {
-    /// Appends the object as compact JSON with sorted keys.
-    pub fn write(&self, out: &mut String) {
-        out.push('{');
-        for (i, (key, value)) in self.0.iter().enumerate() {
-            if i > 0 {
-                out.push(',');
-            }
-            write_string(key, out);
-            out.push(':');
-            value.write(out);
-        }
-        out.push('}');
-    }
-}
-
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
@@ -270,23 +261,15 @@ impl<const N: usize> From<[(&str, Value); N]> for Map {
 }
 
 fn write_string(text: &str, out: &mut String) {
+    let is_escaped = |c| c < ' ' || c == '"' || c == '\\';
     out.push('"');
-    let mut rest = text;
-    while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
-        let (plain, tail) = rest.split_at(at);
-        out.push_str(plain);
-        let mut chars = tail.chars();
-        match chars.next() {
-            Some('"') => out.push_str("\\\""),
-            Some('\\') => out.push_str("\\\\"),
-            Some('\n') => out.push_str("\\n"),
-            Some('\r') => out.push_str("\\r"),
-            Some('\t') => out.push_str("\\t"),
-            Some(control) => in_json(control, out),
-            None => {}
-        }
-        rest = chars.as_str();
-    }
-    out.push_str(rest);
+    out.push_str(&escape(text, is_escaped, |c, out| match c {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        control => in_json(control, out),
+    }));
     out.push('"');
 }
