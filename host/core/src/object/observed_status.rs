@@ -1,7 +1,7 @@
 //! The status that an object has now, and the status fields that the schema of its kind allows.
 
 use crate::object::Object;
-use crate::value::json::{self, Map, Value};
+use crate::value::json::{Map, Value};
 
 /// The host's status fields that the parent kind's schema has; fields that the API server would prune are neither
 /// compared nor sent.
@@ -27,9 +27,5 @@ impl StatusShape {
 
 /// The present status of an object; empty if it has none, or if the status is not a JSON object.
 pub fn observed(parent: &Object) -> Map {
-    let status = parent.field("status").and_then(|raw| json::parse(raw.get().as_bytes(), json::OBJECT_DEPTH).ok());
-    match status {
-        Some(Value::Object(map)) => map,
-        _ => Map::default(),
-    }
+    if let Some(Value::Object(map)) = parent.field("status") { map } else { Map::default() }
 }

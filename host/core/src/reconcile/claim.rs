@@ -72,10 +72,9 @@ pub fn owner_of(found: &Object) -> Option<String> {
 /// ServiceAccount's token only if it may have such children. False for a Secret whose type is unknown, because only its metadata was read.
 pub fn may_be_adopted(found: &Object, child: &DesiredChild) -> bool {
     let is_token = |secret_type: Option<&str>| secret_type == Some(TOKEN_SECRET);
-    let found_type = || found.field("type").and_then(|text| serde_json::from_str::<String>(text.get()).ok());
     !found.kind.is("v1", "Secret")
         || is_token(child.body.get("type").and_then(Value::as_str))
-        || found_type().is_some_and(|found| !is_token(Some(&found)))
+        || found.field("type").is_some_and(|found| found.as_str().is_some() && !is_token(found.as_str()))
 }
 
 /// Returns true if an object has the mark of a child of this parent, or if children of this parent have no marks. A

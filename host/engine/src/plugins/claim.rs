@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
 use windlass_core::object::Object;
+use windlass_core::object::observed_status::observed;
 use windlass_core::object::reason::PluginReason;
 use windlass_core::value::ids::{Gvk, PluginName};
+use windlass_core::value::json::Value;
 
 use super::problem::{Problem, Step};
 use super::shared::Plugins;
@@ -83,26 +84,19 @@ fn rank_of_holder(live_with_it: Option<bool>, plugin: &Object, parent: &Gvk) -> 
 /// Time since which a Plugin has the kind, by its status, or its creation time if the status has no time. None if the
 /// status does not record the kind.
 fn held_since(plugin: &Object, parent: &Gvk) -> Option<String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Status {
-        parent_kind: Option<String>,
-        parent_kind_since: Option<String>,
-        #[serde(default)]
-        decorates: bool,
+    let status = observed(plugin);
+    if status.get("decorates") == Some(&Value::Bool(true)) {
+        return None;
     }
-    let status = plugin.field("status")?;
-    let status = serde_json::from_str::<Status>(status.get()).ok().filter(|status| !status.decorates)?;
-    let kind = status.parent_kind?.parse::<Gvk>().ok()?;
-    (kind.group_kind() == parent.group_kind()).then(|| status.parent_kind_since.unwrap_or_else(|| created(plugin)))
+    let text = |field| status.get(field).and_then(Value::as_str);
+    let kind = text("parentKind")?.parse::<Gvk>().ok()?;
+    let since = || text("parentKindSince").map_or_else(|| created(plugin), str::to_owned);
+    (kind.group_kind() == parent.group_kind()).then(since)
 }
 
 /// Creation time of a Plugin, as the API server formats it: the order of these texts is that of the times.
 pub(super) fn created(plugin: &Object) -> String {
-    let created = plugin
-        .field("metadata")
-        .and_then(|meta| serde_json::from_str::<serde_json::Value>(meta.get()).ok())
-        .and_then(|meta| Some(meta.get("creationTimestamp")?.as_str()?.to_owned()));
+    let created = plugin.field("metadata").and_then(|meta| Some(meta.at(&["creationTimestamp"])?.as_str()?.to_owned()));
     created.unwrap_or_default()
 }
 

@@ -23,7 +23,7 @@ use crate::object::names;
 use crate::object::observed_status::{StatusShape, observed};
 use crate::value::digest::Digest;
 use crate::value::ids::Uid;
-use crate::value::json::{self, Value};
+use crate::value::json::Value;
 
 pub use blocked::{BlockReason, BlockedDeletions, blocked_in_status};
 pub use fleet::{Fleet, Leavers};
@@ -335,8 +335,8 @@ fn has_children(snapshot: &Snapshot) -> bool {
 /// Returns true if the child was created before `since`, by the API server's clock, which may differ a little from the
 /// host's.
 fn existed(child: &Object, since: Timestamp) -> bool {
-    let meta = child.field("metadata").and_then(|raw| json::parse(raw.get().as_bytes(), json::OBJECT_DEPTH).ok());
-    let created = meta.and_then(|meta| meta.at(&["creationTimestamp"])?.as_str()?.parse::<Timestamp>().ok());
+    let created =
+        child.field("metadata").and_then(|meta| meta.at(&["creationTimestamp"])?.as_str()?.parse::<Timestamp>().ok());
     created.is_some_and(|created| created.as_second().saturating_add(CLOCK_SKEW) < since.as_second())
 }
 

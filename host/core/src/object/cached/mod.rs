@@ -343,11 +343,11 @@ impl Object {
         Some((kind.group_kind(), controller.name.to_string()))
     }
 
-    /// Returns a top-level field of the object, unparsed.
-    pub fn field(&self, name: &str) -> Option<Box<RawValue>> {
+    /// Parses a top-level field of the object, at each call.
+    pub fn field(&self, name: &str) -> Option<Value> {
         let bytes = self.json.bytes();
         let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(&bytes).ok()?;
-        fields.get(name).map(|value| (*value).to_owned())
+        json::parse(fields.get(name)?.get().as_bytes(), json::OBJECT_DEPTH).ok()
     }
 }
 
