@@ -179,10 +179,7 @@ impl Snapshot {
     fn hash_objects(&self, decides: &Digest, phase: Phase) -> Parts {
         let mut hash = Parts::default();
         hash.add(decides.as_bytes());
-        hash.add(match phase {
-            Phase::Sync => b"sync",
-            Phase::Finalize => b"finalize",
-        });
+        hash.add(<&str>::from(phase).as_bytes());
         hash.add(self.parent.content.as_bytes());
         for child in &self.children {
             hash.add(child.content.as_bytes());

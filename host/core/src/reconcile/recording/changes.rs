@@ -48,8 +48,7 @@ pub fn changes(before: &Exchange, after: &Exchange) -> Vec<Change> {
         }
     };
     scalar("component", &before.component, &after.component);
-    let phase = |exchange: &Exchange| json!(exchange.request.phase).as_str().unwrap_or_default().to_owned();
-    scalar("phase", &phase(before), &phase(after));
+    scalar("phase", before.request.phase.into(), after.request.phase.into());
     let (before, after) = (inputs(&before.request), inputs(&after.request));
     compare((&before, &after), is_hosts, &mut found);
     found
