@@ -180,13 +180,10 @@ impl<'a> Parser<'a> {
             Token::End | Token::Sign(",") => (Operator::Exists, key.to_owned()),
             Token::Sign("=" | "==") => (Operator::In, format!("{key} in ({})", self.operand()?)),
             Token::Sign("!=") => (Operator::NotIn, format!("{key} notin ({})", self.operand()?)),
-            Token::Sign(">") => {
+            Token::Sign(sign @ (">" | "<")) => {
                 let bound = self.number()?;
-                (Operator::Greater(bound), format!("{key}>{bound}"))
-            }
-            Token::Sign("<") => {
-                let bound = self.number()?;
-                (Operator::Less(bound), format!("{key}<{bound}"))
+                let operator = if sign == ">" { Operator::Greater(bound) } else { Operator::Less(bound) };
+                (operator, format!("{key}{sign}{bound}"))
             }
             Token::Word("in") => (Operator::In, format!("{key} in ({})", self.set()?)),
             Token::Word("notin") => (Operator::NotIn, format!("{key} notin ({})", self.set()?)),
