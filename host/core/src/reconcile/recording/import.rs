@@ -10,7 +10,7 @@ use crate::contract::{
     CallFailure, Event, Failure, Observed, PluginResult, Related, Request, Requirement, Response, Selection,
 };
 use crate::value::digest::Digest;
-use crate::value::ids::Gvk;
+use crate::value::ids::{Gvk, ObjectKey};
 
 /// Why a recorded request cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -21,17 +21,10 @@ pub struct NotARequest {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Header {
-    api_version: String,
-    kind: String,
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    name: String,
-    namespace: Option<String>,
+    #[serde(flatten)]
+    kind: Gvk,
+    metadata: ObjectKey,
 }
 
 impl RecordedRequest {
@@ -60,14 +53,9 @@ fn bytes(document: &Document) -> Arc<[u8]> {
 }
 
 fn observed(document: &Document) -> Result<Observed, NotARequest> {
-    let header: Header = serde_json::from_str(document.get())
+    let Header { kind, metadata: ObjectKey { namespace, name } } = serde_json::from_str(document.get())
         .map_err(|error| NotARequest { what: "object", problem: error.to_string() })?;
-    Ok(Observed {
-        kind: Gvk::from_api_version(&header.api_version, &header.kind),
-        namespace: header.metadata.namespace.map(Arc::from),
-        name: header.metadata.name.into(),
-        object: bytes(document),
-    })
+    Ok(Observed { kind, namespace, name, object: bytes(document) })
 }
 
 impl Exchange {
