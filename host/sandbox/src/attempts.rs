@@ -57,7 +57,7 @@ impl Attempts {
         let count = before.map_or(1, |before| before.count.saturating_add(1));
         let text = AttemptRecord { count, last: now }.text();
         let written = fs::write(&path, text).and_then(|()| fs::File::open(&path)?.sync_all());
-        written.map_err(|error| LoadFailure::Cache { message: format!("cannot write {}: {error}", path.display()) })?;
+        written.map_err(|error| LoadFailure::Cache(format!("cannot write {}: {error}", path.display())))?;
         Ok(Attempt(path))
     }
 

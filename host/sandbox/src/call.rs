@@ -65,7 +65,7 @@ impl Component {
     pub(crate) fn describe_first(surface: Surface, code: Code, limits: &Limits) -> Result<Self, CallFailure> {
         let (described, _) = run_here(code.call(limits, DESCRIBE, 0, Instance::describe));
         let described = described?;
-        descriptor::check(&described).map_err(|message| CallFailure::Malformed { message })?;
+        descriptor::check(&described).map_err(CallFailure::Malformed)?;
         Ok(Self { surface, descriptor: described, code })
     }
 
@@ -120,7 +120,7 @@ impl Component {
         report.response_bytes = response.as_ref().map_or(0, result_bytes);
         let response = match response {
             Ok(_) if report.response_bytes > limits.response_bytes => {
-                Err(CallFailure::ResponseTooLarge { limit: limits.response_bytes })
+                Err(CallFailure::ResponseTooLarge(limits.response_bytes))
             }
             response => response,
         };
@@ -156,7 +156,7 @@ impl Code {
         }
         let (result, store) = match tried {
             Ok(tried) => tried,
-            Err(message) => return (Err(CallFailure::Host { message }), CallReport::default()),
+            Err(message) => return (Err(CallFailure::Host(message)), CallReport::default()),
         };
         let mut stack = None;
         let result = result.map_err(|(error, stage)| {

@@ -38,40 +38,39 @@ pub(crate) enum Stage {
 pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter) -> CallFailure {
     let limits = &limiter.limits;
     if error.is::<DeadlineReached>() {
-        return CallFailure::Deadline { limit: limits.deadline };
+        return CallFailure::Deadline(limits.deadline);
     }
     if let Some(UnsupportedImport(name)) = error.downcast_ref() {
-        return CallFailure::UnsupportedImport { name: name.clone() };
+        return CallFailure::UnsupportedImport(name.clone());
     }
     if let Some(refused) = &limiter.refused {
         // Whatever the guest did after a rejected allocation (trap, abort, exit), the rejection was the cause.
         return refused.clone();
     }
     if error.is::<Exit>() {
-        return CallFailure::Exit { message: None };
+        return CallFailure::Exit(None);
     }
     let in_guest = error.downcast_ref::<WasmBacktrace>();
     if let Some(trap) = error.downcast_ref::<Trap>() {
         return match trap {
             Trap::StackOverflow => CallFailure::StackOverflow,
             trap => {
-                CallFailure::Trap { message: with_frames(trap.to_string().trim_start_matches("wasm trap: "), in_guest) }
+                let name = trap.to_string();
+                CallFailure::Trap(with_frames(name.strip_prefix("wasm trap: ").unwrap_or(&name), in_guest))
             }
         };
     }
     let message = cut(&error.root_cause().to_string());
     match (in_guest, stage) {
         // An error of a host function, or of the arguments that the guest passed to it.
-        (Some(_), _) => CallFailure::Trap { message: with_frames(&message, in_guest) },
+        (Some(_), _) => CallFailure::Trap(with_frames(&message, in_guest)),
         // The error types of this case and the next one are private in wasmtime; tests detect changes of the messages.
-        (None, Stage::Start) if message.contains("instance count too high") => {
-            CallFailure::Instances { limit: limits.instances }
-        }
-        (None, Stage::Start) => CallFailure::Host { message },
+        (None, Stage::Start) if message.contains("instance count too high") => CallFailure::Instances(limits.instances),
+        (None, Stage::Start) => CallFailure::Host(message),
         (None, Stage::Call) if message.contains("fuel allocated for hostcalls") => {
-            CallFailure::ResponseTooLarge { limit: limits.response_bytes }
+            CallFailure::ResponseTooLarge(limits.response_bytes)
         }
-        (None, Stage::Call) => CallFailure::Malformed { message },
+        (None, Stage::Call) => CallFailure::Malformed(message),
     }
 }
 
@@ -89,7 +88,7 @@ fn name_of(frame: &FrameInfo) -> Option<String> {
 /// Returns the log line with the whole stack of a trap or a stack overflow, innermost function first, as it is too long for a
 /// message. Returns `None` if the component has no function names. wasmtime keeps the 20 innermost functions.
 pub(crate) fn stack_of(error: &Error, failure: &CallFailure) -> Option<Note> {
-    if !matches!(failure, CallFailure::Trap { .. } | CallFailure::StackOverflow) {
+    if !matches!(failure, CallFailure::Trap(_) | CallFailure::StackOverflow) {
         return None;
     }
     let frames = error.downcast_ref::<WasmBacktrace>()?.frames();
@@ -116,8 +115,8 @@ pub(crate) fn cut(text: &str) -> String {
 /// of a panic. Other failures need no explanation.
 pub(crate) fn explained(failure: CallFailure, last_error: Option<&str>) -> CallFailure {
     match (failure, last_error.map(escaped)) {
-        (CallFailure::Trap { message }, Some(said)) => CallFailure::Trap { message: format!("{said} ({message})") },
-        (CallFailure::Exit { .. }, message) => CallFailure::Exit { message },
+        (CallFailure::Trap(message), Some(said)) => CallFailure::Trap(format!("{said} ({message})")),
+        (CallFailure::Exit(_), message) => CallFailure::Exit(message),
         (failure, _) => failure,
     }
 }
@@ -138,7 +137,7 @@ mod tests {
 
     #[test]
     fn last_error_of_a_guest_precedes_its_trap_in_one_line_of_bounded_length() {
-        let trap = || CallFailure::Trap { message: "unreachable".to_owned() };
+        let trap = || CallFailure::Trap("unreachable".to_owned());
         assert_eq!(explained(trap(), None), trap());
         let message = |last: &str| explained(trap(), Some(last)).to_string();
         assert_eq!(
@@ -151,9 +150,9 @@ mod tests {
         // Recordings mask the beginning of a value where a mark shows that the text was cut.
         let longer_by_escapes = "\0".repeat(30) + &"x".repeat(TEXT - 40);
         assert!(message(&longer_by_escapes).contains("x… (unreachable)"), "{}", message(&longer_by_escapes));
-        let exit = explained(CallFailure::Exit { message: None }, Some("panic: boom"));
-        assert_eq!(exit, CallFailure::Exit { message: Some("panic: boom".to_owned()) });
-        let deadline = CallFailure::Deadline { limit: std::time::Duration::ZERO };
+        let exit = explained(CallFailure::Exit(None), Some("panic: boom"));
+        assert_eq!(exit, CallFailure::Exit(Some("panic: boom".to_owned())));
+        let deadline = CallFailure::Deadline(std::time::Duration::ZERO);
         assert_eq!(explained(deadline.clone(), Some("boom")), deadline);
     }
 

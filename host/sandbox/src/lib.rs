@@ -230,7 +230,7 @@ impl Sandbox {
 
     fn compile(&self, digest: Digest, bytes: &[u8]) -> Result<Compiled, LoadFailure> {
         let cache = &self.0.cache;
-        let unkept = |error: CacheError| LoadFailure::Cache { message: error.to_string() };
+        let unkept = |error: CacheError| LoadFailure::Cache(error.to_string());
         let compiler = self.0.compiler.lock();
         // The previous holder of the lock may have compiled the same component.
         if let Some(compiled) = cache.find(digest) {
@@ -250,7 +250,7 @@ impl Sandbox {
 
     /// Maps a compiled file and links it: for the pool if it fits a slot, otherwise on demand.
     fn map(&self, digest: Digest, compiled: Compiled) -> Result<Linked, LoadFailure> {
-        let unusable = |error: wasmtime::Error| LoadFailure::Compiler { message: format!("{error:#}") };
+        let unusable = |error: wasmtime::Error| LoadFailure::Compiler(format!("{error:#}"));
         let Inner { engines, pooled, on_demand, .. } = &*self.0;
         let file = Arc::new(compiled);
         // The pool rejects components that do not fit its slots.
@@ -258,7 +258,7 @@ impl Sandbox {
             Ok(component) => (pooled, component),
             Err(_) => (on_demand, Cache::map(&engines.on_demand, &file).map_err(unusable)?),
         };
-        let unlinked = |error: wasmtime::Error| LoadFailure::Compile { message: format!("{error:#}") };
+        let unlinked = |error: wasmtime::Error| LoadFailure::Compile(format!("{error:#}"));
         let (mapping, unsupported) = Mapping::of(&component, linker, &file).map_err(unlinked)?;
         let (pooled, on_demand) = if Arc::ptr_eq(linker, pooled) {
             (Some(mapping), Mapping::later(on_demand, &file))

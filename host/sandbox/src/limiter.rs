@@ -36,7 +36,7 @@ impl ResourceLimiter for Limiter {
         let wanted = self.memory.saturating_add(desired.saturating_sub(current) as u64);
         if wanted > self.limits.memory {
             // This is not an error: a garbage-collected language may still find free memory.
-            self.refused = Some(CallFailure::Memory { limit: self.limits.memory });
+            self.refused = Some(CallFailure::Memory(self.limits.memory));
             return Ok(false);
         }
         self.memory = wanted;
@@ -49,7 +49,7 @@ impl ResourceLimiter for Limiter {
         }
         let wanted = self.table_elements.saturating_add(desired.saturating_sub(current));
         if wanted > self.limits.table_elements {
-            self.refused = Some(CallFailure::TableElements { limit: self.limits.table_elements });
+            self.refused = Some(CallFailure::TableElements(self.limits.table_elements));
             return Ok(false);
         }
         self.table_elements = wanted;
@@ -83,7 +83,7 @@ mod tests {
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(!limiter.memory_growing(0, 60, None).unwrap());
         assert!(limiter.memory_growing(60, 100, None).unwrap());
-        assert_eq!((limiter.memory, limiter.refused), (100, Some(CallFailure::Memory { limit: 100 })));
+        assert_eq!((limiter.memory, limiter.refused), (100, Some(CallFailure::Memory(100))));
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
         assert!(limiter.table_growing(0, 60, None).unwrap());
         assert!(!limiter.table_growing(0, 60, None).unwrap());
         assert!(limiter.table_growing(60, 100, None).unwrap());
-        assert_eq!(limiter.refused, Some(CallFailure::TableElements { limit: 100 }));
+        assert_eq!(limiter.refused, Some(CallFailure::TableElements(100)));
     }
 
     #[test]

@@ -393,8 +393,8 @@ pub fn value_of(object: &Object) -> Value {
 /// Why a child cannot be previewed, for the user of the command.
 fn reason(problem: &WriteProblem) -> String {
     match problem {
-        WriteProblem::Taken { owner } => name_is_taken(owner.as_deref()),
-        WriteProblem::FieldConflict { conflicts } => format!(
+        WriteProblem::Taken(owner) => name_is_taken(owner.as_deref()),
+        WriteProblem::FieldConflict(conflicts) => format!(
             "other field managers own fields that the plugin sets: {}; remove the fields from one of the two",
             conflicts.join(", ")
         ),

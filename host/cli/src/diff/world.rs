@@ -282,15 +282,14 @@ impl<'a> Dry<'a> {
             let component = &scope.offline.component;
             run_here(component.reconcile(&request, &scope.terms.limits, Ambient::now([0; 32])))
         });
-        let (result, report) = called
-            .await
-            .unwrap_or_else(|error| (Err(CallFailure::Host { message: error.to_string() }), CallReport::default()));
+        let (result, report) =
+            called.await.unwrap_or_else(|error| (Err(CallFailure::Host(error.to_string())), CallReport::default()));
         let mut seen = self.seen.lock();
         for warning in warnings_of(&report) {
             seen.note(warning);
         }
         // Parents are previewed although calls for others fail: as a failure of the host, it leads to no quarantine.
-        let result = result.map_err(|failure| CallFailure::Host { message: failure.to_string() });
+        let result = result.map_err(|failure| CallFailure::Host(failure.to_string()));
         Called { result, is_pure: false }
     }
 }

@@ -68,7 +68,7 @@ mod tests {
             assert_eq!(applied.changes.created.len(), begun - 1, "every write that began was completed");
         }
         let rejected = WriteProblem::Rejected { code: 422, message: "no".to_owned(), rejection: Rejection::Other };
-        for problem in [rejected, WriteProblem::Taken { owner: None }, WriteProblem::Outdated] {
+        for problem in [rejected, WriteProblem::Taken(None), WriteProblem::Outdated] {
             assert_eq!(begun(problem.clone()).await.0, 100, "{problem:?}");
         }
     }

@@ -383,10 +383,10 @@ pub(super) fn concern_of(live: &Live) -> Concern {
 
 fn load_reason(failure: &LoadFailure) -> PluginReason {
     match failure {
-        LoadFailure::NotAComponent { .. } => PluginReason::NotAComponent,
-        LoadFailure::UnsupportedContract { .. } => PluginReason::UnsupportedContract,
-        LoadFailure::TooLarge { .. } | LoadFailure::Compile { .. } => PluginReason::CompileFailed,
-        LoadFailure::Compiler { .. } | LoadFailure::Interrupted { .. } | LoadFailure::Cache { .. } => {
+        LoadFailure::NotAComponent(_) => PluginReason::NotAComponent,
+        LoadFailure::UnsupportedContract(_) => PluginReason::UnsupportedContract,
+        LoadFailure::TooLarge { .. } | LoadFailure::Compile(_) => PluginReason::CompileFailed,
+        LoadFailure::Compiler(_) | LoadFailure::Interrupted { .. } | LoadFailure::Cache(_) => {
             PluginReason::CompileInterrupted
         }
         LoadFailure::Describe(_) => PluginReason::InvalidDescriptor,
@@ -404,22 +404,22 @@ mod tests {
         let requeue = |failure, took| unloadable(&failure, Duration::from_secs(took)).requeue;
         let message = || "reason".to_owned();
         for failure in [
-            LoadFailure::NotAComponent { message: message() },
-            LoadFailure::UnsupportedContract { found: message() },
+            LoadFailure::NotAComponent(message()),
+            LoadFailure::UnsupportedContract(message()),
             LoadFailure::TooLarge { size: 2, limit: 1 },
-            LoadFailure::Compile { message: message() },
-            LoadFailure::Describe(CallFailure::Trap { message: message() }),
+            LoadFailure::Compile(message()),
+            LoadFailure::Describe(CallFailure::Trap(message())),
         ] {
             assert_eq!(requeue(failure.clone(), 1), Requeue::Settled(None), "{failure}");
         }
-        let deadline = CallFailure::Deadline { limit: Duration::from_secs(10) };
+        let deadline = CallFailure::Deadline(Duration::from_secs(10));
         for (failure, took, rest) in [
-            (LoadFailure::Cache { message: message() }, 0, 0),
-            (LoadFailure::Compiler { message: message() }, 120, 480),
-            (LoadFailure::Compiler { message: message() }, 200, 600),
+            (LoadFailure::Cache(message()), 0, 0),
+            (LoadFailure::Compiler(message()), 120, 480),
+            (LoadFailure::Compiler(message()), 200, 600),
             (LoadFailure::Interrupted { attempts: 2, next: 0, wait: Duration::from_mins(1) }, 0, 60),
             (LoadFailure::Describe(deadline), 10, 40),
-            (LoadFailure::Describe(CallFailure::Host { message: message() }), 0, 0),
+            (LoadFailure::Describe(CallFailure::Host(message())), 0, 0),
         ] {
             let expected = Requeue::Backoff(Duration::from_secs(rest));
             assert_eq!(requeue(failure.clone(), took), expected, "{failure}");

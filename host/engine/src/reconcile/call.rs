@@ -102,5 +102,5 @@ async fn run(
 }
 
 fn host_failed(message: &str) -> CallFailure {
-    CallFailure::Host { message: message.to_owned() }
+    CallFailure::Host(message.to_owned())
 }

@@ -142,7 +142,7 @@ impl Related {
         let lease = |need: &Need| Ok(self.watches.lease(&need.kind, resource_of(live, need)?, None));
         let leases = needs.iter().map(lease).collect::<Result<Vec<_>, ReadProblem>>()?;
         let followed = self.interests.follow(&live.terms.name, parent, needs, leases, clock::now());
-        followed.map_err(|Full(limit)| ReadProblem::Full { limit })
+        followed.map_err(|Full(limit)| ReadProblem::Full(limit))
     }
 
     /// Forgets the requirements again if the plugin or the parent went away while this reconcile ran.
@@ -186,7 +186,7 @@ impl Related {
                 let denied = Denied { user: user(), verb, kind: kind(), namespace, name, why: review.why };
                 Err(ReadProblem::Denied(Box::new(denied)))
             }
-            Err(ReviewError::Limited(wait)) => Err(ReadProblem::Limited { wait }),
+            Err(ReviewError::Limited(wait)) => Err(ReadProblem::Limited(wait)),
             Err(ReviewError::Failed(message)) => Err(ReadProblem::NotReviewed { user: user(), kind: kind(), message }),
         }
     }

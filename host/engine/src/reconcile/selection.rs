@@ -62,7 +62,7 @@ pub(super) async fn select(
             })?;
             let piece = clock().saturating_duration_since(began);
             if took + piece > bounds.deadline {
-                return Err(ReadProblem::Slow { deadline: bounds.deadline });
+                return Err(ReadProblem::Slow(bounds.deadline));
             }
             if piece > PIECE {
                 took += piece;
@@ -97,7 +97,7 @@ impl Found {
     fn add(&mut self, at: usize, object: &Arc<Object>) -> Result<(), ReadProblem> {
         self.bytes += object.json.unpacked_size() as u64;
         if self.bytes > self.limit {
-            return Err(ReadProblem::TooLarge { limit: self.limit });
+            return Err(ReadProblem::TooLarge(self.limit));
         }
         self.objects.get_mut(at).into_iter().for_each(|of_need| of_need.push(object.clone()));
         Ok(())
@@ -198,7 +198,7 @@ mod tests {
         assert!((50..=60).contains(&took.as_millis()), "the labels of each object are read once: {took:?}");
         let deadline = Duration::from_millis(20);
         let problem = selected(&store, &needs, Bounds { deadline, ..FREE }).map(names);
-        assert_eq!(problem, Err(ReadProblem::Slow { deadline }));
+        assert_eq!(problem, Err(ReadProblem::Slow(deadline)));
         let by_name = [need("a", "shop", Select::Name("1".into()))];
         assert_eq!(selected(&store, &by_name, FREE).expect("selected").took, Duration::ZERO);
     }
@@ -211,7 +211,7 @@ mod tests {
         let bounds = |bytes| Bounds { bytes, ..FREE };
         assert!(selected(&store, &twice, bounds(2 * size)).is_ok());
         let problem = selected(&store, &twice, bounds(2 * size - 1)).map(names);
-        assert_eq!(problem, Err(ReadProblem::TooLarge { limit: 2 * size - 1 }));
+        assert_eq!(problem, Err(ReadProblem::TooLarge(2 * size - 1)));
     }
 
     #[tokio::test]

@@ -156,10 +156,10 @@ impl From<Refusal> for LoadFailure {
     fn from(refusal: Refusal) -> Self {
         let cut = |text: String| failure::cut(&text);
         match refusal {
-            Refusal::NotAComponent(message) => Self::NotAComponent { message: cut(message) },
-            Refusal::UnsupportedContract(found) => Self::UnsupportedContract { found: cut(found) },
-            Refusal::Compile(message) => Self::Compile { message: cut(message) },
-            Refusal::Unable(message) => Self::Compiler { message: cut(message) },
+            Refusal::NotAComponent(message) => Self::NotAComponent(cut(message)),
+            Refusal::UnsupportedContract(found) => Self::UnsupportedContract(cut(found)),
+            Refusal::Compile(message) => Self::Compile(cut(message)),
+            Refusal::Unable(message) => Self::Compiler(cut(message)),
         }
     }
 }
@@ -181,13 +181,13 @@ pub(crate) fn check_header(bytes: &[u8]) -> Result<(), LoadFailure> {
         [b'(', ..] => "this is WebAssembly text; make a binary of it with `wasm-tools parse`",
         _ => "this is not WebAssembly; give the .wasm file of a component",
     };
-    Err(LoadFailure::NotAComponent { message: what.to_owned() })
+    Err(LoadFailure::NotAComponent(what.to_owned()))
 }
 
 impl Compiler {
     /// Compiles the component into a file. Kills the child and fails if `stopped` is set meanwhile.
     pub(crate) fn compile(&self, bytes: &[u8], into: &File, stopped: &AtomicBool) -> Result<(), LoadFailure> {
-        let failed = |message: String| LoadFailure::Compiler { message };
+        let failed = LoadFailure::Compiler;
         let cannot =
             |error: io::Error| failed(format!("the compiler {} does not start: {error}", self.command.exe.display()));
         let child = Command::new(self.command.path())
@@ -291,7 +291,7 @@ impl Compiler {
         let dying = complaint.lines().rev().filter(|line| serde_json::from_str::<ChildMessage>(line).is_err());
         let last: Vec<&str> = dying.take(3).collect();
         let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
-        LoadFailure::Compiler { message: if last.is_empty() { end } else { format!("{end}: {last}") } }
+        LoadFailure::Compiler(if last.is_empty() { end } else { format!("{end}: {last}") })
     }
 }
 

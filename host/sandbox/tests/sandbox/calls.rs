@@ -75,7 +75,7 @@ fn children_and_related_objects_reach_the_guest_in_order() {
 
 #[test]
 fn an_endless_loop_ends_at_its_deadline() {
-    assert_eq!(failure_of("(loop (br 0))", &soon()), CallFailure::Deadline { limit: soon().deadline });
+    assert_eq!(failure_of("(loop (br 0))", &soon()), CallFailure::Deadline(soon().deadline));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn long_call_yields_once_and_continues_on_another_thread() {
             .join()
             .unwrap()
     });
-    assert_eq!(response, Err(CallFailure::Deadline { limit: limits.deadline }));
+    assert_eq!(response, Err(CallFailure::Deadline(limits.deadline)));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn endless_loop_of_host_calls_ends_at_its_deadline_and_takes_bounded_memory() {
         ..Guest::default()
     };
     let (response, report) = reconcile(&load(&guest.component()), &soon());
-    assert_eq!(response, Err(CallFailure::Deadline { limit: soon().deadline }));
+    assert_eq!(response, Err(CallFailure::Deadline(soon().deadline)));
     assert!(report.notes.len() <= 1024 && report.notes_dropped > 0, "{} notes", report.notes.len());
 }
 
@@ -117,9 +117,9 @@ fn after_the_response(body: &str) -> CallFailure {
 
 #[test]
 fn failure_after_the_response_was_returned_fails_the_call() {
-    assert_eq!(after_the_response("(loop (br 0))"), CallFailure::Deadline { limit: soon().deadline });
+    assert_eq!(after_the_response("(loop (br 0))"), CallFailure::Deadline(soon().deadline));
     let failure = after_the_response("unreachable");
-    assert!(matches!(failure, CallFailure::Trap { .. }), "{failure}");
+    assert!(matches!(failure, CallFailure::Trap(_)), "{failure}");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn trap_message_contains_the_cause_and_the_functions() {
     };
     let failure = reconcile(&load(&guest.component()), &limits()).0.unwrap_err();
     let message = "wasm `unreachable` instruction executed in deep < deeper < deepest".to_owned();
-    assert_eq!(failure, CallFailure::Trap { message });
+    assert_eq!(failure, CallFailure::Trap(message));
 }
 
 /// The field `stack` of the last log line.
@@ -171,14 +171,14 @@ fn last_logged_error_of_a_guest_is_quoted_in_its_trap_message() {
     };
     let failure = reconcile(&load(&guest.component()), &limits()).0.unwrap_err();
     let message = "bo om (wasm `unreachable` instruction executed".to_owned();
-    assert!(matches!(&failure, CallFailure::Trap { message: found } if found.starts_with(&message)), "{failure}");
+    assert!(matches!(&failure, CallFailure::Trap(found) if found.starts_with(&message)), "{failure}");
 }
 
 #[test]
 fn a_division_by_zero_is_a_trap() {
     let failure = failure_of("(drop (i32.div_u (i32.const 1) (i32.const 0)))", &limits());
     assert!(
-        matches!(&failure, CallFailure::Trap { message } if message.starts_with("integer divide by zero")),
+        matches!(&failure, CallFailure::Trap(message) if message.starts_with("integer divide by zero")),
         "{failure}"
     );
 }
@@ -212,7 +212,7 @@ const GREEDY: &str = "(loop (br_if 0 (i32.ne (memory.grow (i32.const 16)) (i32.c
 #[test]
 fn memory_bomb_is_a_memory_failure_even_if_the_guest_aborts_by_itself() {
     let failure = failure_of(&format!("{GREEDY} unreachable"), &limits());
-    assert_eq!(failure, CallFailure::Memory { limit: 64 * MIB });
+    assert_eq!(failure, CallFailure::Memory(64 * MIB));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn guest_that_handles_refused_memory_growth_may_respond() {
 fn initial_memory_above_the_limit_is_a_memory_failure() {
     let limit = 64 * 1024;
     let failure = failure_of("", &Limits { memory: limit, ..limits() });
-    assert_eq!(failure, CallFailure::Memory { limit });
+    assert_eq!(failure, CallFailure::Memory(limit));
 }
 
 /// Grows its table until growth fails, and traps if the table has fewer than this many elements. Runs on demand,
@@ -245,14 +245,14 @@ fn tables_grow_up_to_their_limit_and_no_further() {
     // A multiple of the growth step, so that the table reaches the limit exactly.
     assert_eq!(reconcile(&load(&table_bomb(50_000)), &limits).0, Ok(Ok(Response::default())));
     let failure = reconcile(&load(&table_bomb(50_001)), &limits).0.unwrap_err();
-    assert_eq!(failure, CallFailure::TableElements { limit: 50_000 });
+    assert_eq!(failure, CallFailure::TableElements(50_000));
 }
 
 #[test]
 fn initial_table_above_the_limit_is_a_table_failure() {
     let guest = Guest { fields: "(table 1000 funcref)", ..Guest::default() };
     let failure = reconcile(&load(&guest.component()), &Limits { table_elements: 999, ..limits() }).0.unwrap_err();
-    assert_eq!(failure, CallFailure::TableElements { limit: 999 });
+    assert_eq!(failure, CallFailure::TableElements(999));
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn component_with_more_core_instances_than_the_limit_fails() {
     let component = load(&guest.component());
     assert!(reconcile(&component, &Limits { instances: 3, ..limits() }).0.is_ok());
     let failure = reconcile(&component, &Limits { instances: 2, ..limits() }).0.unwrap_err();
-    assert_eq!(failure, CallFailure::Instances { limit: 2 });
+    assert_eq!(failure, CallFailure::Instances(2));
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn child_of_100_mb_makes_the_response_too_large() {
          (i32.store (i32.const 2048) (i32.const 0)) (i32.store (i32.const 2052) (i32.const 104857600))",
         &Limits { memory: 256 * MIB, ..limits() },
     );
-    assert_eq!(failure, CallFailure::ResponseTooLarge { limit: 4 * MIB });
+    assert_eq!(failure, CallFailure::ResponseTooLarge(4 * MIB));
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn children_that_share_one_memory_region_are_each_counted_in_full() {
          (i32.store (i32.const 1032) (i32.const 65536)) (i32.store (i32.const 1036) (i32.const 4096))",
     );
     let (response, report) = reconcile(&load(&guest), &limits());
-    assert_eq!(response, Err(CallFailure::ResponseTooLarge { limit: 4 * MIB }));
+    assert_eq!(response, Err(CallFailure::ResponseTooLarge(4 * MIB)));
     assert_eq!(report.response_bytes, 0, "the host read no byte of the response");
 }
 
@@ -303,7 +303,7 @@ fn response_one_byte_over_the_limit_is_too_large() {
     let limits = Limits { response_bytes: 9, ..limits() };
     assert!(run_here(component.reconcile(&request(&[b'x'; 9]), &limits, Ambient::now([0; 32]))).0.is_ok());
     let response = run_here(component.reconcile(&request(&[b'x'; 10]), &limits, Ambient::now([0; 32]))).0;
-    assert_eq!(response, Err(CallFailure::ResponseTooLarge { limit: 9 }));
+    assert_eq!(response, Err(CallFailure::ResponseTooLarge(9)));
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn response_outside_the_guests_memory_is_malformed() {
         "(i32.store (i32.const 1032) (i32.const 0x7fff0000)) (i32.store (i32.const 1036) (i32.const 1))",
         &limits(),
     );
-    assert!(matches!(failure, CallFailure::Malformed { .. }), "{failure}");
+    assert!(matches!(failure, CallFailure::Malformed(_)), "{failure}");
 }
 
 /// `err(failed(…))` with this many bytes of the message at 2048.
@@ -337,7 +337,7 @@ fn failure_returned_by_the_plugin_is_a_response() {
 fn text_that_is_not_utf8_is_malformed() {
     let guest = Guest { fields: r#"(data (i32.const 2048) "\ff\fe\fd\fc")"#, reconcile: FAILED, ..Guest::default() };
     let failure = reconcile(&load(&guest.component()), &limits()).0.unwrap_err();
-    assert!(matches!(&failure, CallFailure::Malformed { message } if message.contains("utf-8")), "{failure}");
+    assert!(matches!(&failure, CallFailure::Malformed(message) if message.contains("utf-8")), "{failure}");
 }
 
 #[test]
@@ -411,7 +411,7 @@ fn calls_beyond_the_pools_slots_run_on_demand_instead_of_failing() {
             assert!(reconcile(&quick, &crate::limits()).0.is_ok());
         }
         for call in loops {
-            assert_eq!(call.join().unwrap(), Err(CallFailure::Deadline { limit: limits.deadline }));
+            assert_eq!(call.join().unwrap(), Err(CallFailure::Deadline(limits.deadline)));
         }
     });
 }

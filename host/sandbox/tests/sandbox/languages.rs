@@ -195,7 +195,7 @@ fn myapp_responds_in_every_language_as_in_rust() {
 fn thrown(component: &Component, request: &Request) -> (String, String) {
     let (response, report) = run_here(component.reconcile(request, &limits(), Ambient::now([1; 32])));
     let message = match response {
-        Ok(Err(Failure::Failed(message))) | Err(CallFailure::Trap { message }) => message,
+        Ok(Err(Failure::Failed(message))) | Err(CallFailure::Trap(message)) => message,
         other => panic!("{other:?}"),
     };
     let [Note::Log { level: Level::Error, message: line, fields }] = &*report.notes else { panic!("{report:?}") };

@@ -34,9 +34,9 @@ fn done(language: &str, what: &str) -> Result<String, String> {
             Ok(status["result"].as_str().expect("a result").to_owned())
         }
         Ok(Err(Failure::Failed(message))) => Err(message),
-        Err(
-            failure @ (CallFailure::Trap { .. } | CallFailure::Exit { .. } | CallFailure::UnsupportedImport { .. }),
-        ) => Err(failure.to_string()),
+        Err(failure @ (CallFailure::Trap(_) | CallFailure::Exit(_) | CallFailure::UnsupportedImport(_))) => {
+            Err(failure.to_string())
+        }
         other => panic!("{language} {what}: {other:?}"),
     }
 }

@@ -87,7 +87,7 @@ fn exit_is_distinguished_from_a_trap() {
         reconcile: "(call $exit (i32.const 0))",
         ..Guest::default()
     };
-    assert_eq!(reconcile(&load(&guest.component()), &limits()).0, Err(CallFailure::Exit { message: None }));
+    assert_eq!(reconcile(&load(&guest.component()), &limits()).0, Err(CallFailure::Exit(None)));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn unsupported_import_is_named_at_load_and_traps_when_called() {
     assert_eq!(&*component.surface().contract, "0.1.0");
     assert!(reconcile(&component, &limits()).0.is_ok());
     let failure = run_here(component.reconcile(&request(b"{  }"), &limits(), Ambient::now([0; 32]))).0;
-    assert_eq!(failure, Err(CallFailure::UnsupportedImport { name: "wasi:http/handler@0.2.0#open".into() }));
+    assert_eq!(failure, Err(CallFailure::UnsupportedImport("wasi:http/handler@0.2.0#open".into())));
 }
 
 #[test]

@@ -7,52 +7,31 @@
 #[strum(serialize_all = "snake_case")]
 #[cfg_attr(test, derive(strum::VariantNames))]
 pub enum CallFailure {
-    /// The call exceeded its deadline, which includes host calls.
-    #[error("no response within {} ms", .limit.as_millis())]
-    Deadline {
-        /// The deadline.
-        limit: std::time::Duration,
-    },
-    /// The guest exceeded its memory limit.
-    #[error("memory limit of {limit} bytes exceeded")]
-    Memory {
-        /// The limit, in bytes.
-        limit: u64,
-    },
+    /// The call exceeded this deadline, which includes host calls.
+    #[error("no response within {} ms", .0.as_millis())]
+    Deadline(std::time::Duration),
+    /// The guest exceeded its memory limit, in bytes.
+    #[error("memory limit of {0} bytes exceeded")]
+    Memory(u64),
     /// The guest exceeded its limit of table elements.
-    #[error("limit of {limit} table elements exceeded")]
-    TableElements {
-        /// The limit, in elements.
-        limit: usize,
-    },
-    /// The component has too many core instances.
-    #[error("the component has more than {limit} core instances")]
-    Instances {
-        /// The limit.
-        limit: usize,
-    },
+    #[error("limit of {0} table elements exceeded")]
+    TableElements(usize),
+    /// The component has more core instances than this limit.
+    #[error("the component has more than {0} core instances")]
+    Instances(usize),
     /// The guest's stack overflowed.
     #[error("stack overflow")]
     StackOverflow,
-    /// The guest trapped.
-    #[error("trap: {message}")]
-    Trap {
-        /// The last error that the guest reported, the trap's name and, where known, the innermost guest functions.
-        message: String,
-    },
-    /// The guest called an unsupported import.
-    #[error("unsupported import {name} was called{}", what_lacks(.name))]
+    /// The guest trapped: the last error that it reported, the trap's name and, where known, the innermost guest functions.
+    #[error("trap: {0}")]
+    Trap(String),
+    /// The guest called this unsupported import.
+    #[error("unsupported import {} was called{}", .0, what_lacks(.0))]
     #[strum(serialize = "unknown_import")]
-    UnsupportedImport {
-        /// The import.
-        name: String,
-    },
-    /// The guest exited through `wasi:cli/exit`.
-    #[error("the plugin called exit{}", .message.as_ref().map(|message| format!(": {message}")).unwrap_or_default())]
-    Exit {
-        /// The last error that the guest reported before, if any.
-        message: Option<String>,
-    },
+    UnsupportedImport(String),
+    /// The guest exited through `wasi:cli/exit`, perhaps after it reported this error.
+    #[error("the plugin called exit{}", .0.as_ref().map(|message| format!(": {message}")).unwrap_or_default())]
+    Exit(Option<String>),
     /// The request exceeds its size limit.
     #[error("the request has {size} bytes, more than the limit of {limit}")]
     RequestTooLarge {
@@ -61,24 +40,15 @@ pub enum CallFailure {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The response exceeds its size limit.
-    #[error("the response has more than the limit of {limit} bytes")]
-    ResponseTooLarge {
-        /// The limit, in bytes.
-        limit: u64,
-    },
-    /// The response violates the component model, for example with text that is not UTF-8.
-    #[error("malformed response: {message}")]
-    Malformed {
-        /// Description of the problem.
-        message: String,
-    },
-    /// The host lacks the resources for the call.
-    #[error("the host could not run the call: {message}")]
-    Host {
-        /// Description of the problem.
-        message: String,
-    },
+    /// The response exceeds its size limit, in bytes.
+    #[error("the response has more than the limit of {0} bytes")]
+    ResponseTooLarge(u64),
+    /// The response violates the component model in this way, for example with text that is not UTF-8.
+    #[error("malformed response: {0}")]
+    Malformed(String),
+    /// The host lacks the resources for the call, as described.
+    #[error("the host could not run the call: {0}")]
+    Host(String),
 }
 
 /// What a plugin lacks if it calls this import; empty if the name of the import does not show it.
@@ -90,18 +60,12 @@ fn what_lacks(import: &str) -> &'static str {
 /// Why a component cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadFailure {
-    /// The bytes are not a component, but for example a core module.
-    #[error("not a component: {message}")]
-    NotAComponent {
-        /// Description of the bytes, and advice for the user.
-        message: String,
-    },
-    /// The component exports another version of the contract, or none.
-    #[error("no export windlass:plugin/reconciler of contract 0.1; found {found}")]
-    UnsupportedContract {
-        /// The exports of the component.
-        found: String,
-    },
+    /// The bytes are not a component, but for example a core module: their description, and advice for the user.
+    #[error("not a component: {0}")]
+    NotAComponent(String),
+    /// The component exports another version of the contract, or none: its exports.
+    #[error("no export windlass:plugin/reconciler of contract 0.1; found {0}")]
+    UnsupportedContract(String),
     /// The component exceeds the size limit for compilation.
     #[error("the component has {size} bytes, more than the limit of {limit}")]
     TooLarge {
@@ -110,19 +74,13 @@ pub enum LoadFailure {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The compiler rejected the component.
-    #[error("compilation failed: {message}")]
-    Compile {
-        /// The compiler's message.
-        message: String,
-    },
-    /// The compiler returned no usable result: it did not start, ran too long or crashed, or this host cannot use its
-    /// output.
-    #[error("compilation failed: {message}")]
-    Compiler {
-        /// Description of the failure.
-        message: String,
-    },
+    /// The compiler rejected the component, with this message.
+    #[error("compilation failed: {0}")]
+    Compile(String),
+    /// The compiler returned no usable result, as described: it did not start, ran too long or crashed, or this host cannot use
+    /// its output.
+    #[error("compilation failed: {0}")]
+    Compiler(String),
     /// The host ended during earlier attempts to compile the component, most likely because it ran out of memory.
     #[error(
         "compiling this component was cut off {attempts} time(s), because the host ended meanwhile, most likely for want of memory; \
@@ -137,12 +95,9 @@ pub enum LoadFailure {
         /// Time until the next attempt.
         wait: std::time::Duration,
     },
-    /// The cache folder cannot be used.
-    #[error("the compiled component cannot be stored: {message}")]
-    Cache {
-        /// Description of the failure.
-        message: String,
-    },
+    /// The cache folder cannot be used, for this reason.
+    #[error("the compiled component cannot be stored: {0}")]
+    Cache(String),
     /// `describe` failed.
     #[error("describe failed: {0}")]
     Describe(CallFailure),
@@ -151,31 +106,28 @@ pub enum LoadFailure {
 impl LoadFailure {
     /// The failure while the host is stopping, when it compiles nothing more.
     pub fn stopping() -> Self {
-        Self::Compiler { message: "the host is stopping".to_owned() }
+        Self::Compiler("the host is stopping".to_owned())
     }
 
     /// Returns true if the component itself is the cause, so that it would fail again. Other failures may be caused by
     /// the machine, and may pass.
     pub fn is_of_component(&self) -> bool {
         match self {
-            Self::NotAComponent { .. }
-            | Self::UnsupportedContract { .. }
-            | Self::TooLarge { .. }
-            | Self::Compile { .. } => true,
-            Self::Compiler { .. } | Self::Interrupted { .. } | Self::Cache { .. } => false,
+            Self::NotAComponent(_) | Self::UnsupportedContract(_) | Self::TooLarge { .. } | Self::Compile(_) => true,
+            Self::Compiler(_) | Self::Interrupted { .. } | Self::Cache(_) => false,
             Self::Describe(failure) => match failure {
-                CallFailure::Memory { .. }
-                | CallFailure::TableElements { .. }
-                | CallFailure::Instances { .. }
+                CallFailure::Memory(_)
+                | CallFailure::TableElements(_)
+                | CallFailure::Instances(_)
                 | CallFailure::StackOverflow
-                | CallFailure::Trap { .. }
-                | CallFailure::UnsupportedImport { .. }
-                | CallFailure::Exit { .. }
+                | CallFailure::Trap(_)
+                | CallFailure::UnsupportedImport(_)
+                | CallFailure::Exit(_)
                 | CallFailure::RequestTooLarge { .. }
-                | CallFailure::ResponseTooLarge { .. }
-                | CallFailure::Malformed { .. } => true,
+                | CallFailure::ResponseTooLarge(_)
+                | CallFailure::Malformed(_) => true,
                 // On a busy machine, any call can exceed its deadline.
-                CallFailure::Deadline { .. } | CallFailure::Host { .. } => false,
+                CallFailure::Deadline(_) | CallFailure::Host(_) => false,
             },
         }
     }

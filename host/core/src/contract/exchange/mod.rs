@@ -422,7 +422,7 @@ mod tests {
             "host",
         ];
         assert_eq!(CallFailure::VARIANTS, failures);
-        assert_eq!(<&str>::from(CallFailure::UnsupportedImport { name: String::new() }), "unknown_import");
+        assert_eq!(<&str>::from(CallFailure::UnsupportedImport(String::new())), "unknown_import");
         for (event_type, text) in [(EventType::Normal, "Normal"), (EventType::Warning, "Warning")] {
             assert_eq!((&*event_type.to_string(), event_type.into(), json!(event_type)), (text, text, json!(text)));
         }

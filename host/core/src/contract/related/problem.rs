@@ -106,43 +106,31 @@ pub enum ReadProblem {
         /// Since when the watch has stalled, and why.
         message: String,
     },
-    /// The requirements of all parents of the plugin together are too large.
+    /// The requirements of all parents of the plugin together are larger than this limit, in bytes.
     #[error(
-        "the requirements of the plugin's parents take more than {limit} bytes of memory, so the objects that this parent requires are \
+        "the requirements of the plugin's parents take more than {0} bytes of memory, so the objects that this parent requires are \
          not read; require fewer objects or use shorter label selectors, or raise --requirements-memory of the host (docs/limits.md)"
     )]
-    Full {
-        /// The limit, in bytes.
-        limit: usize,
-    },
-    /// The selected objects are larger than a request may be.
+    Full(usize),
+    /// The selected objects are larger than a request may be, in bytes.
     #[error(
-        "the objects that the plugin requires are larger than {limit} bytes, the limit of a request; require fewer or smaller objects, \
+        "the objects that the plugin requires are larger than {0} bytes, the limit of a request; require fewer or smaller objects, \
          or raise spec.limits.requestBytes"
     )]
-    TooLarge {
-        /// The limit, in bytes.
-        limit: u64,
-    },
-    /// The comparison of label selectors with objects took too long.
+    TooLarge(u64),
+    /// The comparison of label selectors with objects took longer than this: half the deadline of a call.
     #[error(
         "comparing the plugin's label selectors with the objects in their namespaces took longer than {} ms, half the deadline of a call; \
          require fewer label selectors, or raise spec.limits.deadline",
-        .deadline.as_millis()
+        .0.as_millis()
     )]
-    Slow {
-        /// Half the deadline of a call.
-        deadline: Duration,
-    },
-    /// The plugin's rate limit for access reviews is used up.
+    Slow(Duration),
+    /// The plugin's rate limit for access reviews is used up; the next review is allowed after this time.
     #[error(
         "the plugin asked to read more different objects than its rate of access reviews allows (docs/limits.md); the \
          parent is reconciled again as soon as reviews are allowed"
     )]
-    Limited {
-        /// Time until the next review is allowed.
-        wait: Duration,
-    },
+    Limited(Duration),
     /// The API server could not be asked to review a permission.
     #[error("whether {user} may read {kind} could not be reviewed: {message}")]
     NotReviewed {
@@ -169,12 +157,12 @@ impl ReadProblem {
             Self::Refused(_) | Self::Denied(_) | Self::NotWatched { code: 401 | 403, .. } => {
                 ParentReason::ReadForbidden
             }
-            Self::Full { .. } | Self::TooLarge { .. } => ParentReason::LimitExceeded,
-            Self::Slow { .. } => ParentReason::DeadlineExceeded,
+            Self::Full(_) | Self::TooLarge(_) => ParentReason::LimitExceeded,
+            Self::Slow(_) => ParentReason::DeadlineExceeded,
             Self::NotWatched { .. } | Self::NotFilled { .. } | Self::Stalled { .. } | Self::NotReviewed { .. } => {
                 ParentReason::ApiError
             }
-            Self::Limited { .. } => ParentReason::RateLimited,
+            Self::Limited(_) => ParentReason::RateLimited,
             Self::Unsettled => ParentReason::RequirementsUnsettled,
         }
     }

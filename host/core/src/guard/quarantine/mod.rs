@@ -197,18 +197,18 @@ impl CallOutcome {
     /// response is a problem of its parent, and returns as fast as any other.
     pub fn of<T>(call: &Result<T, CallFailure>) -> Self {
         match call {
-            Ok(_) | Err(CallFailure::ResponseTooLarge { .. } | CallFailure::Malformed { .. }) => Self::Returned,
+            Ok(_) | Err(CallFailure::ResponseTooLarge(_) | CallFailure::Malformed(_)) => Self::Returned,
             Err(
-                CallFailure::Deadline { .. }
-                | CallFailure::Memory { .. }
-                | CallFailure::TableElements { .. }
-                | CallFailure::Instances { .. }
+                CallFailure::Deadline(_)
+                | CallFailure::Memory(_)
+                | CallFailure::TableElements(_)
+                | CallFailure::Instances(_)
                 | CallFailure::StackOverflow
-                | CallFailure::Trap { .. }
-                | CallFailure::UnsupportedImport { .. }
-                | CallFailure::Exit { .. },
+                | CallFailure::Trap(_)
+                | CallFailure::UnsupportedImport(_)
+                | CallFailure::Exit(_),
             ) => Self::Broke,
-            Err(CallFailure::RequestTooLarge { .. } | CallFailure::Host { .. }) => Self::NotRun,
+            Err(CallFailure::RequestTooLarge { .. } | CallFailure::Host(_)) => Self::NotRun,
         }
     }
 }

@@ -231,21 +231,21 @@ fn r19_only_timeouts_traps_and_exceeded_guest_limits_count_as_failures() {
     let of = |failure| CallOutcome::of::<()>(&Err(failure));
     assert_eq!(CallOutcome::of(&Ok(())), CallOutcome::Returned);
     for failure in [
-        CallFailure::Deadline { limit: secs(1) },
-        CallFailure::Memory { limit: 1 },
-        CallFailure::TableElements { limit: 1 },
-        CallFailure::Instances { limit: 1 },
+        CallFailure::Deadline(secs(1)),
+        CallFailure::Memory(1),
+        CallFailure::TableElements(1),
+        CallFailure::Instances(1),
         CallFailure::StackOverflow,
-        CallFailure::Trap { message: text() },
-        CallFailure::UnsupportedImport { name: text() },
-        CallFailure::Exit { message: None },
+        CallFailure::Trap(text()),
+        CallFailure::UnsupportedImport(text()),
+        CallFailure::Exit(None),
     ] {
         assert_eq!(of(failure), CallOutcome::Broke);
     }
-    assert_eq!(of(CallFailure::ResponseTooLarge { limit: 1 }), CallOutcome::Returned);
-    assert_eq!(of(CallFailure::Malformed { message: text() }), CallOutcome::Returned);
+    assert_eq!(of(CallFailure::ResponseTooLarge(1)), CallOutcome::Returned);
+    assert_eq!(of(CallFailure::Malformed(text())), CallOutcome::Returned);
     assert_eq!(of(CallFailure::RequestTooLarge { size: 2, limit: 1 }), CallOutcome::NotRun);
-    assert_eq!(of(CallFailure::Host { message: text() }), CallOutcome::NotRun);
+    assert_eq!(of(CallFailure::Host(text())), CallOutcome::NotRun);
 }
 
 proptest! {

@@ -147,7 +147,7 @@ async fn reclaim(world: &dyn Writing, snapshot: &Snapshot, child: &DesiredChild)
         {
             Err(WriteProblem::Outdated.into())
         }
-        Claim::Foreign => Err(WriteProblem::Taken { owner: owner_of(&found) }.into()),
+        Claim::Foreign => Err(WriteProblem::Taken(owner_of(&found)).into()),
     }
 }
 
@@ -268,7 +268,7 @@ async fn apply(
         // Another manager changed fields of the child in place: restore them.
         Some(conflict) if conflict.only_drift => Effect::Restored,
         Some(_) if child.force_ownership => Effect::TakenOver,
-        Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }.into()),
+        Some(conflict) => return Err(WriteProblem::FieldConflict(conflict.causes).into()),
         None => return Ok(Err(refused)),
     };
     Ok(send_apply(world, child, target, (version, Force::Yes, effect)).await)
@@ -408,7 +408,7 @@ pub fn status_written(
         }
         Err(refused) => {
             // Only an apply without force can meet a conflict.
-            let conflict = refused.conflict().map(|of| WriteProblem::FieldConflict { conflicts: of.causes });
+            let conflict = refused.conflict().map(|of| WriteProblem::FieldConflict(of.causes));
             (refused.unknown(Subject::Parent), Some(conflict.unwrap_or_else(|| refused.problem())))
         }
     }

@@ -147,7 +147,7 @@ async fn r06_edit_in_place_is_reverted_by_force_and_the_field_of_an_applier_is_n
     assert_eq!(applied.written, [Written::Child { kind: pods(), resource_version: 11 }]);
     let (sent, applied) = changed(false, Some(9), vec![outdated(), Ok(acked(10)), conflict(r#""helm""#)]).await;
     assert_eq!(sent.len(), 4, "the apply is not forced");
-    let [(_, WriteProblem::FieldConflict { conflicts })] = &*applied.problems else { panic!("{applied:?}") };
+    let [(_, WriteProblem::FieldConflict(conflicts))] = &*applied.problems else { panic!("{applied:?}") };
     assert_eq!(conflicts, &[r#".spec.x (conflict with "helm")"#]);
 }
 

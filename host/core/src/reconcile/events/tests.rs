@@ -24,7 +24,7 @@ fn applied() -> Outcome {
 }
 
 fn conflict(name: &str) -> Outcome {
-    Outcome::from(&Problem::Writes(vec![(child("Pod", name), WriteProblem::Taken { owner: None })]))
+    Outcome::from(&Problem::Writes(vec![(child("Pod", name), WriteProblem::Taken(None))]))
 }
 
 fn outdated() -> Outcome {
@@ -254,7 +254,7 @@ fn r20_outdated_write_emits_neither_failure_nor_recovery() {
 #[test]
 fn r20_event_states_the_failure_first_and_then_the_changes() {
     let done = Changes { created: pods(&["web-0"]), ..Changes::default() };
-    let invalid = Outcome::from(&Problem::Call(CallFailure::Trap { message: "unreachable.".to_owned() }));
+    let invalid = Outcome::from(&Problem::Call(CallFailure::Trap("unreachable.".to_owned())));
     let event_line = |before: &Outcome, after: &Outcome| {
         line(&event_for(&status_after(before, None), &done, after).expect("a note"))
     };

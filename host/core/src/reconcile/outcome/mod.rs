@@ -142,7 +142,7 @@ fn unbounded(problem: &Problem) -> Outcome {
         }
         Problem::Reads(problem) => {
             let requeue = match problem {
-                ReadProblem::Limited { wait } => Requeue::Backoff(*wait),
+                ReadProblem::Limited(wait) => Requeue::Backoff(*wait),
                 problem if problem.reason() == ParentReason::ApiError => UNAVAILABLE,
                 _ => BACKOFF,
             };
@@ -279,18 +279,18 @@ fn of_left_out(children: &[(ChildId, u64)], limit: u64) -> String {
 
 fn call_reason(failure: &CallFailure) -> ParentReason {
     match failure {
-        CallFailure::Deadline { .. } => ParentReason::DeadlineExceeded,
-        CallFailure::Memory { .. } => ParentReason::MemoryLimit,
+        CallFailure::Deadline(_) => ParentReason::DeadlineExceeded,
+        CallFailure::Memory(_) => ParentReason::MemoryLimit,
         CallFailure::StackOverflow
-        | CallFailure::Trap { .. }
-        | CallFailure::UnsupportedImport { .. }
-        | CallFailure::Exit { .. } => ParentReason::Trapped,
-        CallFailure::TableElements { .. }
-        | CallFailure::Instances { .. }
+        | CallFailure::Trap(_)
+        | CallFailure::UnsupportedImport(_)
+        | CallFailure::Exit(_) => ParentReason::Trapped,
+        CallFailure::TableElements(_)
+        | CallFailure::Instances(_)
         | CallFailure::RequestTooLarge { .. }
-        | CallFailure::ResponseTooLarge { .. } => ParentReason::LimitExceeded,
-        CallFailure::Malformed { .. } => ParentReason::MalformedResponse,
-        CallFailure::Host { .. } => ParentReason::HostError,
+        | CallFailure::ResponseTooLarge(_) => ParentReason::LimitExceeded,
+        CallFailure::Malformed(_) => ParentReason::MalformedResponse,
+        CallFailure::Host(_) => ParentReason::HostError,
     }
 }
 

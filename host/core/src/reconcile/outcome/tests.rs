@@ -27,19 +27,19 @@ fn rendered(problems: &[Problem]) -> String {
 #[test]
 fn every_failure_of_a_call_has_a_reason_and_backs_off() {
     let calls = [
-        CallFailure::Deadline { limit: Duration::from_secs(1) },
-        CallFailure::Memory { limit: 64 },
-        CallFailure::TableElements { limit: 64 },
-        CallFailure::Instances { limit: 4 },
+        CallFailure::Deadline(Duration::from_secs(1)),
+        CallFailure::Memory(64),
+        CallFailure::TableElements(64),
+        CallFailure::Instances(4),
         CallFailure::StackOverflow,
-        CallFailure::Trap { message: "unreachable".to_owned() },
-        CallFailure::UnsupportedImport { name: "wasi:sockets/tcp".to_owned() },
-        CallFailure::Exit { message: None },
-        CallFailure::Exit { message: Some("panic: no replicas".to_owned()) },
+        CallFailure::Trap("unreachable".to_owned()),
+        CallFailure::UnsupportedImport("wasi:sockets/tcp".to_owned()),
+        CallFailure::Exit(None),
+        CallFailure::Exit(Some("panic: no replicas".to_owned())),
         CallFailure::RequestTooLarge { size: 9, limit: 8 },
-        CallFailure::ResponseTooLarge { limit: 8 },
-        CallFailure::Malformed { message: "invalid UTF-8".to_owned() },
-        CallFailure::Host { message: "no memory".to_owned() },
+        CallFailure::ResponseTooLarge(8),
+        CallFailure::Malformed("invalid UTF-8".to_owned()),
+        CallFailure::Host("no memory".to_owned()),
     ];
     expect![[r"
         DeadlineExceeded (Backoff(0ns)): The plugin's call failed: no response within 1000 ms
@@ -81,7 +81,7 @@ fn most_severe_write_problem_gives_the_reason_and_the_remedy() {
         message: "too many requests".to_owned(),
         retry_after: Some(Duration::from_secs(5)),
     };
-    let owned = WriteProblem::FieldConflict { conflicts: vec![".spec.image (conflict with \"helm\")".to_owned()] };
+    let owned = WriteProblem::FieldConflict(vec![".spec.image (conflict with \"helm\")".to_owned()]);
     expect![[r#"
         Conflict (Backoff(0ns)): Pod default/p1 exists already and is not a child of this object, so it was left unchanged. Rename or delete it, or set spec.adopt of the Plugin, which makes an object a child that has neither a controller nor the label of another Plugin (and 1 more with problems)
         Conflict (Backoff(0ns)): Pod default/p0 exists already and belongs to Echo other of Plugin echo, so it was left unchanged. An object has one owner: change the name that one of the two gives it
@@ -91,8 +91,8 @@ fn most_severe_write_problem_gives_the_reason_and_the_remedy() {
         Outdated (Unavailable(0ns)): Pod default/p0 changed while it was written; trying again
     "#]]
     .assert_eq(&rendered(&[
-        writes(&[rejected.clone(), WriteProblem::Taken { owner: None }]),
-        writes(&[WriteProblem::Taken { owner: Some("Echo other of Plugin echo".to_owned()) }]),
+        writes(&[rejected.clone(), WriteProblem::Taken(None)]),
+        writes(&[WriteProblem::Taken(Some("Echo other of Plugin echo".to_owned()))]),
         writes(&[owned]),
         writes(&[busy.clone(), rejected, WriteProblem::Outdated]),
         writes(&[busy]),
@@ -164,7 +164,7 @@ fn r13_wait_requested_by_the_api_server_applies_beside_other_failures_up_to_five
     for (problems, requeue) in [
         (vec![busy(7)], Requeue::Unavailable(secs(7))),
         (vec![busy(7), busy(9), rejected], Requeue::Backoff(secs(9))),
-        (vec![WriteProblem::Taken { owner: None }, busy(7)], Requeue::Backoff(secs(7))),
+        (vec![WriteProblem::Taken(None), busy(7)], Requeue::Backoff(secs(7))),
         (vec![WriteProblem::CacheBehind, busy(7)], Requeue::Backoff(secs(7))),
         (vec![busy(31_536_000)], Requeue::Unavailable(secs(300))),
     ] {
@@ -246,7 +246,7 @@ fn r18_thrashing_parent_is_requeued_when_its_next_write_is_admitted() {
 #[test]
 fn rate_limited_parent_is_requeued_when_tokens_are_available() {
     let wait = Duration::from_secs(42);
-    for problem in [Problem::WritesLimited(wait), Problem::Reads(ReadProblem::Limited { wait })] {
+    for problem in [Problem::WritesLimited(wait), Problem::Reads(ReadProblem::Limited(wait))] {
         let outcome = Outcome::from(&problem);
         assert_eq!((outcome.reason, outcome.requeue), (ParentReason::RateLimited, Requeue::Backoff(wait)));
         assert!(

@@ -11,18 +11,12 @@ use crate::value::ids::Gvk;
 /// Why a single write failed. The text says what happened, for a message that names the object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteProblem {
-    /// An object that is not a child of this parent already has the name (rule R5).
+    /// An object that is not a child of this parent already has the name (rule R5). Its controller, if it has one, as messages name it.
     #[error("another object has its name")]
-    Taken {
-        /// The controller of the object, if it has one, as messages name it.
-        owner: Option<String>,
-    },
-    /// Another field manager owns fields of the child (rule R6).
-    #[error("other field managers own fields of it: {}", .conflicts.join("; "))]
-    FieldConflict {
-        /// The API server's description of the fields and their managers.
-        conflicts: Vec<String>,
-    },
+    Taken(Option<String>),
+    /// Other field managers own fields of the child (rule R6): the API server's description of the fields and their managers.
+    #[error("other field managers own fields of it: {}", .0.join("; "))]
+    FieldConflict(Vec<String>),
     /// The object exists and is marked as this parent's child, but the cache has not shown it, so the host wrote
     /// nothing to it (rule R3).
     #[error("the host's watch has not shown it yet")]
@@ -57,11 +51,11 @@ impl WriteProblem {
     /// Whether the API server refuses the write until something else changes, and the write certainly changed nothing.
     pub fn is_refusal(&self) -> bool {
         match self {
-            Self::Taken { .. }
+            Self::Taken(_)
             | Self::NamespaceTerminating
             | Self::Rejected { .. }
             // An apply that conflicts changes nothing, and the host's patches before an apply are sent once for each object.
-            | Self::FieldConflict { .. } => true,
+            | Self::FieldConflict(_) => true,
             // They pass by themselves, so that whoever changes the object again and again could cause as many requests.
             Self::CacheBehind | Self::Outdated | Self::Unavailable { .. } => false,
         }
@@ -109,8 +103,8 @@ impl WriteProblem {
     /// failures concern the API server, or the host's view of it: later requests would fail likewise, and take as long.
     pub fn is_childs_own(&self) -> bool {
         match self {
-            Self::Taken { .. }
-            | Self::FieldConflict { .. }
+            Self::Taken(_)
+            | Self::FieldConflict(_)
             | Self::NamespaceTerminating
             | Self::Outdated
             | Self::Rejected { .. } => true,
@@ -133,10 +127,10 @@ pub(super) fn of_writes(writes: &[(ChildId, WriteProblem)]) -> Outcome {
         more => format!(" (and {more} more with problems)"),
     };
     let (reason, message, requeue) = match problem {
-        WriteProblem::Taken { owner } => {
+        WriteProblem::Taken(owner) => {
             (ParentReason::Conflict, format!("{child} {}{more}", name_is_taken(owner.as_deref())), BACKOFF)
         }
-        WriteProblem::FieldConflict { conflicts } => (
+        WriteProblem::FieldConflict(conflicts) => (
             ParentReason::FieldConflict,
             format!(
                 "{child} was not applied, because other field managers own fields of it: {}. To force ownership, the plugin \
@@ -215,7 +209,7 @@ fn gravity(problem: &WriteProblem) -> u8 {
         WriteProblem::CacheBehind => 2,
         WriteProblem::NamespaceTerminating => 3,
         WriteProblem::Rejected { .. } => 4,
-        WriteProblem::FieldConflict { .. } => 5,
-        WriteProblem::Taken { .. } => 6,
+        WriteProblem::FieldConflict(_) => 5,
+        WriteProblem::Taken(_) => 6,
     }
 }

@@ -200,11 +200,11 @@ fn size_of_child(child: &ChildId) -> usize {
 
 fn size_of_problem(problem: &WriteProblem) -> usize {
     match problem {
-        WriteProblem::FieldConflict { conflicts } => {
+        WriteProblem::FieldConflict(conflicts) => {
             conflicts.iter().map(|conflict| size_of::<String>() + allocated(conflict.len())).sum::<usize>()
         }
         WriteProblem::Rejected { message, .. } | WriteProblem::Unavailable { message, .. } => allocated(message.len()),
-        WriteProblem::Taken { owner } => owner.as_deref().map_or(0, |owner| allocated(owner.len())),
+        WriteProblem::Taken(owner) => owner.as_deref().map_or(0, |owner| allocated(owner.len())),
         WriteProblem::CacheBehind | WriteProblem::NamespaceTerminating | WriteProblem::Outdated => 0,
     }
 }

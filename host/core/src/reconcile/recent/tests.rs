@@ -201,7 +201,7 @@ fn size_of_a_reconcile_covers_its_messages_config_and_lists_of_children() {
         expiring,
         failed(WriteProblem::Rejected { code: 422, message: message.clone(), rejection: Rejection::Other }),
         failed(WriteProblem::Unavailable { message: message.clone(), retry_after: None }),
-        failed(WriteProblem::FieldConflict { conflicts: vec![message] }),
+        failed(WriteProblem::FieldConflict(vec![message])),
     ] {
         assert!(whole_size(&large) >= whole_size(&without) + LONG, "{} failed writes", large.decision.failed.len());
     }

@@ -102,7 +102,7 @@ fn values_are_replaced_where_a_message_is_cut_and_if_their_secret_is_not_in_the_
     let mut cut = reconciled("correct-horse-battery", 1);
     cut.decision.message = "the password is correct-hor…se-battery".to_owned();
     let call = cut.call.as_mut().expect("a call");
-    let trap = CallFailure::Trap { message: "no login with tr0ub4dor-and-three… (unreachable)".to_owned() };
+    let trap = CallFailure::Trap("no login with tr0ub4dor-and-three… (unreachable)".to_owned());
     call.result = KeptResult::new(&Err(trap));
     call.snapshot.left_out = vec![object(&json!({
         "apiVersion": "v1", "kind": "Secret", "stringData": {"other": "tr0ub4dor-and-three-and-four"},

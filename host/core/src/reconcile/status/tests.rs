@@ -29,7 +29,7 @@ fn applied() -> Outcome {
 }
 
 fn failed() -> Outcome {
-    Outcome::from(&Problem::Call(CallFailure::Deadline { limit: std::time::Duration::from_secs(1) }))
+    Outcome::from(&Problem::Call(CallFailure::Deadline(std::time::Duration::from_secs(1))))
 }
 
 /// The stored status after this outcome.

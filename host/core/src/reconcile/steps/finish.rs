@@ -220,7 +220,7 @@ impl Reconcile<'_> {
         }
         let failure = std::iter::once(outcome).chain(refused).find(|outcome| is_failing(outcome));
         self.shared.records.note_result(self.key, failure.map(|failed| (failed.reason, &*failed.message)));
-        let taken = applied.problems.iter().find(|(_, problem)| matches!(problem, WriteProblem::Taken { .. }));
+        let taken = applied.problems.iter().find(|(_, problem)| matches!(problem, WriteProblem::Taken(_)));
         self.shared.state.contended.note(self.key, taken.map(|(child, _)| child));
     }
 
@@ -229,7 +229,7 @@ impl Reconcile<'_> {
         let is_refusal = |problem: &WriteProblem| {
             matches!(
                 problem,
-                WriteProblem::FieldConflict { .. } | WriteProblem::Rejected { code: 400..=403 | 409 | 422 | 500, .. }
+                WriteProblem::FieldConflict(_) | WriteProblem::Rejected { code: 400..=403 | 409 | 422 | 500, .. }
             )
         };
         self.terms.status_writer == StatusWriter::Account && reported.failed.as_ref().is_some_and(is_refusal)
