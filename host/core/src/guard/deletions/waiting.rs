@@ -41,8 +41,8 @@ impl Waiting {
         self.0.clear();
     }
 
-    /// Hashes the rollout's version (the digest of component, config, grants, limits and selectors) and all waiting deletions. Every process
-    /// computes the same hash for the same deletions.
+    /// Hashes the rollout's version (the digest of component, config, grants, limits and selectors) and all waiting deletions. Every
+    /// process computes the same hash for the same deletions.
     pub(super) fn hash_with(&mut self, version: Digest) -> String {
         let mut hash = Sha256::new();
         hash.update(version.as_bytes());

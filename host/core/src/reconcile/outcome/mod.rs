@@ -18,6 +18,16 @@ use crate::object::child::ChildId;
 use crate::object::reason::ParentReason;
 use crate::value::line::one_line;
 
+/// Time until a finalizing plugin is called again, if it does not ask for a time.
+const FINALIZE_AGAIN: Duration = Duration::from_secs(10);
+
+/// How long a plugin may keep desiring children in a namespace that is being deleted. After that the host removes the
+/// parent's finalizer: the API server creates no object in such a namespace, and the finalizer would block the
+/// namespace's deletion forever.
+pub const NAMESPACE_PATIENCE: Duration = Duration::from_secs(30);
+
+const WAY_OUT: &str = "To delete the object without it, annotate the object with windlass.dev/skip-finalize=true";
+
 /// How far a parent has come towards its desired state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "lowercase")]
@@ -61,19 +71,7 @@ impl Outcome {
         let message = format!("{children} {noun} applied");
         Self::new(Progress::Applied, ParentReason::Succeeded, message, Requeue::Settled(requeue))
     }
-}
 
-/// Time until a finalizing plugin is called again, if it does not ask for a time.
-const FINALIZE_AGAIN: Duration = Duration::from_secs(10);
-
-/// How long a plugin may keep desiring children in a namespace that is being deleted. After that the host removes the
-/// parent's finalizer: the API server creates no object in such a namespace, and the finalizer would block the
-/// namespace's deletion forever.
-pub const NAMESPACE_PATIENCE: Duration = Duration::from_secs(30);
-
-const WAY_OUT: &str = "To delete the object without it, annotate the object with windlass.dev/skip-finalize=true";
-
-impl Outcome {
     /// Adds to the message that the API server also rejected the plugin's status, with this message of the API server.
     pub fn add_rejected_status(&mut self, message: &str) {
         let more = format!(

@@ -60,6 +60,19 @@ impl WriteProblem {
             Self::CacheBehind | Self::Outdated | Self::Unavailable { .. } => false,
         }
     }
+
+    /// Returns true if the failure concerns this child alone, so that other children can still be written. All other
+    /// failures concern the API server, or the host's view of it: later requests would fail likewise, and take as long.
+    pub fn is_childs_own(&self) -> bool {
+        match self {
+            Self::Taken(_)
+            | Self::FieldConflict(_)
+            | Self::NamespaceTerminating
+            | Self::Outdated
+            | Self::Rejected { .. } => true,
+            Self::CacheBehind | Self::Unavailable { .. } => false,
+        }
+    }
 }
 
 /// What the API server rejects; distinguishes the cases in which a user can do something other than change the object.
@@ -94,21 +107,6 @@ impl Rejection {
                 "; the Plugin's ServiceAccount lacks this permission: grant it, as `windlass push --create-rbac` does"
             }
             Self::Other => "",
-        }
-    }
-}
-
-impl WriteProblem {
-    /// Returns true if the failure concerns this child alone, so that other children can still be written. All other
-    /// failures concern the API server, or the host's view of it: later requests would fail likewise, and take as long.
-    pub fn is_childs_own(&self) -> bool {
-        match self {
-            Self::Taken(_)
-            | Self::FieldConflict(_)
-            | Self::NamespaceTerminating
-            | Self::Outdated
-            | Self::Rejected { .. } => true,
-            Self::CacheBehind | Self::Unavailable { .. } => false,
         }
     }
 }
