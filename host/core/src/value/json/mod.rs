@@ -22,14 +22,19 @@ pub enum Value {
     /// `null`
     Null,
     /// `true` or `false`
+    #[from]
     Bool(bool),
     /// A number, kept verbatim.
+    #[from(i64)]
     Number(Number),
     /// A string. Most are short, and are stored inline.
+    #[from(&str, String)]
     String(CompactString),
     /// A list.
+    #[from]
     Array(Vec<Value>),
     /// An object.
+    #[from]
     Object(Map),
 }
 
@@ -229,24 +234,6 @@ impl fmt::Display for Value {
         let mut text = String::new();
         self.write(&mut text);
         f.write_str(&text)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::String(text.into())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::String(text.into())
-    }
-}
-
-impl From<i64> for Value {
-    fn from(value: i64) -> Self {
-        Self::Number(Number::from(value))
     }
 }
 
