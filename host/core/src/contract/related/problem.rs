@@ -1,6 +1,5 @@
 //! Why requirements are rejected, and why required objects cannot be read.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +35,13 @@ impl Refusal {
 }
 
 /// A permission that the Plugin's ServiceAccount lacks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display(
+    "{user} may not {verb} {kind}{}{}{}",
+    name.as_ref().map(|name| format!(" {name}")).unwrap_or_default(),
+    namespace.as_ref().map_or(" in the cluster".to_owned(), |namespace| format!(" in namespace {namespace}")),
+    if why.is_empty() { String::new() } else { format!(" ({why})") }
+)]
 pub struct Denied {
     /// The reviewed user, such as `system:serviceaccount:windlass-system:windlass-plugin-echo`.
     pub user: String,
@@ -50,21 +55,6 @@ pub struct Denied {
     pub name: Option<Arc<str>>,
     /// The API server's explanation; may be empty.
     pub why: String,
-}
-
-impl fmt::Display for Denied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { user, verb, kind, namespace, name, why } = self;
-        write!(f, "{user} may not {verb} {kind}")?;
-        if let Some(name) = name {
-            write!(f, " {name}")?;
-        }
-        match namespace {
-            Some(namespace) => write!(f, " in namespace {namespace}")?,
-            None => f.write_str(" in the cluster")?,
-        }
-        if why.is_empty() { Ok(()) } else { write!(f, " ({why})") }
-    }
 }
 
 /// Why required objects cannot be read. Such a failure is never reported to the plugin as an empty result, because the
