@@ -13,13 +13,15 @@ include!(concat!(env!("OUT_DIR"), "/files.rs"));
 const SDK: &str = "sdk";
 
 /// What a new project is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct Template {
-    /// The language.
-    pub language: Language,
-    /// Name of the plugin, a DNS label: `web-app`.
+    /// Name of the plugin: a-z, 0-9 and -. The kind of its parents follows from it: `WebApp` for web-app
     pub name: String,
-    /// Group of the parents' kind, a DNS subdomain: `example.com`.
+    /// Language of the project
+    #[arg(long = "lang", value_name = "LANG", value_enum)]
+    pub language: Language,
+    /// Group of the kind: a domain that you own
+    #[arg(long, default_value = "example.com")]
     pub group: String,
 }
 
@@ -61,7 +63,7 @@ impl Template {
         );
         let kind = self.kind();
         ensure!(
-            !self.taken().contains(&kind.as_str()),
+            !self.taken().split(' ').any(|name| name == kind),
             "the kind {kind} has a name that the SDK or the language uses; choose another name"
         );
         if fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some()) {
@@ -91,43 +93,18 @@ impl Template {
         }
     }
 
-    /// Names that the template's code uses: a type with the name of the kind would replace them.
-    fn taken(&self) -> &'static [&'static str] {
+    /// Names that the template's code uses, with spaces between them: a type with the name of the kind would replace them.
+    fn taken(&self) -> &'static str {
         match self.language {
-            Language::Rust => &[
-                "ConfigMap",
-                "CustomResource",
-                "Descriptor",
-                "Deserialize",
-                "Err",
-                "Failure",
-                "JsonSchema",
-                "Ok",
-                "Reconciler",
-                "Request",
-                "Response",
-                "Result",
-                "Self",
-                "Serialize",
-                "String",
-            ],
-            Language::Python => &[
-                "Annotated",
-                "Column",
-                "ConfigMap",
-                "CustomResource",
-                "False",
-                "Invalid",
-                "Length",
-                "None",
-                "Path",
-                "Plugin",
-                "Request",
-                "Response",
-                "True",
-            ],
+            Language::Rust => {
+                "ConfigMap CustomResource Descriptor Deserialize Err Failure JsonSchema Ok Reconciler Request Response Result \
+                 Self Serialize String"
+            }
+            Language::Python => {
+                "Annotated Column ConfigMap CustomResource False Invalid Length None Path Plugin Request Response True"
+            }
             // No type has the name of the kind.
-            Language::Go | Language::JavaScript => &[],
+            Language::Go | Language::JavaScript => "",
         }
     }
 
@@ -250,7 +227,7 @@ mod tests {
             let types: Vec<_> = words.filter(|word| word.starts_with(char::is_uppercase)).collect();
             assert!(types.contains(&"Response"), "{types:?}");
             for name in types {
-                assert!(new.taken().contains(&name), "{name} is imported in {language}");
+                assert!(new.taken().split(' ').any(|taken| taken == name), "{name} is imported in {language}");
             }
         }
     }

@@ -1,6 +1,5 @@
 //! A plugin's project: a folder with the files of one language.
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,15 +7,16 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
 /// A language with an SDK.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, strum::Display)]
 pub enum Language {
-    /// Rust.
+    /// Rust
     Rust,
-    /// Go.
+    /// Go
     Go,
-    /// JavaScript and TypeScript.
+    /// JavaScript with checked types; TypeScript works as well
+    #[value(name = "js")]
     JavaScript,
-    /// Python.
+    /// Python
     Python,
 }
 
@@ -32,12 +32,6 @@ impl Language {
             Self::JavaScript => "package.json",
             Self::Python => "pyproject.toml",
         }
-    }
-}
-
-impl fmt::Display for Language {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use windlass_build::{Language, Template};
+use windlass_build::Template;
 
 /// Flags of `windlass new`.
 #[derive(Debug, clap::Args)]
@@ -18,56 +18,26 @@ Exit codes:
   2  wrong usage
   3  the command failed; the message says why")]
 pub struct Args {
-    /// Name of the plugin: a-z, 0-9 and -. The kind of its parents follows from it: `WebApp` for web-app
-    name: String,
-    /// Language of the project
-    #[arg(long, value_enum)]
-    lang: Lang,
-    /// Group of the kind: a domain that you own
-    #[arg(long, default_value = "example.com")]
-    group: String,
+    #[command(flatten)]
+    template: Template,
     /// Folder of the project, which is empty or does not exist; default: the name
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-/// Language of a project.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Lang {
-    /// Rust
-    Rust,
-    /// Go
-    Go,
-    /// JavaScript with checked types; TypeScript works as well
-    Js,
-    /// Python
-    Python,
-}
-
 /// Writes the project, and prints the next step.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    let language = match args.lang {
-        Lang::Rust => Language::Rust,
-        Lang::Go => Language::Go,
-        Lang::Js => Language::JavaScript,
-        Lang::Python => Language::Python,
-    };
-    let template = Template { language, name: args.name.clone(), group: args.group.clone() };
-    let folder = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
+    let Args { template, dir } = args;
+    let folder = dir.clone().unwrap_or_else(|| PathBuf::from(&template.name));
     for file in template.write(&folder)? {
         out!("{}", folder.join(file).display());
     }
+    let (kind, plural) = (template.kind(), template.plural());
     err!(
-        "note: the plural of {} is a guess: {}. It is a part of the CRD's name, which cannot change once the CRD is installed; the \
-         definition of the kind can set another one now",
-        template.kind(),
-        template.plural()
+        "note: the plural of {kind} is a guess: {plural}. It is a part of the CRD's name, which cannot change once the CRD is \
+         installed; the definition of the kind can set another one now"
     );
-    err!(
-        "created plugin {} for the kind {} ({language}); next: {}",
-        args.name,
-        template.kind(),
-        folder.join("README.md").display()
-    );
+    let (name, language, next) = (&template.name, template.language, folder.join("README.md"));
+    err!("created plugin {name} for the kind {kind} ({language}); next: {}", next.display());
     Ok(ExitCode::SUCCESS)
 }
