@@ -29,22 +29,17 @@ pub fn plain(text: &str) -> Option<Value> {
 /// # Errors
 /// If the text is no value of the tag.
 pub fn tagged(tag: &str, text: &str) -> anyhow::Result<Value> {
-    let value = plain(text);
-    let is_of_tag = match (tag, &value) {
-        ("bool", Some(Value::Bool(_))) | ("int" | "float", Some(Value::Number(_))) | ("null", Some(Value::Null)) => {
-            true
-        }
-        ("bool" | "int" | "float" | "null", _) => false,
+    match (tag, plain(text)) {
+        ("bool", Some(value @ Value::Bool(_)))
+        | ("int" | "float", Some(value @ Value::Number(_)))
+        | ("null", Some(value @ Value::Null)) => Ok(value),
+        ("bool" | "int" | "float" | "null", _) => bail!("{text:?} cannot be read as !!{tag}"),
         ("binary", _) => {
             let unusable = "the value of !!binary is not text in base64";
             let bytes = STANDARD.decode(text.replace(char::is_whitespace, "")).context(unusable)?;
-            return Ok(String::from_utf8(bytes).context(unusable)?.into());
+            Ok(String::from_utf8(bytes).context(unusable)?.into())
         }
-        _ => return Ok(text.into()),
-    };
-    match value.filter(|_| is_of_tag) {
-        Some(value) => Ok(value),
-        None => bail!("{text:?} cannot be read as !!{tag}"),
+        _ => Ok(text.into()),
     }
 }
 
@@ -56,21 +51,9 @@ pub fn is_infinite(text: &str) -> bool {
 
 /// A number without underscores.
 fn number(text: &str) -> Option<Value> {
-    if let Some(integer) = integer(text) {
-        return Some(integer);
-    }
     // Go reads a sign after the prefix as well, but not after the other prefixes.
-    if let Some(binary) = text.strip_prefix("0b").and_then(|digits| i64::from_str_radix(digits, 2).ok()) {
-        return Some(binary.into());
-    }
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
-    let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let has_digits = !(exponent.is_empty() || whole.is_empty() && fraction.is_empty());
-    let is_float = has_digits && [whole, fraction, exponent].into_iter().all(is_digits);
-    text.parse().ok().filter(|_| is_float).and_then(float)
+    let binary = || Some(i64::from_str_radix(text.strip_prefix("0b")?, 2).ok()?.into());
+    integer(text).or_else(binary).or_else(|| text.parse().ok().and_then(float))
 }
 
 /// An integer as Go reads it: in base 2, 8 (also with a leading zero alone), 10 or 16.
@@ -79,13 +62,9 @@ fn integer(text: &str) -> Option<Value> {
         Some(unsigned) => ("-", unsigned),
         None => ("", text.strip_prefix('+').unwrap_or(text)),
     };
-    let prefixed = |prefixes: [&str; 2], radix| {
-        let digits = prefixes.iter().find_map(|prefix| unsigned.strip_prefix(prefix))?;
-        Some((radix, digits))
-    };
-    let (radix, digits) = prefixed(["0b", "0B"], 2)
-        .or_else(|| prefixed(["0o", "0O"], 8))
-        .or_else(|| prefixed(["0x", "0X"], 16))
+    let (radix, digits) = [("0b", 2), ("0B", 2), ("0o", 8), ("0O", 8), ("0x", 16), ("0X", 16)]
+        .into_iter()
+        .find_map(|(prefix, radix)| Some((radix, unsigned.strip_prefix(prefix)?)))
         .or_else(|| Some((8, unsigned.strip_prefix('0').filter(|rest| !rest.is_empty())?)))
         .unwrap_or((10, unsigned));
     if !digits.chars().all(|digit| digit.is_digit(radix)) {
