@@ -18,12 +18,7 @@ pub fn mask(object: &mut Value) -> bool {
     if !is_secret(object) {
         return false;
     }
-    for field in VALUES {
-        if let Some(values) = object.get_mut(field) {
-            mask_values(values);
-        }
-    }
-    mask_copy(object);
+    mask_against(object, None, MASK);
     let Some(fields) = object.as_object_mut() else { return true };
     match (fields.remove("stringData"), fields.get_mut("data")) {
         (Some(Value::Object(more)), Some(Value::Object(data))) => data.extend(more),
@@ -36,62 +31,48 @@ pub fn mask(object: &mut Value) -> bool {
 /// Masks the values of two states of an object, if it is a Secret, so that a change of a value is visible, as kubectl
 /// does: an equal value is `***` in both, a changed one `*** (before)` and `*** (after)`.
 pub fn mask_pair(before: Option<&mut Value>, after: Option<&mut Value>) {
-    let (before, after) = match (before, after) {
-        (Some(before), Some(after)) => (before, after),
+    match (before, after) {
+        (Some(before), Some(after)) if is_secret(before) || is_secret(after) => {
+            let was = before.clone();
+            mask_against(before, Some(after), "*** (before)");
+            mask_against(after, Some(&was), "*** (after)");
+        }
         (Some(alone), None) | (None, Some(alone)) => {
             mask(alone);
-            return;
         }
-        (None, None) => return,
-    };
-    if !is_secret(before) && !is_secret(after) {
-        return;
+        (Some(_), Some(_)) | (None, None) => {}
     }
+}
+
+/// Masks the values of an object, also in the copy of client-side apply. A value that is another one in the other state becomes `changed`.
+fn mask_against(object: &mut Value, other: Option<&Value>, changed: &str) {
     for field in VALUES {
-        match (before.get_mut(field), after.get_mut(field)) {
-            (Some(Value::Object(old)), Some(Value::Object(new))) => {
-                for (name, value) in new.iter_mut() {
-                    match old.get_mut(name) {
-                        Some(other) => mask_both(other, value),
-                        None => *value = json!(MASK),
-                    }
-                }
-                for (_, value) in old.iter_mut().filter(|(name, _)| !new.contains_key(*name)) {
-                    *value = json!(MASK);
+        let other = other.and_then(|other| other.get(field));
+        match object.get_mut(field) {
+            Some(Value::Object(values)) if other.is_none_or(Value::is_object) => {
+                for (name, value) in values {
+                    mask_value(value, other.and_then(|other| other.get(name)), changed);
                 }
             }
-            (Some(old), Some(new)) => mask_both(old, new),
-            (Some(alone), None) | (None, Some(alone)) => mask_values(alone),
-            (None, None) => {}
+            // One of the two is malformed: a plugin may return anything.
+            Some(whole) => mask_value(whole, other, changed),
+            None => {}
         }
     }
-    mask_copy(before);
-    mask_copy(after);
-}
-
-/// Masks `data` or `stringData`, which is malformed if it is not an object: a plugin may return anything.
-fn mask_values(values: &mut Value) {
-    match values {
-        Value::Object(values) => values.values_mut().for_each(|value| *value = json!(MASK)),
-        malformed => *malformed = json!(MASK),
-    }
-}
-
-/// Masks two states of a value.
-fn mask_both(old: &mut Value, new: &mut Value) {
-    (*old, *new) = if old == new { (json!(MASK), json!(MASK)) } else { (json!("*** (before)"), json!("*** (after)")) };
-}
-
-fn is_secret(object: &Value) -> bool {
-    (text(object, "/apiVersion"), text(object, "/kind")) == ("v1", "Secret")
-}
-
-fn mask_copy(object: &mut Value) {
     if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
         && let Some(copy) = annotations.get_mut(LAST_APPLIED)
     {
         *copy = json!(MASK);
     }
+}
+
+fn mask_value(value: &mut Value, other: Option<&Value>, changed: &str) {
+    let is_changed = other.is_some_and(|other| other != value);
+    *value = json!(if is_changed { changed } else { MASK });
+}
+
+fn is_secret(object: &Value) -> bool {
+    (text(object, "/apiVersion"), text(object, "/kind")) == ("v1", "Secret")
 }
 
 #[cfg(test)]
