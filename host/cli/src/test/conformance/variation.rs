@@ -6,7 +6,7 @@ use windlass_core::contract::Descriptor;
 use windlass_core::plugin::schema::structural as schema;
 
 use crate::fields::set;
-use crate::test::generate::{Fields, Generator, ParentKind, is_content};
+use crate::test::generate::{Fields, Generator, ParentKind, is_content, parts};
 use crate::test::world::healthy_status;
 use crate::yaml;
 
@@ -187,31 +187,15 @@ fn changed(kind: &ParentKind, base: &Value, change: &Change<'_>) -> Option<Value
 
 /// Applies a change to the values in a value.
 fn below(schema: &Value, value: &mut Value, change: &Change<'_>) {
-    match value {
-        Value::Object(fields) => {
-            for (name, field) in fields {
-                if let Some(schema) = schema::property(schema, name) {
-                    at(schema, field, change);
-                }
-            }
-            if let Change::Unknown(unknown) = change
-                && schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true))
-                && let Value::Object(fields) = value
-            {
-                fields.insert("unknownField".to_owned(), (*unknown).clone());
-            }
-        }
-        Value::Array(items) => {
-            // Equal items would not be a set.
-            let is_list = schema.get("x-kubernetes-list-type").is_none_or(|list| list == "atomic");
-            let changed = if is_list { items.len() } else { items.len().min(1) };
-            if let Some(schema) = schema.get("items") {
-                for item in items.iter_mut().take(changed) {
-                    at(schema, item, change);
-                }
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    // Equal items would not be a set.
+    let is_set = value.is_array() && schema.get("x-kubernetes-list-type").is_some_and(|list| list != "atomic");
+    for (schema, part) in parts(schema, value).into_iter().take(if is_set { 1 } else { usize::MAX }) {
+        at(schema, part, change);
+    }
+    if let (Change::Unknown(unknown), Value::Object(fields)) = (change, value)
+        && schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true))
+    {
+        fields.insert("unknownField".to_owned(), (*unknown).clone());
     }
 }
 

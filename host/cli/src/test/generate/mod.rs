@@ -11,7 +11,7 @@ use super::pattern;
 use crate::fields::set;
 
 pub use self::examples::Examples;
-pub use self::paths::{optional_fields, paths_of, remove};
+pub use self::paths::{optional_fields, parts, paths_of, remove};
 
 /// Tries to generate a value that meets all constraints, such as `oneOf`.
 const TRIES: usize = 30;
@@ -19,33 +19,9 @@ const TRIES: usize = 30;
 /// Depth below which optional fields are left out.
 const DEPTH_MAX: usize = 12;
 
-/// Texts that users write, and some that software confuses with other types.
-const WORDS: [&str; 24] = [
-    "web",
-    "a",
-    "nginx:1.27",
-    "registry.example/team/app@sha256:0a",
-    "example.com",
-    "shop.example.com",
-    "10.0.0.0/8",
-    "10.1.2.3",
-    "/healthz",
-    "/",
-    "8080",
-    "100m",
-    "1",
-    "1Gi",
-    "512Mi",
-    "8.4",
-    "standard",
-    "config.yaml",
-    "LOG_LEVEL",
-    "true",
-    "null",
-    "1e3",
-    "two words",
-    "Grüße ✓",
-];
+/// Texts that users write, and some that software confuses with other types, with | between them.
+const WORDS: &str = "web|a|nginx:1.27|registry.example/team/app@sha256:0a|example.com|shop.example.com|10.0.0.0/8|10.1.2.3|/healthz|/|\
+    8080|100m|1|1Gi|512Mi|8.4|standard|config.yaml|LOG_LEVEL|true|null|1e3|two words|Grüße ✓";
 
 /// The kind whose parents are generated.
 #[derive(Debug, Clone, Default)]
@@ -150,7 +126,7 @@ impl<'a> Generator<'a> {
                 paths_of(value, &format!("/{name}"), &mut paths);
             }
             let at = self.rng.choice(&paths)?;
-            *broken.pointer_mut(at)? = self.wrong_value();
+            *broken.pointer_mut(at)? = self.wrong_value()?;
             if !self.kind.problems(&broken).is_empty() {
                 return Some(broken);
             }
@@ -158,22 +134,12 @@ impl<'a> Generator<'a> {
         None
     }
 
-    fn wrong_value(&mut self) -> Value {
-        let values = [
-            Value::Null,
-            json!(-1),
-            json!(1_000_000_000_000_i64),
-            json!(1.5),
-            json!(""),
-            json!("x".repeat(70_000)),
-            json!("no such value \u{0}"),
-            json!(true),
-            json!([]),
-            json!([null]),
-            json!({}),
-            json!({"unknown": {"field": 1}}),
-        ];
-        self.rng.choice(&values).cloned().unwrap_or_default()
+    fn wrong_value(&mut self) -> Option<Value> {
+        let values = json!([
+            null, -1, 1_000_000_000_000_i64, 1.5, "", "x".repeat(70_000), "no such value \u{0}", true, [], [null], {},
+            {"unknown": {"field": 1}},
+        ]);
+        self.rng.choice(values.as_array()?).cloned()
     }
 
     /// The fields beside `apiVersion`, `kind`, `metadata` and `status`.
@@ -379,7 +345,7 @@ impl<'a> Generator<'a> {
         if let Some(text) = format.and_then(|format| self.of_format(format)).filter(|text| fits(text)) {
             return text;
         }
-        let known: Vec<_> = WORDS.into_iter().filter(|word| fits(word)).collect();
+        let known: Vec<_> = WORDS.split('|').filter(|word| fits(word)).collect();
         if let Some(word) = self.rng.choice(&known).copied()
             && self.rng.u8(..) < 170
         {
@@ -433,20 +399,10 @@ impl<'a> Generator<'a> {
                 let least = size(schema, "minItems").unwrap_or(0).min(items.len());
                 let kept = self.rng.usize(least..=items.len());
                 items.truncate(kept);
-                if let Some(schema) = schema.get("items") {
-                    for item in items {
-                        self.shrink(schema, item);
-                    }
-                }
             }
             Value::Object(fields) => {
                 let required = texts(schema, "required");
                 fields.retain(|name, _| required.contains(&&**name) || self.rng.u8(..) < 200);
-                for (name, field) in fields {
-                    if let Some(schema) = schema::property(schema, name) {
-                        self.shrink(schema, field);
-                    }
-                }
             }
             Value::Number(number) => {
                 let least = schema.get("minimum").and_then(Value::as_i64).unwrap_or(0);
@@ -456,6 +412,9 @@ impl<'a> Generator<'a> {
                 }
             }
             Value::Null | Value::Bool(_) | Value::String(_) => {}
+        }
+        for (schema, part) in parts(schema, value) {
+            self.shrink(schema, part);
         }
     }
 }

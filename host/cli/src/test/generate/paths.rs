@@ -41,6 +41,17 @@ fn optional_below(schema: &Value, value: &Value, path: &str, paths: &mut Vec<Str
     }
 }
 
+/// The fields of an object, or the items of a list, each with its schema if it has one.
+pub fn parts<'a>(schema: &'a Value, value: &'a mut Value) -> Vec<(&'a Value, &'a mut Value)> {
+    match value {
+        Value::Object(fields) => {
+            fields.iter_mut().filter_map(|(name, field)| Some((schema::property(schema, name)?, field))).collect()
+        }
+        Value::Array(items) => items.iter_mut().filter_map(|item| Some((schema.get("items")?, item))).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
+}
+
 /// The paths of a value and of all values in it, as JSON pointers.
 pub fn paths_of(value: &Value, path: &str, paths: &mut Vec<String>) {
     paths.push(path.to_owned());
