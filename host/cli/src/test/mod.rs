@@ -146,10 +146,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let mut kind = tested.kind();
     kind.examples = Examples::new(examples(&offline, &kind, &args.parent)?);
     let mut results = Vec::new();
-    for (name, case) in
-        args.cases.iter().map(|folder| cases::read(folder)).collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten()
-    {
-        results.push(run_case(&tested, &offline, &kind, name, &case, args.shared));
+    for (name, case) in args.cases.as_deref().map(cases::read).transpose()?.into_iter().flatten() {
+        results.push(run_case(&tested, &kind, name, &case, args.shared));
     }
     if args.conformance {
         results.extend(conformance::results(&offline, &kind, config.as_ref())?);
@@ -158,8 +156,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let runs = args.runs.unwrap_or(if has_cases { 0 } else { 100 });
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
     if runs > 0 || !args.parent.is_empty() {
-        let runs = Runs { number: runs, seed, except: &args.except };
-        results.extend(properties::results(&tested, &kind, runs, &args.save)?);
+        let runs = Runs { number: runs, seed, except: &args.except, save: &args.save };
+        results.extend(properties::results(&tested, &kind, runs)?);
     }
     let descriptor = offline.descriptor();
     if let Some(file) = &args.junit {
@@ -185,30 +183,19 @@ fn examples(offline: &Offline, kind: &ParentKind, files: &[PathBuf]) -> anyhow::
             kind.fill_in(&mut object);
             let problems = kind.problems(&object);
             if !problems.is_empty() {
-                bail!(
-                    "{} in {} does not fit the schema of the CRD: {}",
-                    title(&object),
-                    file.display(),
-                    problems.join("; ")
-                );
+                let (title, file) = (title(&object), file.display());
+                bail!("{title} in {file} does not fit the schema of the CRD: {}", problems.join("; "));
             }
             Ok(offline.completed(object))
         })
         .collect()
 }
 
-fn run_case(
-    tested: &Tested<'_>,
-    offline: &Offline,
-    kind: &ParentKind,
-    name: String,
-    case: &Case,
-    is_shared: bool,
-) -> TestResult {
+fn run_case(tested: &Tested<'_>, kind: &ParentKind, name: String, case: &Case, is_shared: bool) -> TestResult {
     let failed = |problem: &str| Outcome::Failed { reason: one_line(problem).to_string(), case: String::new() };
     let (outcome, detail) = match case {
         Case::Golden(golden) => {
-            let problem = golden.problem(offline, is_shared);
+            let problem = golden.problem(tested.offline, is_shared);
             (problem.map_or(Outcome::Passed, |problem| failed(&problem)), "the response is the expected one")
         }
         Case::Property(scenario) => match check(tested, kind, scenario) {

@@ -28,7 +28,8 @@ use crate::offline::{Offline, gvk_of};
 
 /// A component under test.
 pub struct Tested<'a> {
-    offline: &'a Offline,
+    /// The component.
+    pub offline: &'a Offline,
     config: Option<Arc<[u8]>>,
     shape: StatusShape,
 }

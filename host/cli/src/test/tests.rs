@@ -1,4 +1,5 @@
 use std::cell::Cell;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use windlass_core::contract::related::{Need, Select};
@@ -106,7 +107,7 @@ fn assert_found(check: Check, finalizes: bool, call: impl Fn(&Call<'_>, &mut Rep
 
 /// So many parents from the same seed, with all properties.
 fn runs(number: u32) -> Runs<'static> {
-    Runs { number, seed: 1, except: &[] }
+    Runs { number, seed: 1, except: &[], save: Path::new("") }
 }
 
 #[test]
