@@ -136,17 +136,12 @@ fn causes(causes: &[Cause], (kind, at, namespace): (&str, &str, &str), trigger: 
         let is_parent = of == kind && object == at;
         if is_parent { change.clone() } else { format!("{of} {} {change}", within(object, namespace)) }
     }));
-    if texts.is_empty() {
-        texts.push(
-            match trigger {
-                "resync" => "resync",
-                "retry" => "again after a failure",
-                _ => "again",
-            }
-            .to_owned(),
-        );
-    }
-    texts.join(", ")
+    let without_cause = match trigger {
+        "resync" => "resync",
+        "retry" => "again after a failure",
+        _ => "again",
+    };
+    if texts.is_empty() { without_cause.to_owned() } else { texts.join(", ") }
 }
 
 /// An object's name, with its namespace unless it is this one.
@@ -192,31 +187,8 @@ fn advice(reason: ParentReason) -> &'static str {
         | ParentReason::ResponseRejected
         | ParentReason::ChildRejected
         | ParentReason::StatusRejected => "change the plugin: it is built again when a source file is saved",
-        ParentReason::NotSelected
-        | ParentReason::HostNamespace
-        | ParentReason::Succeeded
-        | ParentReason::Waiting
-        | ParentReason::HostError
-        | ParentReason::Conflict
-        | ParentReason::FieldConflict
-        | ParentReason::ApiError
-        | ParentReason::Outdated
-        | ParentReason::CacheBehind
-        | ParentReason::ChildrenTerminating
-        | ParentReason::RollingUpdate
-        | ParentReason::DeletionBlocked
-        | ParentReason::BlockedAtPlugin
-        | ParentReason::SpecUnchanged
-        | ParentReason::ComponentChanged
-        | ParentReason::Thrashing
-        | ParentReason::Quarantined
-        | ParentReason::Suspended
-        | ParentReason::NamespaceTerminating
-        | ParentReason::Finalizing
-        | ParentReason::FinalizerRemoved
-        | ParentReason::ReadForbidden
-        | ParentReason::RateLimited
-        | ParentReason::RequirementsUnsettled => "docs/troubleshooting/parents.md says what this means",
+        // A test checks that every reason has a section there.
+        _ => "docs/troubleshooting/parents.md says what this means",
     }
 }
 
