@@ -1,7 +1,6 @@
 //! Asks hosts for their recent calls: at an address, or through the API server (`pods/portforward`).
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -15,6 +14,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use windlass_core::object::names::LABEL_SHARD;
@@ -210,22 +210,15 @@ fn lines_of(body: Incoming, follows: bool) -> BoxStream<'static, anyhow::Result<
     .boxed()
 }
 
+/// The characters of a value in a query that are escaped.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// A path with a query; empty values are left out.
 pub fn path_of(path: &str, query: &[(&str, Option<&str>)]) -> String {
-    let mut whole = path.to_owned();
-    for (name, value) in query.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
-        whole.push(if whole.contains('?') { '&' } else { '?' });
-        whole.push_str(name);
-        whole.push('=');
-        for byte in value.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                whole.push(char::from(byte));
-            } else {
-                let _ = write!(whole, "%{byte:02X}");
-            }
-        }
-    }
-    whole
+    let fields =
+        query.iter().filter_map(|(name, value)| Some(format!("{name}={}", utf8_percent_encode((*value)?, ESCAPED))));
+    let query = fields.collect::<Vec<_>>().join("&");
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
 #[cfg(test)]
