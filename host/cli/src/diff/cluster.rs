@@ -214,11 +214,9 @@ async fn parent_kind(discovery: &Discovery, offline: &Offline) -> anyhow::Result
     }
     let other = discovery.find_any_version(kind).await.map_err(plain);
     match (other.with_context(|| format!("{kind} could not be looked up"))?, offline.declared.crd()) {
-        (Some((resource, _)), _) => bail!(
-            "the cluster serves {} as {}, but the component is written for {kind}; compare with a component for {}",
-            kind.kind,
-            resource.api_version,
-            resource.api_version
+        (Some((ApiResource { api_version, .. }, _)), _) => bail!(
+            "the cluster serves {} as {api_version}, but the component is written for {kind}; compare with a component for {api_version}",
+            kind.kind
         ),
         (None, Some(carried)) => bail!(
             "CustomResourceDefinition {} is not installed, so there are no parents; install it with `windlass push`, or \

@@ -122,7 +122,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let mut previews =
             futures::stream::iter(parents.selected).map(|parent| previewer.preview(parent)).buffered(PARALLEL_PARENTS);
         while let Some(preview) = previews.next().await {
-            if preview.is_put_off() { put_off.push(preview) } else { report.add(preview)? }
+            if preview.seen.is_put_off() { put_off.push(preview) } else { report.add(preview)? }
         }
         drop(previews);
         let mut previews =

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::api::{GetParams, ListParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, Resource as _};
@@ -148,14 +149,12 @@ impl Namespaces {
     }
 
     fn why_left_out(&self, scope: &Scope, parent: &Object) -> Option<&'static str> {
-        let namespace = parent.key.namespace.as_deref();
-        if namespace.is_some_and(|namespace| scope.host_namespace.is(namespace)) {
+        let namespace = parent.key.namespace.as_deref()?;
+        if scope.host_namespace.is(namespace) {
             return Some("it is in the host's namespace, where the host reconciles no parents");
         }
-        let is_selected = |namespace: &str| self.0.as_ref().is_none_or(|selected| selected.contains(namespace));
-        namespace
-            .is_some_and(|namespace| !is_selected(namespace))
-            .then_some("its namespace is not selected by the Plugin")
+        let is_selected = self.0.as_ref().is_none_or(|selected| selected.contains(namespace));
+        (!is_selected).then_some("its namespace is not selected by the Plugin")
     }
 }
 
@@ -201,15 +200,9 @@ async fn selector_of_children(scope: &Scope) -> anyhow::Result<String> {
 #[derive(Deserialize)]
 struct Page {
     #[serde(default)]
-    metadata: PageMetadata,
+    metadata: ListMeta,
     #[serde(default)]
     items: Vec<Box<RawValue>>,
-}
-
-#[derive(Default, Deserialize)]
-struct PageMetadata {
-    #[serde(default, rename = "continue")]
-    next: Option<String>,
 }
 
 /// Lists the objects of a kind, page by page.
@@ -232,7 +225,7 @@ async fn objects(
         for item in page.items {
             found.push(Arc::new(Object::from_api(kind, item.get()).with_context(what)?));
         }
-        match page.metadata.next.filter(|next| !next.is_empty()) {
+        match page.metadata.continue_.filter(|next| !next.is_empty()) {
             Some(next) => query.continue_token = Some(next),
             None => return Ok(found),
         }

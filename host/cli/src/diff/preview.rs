@@ -41,8 +41,10 @@ pub struct Previewer {
 
 /// What the next reconciles of a parent would change.
 pub struct Preview {
-    live: Arc<Object>,
-    seen: Seen,
+    /// The parent as it is.
+    pub live: Arc<Object>,
+    /// What would change.
+    pub seen: Seen,
     /// What the parents of a host share: but for the deletions, it is this parent's own, because the preview has no rate.
     shared: Shared,
 }
@@ -178,19 +180,6 @@ impl Previewer {
     }
 }
 
-impl Preview {
-    /// Whether deletions wait until all parents were previewed.
-    pub fn is_put_off(&self) -> bool {
-        self.seen.is_put_off()
-    }
-
-    /// Kind, namespace and name of the parent, the objects that may differ, the notes, and why something could not be previewed.
-    pub fn into_parts(self) -> (String, Vec<Pair>, Vec<String>, Vec<String>) {
-        let (pairs, notes, errors) = self.seen.into_parts(&self.live);
-        (ChildId::of(&self.live).to_string(), pairs, notes, errors)
-    }
-}
-
 /// Shows what the host does later: recreations that a user must allow, and changes that wait until other children are ready.
 async fn show_later(world: &Dry<'_>) {
     let ((blocked, rolling), snapshot) = {
@@ -199,7 +188,7 @@ async fn show_later(world: &Dry<'_>) {
     };
     for (live, child) in blocked {
         if let Some(after) = recreated(world, &child).await {
-            world.seen.lock().block_recreation(live, after);
+            world.seen.lock().show(ChildId::of(&live), Verb::BlockedRecreation, Some(live), Some(after));
         }
     }
     for (live, child) in rolling {

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstream::AutoStream;
+use windlass_core::object::child::ChildId;
 use windlass_core::value::line::one_line;
 
 use super::super::COMMAND_FAILED;
@@ -14,10 +15,8 @@ use super::text::Texts;
 use super::{Args, DIFFERENCES};
 
 /// Prints previews as they come, and counts.
-pub struct Report {
-    shows_secrets: bool,
-    shows_status: bool,
-    color: anstream::ColorChoice,
+pub struct Report<'a> {
+    args: &'a Args,
     external: Option<External>,
     totals: Totals,
 }
@@ -31,20 +30,10 @@ struct Totals {
     errors: usize,
 }
 
-impl Report {
+impl<'a> Report<'a> {
     /// An empty report.
-    pub fn new(args: &Args, external: Option<External>) -> Self {
-        Self {
-            shows_secrets: args.show_secrets,
-            shows_status: args.status,
-            color: match args.color {
-                clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
-                clap::ColorChoice::Always => anstream::ColorChoice::Always,
-                clap::ColorChoice::Never => anstream::ColorChoice::Never,
-            },
-            external,
-            totals: Totals::default(),
-        }
+    pub fn new(args: &'a Args, external: Option<External>) -> Self {
+        Self { args, external, totals: Totals::default() }
     }
 
     /// Prints a preview.
@@ -52,7 +41,9 @@ impl Report {
     /// # Errors
     /// If standard output is closed, or an object cannot be written.
     pub fn add(&mut self, preview: Preview) -> anyhow::Result<()> {
-        let (parent, objects, notes, errors) = preview.into_parts();
+        let Preview { live, seen, .. } = preview;
+        let parent = ChildId::of(&live).to_string();
+        let (objects, notes, errors) = seen.into_parts(&live);
         self.totals.parents += 1;
         self.totals.errors += errors.len();
         for note in notes {
@@ -64,7 +55,7 @@ impl Report {
         for pair in objects {
             self.totals.blocked += usize::from(matches!(pair.verb, Verb::Blocked | Verb::BlockedRecreation));
             let title = title(&parent, &pair);
-            if let Some(texts) = Texts::of(pair, self.shows_secrets, self.shows_status) {
+            if let Some(texts) = Texts::of(pair, self.args.show_secrets, self.args.status) {
                 self.totals.differing += 1;
                 self.show(&title, &texts)?;
             }
@@ -76,7 +67,12 @@ impl Report {
         if let Some(external) = &self.external {
             return external.add(texts);
         }
-        let mut out = AutoStream::new(std::io::stdout(), self.color);
+        let color = match self.args.color {
+            clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
+            clap::ColorChoice::Always => anstream::ColorChoice::Always,
+            clap::ColorChoice::Never => anstream::ColorChoice::Never,
+        };
+        let mut out = AutoStream::new(std::io::stdout(), color);
         write!(out, "# {}\n{}", one_line(title), texts.unified()).map_err(failed)
     }
 
@@ -139,7 +135,6 @@ fn title(parent: &str, pair: &Pair) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use windlass_core::object::child::ChildId;
     use windlass_core::value::ids::{Gvk, ObjectKey};
 
     use super::*;

@@ -191,7 +191,7 @@ impl Seen {
     }
 
     /// Records a change of a child that the next reconcile does not see.
-    fn show(&mut self, id: ChildId, verb: Verb, before: Option<Arc<Object>>, after: Option<Value>) {
+    pub fn show(&mut self, id: ChildId, verb: Verb, before: Option<Arc<Object>>, after: Option<Value>) {
         let changed = Changed { verb, before, after, seen: None, desired: None, id };
         self.changed.insert(place(&changed.id), changed);
     }
@@ -330,11 +330,6 @@ impl Seen {
         self.planned.as_ref().map(|planned| &planned.snapshot)
     }
 
-    /// Records a recreation that the guard does not allow.
-    pub fn block_recreation(&mut self, live: Arc<Object>, after: Value) {
-        self.show(ChildId::of(&live), Verb::BlockedRecreation, Some(live), Some(after));
-    }
-
     /// The objects that may differ, in the order of the desired children and then of the deletions, with the notes and errors.
     pub fn into_parts(mut self, parent: &Arc<Object>) -> (Vec<Pair>, Vec<String>, Vec<String>) {
         let planned = self.planned.take();
@@ -373,11 +368,6 @@ impl Seen {
 }
 
 impl Changed {
-    /// Whether the object does not exist while the API server decides about a dry run: it was created by one, or is recreated.
-    pub fn is_new(&self) -> bool {
-        self.before.is_none() || self.is_recreated()
-    }
-
     /// Whether a live object is deleted, perhaps to be recreated.
     pub fn is_recreated(&self) -> bool {
         matches!(self.verb, Verb::Recreate | Verb::Delete)

@@ -91,7 +91,7 @@ impl<'a> Dry<'a> {
         } else {
             match self.dry_run(self.resource(&id).and_then(|of| DryRun::of(request::create(To::own(of), child)))).await
             {
-                Ok(text) => parsed(&text).map_err(Refused::Unsent)?,
+                Ok(text) => parsed(&text)?,
                 Err(refused) if self.is_for_want_of_created(&refused) => object_of(&child.body),
                 Err(refused) => return Err(refused),
             }
@@ -136,7 +136,8 @@ impl<'a> Dry<'a> {
                 return Ok(ack(after));
             }
             match seen.changed(&id) {
-                Some(changed) if changed.is_new() => None,
+                // It does not exist while the API server decides about the dry run.
+                Some(changed) if changed.is_recreated() => None,
                 Some(changed) => changed.before.clone(),
                 None => self.live_child(&id),
             }
@@ -146,7 +147,7 @@ impl<'a> Dry<'a> {
             .resource(&id)
             .and_then(|resource| DryRun::of(request::apply(To::own(resource), child, (uid, None), force, Part::Whole)));
         let text = self.worked_out(child, &live, self.dry_run(built).await).await?;
-        let after: Value = parsed(&text).map_err(Refused::Unsent)?;
+        let after: Value = parsed(&text)?;
         let ack = ack(&after);
         self.seen.lock().change(&id, Verb::Update, Some(live), (after, Some(&child.applied)));
         Ok(ack)
@@ -179,7 +180,7 @@ impl<'a> Dry<'a> {
 
     /// The parent after a write of its finalizers or its status.
     async fn parent_written(&self, built: Built, field: Option<&str>) -> Result<Ack, Refused> {
-        let mut written: Value = parsed(&self.dry_run(built).await?).map_err(Refused::Unsent)?;
+        let mut written: Value = parsed(&self.dry_run(built).await?)?;
         let ack = ack(&written);
         let mut seen = self.seen.lock();
         if let Some(field) = field {
@@ -249,49 +250,6 @@ impl<'a> Dry<'a> {
         }
         Ok(Ack::default())
     }
-
-    async fn found(&self, what: Read<'_>) -> Result<Option<Object>, Refused> {
-        let (kind, key, resource) = match what {
-            Read::Parent(key) | Read::FormerParent(key) => (&self.scope.offline.kind, key, &self.scope.parents),
-            Read::Child(child, _) => (&child.kind, &child.key, self.resource(child).map_err(Refused::Unsent)?),
-        };
-        let found = object(&self.scope.client, (kind, resource), key).await;
-        let found = found.map_err(|error| Refused::Unsent(unavailable(format!("{error:#}"))))?;
-        if let (Read::Child(child, Part::Whole), Some(found)) = (what, &found) {
-            self.newer.lock().insert(child.clone(), found.clone());
-        }
-        Ok(found.map(Arc::unwrap_or_clone))
-    }
-
-    async fn required(&self, needs: &Needs) -> Result<Selected, ReadProblem> {
-        let mut objects = Vec::new();
-        for need in needs.iter() {
-            let found = self.related.find(self.scope, need).await.map_err(|error| {
-                self.seen.lock().error(one_line(&format!("required objects: {error:#}")).into_owned());
-                ReadProblem::Unsettled
-            })?;
-            objects.push(Served::new(need.id.clone(), found));
-        }
-        Ok(Selected { objects, took: Duration::ZERO })
-    }
-
-    /// Calls the plugin on a thread of its own: a call keeps its thread busy.
-    async fn called(&self, call: Call<'_>) -> Called {
-        let (scope, request) = (self.scope.clone(), call.snapshot.request(call.phase));
-        let called = tokio::task::spawn_blocking(move || {
-            let component = &scope.offline.component;
-            run_here(component.reconcile(&request, &scope.terms.limits, Ambient::now([0; 32])))
-        });
-        let (result, report) =
-            called.await.unwrap_or_else(|error| (Err(CallFailure::Host(error.to_string())), CallReport::default()));
-        let mut seen = self.seen.lock();
-        for warning in warnings_of(&report) {
-            seen.note(warning);
-        }
-        // Parents are previewed although calls for others fail: as a failure of the host, it leads to no quarantine.
-        let result = result.map_err(|failure| CallFailure::Host(failure.to_string()));
-        Called { result, is_pure: false }
-    }
 }
 
 impl Writing for Dry<'_> {
@@ -316,7 +274,18 @@ impl Writing for Dry<'_> {
     }
 
     fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
-        Box::pin(self.found(what))
+        Box::pin(async move {
+            let (kind, key, resource) = match what {
+                Read::Parent(key) | Read::FormerParent(key) => (&self.scope.offline.kind, key, &self.scope.parents),
+                Read::Child(child, _) => (&child.kind, &child.key, self.resource(child).map_err(Refused::Unsent)?),
+            };
+            let found = object(&self.scope.client, (kind, resource), key).await;
+            let found = found.map_err(|error| Refused::Unsent(unavailable(format!("{error:#}"))))?;
+            if let (Read::Child(child, Part::Whole), Some(found)) = (what, &found) {
+                self.newer.lock().insert(child.clone(), found.clone());
+            }
+            Ok(found.map(Arc::unwrap_or_clone))
+        })
     }
 
     fn fresh<'a>(&'a self, child: &'a DesiredChild) -> Later<'a, Result<Map, Refused>> {
@@ -344,11 +313,38 @@ impl World for Dry<'_> {
     }
 
     fn serve<'a>(&'a self, _parent: &'a ParentRef, needs: &'a Needs) -> Later<'a, Result<Selected, ReadProblem>> {
-        Box::pin(self.required(needs))
+        Box::pin(async move {
+            let mut objects = Vec::new();
+            for need in needs.iter() {
+                let found = self.related.find(self.scope, need).await.map_err(|error| {
+                    self.seen.lock().error(one_line(&format!("required objects: {error:#}")).into_owned());
+                    ReadProblem::Unsettled
+                })?;
+                objects.push(Served::new(need.id.clone(), found));
+            }
+            Ok(Selected { objects, took: Duration::ZERO })
+        })
     }
 
     fn call<'a>(&'a self, _permit: &'a Permit<'_>, call: Call<'a>) -> Later<'a, Called> {
-        Box::pin(self.called(call))
+        Box::pin(async move {
+            let (scope, request) = (self.scope.clone(), call.snapshot.request(call.phase));
+            // On a thread of its own: a call keeps its thread busy.
+            let called = tokio::task::spawn_blocking(move || {
+                let component = &scope.offline.component;
+                run_here(component.reconcile(&request, &scope.terms.limits, Ambient::now([0; 32])))
+            });
+            let (result, report) = called
+                .await
+                .unwrap_or_else(|error| (Err(CallFailure::Host { message: error.to_string() }), CallReport::default()));
+            let mut seen = self.seen.lock();
+            for warning in warnings_of(&report) {
+                seen.note(warning);
+            }
+            // Parents are previewed although calls for others fail: as a failure of the host, it leads to no quarantine.
+            let result = result.map_err(|failure| CallFailure::Host { message: failure.to_string() });
+            Called { result, is_pure: false }
+        })
     }
 
     fn note(&self, happened: Happened<'_>) {
@@ -373,9 +369,9 @@ fn ack(after: &Value) -> Ack {
 ///
 /// # Errors
 /// If the response is not JSON.
-fn parsed(text: &str) -> Result<Value, WriteProblem> {
+fn parsed(text: &str) -> Result<Value, Refused> {
     serde_json::from_str(text)
-        .map_err(|error| unavailable(format!("the API server's response is not valid JSON: {error}")))
+        .map_err(|error| Refused::Unsent(unavailable(format!("the API server's response is not valid JSON: {error}"))))
 }
 
 fn unavailable(message: String) -> WriteProblem {
