@@ -29,18 +29,11 @@ pub struct Permissions {
     pub kinds: Kinds,
     /// The requests that get no permission: the use, the kind, and the reason.
     withheld: Vec<(&'static str, Gvk, Withheld)>,
+    /// Further notes: how to grant what was withheld, what is assumed without a cluster, and what the permissions allow beyond the
+    /// plugin's own objects.
+    further: Vec<String>,
     /// Kinds that the plugin may read.
     read: Vec<Gvk>,
-    /// Kinds that let the plugin act as other accounts.
-    broad: BTreeSet<BroadPermission>,
-    /// The CRD of the parents, if their status has another owner.
-    status_of_others: Option<String>,
-    /// What the plugin may do with parents whose CRD it did not install, if any.
-    parents_of_others: Option<String>,
-    /// How to grant what was withheld, if that is possible.
-    how_to_grant: Option<String>,
-    /// What is assumed without a cluster, if none was read.
-    assumptions: Option<String>,
 }
 
 impl Permissions {
@@ -51,16 +44,7 @@ impl Permissions {
             .iter()
             .map(|(purpose, kind, why)| format!("note: no permission to {purpose} {kind}, which {why}"))
             .collect();
-        notes.extend(self.how_to_grant.clone());
-        notes.extend(self.assumptions.clone());
-        notes.extend(self.parents_of_others.clone());
-        notes.extend(self.status_of_others.iter().map(|definition| {
-            format!(
-                "note: no permission to write the status of {definition}, because no Plugin installed this \
-                 CustomResourceDefinition. docs/permissions.md says how to grant it"
-            )
-        }));
-        notes.extend(self.broad.iter().map(|permission| format!("note: {}", permission.meaning())));
+        notes.extend(self.further.iter().cloned());
         if !self.read.is_empty() {
             let read: Vec<_> = self.read.iter().map(ToString::to_string).collect();
             notes.push(format!(
@@ -178,7 +162,6 @@ pub async fn of(
         }
     }
     let former = former_kinds(client, status, &granted).await?;
-    let broad = granted.iter().filter_map(|kind| BroadPermission::of(kind)).collect();
     let can_be_granted: Vec<_> =
         withheld.iter().filter(|(.., why)| *why != Withheld::OutOfScope).map(|(_, kind, _)| kind).collect();
     let how_to_grant = (!can_be_granted.is_empty()).then(|| kinds.how_to_grant(name, grants, &can_be_granted));
@@ -187,12 +170,14 @@ pub async fn of(
         DeclaredParent::Existing { .. } => StatusWriter::Nobody,
     };
     let is_of_others = declared.crd().is_some() && status == StatusWriter::Nobody;
-    let status_of_others = is_of_others.then(|| format!("{}.{}", parent.1, parent.0));
-    let is_own = status == StatusWriter::Host;
-    let parents_of_others = (!is_own).then(|| parents_of_others(declared, descriptor));
-    let assumptions = client.is_none().then(|| assumptions(kinds));
+    let mut further = Vec::from_iter(how_to_grant);
+    further.extend(client.is_none().then(|| assumptions(kinds)));
+    further.extend((status != StatusWriter::Host).then(|| parents_of_others(declared, descriptor)));
+    further.extend(is_of_others.then(|| status_of_others(&parent)));
+    let broad: BTreeSet<_> = granted.iter().filter_map(|kind| BroadPermission::of(kind)).collect();
+    further.extend(broad.into_iter().map(|permission| format!("note: {}", permission.meaning())));
     let kinds = Kinds { parent, children, related, former, prunes, status };
-    Ok(Permissions { kinds, withheld, read, broad, status_of_others, parents_of_others, how_to_grant, assumptions })
+    Ok(Permissions { kinds, withheld, further, read })
 }
 
 /// The kinds that the plugin owned before, as far as the cluster serves them.
@@ -213,6 +198,14 @@ async fn former_kinds(
         }
     }
     Ok(former)
+}
+
+/// The note on the status of parents whose CRD no Plugin installed.
+fn status_of_others((group, plural): &Resource) -> String {
+    format!(
+        "note: no permission to write the status of {plural}.{group}, because no Plugin installed this \
+         CustomResourceDefinition. docs/permissions.md says how to grant it"
+    )
 }
 
 /// The note on parents of a kind that the Plugin did not install.
@@ -303,19 +296,16 @@ mod tests {
     #[test]
     fn withheld_permission_is_named_with_the_reason_and_how_to_grant_it() {
         let kind = |text: &str| text.parse::<Gvk>().expect("a kind");
-        let notes = |withheld, read, how_to_grant| {
+        let notes = |withheld, read, further| {
             let parent = (String::new(), "pods".to_owned());
             let (children, related, former) = (Vec::new(), Vec::new(), Vec::new());
             let status = StatusWriter::Nobody;
             let kinds = Kinds { parent, children, related, former, prunes: false, status };
-            let (broad, status_of_others, parents_of_others) = (BTreeSet::new(), None, None);
-            let assumptions = None;
-            Permissions { kinds, withheld, read, broad, status_of_others, parents_of_others, how_to_grant, assumptions }
-                .notes()
+            Permissions { kinds, withheld, further, read }.notes()
         };
-        assert_eq!(notes(Vec::new(), Vec::new(), None), [""; 0]);
+        assert_eq!(notes(Vec::new(), Vec::new(), Vec::new()), [""; 0]);
         let withheld = vec![("own", kind("Namespace.v1"), Withheld::MustBeNamed)];
-        let lines = notes(withheld, vec![kind("Secret.v1")], Some("note: to grant".to_owned()));
+        let lines = notes(withheld, vec![kind("Secret.v1")], vec!["note: to grant".to_owned()]);
         let [left_out, how, read] = &lines[..] else { panic!("{lines:?}") };
         assert!(
             left_out.contains("own Namespace.v1, which is granted only if")
