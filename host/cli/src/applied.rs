@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::api::{Patch, PatchParams};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, TypeMeta};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::{Api, Client, discovery};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use windlass_api::Plugin;
+use windlass_core::value::ids::PluginName;
 use windlass_engine::cluster::requests::parse_timeout;
 
 use super::connect::plain;
@@ -49,11 +51,16 @@ where
     Ok(found.with_context(|| format!("{what} could not be read"))?.map(|found| found.metadata))
 }
 
+/// The Plugin of this name; none if it does not exist.
+pub async fn plugin(client: &Client, name: &PluginName) -> anyhow::Result<Option<Plugin>> {
+    let found = Api::<Plugin>::all(client.clone()).get_opt(name.as_str()).await.map_err(plain);
+    found.with_context(|| format!("Plugin {name}"))
+}
+
 /// Finds the API of an object's kind.
 pub async fn target(client: &Client, object: &Value) -> anyhow::Result<Target> {
     let object: DynamicObject = serde_json::from_value(object.clone())?;
-    let TypeMeta { api_version, kind } = object.types.clone().unwrap_or_default();
-    let gvk: GroupVersionKind = TypeMeta { api_version, kind }.try_into()?;
+    let gvk = GroupVersionKind::try_from(object.types.clone().unwrap_or_default())?;
     let what = describe(&object);
     let hint = match gvk.kind.as_str() {
         "Plugin" => "; install it with `windlass install`",
@@ -91,14 +98,8 @@ pub fn named(kind: &str, meta: &ObjectMeta) -> String {
 
 /// Applies an object strictly: a field that an older CRD does not know must not be dropped silently. Returns its uid.
 pub async fn apply((api, object): &Target, params: PatchParams) -> anyhow::Result<String> {
-    let written = api
-        .patch_metadata(
-            object.metadata.name.as_deref().unwrap_or_default(),
-            &params.validation_strict(),
-            &Patch::Apply(object),
-        )
-        .await
-        .map_err(plain)
-        .with_context(|| format!("{} was not written", describe(object)))?;
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let written = api.patch_metadata(name, &params.validation_strict(), &Patch::Apply(object)).await.map_err(plain);
+    let written = written.with_context(|| format!("{} was not written", describe(object)))?;
     Ok(written.metadata.uid.unwrap_or_default())
 }

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
-use kube::Api;
 use serde_json::Value;
-use windlass_api::{ConfiguredSource, Plugin};
+use windlass_api::ConfiguredSource;
 use windlass_core::object::child::ChildId;
 use windlass_core::reconcile::recording::RecordedCall;
 use windlass_core::value::ids::PluginName;
@@ -17,7 +16,7 @@ use windlass_engine::cluster::requests::parse_timeout;
 use windlass_sandbox::Component;
 
 use super::component::{ComponentArgs, ComponentRef, LoadArgs};
-use super::connect::{NamespaceArgs, plain};
+use super::connect::NamespaceArgs;
 use super::host_calls::{HostArgs, path_of};
 use super::parse_name;
 use super::recording_file::{Header, Recorder};
@@ -136,9 +135,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 /// The source of a Plugin's component.
 async fn source_of(plugin: &PluginName, options: &LoadArgs) -> anyhow::Result<ComponentRef> {
     let client = options.cluster.client().await?;
-    let found = Api::<Plugin>::all(client).get_opt(plugin.as_str()).await.map_err(plain);
     let missing = || format!("there is no Plugin {plugin}; `kubectl get plugins` lists them");
-    let found = found.with_context(|| format!("Plugin {plugin}"))?.with_context(missing)?;
+    let found = super::applied::plugin(&client, plugin).await?.with_context(missing)?;
     match found.spec.source.configured().map_err(anyhow::Error::msg)? {
         ConfiguredSource::ConfigMap(source) => Ok(ComponentRef::ConfigMap(source.clone())),
         ConfiguredSource::Oci(source) => Ok(ComponentRef::Oci(source.reference.parse().map_err(anyhow::Error::msg)?)),

@@ -23,7 +23,7 @@ use windlass_engine::output::WithCauses;
 use windlass_engine::plugins::rbac;
 
 use super::TIMED_OUT;
-use super::applied::{api, metadata, named};
+use super::applied::{api, metadata, named, plugin};
 use super::connect::{HostNamespaceArgs, plain};
 use super::deleted::{Deletion, DeletionArgs, delete};
 use super::pushed::{is_pushs, parts, reason_to_keep};
@@ -108,8 +108,7 @@ impl Written {
     /// # Errors
     /// If push did not write the Plugin, or an object cannot be read.
     pub async fn find(client: &Client, name: &PluginName, namespace: &str) -> anyhow::Result<Self> {
-        let plugin = Api::<Plugin>::all(client.clone()).get_opt(name.as_str()).await.map_err(plain);
-        let plugin = plugin.with_context(|| format!("Plugin {name}"))?;
+        let plugin = plugin(client, name).await?;
         if let Some(plugin) = &plugin {
             check_pushed(name.as_str(), &plugin.metadata)?;
         }
@@ -214,10 +213,8 @@ async fn end(api: &Api<Plugin>, name: &str, plugin: &Plugin, delete_children: bo
     }
     if delete_children && was_live && !has_ended {
         let patch = Patch::Merge(json!({"spec": {"deletionPolicy": "Delete"}}));
-        api.patch(name, &PatchParams::default(), &patch)
-            .await
-            .map_err(plain)
-            .context("spec.deletionPolicy was not written")?;
+        let written = api.patch(name, &PatchParams::default(), &patch).await.map_err(plain);
+        written.context("spec.deletionPolicy was not written")?;
         // Without the finalizer the Plugin would be gone before the host handles its deletion.
         follow(api, name, |plugin| match plugin {
             Some(plugin) if has_host_finalizer(plugin) => Ok(None),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use kube::api::{DeleteParams, PatchParams};
-use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
+use kube::core::{DynamicObject, GroupVersionKind};
 use kube::discovery::{self, Scope};
 use kube::{Client, ResourceExt as _};
 use serde_json::Value;
@@ -83,8 +83,7 @@ struct NotServed(String);
 /// The object with its API, in this namespace if it is namespaced and names none.
 async fn target(client: &Client, object: Value, namespace: &str) -> anyhow::Result<Target> {
     let mut object: DynamicObject = serde_json::from_value(object).context("a document is not a Kubernetes object")?;
-    let TypeMeta { api_version, kind } = object.types.clone().unwrap_or_default();
-    let gvk: GroupVersionKind = TypeMeta { api_version, kind }.try_into()?;
+    let gvk = GroupVersionKind::try_from(object.types.clone().unwrap_or_default())?;
     let (resource, capabilities) = match discovery::pinned_kind(client, &gvk).await {
         Ok(found) => found,
         Err(error) if is_missing(&error) => return Err(NotServed(gvk.kind).into()),

@@ -336,13 +336,13 @@ impl World for Dry<'_> {
             });
             let (result, report) = called
                 .await
-                .unwrap_or_else(|error| (Err(CallFailure::Host { message: error.to_string() }), CallReport::default()));
+                .unwrap_or_else(|error| (Err(CallFailure::Host(error.to_string())), CallReport::default()));
             let mut seen = self.seen.lock();
             for warning in warnings_of(&report) {
                 seen.note(warning);
             }
             // Parents are previewed although calls for others fail: as a failure of the host, it leads to no quarantine.
-            let result = result.map_err(|failure| CallFailure::Host { message: failure.to_string() });
+            let result = result.map_err(|failure| CallFailure::Host(failure.to_string()));
             Called { result, is_pure: false }
         })
     }

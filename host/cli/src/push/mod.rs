@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use windlass_api::{Plugin, PluginStatus};
+use windlass_api::PluginStatus;
 use windlass_core::contract::declared_parent::{DeclaredParent, text};
 use windlass_core::contract::grant::may_be_parent;
 use windlass_core::object::names::ANNOTATION_PUSHED_AT;
@@ -39,9 +39,8 @@ pub use self::roles::Granted;
 pub use self::safety::{check_schema, mark};
 use super::applied::{self, Target, target};
 use super::component::credentials_of_user;
-use super::connect::plain;
 use super::deleted::delete;
-use super::output::{DryRun, print_objects};
+use super::output::print_objects;
 use super::pushed::{FIELD_MANAGER, parts, reason_to_keep};
 use super::{BLOCKED_BY_SETTING, INPUT_REJECTED, TIMED_OUT};
 
@@ -75,17 +74,16 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let Manifests { plugin, mut objects, existing_uid } = delivery.manifests().await?;
-        if args.write.dry_run != Some(DryRun::Client) {
-            let client = args.component.options.cluster.client().await?;
-            check(&client, &delivery.name, &plugin, &objects, args.overwrites.overwrite).await?;
+        let mut manifests = delivery.manifests().await?;
+        if let Some(client) = args.client().await? {
+            delivery.check(&client, &manifests).await?;
         }
         if args.write.dry_run.is_some() {
-            objects.push(plugin);
-            print_objects(&objects, args.output)?;
+            manifests.objects.push(manifests.plugin);
+            print_objects(&manifests.objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
         }
-        delivery.write(plugin, objects, existing_uid).await
+        delivery.write(manifests).await
     })
 }
 
@@ -110,7 +108,8 @@ impl<'a> Delivery<'a> {
         let Self { args, name, declared, pushed, .. } = self;
         let client = args.client().await?;
         let client = client.as_ref();
-        let existing = existing(client, name).await?;
+        // A push keeps the fields that it does not set.
+        let existing = if let Some(client) = client { applied::plugin(client, name).await? } else { None };
         if let Some(plugin) = &existing {
             safety::check_plugin(plugin, args.name.is_some(), args.overwrites.overwrite)?;
             if args.delivery.no_verify {
@@ -166,13 +165,31 @@ impl<'a> Delivery<'a> {
         Ok(Manifests { plugin, objects, existing_uid })
     }
 
+    /// Checks that everything can be written: no object has another owner, the user has the permissions, and the API server
+    /// accepts the Plugin and the permissions.
+    async fn check(&self, client: &Client, Manifests { plugin, objects, .. }: &Manifests) -> anyhow::Result<()> {
+        let mut others = Vec::new();
+        for object in objects {
+            others.push(target(client, object).await?);
+        }
+        if !self.args.overwrites.overwrite {
+            safety::check_targets(&self.name, &others).await?;
+        }
+        apply(&target(client, plugin).await?, true).await?;
+        for (other, object) in others.iter().zip(objects) {
+            let kind = text(object, "/kind");
+            if kind.ends_with("Binding") || kind == "ConfigMap" {
+                // A binding is only accepted with its role, which may not exist yet; and ConfigMaps are large.
+                safety::check_permission(client, other).await?;
+            } else {
+                apply(other, true).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes all objects, and waits until the Plugin is Ready.
-    async fn write(
-        &self,
-        plugin: Value,
-        objects: Vec<Value>,
-        existing_uid: Option<String>,
-    ) -> anyhow::Result<ExitCode> {
+    async fn write(&self, Manifests { plugin, objects, existing_uid }: Manifests) -> anyhow::Result<ExitCode> {
         let Self { args, name, bytes, pushed, .. } = self;
         let client = args.component.options.cluster.client().await?;
         let at = format!("{:.3}", jiff::Timestamp::now());
@@ -187,18 +204,22 @@ impl<'a> Delivery<'a> {
         if let Some(reference) = &args.delivery.oci {
             self.push_artifact(reference).await?;
         }
-        write(&client, &plugin, &at, existing_uid, maps).await?;
+        // A new Plugin is written before its ConfigMaps, which it owns, and every Plugin after them: then the host finds all
+        // objects. The last write sets the time as an annotation, which makes the host reconcile the Plugin at once.
+        let mut written = target(&client, &plugin).await?;
+        let uid = if let Some(uid) = existing_uid { uid } else { apply(&written, false).await? };
+        written.1.metadata.annotations = Some(BTreeMap::from([(ANNOTATION_PUSHED_AT.to_owned(), at.clone())]));
+        for map in maps {
+            apply(&target(&client, &own_by(map, &plugin, &uid)).await?, false).await?;
+        }
+        apply(&written, false).await?;
         out!("pushed {} ({} bytes) as Plugin {name}", pushed.digest, bytes.len());
         if args.write.no_wait {
             return Ok(ExitCode::SUCCESS);
         }
         let digest = pushed.digest.to_string();
-        let code = follow(
-            &client,
-            Push { name, digest: &digest, at: &at, namespace: &args.host.host_namespace },
-            args.write.timeout,
-        )
-        .await?;
+        let push = Push { name, digest: &digest, at: &at, namespace: &args.host.host_namespace };
+        let code = follow(&client, push, args.write.timeout).await?;
         if code == ExitCode::SUCCESS {
             remove_old_parts(&client, args, name, pushed).await?;
         }
@@ -227,55 +248,6 @@ impl<'a> Delivery<'a> {
         out!("pushed {} ({} bytes) to {}", component.digest(), bytes.len(), reference.at(manifest));
         Ok(())
     }
-}
-
-/// Checks that everything can be written: no object has another owner, the user has the permissions, and the API server
-/// accepts the Plugin and the permissions.
-async fn check(
-    client: &Client,
-    name: &PluginName,
-    plugin: &Value,
-    objects: &[Value],
-    overwrites: bool,
-) -> anyhow::Result<()> {
-    let mut others = Vec::new();
-    for object in objects {
-        others.push(target(client, object).await?);
-    }
-    if !overwrites {
-        safety::check_targets(name, &others).await?;
-    }
-    apply(&target(client, plugin).await?, true).await?;
-    for (other, object) in others.iter().zip(objects) {
-        let kind = text(object, "/kind");
-        if kind.ends_with("Binding") || kind == "ConfigMap" {
-            // A binding is only accepted with its role, which may not exist yet; and ConfigMaps are large.
-            safety::check_permission(client, other).await?;
-        } else {
-            apply(other, true).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Writes a new Plugin before its ConfigMaps, which it owns, and every Plugin after them: then the host finds all
-/// objects. `at` is the time of the push; the last write sets it as an annotation, which makes the host reconcile the
-/// Plugin at once.
-async fn write(
-    client: &Client,
-    plugin: &Value,
-    at: &str,
-    existing_uid: Option<String>,
-    maps: Vec<Value>,
-) -> anyhow::Result<()> {
-    let mut pushed = target(client, plugin).await?;
-    let uid = if let Some(uid) = existing_uid { uid } else { apply(&pushed, false).await? };
-    pushed.1.metadata.annotations = Some(BTreeMap::from([(ANNOTATION_PUSHED_AT.to_owned(), at.to_owned())]));
-    for map in maps {
-        apply(&target(client, &own_by(map, plugin, &uid)).await?, false).await?;
-    }
-    apply(&pushed, false).await?;
-    Ok(())
 }
 
 /// Waits for the outcome of the push; prints it and returns the exit code.
@@ -331,14 +303,6 @@ fn check_kind(name: &PluginName, status: &PluginStatus, declared: &DeclaredParen
         ),
         None => Ok(()),
     }
-}
-
-/// The existing Plugin, because a push keeps the fields that it does not set. None if there is none, or the cluster is
-/// not read.
-async fn existing(client: Option<&Client>, name: &PluginName) -> anyhow::Result<Option<Plugin>> {
-    let Some(client) = client else { return Ok(None) };
-    let api: Api<Plugin> = Api::all(client.clone());
-    api.get_opt(name.as_str()).await.map_err(plain).with_context(|| format!("Plugin {name}"))
 }
 
 /// Applies an object as a push does, or tries to as a dry run; returns its uid.
