@@ -10,7 +10,6 @@ use windlass_delivery as delivery;
 use windlass_delivery::oci::{Credentials, Http, Reference, of_docker_config};
 use windlass_engine::command::cluster::ClusterArgs;
 use windlass_engine::command::components::{CompileArgs, RegistryArgs, default_cache_dir};
-use windlass_sandbox::compile::Bounds;
 use windlass_sandbox::{Component, Options, Sandbox};
 
 /// Location of a component.
@@ -59,7 +58,7 @@ pub struct CacheArgs {
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
     #[command(flatten)]
-    compile: CompileArgs,
+    pub compile: CompileArgs,
 }
 
 impl CacheArgs {
@@ -76,13 +75,8 @@ impl CacheArgs {
     /// # Errors
     /// If the bytes are not a component, or cannot be compiled.
     pub fn load_into(&self, folder: PathBuf, bytes: &[u8]) -> anyhow::Result<Arc<Component>> {
-        let options = Options { compile: self.bounds(), counts_attempts: false, ..Options::new(folder) };
+        let options = Options { compile: self.compile.bounds(), counts_attempts: false, ..Options::new(folder) };
         Ok(Sandbox::new(options)?.load(bytes)?)
-    }
-
-    /// The limits of the process that compiles.
-    pub fn bounds(&self) -> Bounds {
-        self.compile.bounds()
     }
 
     /// The folder.

@@ -124,29 +124,22 @@ fn text_of(conflict: &NotHolder) -> String {
     }
 }
 
-/// Cancelled by signals: the first ends the work, the second ends the cleanup as well.
-struct Signals {
-    stop: CancellationToken,
-    skip_cleanup: CancellationToken,
-}
-
-impl Signals {
-    fn handle() -> anyhow::Result<Self> {
-        let signals = Self { stop: CancellationToken::new(), skip_cleanup: CancellationToken::new() };
-        let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
-        let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;
-        let tokens = [signals.stop.clone(), signals.skip_cleanup.clone()];
-        tokio::spawn(async move {
-            for token in tokens {
-                tokio::select! {
-                    _ = terminate.recv() => {}
-                    _ = interrupt.recv() => {}
-                }
-                token.cancel();
+/// Tokens that signals cancel: the first signal one that ends the work, the second one that ends the cleanup as well.
+fn signals() -> anyhow::Result<[CancellationToken; 2]> {
+    let tokens = [CancellationToken::new(), CancellationToken::new()];
+    let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;
+    let cancelled = tokens.clone();
+    tokio::spawn(async move {
+        for token in cancelled {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
             }
-        });
-        Ok(signals)
-    }
+            token.cancel();
+        }
+    });
+    Ok(tokens)
 }
 
 impl Args {
@@ -166,13 +159,13 @@ impl Args {
         terminal.print(Tone::Plain, &format!("cluster: {context}{server}"));
         let teller = Arc::new(Teller::default());
         let telemetry = self.telemetry(terminal.clone(), teller.clone())?;
-        let signals = Signals::handle()?;
+        let [stop, skip_cleanup] = signals()?;
         let mut session = Session::new(self, project, (clients, namespace), (terminal.clone(), teller))?;
         let worked = tokio::select! {
-            () = signals.stop.cancelled() => Ok(()),
+            () = stop.cancelled() => Ok(()),
             worked = session.work() => worked,
         };
-        let ended = Box::pin(session.end(worked, &signals.skip_cleanup)).await;
+        let ended = Box::pin(session.end(worked, &skip_cleanup)).await;
         telemetry.close();
         ended
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +21,7 @@ use super::FIELD_MANAGER;
 use super::cluster::MADE_BY;
 use super::terminal::{Terminal, Tone};
 use crate::applied::target;
+use crate::component::CacheArgs;
 use crate::connect::plain;
 use crate::push::{Declared, GrantArgs, Granted, PluginFields, apply, check_parent, check_schema, mark, plugin_object};
 
@@ -44,19 +45,15 @@ pub struct Delivered {
 }
 
 impl Built {
-    /// Builds a project, and loads the component once, by `load`.
+    /// Builds a project, and loads the component once, which compiles it into the folder.
     ///
     /// # Errors
     /// If the project does not build, or the host cannot load its component.
-    pub fn of(
-        project: &Project,
-        load: impl FnOnce(&[u8]) -> anyhow::Result<Arc<Component>>,
-        terminal: &Terminal,
-    ) -> anyhow::Result<Self> {
+    pub fn of(project: &Project, (cache, folder): (&CacheArgs, PathBuf), terminal: &Terminal) -> anyhow::Result<Self> {
         terminal.print(Tone::Plain, &format!("building {} ({})", project.name, project.language));
         let began = Instant::now();
         let bytes = windlass_build::build(project, &Tools::default())?;
-        let component = load(&bytes).context("the host cannot load the component")?;
+        let component = cache.load_into(folder, &bytes).context("the host cannot load the component")?;
         let declared = DeclaredParent::of(component.descriptor()).map_err(anyhow::Error::msg)?;
         let name = component.descriptor().name.parse()?;
         let (seconds, size) = (began.elapsed().as_secs_f64(), bytes.len().div_ceil(1024));
@@ -66,77 +63,68 @@ impl Built {
     }
 }
 
-/// Where a component is delivered.
-pub struct Place<'a> {
-    /// The client of the user.
-    pub client: &'a Client,
-    /// The host's namespace.
-    pub namespace: &'a str,
-    /// The folder from which the host takes components.
-    pub folder: &'a Path,
-    /// Kinds that the Plugin grants.
-    pub grants: &'a GrantArgs,
-}
-
-impl Place<'_> {
-    /// Writes the plugin's permissions, the component and the Plugin, so that the host loads the component at once. The CRD may
-    /// narrow the installed schema, as a kind changes while it is developed; a note says what is lost. Returns the value of the
-    /// annotation `windlass.dev/pushed-at`, and notes about the permissions.
-    ///
-    /// # Errors
-    /// If an object cannot be written, or the Plugin is that of another namespace.
-    pub async fn deliver(&self, built: &Built) -> anyhow::Result<(String, Vec<String>)> {
-        let Self { client, namespace, folder, grants } = *self;
-        let Built { bytes, component, declared, name } = built;
-        let existing = Api::<Plugin>::all(client.clone()).get_opt(name.as_str()).await.map_err(plain);
-        let existing = existing.with_context(|| format!("Plugin {name} could not be read"))?;
-        let source = existing.as_ref().and_then(|plugin| plugin.spec.source.config_map.as_ref());
-        let elsewhere = source.map(|source| &source.namespace).filter(|other| *other != namespace);
-        ensure!(
-            elsewhere.is_none(),
-            "Plugin {name} was made by `windlass dev` with --host-namespace {}; use that namespace, or delete the Plugin",
-            elsewhere.map_or("", String::as_str)
-        );
-        if let Some(carried) = declared.crd() {
-            check_schema(client, name, carried, true).await?;
-        }
-        let account = plugin_account(name.as_str());
-        let kinds = Declared::of(declared, component.descriptor());
-        let grants = kinds.pushed(grants, existing.as_ref())?;
-        check_parent(Some(client), kinds, &grants.whole).await?;
-        let granted = Granted {
-            name,
-            component,
-            declared,
-            namespace,
-            account: &account,
-            pull_secret: None,
-            grants: &grants.whole,
-            existing: existing.as_ref(),
-        };
-        let (mut roles, notes) = granted.objects(Some(client)).await?;
-        roles.iter_mut().for_each(mark);
-        for role in &roles {
-            apply(&target(client, role).await?, false).await?;
-        }
-        put(folder, name, bytes)?;
-        let fields = PluginFields {
-            name: name.as_str(),
-            account: &account,
-            // The host takes the component from its folder. A host without this folder finds none, and runs nothing.
-            source: json!({"configMap": {"namespace": namespace, "name": name.as_str()}}),
-            verify: None,
-            may_narrow: Some(component.digest()),
-            grants: grants.written,
-        };
-        let at = format!("{:.3}", jiff::Timestamp::now());
-        let mut plugin = target(client, &plugin_object(fields)).await?;
-        let one = |key: &str, value: &str| Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
-        plugin.1.metadata.annotations = one(ANNOTATION_PUSHED_AT, &at);
-        plugin.1.metadata.labels = one(MADE_BY, FIELD_MANAGER);
-        apply(&plugin, false).await?;
-        Ok((at, notes))
+/// Writes the plugin's permissions, the component and the Plugin, so that the host loads the component at once. The CRD may narrow
+/// the installed schema, as a kind changes while it is developed; a note says what is lost. Returns the value of the annotation
+/// `windlass.dev/pushed-at`, and notes about the permissions. `namespace` is that of the host, and `folder` the one from which it
+/// takes components.
+///
+/// # Errors
+/// If an object cannot be written, or the Plugin is that of another namespace.
+pub async fn deliver(
+    built: &Built,
+    client: &Client,
+    (namespace, folder): (&str, &Path),
+    grants: &GrantArgs,
+) -> anyhow::Result<(String, Vec<String>)> {
+    let Built { bytes, component, declared, name } = built;
+    let existing = Api::<Plugin>::all(client.clone()).get_opt(name.as_str()).await.map_err(plain);
+    let existing = existing.with_context(|| format!("Plugin {name} could not be read"))?;
+    let source = existing.as_ref().and_then(|plugin| plugin.spec.source.config_map.as_ref());
+    let elsewhere = source.map(|source| &source.namespace).filter(|other| *other != namespace);
+    ensure!(
+        elsewhere.is_none(),
+        "Plugin {name} was made by `windlass dev` with --host-namespace {}; use that namespace, or delete the Plugin",
+        elsewhere.map_or("", String::as_str)
+    );
+    if let Some(carried) = declared.crd() {
+        check_schema(client, name, carried, true).await?;
     }
+    let account = plugin_account(name.as_str());
+    let kinds = Declared::of(declared, component.descriptor());
+    let grants = kinds.pushed(grants, existing.as_ref())?;
+    check_parent(Some(client), kinds, &grants.whole).await?;
+    let granted = Granted {
+        name,
+        component,
+        declared,
+        namespace,
+        account: &account,
+        pull_secret: None,
+        grants: &grants.whole,
+        existing: existing.as_ref(),
+    };
+    let (mut roles, notes) = granted.objects(Some(client)).await?;
+    roles.iter_mut().for_each(mark);
+    for role in &roles {
+        apply(&target(client, role).await?, false).await?;
+    }
+    put(folder, name, bytes)?;
+    let fields = PluginFields {
+        name: name.as_str(),
+        account: &account,
+        // The host takes the component from its folder. A host without this folder finds none, and runs nothing.
+        source: json!({"configMap": {"namespace": namespace, "name": name.as_str()}}),
+        verify: None,
+        may_narrow: Some(component.digest()),
+        grants: grants.written,
+    };
+    let at = format!("{:.3}", jiff::Timestamp::now());
+    let mut plugin = target(client, &plugin_object(fields)).await?;
+    let one = |key: &str, value: &str| Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
+    plugin.1.metadata.annotations = one(ANNOTATION_PUSHED_AT, &at);
+    plugin.1.metadata.labels = one(MADE_BY, FIELD_MANAGER);
+    apply(&plugin, false).await?;
+    Ok((at, notes))
 }
 
 /// Replaces the file of a component as a whole: the host must not load a part of it.

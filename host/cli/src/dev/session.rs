@@ -20,7 +20,7 @@ use windlass_sandbox::CompilerCommand;
 
 use super::cleanup::Cleanup;
 use super::decisions::Teller;
-use super::plugin::{Built, Delivered, Place};
+use super::plugin::{Built, Delivered, deliver};
 use super::sources::{Changes, Sources};
 use super::terminal::{Terminal, Tone};
 use super::{Args, READY_TIMEOUT, cluster, samples};
@@ -129,7 +129,8 @@ impl<'a> Session<'a> {
                     return Err(error);
                 }
                 Err(error) => {
-                    self.report(&error);
+                    let live = if self.host.is_some() { "; the last good component stays live" } else { "" };
+                    self.terminal.print(Tone::Bad, &format!("error: {}{live}", WithCauses(&error)));
                     None
                 }
             };
@@ -184,17 +185,10 @@ impl<'a> Session<'a> {
         Ok(None)
     }
 
-    /// Reports what prevents the newest sources from being live.
-    fn report(&self, error: &anyhow::Error) {
-        let live = if self.host.is_some() { "; the last good component stays live" } else { "" };
-        self.terminal.print(Tone::Bad, &format!("error: {}{live}", WithCauses(error)));
-    }
-
     async fn build(&self, sources: &mut Sources) -> anyhow::Result<Built> {
         let (project, terminal) = (self.project.clone(), self.terminal.clone());
         let (cache, folder) = (self.args.cache.clone(), self.args.cache_dir()?);
-        let load = move |bytes: &[u8]| cache.load_into(folder, bytes);
-        let built = tokio::task::spawn_blocking(move || Built::of(&project, load, &terminal)).await?;
+        let built = tokio::task::spawn_blocking(move || Built::of(&project, (&cache, folder), &terminal)).await?;
         sources.accept_lock_files().await?;
         let built = built.with_context(|| format!("project {} was not built", self.project.folder.display()))?;
         if let Some(before) = self.delivered.as_ref().filter(|before| before.built.name != built.name) {
@@ -212,14 +206,9 @@ impl<'a> Session<'a> {
             cluster::check_free(&self.clients.user, &self.args.host_namespace, &self.args.cache_dir()?).await?;
             cluster::prepare(&self.clients.user, &self.args.host_namespace, &self.terminal).await?;
         }
-        let place = Place {
-            client: &self.clients.user,
-            namespace: &self.args.host_namespace,
-            folder: self.components.path(),
-            grants: &self.args.grants,
-        };
         self.begun = Some(built.name.clone());
-        let (at, notes) = place.deliver(built).await?;
+        let place = (&*self.args.host_namespace, self.components.path());
+        let (at, notes) = deliver(built, &self.clients.user, place, &self.args.grants).await?;
         if notes != self.notes {
             for note in &notes {
                 self.terminal.print(Tone::Plain, note);
@@ -295,7 +284,7 @@ impl<'a> Session<'a> {
             require_signatures: false,
             plugins: Some(self.components.path().to_owned()),
             compiler: CompilerCommand::own(),
-            compile: self.args.cache.bounds(),
+            compile: self.args.cache.compile.bounds(),
         };
         let stop = CancellationToken::new();
         let (client, gate) = (self.clients.host.clone(), self.clients.gate.clone());
