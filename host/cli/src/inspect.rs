@@ -1,5 +1,6 @@
 //! `windlass inspect`: prints the declarations of a component, without a reconcile.
 
+use std::iter;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -50,10 +51,8 @@ fn text(surface: &Surface, descriptor: &Descriptor) -> String {
         ("Kubernetes", needs(&descriptor.parent).to_string()),
     ];
     let list = |title: &'static str, items: Vec<String>| {
-        let none = items.is_empty().then(|| (title, "none".to_owned()));
-        let items: Vec<_> =
-            items.into_iter().enumerate().map(|(at, item)| (if at == 0 { title } else { "" }, item)).collect();
-        none.into_iter().chain(items)
+        let items = if items.is_empty() { vec!["none".to_owned()] } else { items };
+        iter::once(title).chain(iter::repeat("")).zip(items)
     };
     let children = descriptor.children.iter().map(|rule| format!("{}, {}", rule.kind, update(&rule.update)));
     lines.extend(list("Children", children.collect()));
@@ -64,18 +63,15 @@ fn text(surface: &Surface, descriptor: &Descriptor) -> String {
     lines.push(("Resync", resync.map_or_else(|| "as the Plugin says".to_owned(), |resync| format!("{resync:?}"))));
     lines.extend(list("Metrics", descriptor.metrics.iter().map(|metric| metric.name.clone()).collect()));
     lines.extend(list("Imports", surface.imports.clone()));
-    if !surface.unsupported_imports.is_empty() {
-        lines.extend(list(
-            "Unsupported",
-            surface.unsupported_imports.iter().map(|name| format!("{name}: calling it traps")).collect(),
-        ));
+    let unsupported: Vec<_> =
+        surface.unsupported_imports.iter().map(|name| format!("{name}: calling it traps")).collect();
+    if !unsupported.is_empty() {
+        lines.extend(list("Unsupported", unsupported));
     }
     lines.extend(list("Exports", surface.exports.clone()));
     if surface.exports.iter().any(|export| ["/admission@", "/converter@"].iter().any(|name| export.contains(name))) {
-        lines.push((
-            "Note",
-            "the host does not call admission or conversion yet: only the reconciler is used".to_owned(),
-        ));
+        let note = "the host does not call admission or conversion yet: only the reconciler is used";
+        lines.push(("Note", note.to_owned()));
     }
     // A component controls parts of the text, and must not be able to add lines of its own.
     let line = |(title, what): (&str, String)| format!("{title:<13}{}", one_line(&what)).trim_end().to_owned() + "\n";
@@ -109,12 +105,10 @@ fn update(strategy: &UpdateStrategy) -> String {
         UpdateStrategy::OnDelete => "kept until a user deletes it".to_owned(),
         UpdateStrategy::Rolling { recreate, conditions } => {
             let how = if *recreate { "recreated" } else { "applied in place" };
-            let until = if conditions.is_empty() {
-                String::new()
-            } else {
-                format!(", each after the one before is {}", conditions.join(" and "))
-            };
-            format!("{how} one by one{until}")
+            match &**conditions {
+                [] => format!("{how} one by one"),
+                all => format!("{how} one by one, each after the one before is {}", all.join(" and ")),
+            }
         }
     }
 }

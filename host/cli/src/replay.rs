@@ -110,12 +110,8 @@ fn component(header: &Header, with: Option<ComponentRef>, options: LoadArgs) -> 
     let missing =
         || format!("the recording does not contain component {}; name the component with --with", header.component);
     let component = options.cache.load(&header.wasm()?.with_context(missing)?)?;
-    anyhow::ensure!(
-        component.digest().to_string() == header.component,
-        "the recording is damaged: its component has digest {} instead of {}",
-        component.digest(),
-        header.component
-    );
+    let (found, wanted) = (component.digest().to_string(), &header.component);
+    anyhow::ensure!(found == *wanted, "the recording is damaged: its component has digest {found} instead of {wanted}");
     Ok(component)
 }
 

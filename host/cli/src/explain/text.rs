@@ -53,10 +53,8 @@ fn of_one(Explained { changes, reconcile }: &Explained) -> String {
         add("failed", &failed.message);
     }
     if !decision.message.is_empty() && decision.progress.as_deref() != Some("applied") {
-        add(
-            if decision.outcome == ParentReason::DeletionBlocked.as_str() { "blocked" } else { "problem" },
-            &decision.message,
-        );
+        let is_blocked = decision.outcome == ParentReason::DeletionBlocked.as_str();
+        add(if is_blocked { "blocked" } else { "problem" }, &decision.message);
     }
     if decision.status != "unchanged" {
         add("status", if decision.status == "failed" { "the write of the parent's status failed" } else { "written" });

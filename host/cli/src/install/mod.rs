@@ -205,14 +205,10 @@ async fn write(client: &Client, args: &Args, objects: &[Value]) -> anyhow::Resul
         if text(object, "/kind") == "CustomResourceDefinition" {
             let api = Api::<CustomResourceDefinition>::all(client.clone());
             let established = await_condition(api, PLUGIN_CRD, is_crd_established());
-            match tokio::time::timeout(args.write.timeout, established).await {
-                Ok(result) => result.map(drop).with_context(|| format!("CustomResourceDefinition {PLUGIN_CRD}"))?,
-                Err(_) => {
-                    bail!(
-                        "CustomResourceDefinition {PLUGIN_CRD} was not established in time; run the same command again"
-                    )
-                }
-            }
+            let Ok(established) = tokio::time::timeout(args.write.timeout, established).await else {
+                bail!("CustomResourceDefinition {PLUGIN_CRD} was not established in time; run the same command again")
+            };
+            established.with_context(|| format!("CustomResourceDefinition {PLUGIN_CRD}"))?;
         }
     }
     Ok(())
@@ -300,17 +296,14 @@ async fn why_pods_wait(client: &Client, namespace: &str, image: &str) -> String 
     let selected = ListParams::default().labels("app.kubernetes.io/name=windlass");
     // Without Pods to read, the Deployment's own state must do.
     let pods = pods.list(&selected).await.map(|pods| pods.items).unwrap_or_default();
-    let mut reasons = Vec::new();
-    for pod in &pods {
-        let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_deref());
-        for status in statuses.unwrap_or_default() {
-            let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref());
-            if let Some(reason) = waiting.and_then(|waiting| waiting.reason.as_deref()) {
-                reasons.push(format!("Pod {} waits: {reason} (image {image})", pod.name_any()));
-            }
-        }
-    }
-    if reasons.is_empty() { String::new() } else { format!("; {}", reasons.join("; ")) }
+    let reasons = pods.iter().flat_map(|pod| {
+        let statuses = pod.status.iter().flat_map(|status| &status.container_statuses).flatten();
+        statuses.filter_map(|status| {
+            let reason = status.state.as_ref()?.waiting.as_ref()?.reason.as_deref()?;
+            Some(format!("; Pod {} waits: {reason} (image {image})", pod.name_any()))
+        })
+    });
+    reasons.collect()
 }
 
 #[cfg(test)]

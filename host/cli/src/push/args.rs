@@ -135,7 +135,11 @@ impl DeliveryArgs {
             let verify = existing.and_then(|spec| spec.verify.as_ref());
             return Ok(verify.map(serde_json::to_value).transpose()?);
         }
-        let keys: Vec<_> = self.public_keys()?.into_iter().map(|key| json!({"inline": key})).collect();
+        let keys = self.public_key.iter().map(|file| files::text("key", file)).collect::<anyhow::Result<Vec<_>>>()?;
+        let named = self.public_key.iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
+        let texts = named.iter().zip(&keys).map(|(name, key)| (name.as_str(), key.as_bytes()));
+        Trust::of_pem(texts).map_err(anyhow::Error::msg)?;
+        let keys: Vec<_> = keys.into_iter().map(|key| json!({"inline": key})).collect();
         Ok(Some(json!({"publicKeys": keys})))
     }
 
@@ -149,14 +153,6 @@ impl DeliveryArgs {
             interval: before.interval,
             ..OciSource::default()
         }
-    }
-
-    fn public_keys(&self) -> anyhow::Result<Vec<String>> {
-        let keys = self.public_key.iter().map(|file| files::text("key", file)).collect::<anyhow::Result<Vec<_>>>()?;
-        let named = self.public_key.iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
-        let texts = named.iter().zip(&keys).map(|(name, key)| (name.as_str(), key.as_bytes()));
-        Trust::of_pem(texts).map_err(anyhow::Error::msg)?;
-        Ok(keys)
     }
 }
 

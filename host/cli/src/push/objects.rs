@@ -39,16 +39,10 @@ pub fn split(name: &str, namespace: &str, bytes: &[u8], signature: Option<&str>)
         json_patch::merge(&mut map, &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
         map
     };
-    let single = |encoding: Encoding, packed: &[u8]| Pushed {
-        digest,
-        parts: Vec::new(),
-        objects: vec![config_map(
-            name,
-            json!({
-                "binaryData": {format!("{PLUGIN_KEY}{}", encoding.key_suffix()): STANDARD.encode(packed)},
-                "data": signed(Map::new()),
-            }),
-        )],
+    let single = |encoding: Encoding, packed: &[u8]| {
+        let key = format!("{PLUGIN_KEY}{}", encoding.key_suffix());
+        let map = json!({"binaryData": {key: STANDARD.encode(packed)}, "data": signed(Map::new())});
+        Pushed { digest, parts: Vec::new(), objects: vec![config_map(name, map)] }
     };
     if bytes.len() <= CHUNK {
         return Ok(single(Encoding::Identity, bytes));
@@ -97,11 +91,7 @@ pub fn plugin_object(fields: PluginFields<'_>) -> Value {
     let digest = may_narrow.map(|digest| digest.to_string());
     let grants = (!grants.is_empty()).then_some(grants);
     json_patch::merge(&mut spec, &json!({"verify": verify, "allowSchemaNarrowing": digest, "grants": grants}));
-    json!({
-        "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
-        "metadata": {"name": name},
-        "spec": spec,
-    })
+    json!({"apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": name}, "spec": spec})
 }
 
 /// Labels a part of a component, or a permission, with its Plugin, so that `windlass remove` finds it: a ServiceAccount has no

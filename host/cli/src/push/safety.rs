@@ -18,7 +18,7 @@ use windlass_engine::plugins::crd_narrowings;
 use super::super::applied::{Target, describe, metadata};
 use super::super::connect::plain;
 use super::super::fields::set;
-use super::super::pushed::{FIELD_MANAGER, plugin_of};
+use super::super::pushed::{FIELD_MANAGER, is_pushs, plugin_of};
 
 /// Label of objects that a push writes, with [`FIELD_MANAGER`] as its value. It also marks objects that are printed and
 /// applied by other tools.
@@ -37,8 +37,7 @@ pub fn mark(object: &mut Value) {
 fn was_pushed(metadata: &ObjectMeta) -> bool {
     let label = metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY));
     let is_annotated = metadata.annotations.as_ref().is_some_and(|marks| marks.contains_key(ANNOTATION_PUSHED_AT));
-    let managers = metadata.managed_fields.iter().flatten();
-    let is_managed = managers.filter_map(|entry| entry.manager.as_deref()).any(|manager| manager == FIELD_MANAGER);
+    let is_managed = metadata.managed_fields.iter().flatten().any(is_pushs);
     label.is_some_and(|label| label == FIELD_MANAGER) || is_annotated || is_managed
 }
 
@@ -71,7 +70,7 @@ pub fn check_plugin(plugin: &Plugin, is_named: bool, overwrites: bool) -> anyhow
 pub fn check_no_verify(plugin: &Plugin) -> anyhow::Result<()> {
     let sets_it = |entry: &&ManagedFieldsEntry| {
         let fields = entry.fields_v1.as_ref().and_then(|fields| fields.0.pointer("/f:spec/f:verify"));
-        fields.is_some() && entry.manager.as_deref() != Some(FIELD_MANAGER)
+        fields.is_some() && !is_pushs(entry)
     };
     let entries = plugin.metadata.managed_fields.iter().flatten();
     let managers: Vec<_> = entries.filter(sets_it).filter_map(|entry| entry.manager.as_deref()).collect();

@@ -104,13 +104,8 @@ pub fn read_parents(files: &[PathBuf], kind: &Gvk) -> anyhow::Result<(Vec<Given>
             if found == *kind {
                 parents.push(Given { file: file.clone(), object });
             } else if found.group_kind() == kind.group_kind() {
-                bail!(
-                    "{} in {} has version {} and not {}",
-                    title(&object),
-                    file.display(),
-                    found.version,
-                    kind.version
-                );
+                let (title, file) = (title(&object), file.display());
+                bail!("{title} in {file} has version {} and not {}", found.version, kind.version);
             } else {
                 others.push(object);
             }
