@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use windlass_api::ConfigMapSource;
+use windlass_core::contract::declared_parent::DeclaredParent;
+use windlass_core::value::ids::PluginName;
 use windlass_delivery as delivery;
 use windlass_delivery::oci::{Credentials, Http, Reference, of_docker_config};
 use windlass_engine::command::cluster::ClusterArgs;
@@ -140,6 +142,30 @@ impl ComponentArgs {
             ComponentRef::ConfigMap(source) => format!("configmap/{}/{}", source.namespace, source.name),
             ComponentRef::Oci(reference) => format!("oci://{reference}"),
         }
+    }
+}
+
+/// A component that is to run as a Plugin.
+pub struct Candidate {
+    /// The component's bytes.
+    pub bytes: Vec<u8>,
+    /// The loaded component.
+    pub component: Arc<Component>,
+    /// Its parent kind.
+    pub declared: DeclaredParent,
+    /// Name of the Plugin.
+    pub name: PluginName,
+}
+
+impl Candidate {
+    /// A component with these bytes. Without a name, the Plugin has the component's.
+    ///
+    /// # Errors
+    /// If the descriptor names no valid parent kind, or the name is not one of a Plugin.
+    pub fn new(bytes: Vec<u8>, component: Arc<Component>, name: Option<&str>) -> anyhow::Result<Self> {
+        let declared = DeclaredParent::of(component.descriptor()).map_err(anyhow::Error::msg)?;
+        let name = name.unwrap_or(&component.descriptor().name).parse()?;
+        Ok(Self { bytes, component, declared, name })
     }
 }
 

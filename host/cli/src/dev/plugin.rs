@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
@@ -11,56 +10,44 @@ use kube::{Api, Client};
 use serde_json::json;
 use windlass_api::Plugin;
 use windlass_build::{Project, Tools};
-use windlass_core::contract::declared_parent::DeclaredParent;
 use windlass_core::object::names::ANNOTATION_PUSHED_AT;
 use windlass_core::value::ids::PluginName;
 use windlass_engine::cluster::account::plugin_account;
-use windlass_sandbox::Component;
 
 use super::FIELD_MANAGER;
 use super::cluster::MADE_BY;
 use super::terminal::{Terminal, Tone};
 use crate::applied::target;
-use crate::component::CacheArgs;
+use crate::component::{CacheArgs, Candidate};
 use crate::connect::plain;
 use crate::push::{Declared, GrantArgs, Granted, PluginFields, apply, check_parent, check_schema, mark, plugin_object};
-
-/// A component that was just built.
-pub struct Built {
-    bytes: Vec<u8>,
-    /// The loaded component.
-    pub component: Arc<Component>,
-    /// Its parent kind.
-    pub declared: DeclaredParent,
-    /// Name of the Plugin: that of the component.
-    pub name: PluginName,
-}
 
 /// A component that was delivered to the host.
 pub struct Delivered {
     /// The component.
-    pub built: Built,
+    pub built: Candidate,
     /// Value of the annotation `windlass.dev/pushed-at`, by which the Plugin's status shows that the host has seen the component.
     pub at: String,
 }
 
-impl Built {
-    /// Builds a project, and loads the component once, which compiles it into the folder.
-    ///
-    /// # Errors
-    /// If the project does not build, or the host cannot load its component.
-    pub fn of(project: &Project, (cache, folder): (&CacheArgs, PathBuf), terminal: &Terminal) -> anyhow::Result<Self> {
-        terminal.print(Tone::Plain, &format!("building {} ({})", project.name, project.language));
-        let began = Instant::now();
-        let bytes = windlass_build::build(project, &Tools::default())?;
-        let component = cache.load_into(folder, &bytes).context("the host cannot load the component")?;
-        let declared = DeclaredParent::of(component.descriptor()).map_err(anyhow::Error::msg)?;
-        let name = component.descriptor().name.parse()?;
-        let (seconds, size) = (began.elapsed().as_secs_f64(), bytes.len().div_ceil(1024));
-        let version = &component.descriptor().version;
-        terminal.print(Tone::Good, &format!("built in {seconds:.1} s: {name} {version}, {size} KiB"));
-        Ok(Self { bytes, component, declared, name })
-    }
+/// Builds a project, and loads the component once, which compiles it into the folder.
+///
+/// # Errors
+/// If the project does not build, or the host cannot load its component.
+pub fn build(
+    project: &Project,
+    (cache, folder): (&CacheArgs, PathBuf),
+    terminal: &Terminal,
+) -> anyhow::Result<Candidate> {
+    terminal.print(Tone::Plain, &format!("building {} ({})", project.name, project.language));
+    let began = Instant::now();
+    let bytes = windlass_build::build(project, &Tools::default())?;
+    let component = cache.load_into(folder, &bytes).context("the host cannot load the component")?;
+    let built = Candidate::new(bytes, component, None)?;
+    let (seconds, size) = (began.elapsed().as_secs_f64(), built.bytes.len().div_ceil(1024));
+    let (name, version) = (&built.name, &built.component.descriptor().version);
+    terminal.print(Tone::Good, &format!("built in {seconds:.1} s: {name} {version}, {size} KiB"));
+    Ok(built)
 }
 
 /// Writes the plugin's permissions, the component and the Plugin, so that the host loads the component at once. The CRD may narrow
@@ -71,12 +58,12 @@ impl Built {
 /// # Errors
 /// If an object cannot be written, or the Plugin is that of another namespace.
 pub async fn deliver(
-    built: &Built,
+    built: &Candidate,
     client: &Client,
     (namespace, folder): (&str, &Path),
     grants: &GrantArgs,
 ) -> anyhow::Result<(String, Vec<String>)> {
-    let Built { bytes, component, declared, name } = built;
+    let Candidate { bytes, component, declared, name } = built;
     let existing = Api::<Plugin>::all(client.clone()).get_opt(name.as_str()).await.map_err(plain);
     let existing = existing.with_context(|| format!("Plugin {name} could not be read"))?;
     let source = existing.as_ref().and_then(|plugin| plugin.spec.source.config_map.as_ref());
@@ -94,9 +81,7 @@ pub async fn deliver(
     let grants = kinds.pushed(grants, existing.as_ref())?;
     check_parent(Some(client), kinds, &grants.whole).await?;
     let granted = Granted {
-        name,
-        component,
-        declared,
+        candidate: built,
         namespace,
         account: &account,
         pull_secret: None,

@@ -20,10 +20,11 @@ use windlass_sandbox::CompilerCommand;
 
 use super::cleanup::Cleanup;
 use super::decisions::Teller;
-use super::plugin::{Built, Delivered, deliver};
+use super::plugin::{Delivered, build, deliver};
 use super::sources::{Changes, Sources};
 use super::terminal::{Terminal, Tone};
 use super::{Args, READY_TIMEOUT, cluster, samples};
+use crate::component::Candidate;
 use crate::push::{Progress, Push, wait};
 
 /// Number of parents that are reconciled at once, as for `windlass run`.
@@ -77,7 +78,7 @@ pub struct Session<'a> {
     components: TempDir,
     host: Option<Host>,
     /// The newest component, as long as it is not delivered.
-    undelivered: Option<Built>,
+    undelivered: Option<Candidate>,
     /// The last component that was delivered.
     delivered: Option<Delivered>,
     /// The plugin for which objects were written.
@@ -185,10 +186,10 @@ impl<'a> Session<'a> {
         Ok(None)
     }
 
-    async fn build(&self, sources: &mut Sources) -> anyhow::Result<Built> {
+    async fn build(&self, sources: &mut Sources) -> anyhow::Result<Candidate> {
         let (project, terminal) = (self.project.clone(), self.terminal.clone());
         let (cache, folder) = (self.args.cache.clone(), self.args.cache_dir()?);
-        let built = tokio::task::spawn_blocking(move || Built::of(&project, (&cache, folder), &terminal)).await?;
+        let built = tokio::task::spawn_blocking(move || build(&project, (&cache, folder), &terminal)).await?;
         sources.accept_lock_files().await?;
         let built = built.with_context(|| format!("project {} was not built", self.project.folder.display()))?;
         if let Some(before) = self.delivered.as_ref().filter(|before| before.built.name != built.name) {
@@ -200,7 +201,7 @@ impl<'a> Session<'a> {
 
     /// Delivers a component, and returns the value of the annotation `windlass.dev/pushed-at`. With the first component, the
     /// cluster is prepared and the host is started.
-    async fn deliver(&mut self, built: &Built) -> anyhow::Result<String> {
+    async fn deliver(&mut self, built: &Candidate) -> anyhow::Result<String> {
         if self.host.is_none() {
             // Another host may have started meanwhile.
             cluster::check_free(&self.clients.user, &self.args.host_namespace, &self.args.cache_dir()?).await?;
@@ -306,7 +307,9 @@ impl<'a> Session<'a> {
             return if args.cleanup { cleanup.without_host(begun.as_ref()).await.context(to_go_on) } else { Ok(()) };
         };
         let cleaned = match &delivered {
-            Some(Delivered { built: Built { name, declared, .. }, .. }) if args.cleanup && !running.is_finished() => {
+            Some(Delivered { built: Candidate { name, declared, .. }, .. })
+                if args.cleanup && !running.is_finished() =>
+            {
                 terminal.print(Tone::Plain, "deleting what the command created");
                 let work = Box::pin(cleanup.of_plugin(name, declared, (&samples, &sample_namespace)));
                 let cleaned = skip_cleanup.run_until_cancelled(work).await;

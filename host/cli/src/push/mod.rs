@@ -12,7 +12,6 @@ mod safety;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -27,7 +26,6 @@ use windlass_core::object::names::ANNOTATION_PUSHED_AT;
 use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_delivery::oci::{self, Http, NewArtifact, Reference, Registry, Version};
 use windlass_engine::cluster::account::plugin_account;
-use windlass_sandbox::Component;
 
 pub use self::args::Args;
 pub use self::grants::{Declared, GrantArgs};
@@ -38,7 +36,7 @@ pub use self::progress::{Progress, Push, wait};
 pub use self::roles::Granted;
 pub use self::safety::{check_schema, mark};
 use super::applied::{self, Target, target};
-use super::component::credentials_of_user;
+use super::component::{Candidate, credentials_of_user};
 use super::deleted::delete;
 use super::output::print_objects;
 use super::pushed::{FIELD_MANAGER, parts, reason_to_keep};
@@ -56,10 +54,7 @@ struct Manifests {
 /// One push of a component.
 struct Delivery<'a> {
     args: &'a Args,
-    name: PluginName,
-    bytes: Vec<u8>,
-    component: Arc<Component>,
-    declared: DeclaredParent,
+    candidate: Candidate,
     pushed: Pushed,
 }
 
@@ -91,21 +86,22 @@ impl<'a> Delivery<'a> {
     fn new(args: &'a Args) -> anyhow::Result<Self> {
         let bytes = args.component.bytes()?;
         let component = args.component.load_of(&bytes)?;
-        let declared = DeclaredParent::of(component.descriptor()).map_err(anyhow::Error::msg)?;
-        let name: PluginName = args.name.as_deref().unwrap_or(&component.descriptor().name).parse()?;
+        let candidate = Candidate::new(bytes, component, args.name.as_deref())?;
+        let Candidate { bytes, component, name, .. } = &candidate;
         let pushed = match &args.delivery.oci {
             Some(Reference { version: Version::Digest(_), .. }) => {
                 bail!("--oci takes a tag: the digest is the component's, and is printed")
             }
             Some(_) => Pushed { digest: component.digest(), parts: Vec::new(), objects: Vec::new() },
-            None => split(name.as_str(), &args.host.host_namespace, &bytes, args.delivery.signature()?.as_deref())?,
+            None => split(name.as_str(), &args.host.host_namespace, bytes, args.delivery.signature()?.as_deref())?,
         };
-        Ok(Self { args, name, bytes, component, declared, pushed })
+        Ok(Self { args, candidate, pushed })
     }
 
     /// The objects to write, after all checks that need no write: of the existing Plugin, its CRD and its parent kind.
     async fn manifests(&self) -> anyhow::Result<Manifests> {
-        let Self { args, name, declared, pushed, .. } = self;
+        let Self { args, candidate, pushed } = self;
+        let Candidate { component, declared, name, .. } = candidate;
         let client = args.client().await?;
         let client = client.as_ref();
         // A push keeps the fields that it does not set.
@@ -123,7 +119,7 @@ impl<'a> Delivery<'a> {
         let existing_uid = existing.as_ref().and_then(|plugin| plugin.metadata.uid.clone());
         let status = existing.as_ref().and_then(|plugin| plugin.status.clone()).unwrap_or_default();
         check_kind(name, &status, declared)?;
-        let kinds = Declared::of(declared, self.component.descriptor());
+        let kinds = Declared::of(declared, component.descriptor());
         let grants = kinds.pushed(&args.grants, existing.as_ref())?;
         if args.create_rbac || client.is_some() {
             check_parent(client, kinds, &grants.whole).await?;
@@ -137,9 +133,7 @@ impl<'a> Delivery<'a> {
         let mut objects: Vec<Value> = pushed.objects.clone();
         if args.create_rbac {
             let granted = Granted {
-                name,
-                component: &self.component,
-                declared,
+                candidate,
                 namespace: &args.host.host_namespace,
                 account: &account,
                 pull_secret: oci.as_ref().and_then(|oci| Some(&*oci.pull_secret_ref.as_ref()?.name)),
@@ -173,7 +167,7 @@ impl<'a> Delivery<'a> {
             others.push(target(client, object).await?);
         }
         if !self.args.overwrites.overwrite {
-            safety::check_targets(&self.name, &others).await?;
+            safety::check_targets(&self.candidate.name, &others).await?;
         }
         apply(&target(client, plugin).await?, true).await?;
         for (other, object) in others.iter().zip(objects) {
@@ -190,7 +184,7 @@ impl<'a> Delivery<'a> {
 
     /// Writes all objects, and waits until the Plugin is Ready.
     async fn write(&self, Manifests { plugin, objects, existing_uid }: Manifests) -> anyhow::Result<ExitCode> {
-        let Self { args, name, bytes, pushed, .. } = self;
+        let Self { args, candidate: Candidate { name, bytes, .. }, pushed } = self;
         let client = args.component.options.cluster.client().await?;
         let at = format!("{:.3}", jiff::Timestamp::now());
         let is_map = |object: &Value| text(object, "/kind") == "ConfigMap";
@@ -228,7 +222,7 @@ impl<'a> Delivery<'a> {
 
     /// Pushes the component to the registry.
     async fn push_artifact(&self, reference: &Reference) -> anyhow::Result<()> {
-        let Self { args, bytes, component, .. } = self;
+        let Self { args, candidate: Candidate { bytes, component, .. }, .. } = self;
         let (descriptor, surface) = (component.descriptor(), component.surface());
         let new = NewArtifact {
             bytes: bytes.clone(),

@@ -18,6 +18,7 @@ use windlass_engine::cluster::discovery::is_missing;
 use windlass_engine::plugins::rbac::{Kinds, StatusWriter};
 use windlass_engine::telemetry::one_line;
 
+use super::super::component::Candidate;
 use super::super::connect::plain;
 use super::super::offline::is_cluster_scoped;
 use super::super::output::list_of_names;
@@ -119,12 +120,12 @@ pub async fn check_parent(client: Option<&Client>, kinds: Declared<'_>, grants: 
 /// If a granted kind is not served or of the wrong scope, or the API server does not respond.
 pub async fn of(
     client: Option<&Client>,
-    name: &PluginName,
-    (declared, descriptor): (&DeclaredParent, &Descriptor),
+    Candidate { component, declared, name, .. }: &Candidate,
     (grants, prunes): (&GrantsSpec, bool),
     status: &PluginStatus,
 ) -> anyhow::Result<Permissions> {
-    let (spec_grants, kinds) = (grants.spec_grants(), Declared::of(declared, descriptor));
+    let (descriptor, spec_grants) = (component.descriptor(), grants.spec_grants());
+    let kinds = Declared::of(declared, descriptor);
     let (mut children, mut related) = (Vec::new(), Vec::new());
     let (mut withheld, mut read) = (Vec::new(), Vec::new());
     let (parent, parent_namespaced) = match declared {

@@ -3,25 +3,20 @@
 use kube::Client;
 use serde_json::Value;
 use windlass_api::{DeletionPolicy, GrantsSpec, Plugin};
-use windlass_core::contract::declared_parent::{DeclaredParent, text};
-use windlass_core::value::ids::PluginName;
+use windlass_core::contract::declared_parent::text;
 use windlass_engine::cluster::account::plugin_account;
 use windlass_engine::plugins::rbac;
-use windlass_sandbox::Component;
 
 use super::super::applied::found;
+use super::super::component::Candidate;
 use super::kept::Kept;
 use super::objects::labelled;
 use super::permissions;
 
 /// A plugin that gets the permissions that it needs.
 pub struct Granted<'a> {
-    /// Name of the Plugin.
-    pub name: &'a PluginName,
-    /// The component.
-    pub component: &'a Component,
-    /// Its parent kind.
-    pub declared: &'a DeclaredParent,
+    /// The component, and the name of the Plugin.
+    pub candidate: &'a Candidate,
     /// The host's namespace.
     pub namespace: &'a str,
     /// The plugin's ServiceAccount.
@@ -41,14 +36,14 @@ impl Granted<'_> {
     /// # Errors
     /// If a kind of the component is not served or cannot be granted, or the API server does not respond.
     pub async fn objects(&self, client: Option<&Client>) -> anyhow::Result<(Vec<Value>, Vec<String>)> {
-        let Self { name, component, declared, namespace, account, pull_secret, grants, existing } = *self;
-        let descriptor = component.descriptor();
+        let Self { candidate, namespace, account, pull_secret, grants, existing } = *self;
+        let Candidate { component, name, .. } = candidate;
         let prunes = existing.is_some_and(|plugin| plugin.spec.deletion_policy == DeletionPolicy::Delete);
         let status = &existing.and_then(|plugin| plugin.status.clone()).unwrap_or_default();
-        let permissions = permissions::of(client, name, (declared, descriptor), (grants, prunes), status).await?;
+        let permissions = permissions::of(client, candidate, (grants, prunes), status).await?;
         let mut notes = permissions.notes();
         let (kinds, set_finalizers) = (permissions.kinds, status.set_finalizers == Some(true));
-        let mut roles = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers)];
+        let mut roles = vec![rbac::plugin_role(name.as_str(), component.descriptor(), &kinds, set_finalizers)];
         roles.extend(rbac::account_objects(name.as_str(), account, namespace, &kinds));
         let kept = Kept::new(component.digest(), grants, status);
         for role in roles.iter_mut().filter(|object| text(object, "/kind") == "ClusterRole") {
