@@ -12,7 +12,7 @@ use windlass_core::contract::desired::{self, Desired, Grant, Grants, ResponseRej
 use windlass_core::contract::related::{Need, Needs, ReadGrant, ReadGrants, Refusal, Rounds};
 use windlass_core::contract::reserved::HostNamespace;
 use windlass_core::contract::snapshot::{Served, Snapshot};
-use windlass_core::contract::{CallFailure, Descriptor, Limits, Phase, PluginResult, Requirement, Response};
+use windlass_core::contract::{CallFailure, Descriptor, Limits, PluginResult, Requirement, Response};
 use windlass_core::object::Object;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::plugin::schema::structural as schema;
@@ -103,14 +103,13 @@ impl Offline {
     pub fn settle(
         &self,
         mut snapshot: Snapshot,
-        phase: Phase,
         known: &[Arc<Object>],
         find: impl Fn(&Need) -> Vec<Arc<Object>>,
-        call: impl FnMut(&Snapshot, Phase) -> Result<PluginResult, CallFailure>,
+        call: impl FnMut(&Snapshot) -> Result<PluginResult, CallFailure>,
     ) -> Result<Response, Problem> {
         snapshot.fit(self.limits.request_bytes);
         let parent = snapshot.parent.key.clone();
-        let mut asking = Asking { offline: self, parent, phase, known, find, call };
+        let mut asking = Asking { offline: self, parent, known, find, call };
         let rounds = Rounds::starting_with(Needs::default());
         let responded = run_here(respond(&mut asking, &mut snapshot, rounds, self.limits.request_bytes));
         responded.map(|(response, _)| response)
@@ -170,7 +169,6 @@ impl Offline {
 struct Asking<'a, F, C> {
     offline: &'a Offline,
     parent: ObjectKey,
-    phase: Phase,
     known: &'a [Arc<Object>],
     find: F,
     call: C,
@@ -179,10 +177,10 @@ struct Asking<'a, F, C> {
 impl<F, C> Ask for Asking<'_, F, C>
 where
     F: Fn(&Need) -> Vec<Arc<Object>>,
-    C: FnMut(&Snapshot, Phase) -> Result<PluginResult, CallFailure>,
+    C: FnMut(&Snapshot) -> Result<PluginResult, CallFailure>,
 {
     fn call(&mut self, snapshot: &Snapshot) -> impl Future<Output = Result<Response, Problem>> + Send {
-        let called = (self.call)(snapshot, self.phase).map_err(Problem::Call);
+        let called = (self.call)(snapshot).map_err(Problem::Call);
         ready(called.and_then(|result| result.map_err(Problem::Plugin)))
     }
 

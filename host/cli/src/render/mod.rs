@@ -167,13 +167,11 @@ fn render_one(args: &Args, offline: &Offline, input: &Input, given: Given) -> an
 
 /// A response with the parent that it is about.
 fn named(mut response: Value, parent: &Value) -> Value {
-    let mut reference = json!({"apiVersion": parent.get("apiVersion"), "kind": parent.get("kind")});
-    for field in ["namespace", "name"] {
-        if let Some(value) = parent.get("metadata").and_then(|metadata| metadata.get(field)) {
-            set(&mut reference, &[field], value.clone());
-        }
-    }
-    set(&mut response, &["parent"], reference);
+    let [api_version, kind, namespace, name] =
+        ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"].map(|pointer| parent.pointer(pointer));
+    let reference = json!({"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name});
+    // A merge leaves out what is null.
+    json_patch::merge(&mut response, &json!({"parent": reference}));
     response
 }
 
@@ -191,7 +189,7 @@ fn render(
     let phase = if args.finalize { Phase::Finalize } else { Phase::Sync };
     let related = &input.related;
     let find = |need: &Need| related.iter().filter(|object| need.selects(object)).cloned().collect();
-    let call = |snapshot: &Snapshot, phase| {
+    let call = |snapshot: &Snapshot| {
         // A fixed seed, so that the same input gives the same output.
         let ambient = Ambient::now([0; 32]);
         let (result, report) =
@@ -199,7 +197,7 @@ fn render(
         print_logs(&report, parent_name);
         result
     };
-    let response = match offline.settle(snapshot, phase, related, find, call) {
+    let response = match offline.settle(snapshot, related, find, call) {
         Ok(response) => response,
         Err(stopped) => return Ok(without_response(&stopped)),
     };

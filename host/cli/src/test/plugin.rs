@@ -77,7 +77,7 @@ impl<'a> Tested<'a> {
                 Stock::Plausible => plausible(need),
             }
         };
-        let call = |snapshot: &Snapshot, phase| {
+        let call = |snapshot: &Snapshot| {
             let mut request = snapshot.request(phase);
             if is_reversed {
                 request.children.reverse();
@@ -94,7 +94,7 @@ impl<'a> Tested<'a> {
             is_impure.set(is_impure.get() || report.impure);
             result
         };
-        let response = match self.offline.settle(snapshot, phase, &[], find, call) {
+        let response = match self.offline.settle(snapshot, &[], find, call) {
             Ok(response) => response,
             Err(stopped) => return Ok(without_response(stopped, has_related.get())),
         };
