@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty};
@@ -186,28 +186,25 @@ async fn next_part(body: &mut Incoming, lost: &'static str) -> anyhow::Result<Op
 /// The lines of a recording, without their ends. With `follows`, there may be any time between its parts.
 fn lines_of(body: Incoming, follows: bool) -> BoxStream<'static, anyhow::Result<Vec<u8>>> {
     // The last number is that of the bytes in which no end of a line was found.
-    let begin = Some((body, Vec::<u8>::new(), 0));
-    stream::unfold(begin, move |state| async move {
-        let (mut body, mut rest, mut scanned) = state?;
+    let begin = (body, Vec::<u8>::new(), 0);
+    let lines = stream::try_unfold(begin, move |(mut body, mut rest, mut scanned)| async move {
         loop {
             if let Some(at) = rest.iter().skip(scanned).position(|byte| *byte == b'\n') {
                 let end = scanned + at;
                 let after = rest.split_off(end + 1);
                 rest.truncate(end);
-                return Some((Ok(rest), Some((body, after, 0))));
+                return Ok(Some((rest, (body, after, 0))));
             }
             scanned = rest.len();
             let part = next_part(&mut body, LOST_RECORDING);
-            let part = if follows { part.await } else { in_time(RESPONSE, part).await };
-            match part {
-                Ok(Some(part)) if rest.len() < SIZE_MAX => rest.extend_from_slice(&part),
-                Ok(Some(_)) => return Some((Err(anyhow::anyhow!("a call has more than {SIZE_MAX} bytes")), None)),
-                Ok(None) => return None,
-                Err(error) => return Some((Err(error), None)),
-            }
+            let Some(part) = (if follows { part.await } else { in_time(RESPONSE, part).await })? else {
+                return Ok(None);
+            };
+            ensure!(rest.len() < SIZE_MAX, "a call has more than {SIZE_MAX} bytes");
+            rest.extend_from_slice(&part);
         }
-    })
-    .boxed()
+    });
+    lines.boxed()
 }
 
 /// The characters of a value in a query that are escaped.
