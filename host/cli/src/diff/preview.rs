@@ -158,15 +158,11 @@ impl Previewer {
                 break;
             }
         }
-        let (is_planned, is_put_off) = {
-            let seen = world.seen.lock();
-            (seen.is_planned(), seen.is_put_off())
-        };
-        if !is_planned {
+        if !world.seen.lock().is_planned() {
             // The others do not wait for it.
             drop(self.state.unplanned(key));
         }
-        if !is_put_off {
+        if !world.seen.lock().is_put_off() {
             show_later(&world).await;
         }
         let seen = world.seen.into_inner();
@@ -182,10 +178,8 @@ impl Previewer {
 
 /// Shows what the host does later: recreations that a user must allow, and changes that wait until other children are ready.
 async fn show_later(world: &Dry<'_>) {
-    let ((blocked, rolling), snapshot) = {
-        let seen = world.seen.lock();
-        (seen.later(), seen.snapshot().cloned())
-    };
+    let (blocked, rolling) = world.seen.lock().later();
+    let snapshot = world.seen.lock().snapshot().cloned();
     for (live, child) in blocked {
         if let Some(after) = recreated(world, &child).await {
             world.seen.lock().show(ChildId::of(&live), Verb::BlockedRecreation, Some(live), Some(after));

@@ -211,9 +211,9 @@ impl<'a> Dry<'a> {
             ApiRequest::Finalizers { finalizers, .. } => {
                 let built = DryRun::of(request::finalizers(&self.scope.parents, self.live, finalizers));
                 if let Err(refused) = self.parent_written(built, None).await {
-                    self.seen.lock().fail_parent(&refused.problem());
-                    // The children are shown as if it had them.
                     let mut seen = self.seen.lock();
+                    seen.fail_parent(&refused.problem());
+                    // The children are shown as if it had them.
                     let mut parent = Object::clone(&seen.parent);
                     parent.finalizers = finalizers.iter().map(|name| name.as_str().into()).collect();
                     seen.replace_parent(Arc::new(parent));
