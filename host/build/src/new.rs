@@ -77,7 +77,8 @@ impl Template {
             written.push(path);
         }
         for (path, text) in below(SDKS, &own) {
-            write(&folder.join(SDK).join(path), &standalone(text))?;
+            // Without what it has of the workspace of this repository.
+            write(&folder.join(SDK).join(path), &text.replace("[lints]\nworkspace = true\n\n", ""))?;
         }
         written.sort();
         Ok(written)
@@ -121,11 +122,6 @@ impl Template {
 /// The files of a list below a folder, with their paths in it.
 fn below(files: &'static [(&str, &str)], folder: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     files.iter().filter_map(move |(path, text)| Some((path.strip_prefix(folder)?, *text)))
-}
-
-/// A file of an SDK without what it has of the workspace of this repository.
-fn standalone(text: &str) -> String {
-    text.replace("[lints]\nworkspace = true\n\n", "")
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {

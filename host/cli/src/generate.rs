@@ -35,17 +35,14 @@ pub struct Args {
 
 /// Prints the generated files.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    match args.what {
-        What::Rbac => {
-            let mut objects = rbac::host_objects(&args.namespace);
-            objects.push(rbac::view_of_plugins());
-            print_objects(&objects, Objects::Yaml)?;
-        }
-        What::Pusher => print_objects(&rbac::pusher(&args.namespace, false), Objects::Yaml)?,
-        What::PusherWithRbac => print_objects(&rbac::pusher(&args.namespace, true), Objects::Yaml)?,
-        What::AdmissionPolicies => print_objects(&admission_policies::objects(&args.namespace), Objects::Yaml)?,
-        What::CliReference => write(&cli_reference())?,
-    }
+    let objects = match args.what {
+        What::Rbac => [rbac::host_objects(&args.namespace), vec![rbac::view_of_plugins()]].concat(),
+        What::Pusher => rbac::pusher(&args.namespace, false),
+        What::PusherWithRbac => rbac::pusher(&args.namespace, true),
+        What::AdmissionPolicies => admission_policies::objects(&args.namespace),
+        What::CliReference => return write(&cli_reference()).map(|()| ExitCode::SUCCESS),
+    };
+    print_objects(&objects, Objects::Yaml)?;
     Ok(ExitCode::SUCCESS)
 }
 

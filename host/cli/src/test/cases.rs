@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use windlass_core::contract::{
     CallFailure, CallReport, Failure, Note, Observed, Phase, PluginResult, Related, Request,
 };
@@ -76,14 +76,10 @@ pub fn read(folder: &Path) -> anyhow::Result<Vec<(String, Case)>> {
         let expected = file.with_file_name(format!("{name}.answer.yaml"));
         cases.push((name, case(file, &expected)?));
     }
-    if cases.is_empty() {
-        bail!("{} has no cases", folder.display());
-    }
-    for response in responses {
-        let name = stem(&response);
-        if cases.iter().all(|(case, _)| format!("{case}.answer") != name) {
-            bail!("{} has no request beside it", response.display());
-        }
+    ensure!(!cases.is_empty(), "{} has no cases", folder.display());
+    let has_request = |response: &PathBuf| cases.iter().any(|(case, _)| format!("{case}.answer") == stem(response));
+    if let Some(alone) = responses.iter().find(|response| !has_request(response)) {
+        bail!("{} has no request beside it", alone.display());
     }
     Ok(cases)
 }
@@ -229,9 +225,7 @@ fn document(result: Result<PluginResult, CallFailure>, report: CallReport, depth
         }
     };
     let parsed = |bytes: &[u8]| json::parse(bytes, depth).map(|value| value_of(&value)).unwrap_or_default();
-    let pairs = |pairs: Vec<(String, String)>| -> Value {
-        Value::Object(pairs.into_iter().map(|(key, value)| (key, value.into())).collect())
-    };
+    let pairs = Value::from_iter::<Vec<(String, String)>>;
     let (mut logs, mut attributes, mut events, mut measurements) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for note in report.notes {
         match note {
@@ -255,14 +249,8 @@ fn document(result: Result<PluginResult, CallFailure>, report: CallReport, depth
         ("spanEvents", Value::Array(events)),
         ("measurements", Value::Array(measurements)),
     ];
-    let is_empty = |value: &Value| match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        Value::Bool(true) | Value::Number(_) | Value::String(_) => false,
-    };
-    let fields = fields.into_iter().filter(|(_, value)| !is_empty(value));
-    Ok(Value::Object(fields.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>()))
+    let empty = [json!(null), json!(false), json!([]), json!({})];
+    Ok(fields.into_iter().filter(|(_, value)| !empty.contains(value)).collect())
 }
 
 #[cfg(test)]

@@ -163,12 +163,10 @@ impl Journey {
                     world.apply(&reply);
                     if reply.finalized {
                         self.is_finalized = true;
-                        if world.live.len() > before {
-                            let after = world.live.len();
-                            self.add(
-                                Check::Finalizes,
-                                format!("there are {after} children after finalizing, {before} before"),
-                            );
+                        let after = world.live.len();
+                        if after > before {
+                            let problem = format!("there are {after} children after finalizing, {before} before");
+                            self.add(Check::Finalizes, problem);
                         }
                         return;
                     }

@@ -12,7 +12,7 @@ use windlass_core::contract::Phase;
 use windlass_core::plugin::schema::structural as schema;
 use windlass_engine::telemetry::one_line;
 
-use self::variation::{ConfigOf, Variation};
+use self::variation::{ConfigOf, FieldsOf, Variation};
 use super::call::{CallResult, Input, Plugin, Seed, Stock};
 use super::cases::Golden;
 use super::checks::check;
@@ -38,6 +38,9 @@ const CHECKS: [Check; 8] = [
     Check::MetadataIrrelevant,
 ];
 
+/// Those of them that are checked by calls of their own, and not by a journey.
+const HAVE_OWN_CALLS: [Check; 2] = [Check::Repeatable, Check::MetadataIrrelevant];
+
 /// The kind of the parents of a probe.
 const PROBE: (&str, &str) = ("conformance.example", "Probe");
 
@@ -58,7 +61,7 @@ pub fn results(offline: &Offline, kind: &ParentKind, config: Option<&Config>) ->
     let mut results = vec![result(
         "descriptor".to_owned(),
         "the descriptor is valid, and the same on each call",
-        described::problem(offline).map(without_case),
+        described::problem(offline).map(|reason| (reason, String::new())),
     )];
     let plugin = Tested::new(offline, config.cloned());
     let bases = [base(&plugin, kind, Fields::Required)?, base(&plugin, kind, Fields::All)?];
@@ -70,19 +73,15 @@ pub fn results(offline: &Offline, kind: &ParentKind, config: Option<&Config>) ->
         for (name, request, response) in windlass_conformance::probe() {
             let parsed = |text| yaml::only(text).with_context(|| format!("the case {name}"));
             let golden = Golden::new(parsed(request)?).with_context(|| format!("the case {name}"))?;
-            let problem = golden.expecting(parsed(response)?).problem(offline, true).map(without_case);
+            let problem =
+                golden.expecting(parsed(response)?).problem(offline, true).map(|reason| (reason, String::new()));
             results.push(result(format!("probe/{name}"), "the response is the expected one", problem));
         }
     }
     Ok(results)
 }
 
-/// A problem whose reason says everything.
-fn without_case(reason: String) -> (String, String) {
-    (reason, String::new())
-}
-
-/// The result of a case, whose problem has a reason and the failing case.
+/// The result of a case, whose problem has a reason, and the failing case unless the reason says everything.
 fn result(name: String, detail: &str, problem: Option<(String, String)>) -> TestResult {
     let outcome = match problem {
         Some((reason, case)) => Outcome::Failed { reason: one_line(&reason).to_string(), case },
@@ -112,7 +111,7 @@ fn varied(
     [required, all]: &[Value; 2],
     config: Option<&Config>,
 ) -> TestResult {
-    let base = if variation.has_all_fields() { all } else { required };
+    let base = if variation.fields == FieldsOf::All { all } else { required };
     let parents = variation.parents(kind, base);
     let name = format!("any/{name}");
     let descriptor = offline.descriptor();
@@ -134,7 +133,7 @@ fn varied(
             }
             let scenario = Scenario::new(one, parent, None);
             let result = match journey.result_of(one) {
-                CheckResult::NotApplicable if !variation.deleted && is_of_its_own(one) => {
+                CheckResult::NotApplicable if !variation.deleted && HAVE_OWN_CALLS.contains(&one) => {
                     check(&plugin, kind, &scenario)
                 }
                 result => result,
@@ -145,11 +144,6 @@ fn varied(
         })
     });
     result(name, &variation.description, problem)
-}
-
-/// Whether a property is checked by calls of its own, and not by a journey.
-fn is_of_its_own(check: Check) -> bool {
-    matches!(check, Check::Repeatable | Check::MetadataIrrelevant)
 }
 
 /// The config of a case, and whether the plugin must accept it. A plugin may reject a config with an unknown field.

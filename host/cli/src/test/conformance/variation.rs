@@ -18,7 +18,7 @@ pub struct Variation {
     pub description: String,
     /// Which optional fields the parent has: all or none; default: all.
     #[serde(default)]
-    fields: FieldsOf,
+    pub fields: FieldsOf,
     /// Values of all strings of which the schema accepts them.
     #[serde(default)]
     strings: Vec<String>,
@@ -58,11 +58,14 @@ pub struct Children {
     with: Map<String, Value>,
 }
 
+/// Which optional fields the parent has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum FieldsOf {
+pub enum FieldsOf {
+    /// All of them.
     #[default]
     All,
+    /// None of them.
     Required,
 }
 
@@ -94,11 +97,6 @@ impl Variation {
     /// If the text is not a case.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         Ok(serde_json::from_value(yaml::only(text)?)?)
-    }
-
-    /// Whether the base of its parents has all optional fields.
-    pub fn has_all_fields(&self) -> bool {
-        self.fields == FieldsOf::All
     }
 
     /// The parents of the case. None, if the case changes the content and the schema accepts no such change.

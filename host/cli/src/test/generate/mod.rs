@@ -144,11 +144,10 @@ impl<'a> Generator<'a> {
 
     /// The fields beside `apiVersion`, `kind`, `metadata` and `status`.
     fn content(&mut self) -> Map<String, Value> {
-        let Some(schema) = &self.kind.schema else { return Map::new() };
-        match self.value(schema, 0) {
-            Value::Object(fields) => fields.into_iter().filter(|(name, _)| is_content(name)).collect(),
-            _ => Map::new(),
-        }
+        let content = self.kind.schema.as_ref().map(|schema| self.value(schema, 0));
+        let Some(Value::Object(mut fields)) = content else { return Map::new() };
+        fields.retain(|name, _| is_content(name));
+        fields
     }
 
     fn metadata(&mut self) -> Value {
@@ -179,7 +178,6 @@ impl<'a> Generator<'a> {
 
     /// A value that the schema probably accepts.
     fn value(&mut self, schema: &Value, depth: usize) -> Value {
-        let text = |field: &str| schema.get(field).and_then(Value::as_str);
         if is_true(schema, "nullable") && self.fields == Fields::Some && self.rng.u8(..) < 24 {
             return Value::Null;
         }
@@ -194,7 +192,7 @@ impl<'a> Generator<'a> {
         if is_true(schema, "x-kubernetes-int-or-string") {
             return if self.rng.bool() { json!(self.rng.u32(1..=8)) } else { json!(self.text(schema)) };
         }
-        match text("type") {
+        match schema.get("type").and_then(Value::as_str) {
             Some("string") => json!(self.text(schema)),
             Some("integer") => self.integer(schema),
             Some("number") => self.number(schema),
@@ -219,15 +217,11 @@ impl<'a> Generator<'a> {
         let required = texts(schema, "required");
         let chosen = self.alternative(schema);
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            let is_optional = !required.contains(&name.as_str());
             let is_used = match chosen.iter().find(|(field, _)| field == name) {
                 Some((_, is_chosen)) => *is_chosen,
-                None if !is_optional => true,
-                None => match self.fields {
-                    Fields::Required => false,
-                    Fields::Some => depth < DEPTH_MAX && self.rng.bool(),
-                    Fields::All => depth < DEPTH_MAX,
-                },
+                None if required.contains(&name.as_str()) => true,
+                None if depth >= DEPTH_MAX => false,
+                None => self.fields == Fields::All || self.fields == Fields::Some && self.rng.bool(),
             };
             if is_used {
                 fields.insert(name.clone(), self.value_in(name, property, depth));
@@ -319,10 +313,8 @@ impl<'a> Generator<'a> {
         let least = bound("minimum").unwrap_or(0.0);
         let most = bound("maximum").unwrap_or(least + 10.0);
         let chosen = least + (most - least) * (f64::from(self.rng.u8(1..=9)) / 10.0);
-        let chosen = match bound("multipleOf").filter(|step| *step > 0.0) {
-            Some(step) => (chosen / step).round() * step,
-            None => chosen,
-        };
+        let step = bound("multipleOf").filter(|step| *step > 0.0);
+        let chosen = step.map_or(chosen, |step| (chosen / step).round() * step);
         Number::from_f64(chosen).map(Value::Number).unwrap_or_default()
     }
 
