@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 /// A language with an SDK.
@@ -95,9 +95,7 @@ fn name_in(language: Language, text: &str) -> anyhow::Result<String> {
         }
     };
     let last = name.rsplit('/').next().unwrap_or_default();
-    if last.is_empty() {
-        bail!("the name {name:?} is empty");
-    }
+    ensure!(!last.is_empty(), "the name {name:?} is empty");
     Ok(last.to_owned())
 }
 

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
 
 /// Where programs are searched.
 #[derive(Debug, Clone, Default)]
@@ -47,9 +47,7 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let program = command.get_program().display().to_string();
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let output = output.with_context(|| format!("cannot start {program}"))?;
-    if !output.status.success() {
-        bail!("{program} failed ({}); its messages are above", output.status);
-    }
+    ensure!(output.status.success(), "{program} failed ({}); its messages are above", output.status);
     Ok(output.stdout)
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
 use super::{files, yaml};
@@ -72,9 +72,7 @@ fn items(document: Value) -> anyhow::Result<Vec<Value>> {
                 if has("kind") && has("apiVersion") {
                     continue;
                 }
-                if kind.is_empty() {
-                    bail!("an item of a {list} has no kind or no apiVersion: {item}");
-                }
+                ensure!(!kind.is_empty(), "an item of a {list} has no kind or no apiVersion: {item}");
                 fields.insert("apiVersion".to_owned(), api_version.clone().into());
                 fields.insert("kind".to_owned(), kind.into());
             }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{DeleteParams, ListParams, PartialObjectMeta};
@@ -225,12 +225,11 @@ async fn end_plugins(client: &Client, plugins: &[Plugin]) -> anyhow::Result<()> 
         out!("deleted Plugin {name}");
     }
     let created = self::plugins(client).await?;
-    if !created.is_empty() {
-        bail!(
-            "Plugins were created in the meantime ({}); nothing else was deleted. Run the same command again",
-            names(&created)
-        );
-    }
+    ensure!(
+        created.is_empty(),
+        "Plugins were created in the meantime ({}); nothing else was deleted. Run the same command again",
+        names(&created)
+    );
     Ok(())
 }
 

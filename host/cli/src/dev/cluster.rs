@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
@@ -92,25 +92,23 @@ pub async fn check_free(client: &Client, namespace: &str, cache_dir: &Path) -> a
     for lease in &leases.items {
         let Some((holder, expires_in)) = holder_of(lease, Timestamp::now()) else { continue };
         let at = lease.namespace().unwrap_or_default();
-        if at != namespace {
-            bail!(
-                "a host serves this cluster: it holds Lease {at}/{LEASE}; nothing was written. Stop that host, or use another \
-                 cluster"
-            );
-        }
+        ensure!(
+            at == namespace,
+            "a host serves this cluster: it holds Lease {at}/{LEASE}; nothing was written. Stop that host, or use another \
+             cluster"
+        );
         // A process of this machine that was killed may seem to hold the Lease. Its name passes to the next one.
         if holder != Instance::of(cache_dir).identity.to_string() {
             return Err(NotHolder::Refused { namespace: at, holder: holder.to_owned(), expires_in }.into());
         }
     }
     let others: Vec<_> = plugins(client).await?.into_iter().filter(|plugin| !is_of_dev(&plugin.metadata)).collect();
-    if !others.is_empty() {
-        bail!(
-            "the host of `windlass dev` would also run the Plugins of this cluster ({}); nothing was written. Use another \
-             cluster, or delete these Plugins",
-            names_of(&others)
-        );
-    }
+    ensure!(
+        others.is_empty(),
+        "the host of `windlass dev` would also run the Plugins of this cluster ({}); nothing was written. Use another \
+         cluster, or delete these Plugins",
+        names_of(&others)
+    );
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::ApiResource;
 use kube::discovery::Scope as KindScope;
@@ -242,14 +242,13 @@ async fn shape_of(client: &Client, carried: &CarriedCrd) -> anyhow::Result<Statu
     };
     let Some(found) = found.map(serde_json::to_value).transpose()? else { return Ok(of_carried()) };
     let Some(stored) = storage_of(&found) else { return Ok(of_carried()) };
-    if text(stored, "/name") != &*carried.kind().version {
-        bail!(
-            "{} is stored as {}, but the component is written for {:?}; the host would reject the component",
-            carried.name(),
-            text(stored, "/name"),
-            carried.kind().version
-        );
-    }
+    ensure!(
+        text(stored, "/name") == &*carried.kind().version,
+        "{} is stored as {}, but the component is written for {:?}; the host would reject the component",
+        carried.name(),
+        text(stored, "/name"),
+        carried.kind().version
+    );
     Ok(status_shape(stored))
 }
 

@@ -1,6 +1,6 @@
 //! What a cluster has before an installation or its end: where Windlass is installed, and who else owns its objects.
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
@@ -60,12 +60,11 @@ impl Installation {
 /// # Errors
 /// If it is.
 pub fn check_name(namespace: &str) -> anyhow::Result<()> {
-    if SHARED.contains(&namespace) {
-        bail!(
-            "Windlass needs a namespace of its own, and the namespace {namespace} is shared: the host may impersonate its \
-             ServiceAccounts, and a policy denies them to write there. Set --namespace to another one"
-        );
-    }
+    ensure!(
+        !SHARED.contains(&namespace),
+        "Windlass needs a namespace of its own, and the namespace {namespace} is shared: the host may impersonate its \
+         ServiceAccounts, and a policy denies them to write there. Set --namespace to another one"
+    );
     Ok(())
 }
 
@@ -81,14 +80,13 @@ pub async fn check_accounts(client: &Client, namespace: &str) -> anyhow::Result<
     let is_expected = |name: &str| ["default", HOST].contains(&name) || name.starts_with("windlass-plugin-");
     let others: Vec<_> =
         accounts.items.iter().map(PartialObjectMeta::name_any).filter(|name| !is_expected(name)).collect();
-    if !others.is_empty() {
-        bail!(
-            "Windlass needs a namespace of its own, and namespace {namespace} has other ServiceAccounts ({}): the host may \
-             impersonate them, and a policy denies them to write there. Set --namespace to another one, or \
-             --allow-shared-namespace",
-            others.join(", ")
-        );
-    }
+    ensure!(
+        others.is_empty(),
+        "Windlass needs a namespace of its own, and namespace {namespace} has other ServiceAccounts ({}): the host may \
+         impersonate them, and a policy denies them to write there. Set --namespace to another one, or \
+         --allow-shared-namespace",
+        others.join(", ")
+    );
     Ok(())
 }
 

@@ -5,7 +5,7 @@ mod manifests;
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -113,11 +113,10 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 /// The installed Deployment, if there is one, after a check that no other installation exists.
 async fn installed(client: &Client, args: &Args) -> anyhow::Result<Option<Deployment>> {
     let installation = Installation::read(client).await?;
-    if installation.is_helms {
-        bail!(
-            "Windlass is installed by Helm: upgrade it with `helm upgrade`, or uninstall it first with `helm uninstall`"
-        );
-    }
+    ensure!(
+        !installation.is_helms,
+        "Windlass is installed by Helm: upgrade it with `helm upgrade`, or uninstall it first with `helm uninstall`"
+    );
     if let Some(other) = installation.elsewhere(&args.namespace) {
         bail!(
             "Windlass is installed in namespace {other}, and a cluster has one Windlass: install into that namespace \

@@ -48,18 +48,16 @@ fn was_pushed(metadata: &ObjectMeta) -> bool {
 /// If it may not; the message says what the user can do instead.
 pub fn check_plugin(plugin: &Plugin, is_named: bool, overwrites: bool) -> anyhow::Result<()> {
     let name = plugin.metadata.name.as_deref().unwrap_or_default();
-    if !is_named {
-        bail!(
-            "Plugin {name} exists, and its name comes from the component, not from --name; nothing was written. To \
-             overwrite it, push again with --name {name}; to push the component as another Plugin, choose another name"
-        );
-    }
-    if !overwrites && !was_pushed(&plugin.metadata) {
-        bail!(
-            "Plugin {name} was not written by `windlass push`; nothing was written. Change its source where it is kept, or \
-             push again with --overwrite"
-        );
-    }
+    ensure!(
+        is_named,
+        "Plugin {name} exists, and its name comes from the component, not from --name; nothing was written. To \
+         overwrite it, push again with --name {name}; to push the component as another Plugin, choose another name"
+    );
+    ensure!(
+        overwrites || was_pushed(&plugin.metadata),
+        "Plugin {name} was not written by `windlass push`; nothing was written. Change its source where it is kept, or \
+         push again with --overwrite"
+    );
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use serde_json::Value;
 use windlass_core::contract::declared_parent::text;
 use windlass_core::object::Object;
@@ -96,9 +96,7 @@ pub fn read_parents(files: &[PathBuf], kind: &Gvk) -> anyhow::Result<(Vec<Given>
     let (mut parents, mut others) = (Vec::new(), Vec::new());
     for file in files {
         let all = documents(file)?;
-        if all.is_empty() {
-            bail!("{} is empty", file.display());
-        }
+        ensure!(!all.is_empty(), "{} is empty", file.display());
         for object in all {
             let found = gvk_of(&object);
             if found == *kind {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -252,11 +252,10 @@ fn name_of(key: Value) -> anyhow::Result<String> {
 /// Copies a value, and counts its size.
 fn copy(value: &Value, copied: &mut usize) -> anyhow::Result<Value> {
     *copied += size(value);
-    if *copied > COPIES_MAX << 20 {
-        bail!(
-            "anchors and aliases stand for more than {COPIES_MAX} MiB; use them for smaller values, or write fewer aliases"
-        );
-    }
+    ensure!(
+        *copied <= COPIES_MAX << 20,
+        "anchors and aliases stand for more than {COPIES_MAX} MiB; use them for smaller values, or write fewer aliases"
+    );
     Ok(value.clone())
 }
 
