@@ -13,6 +13,7 @@ include!(concat!(env!("OUT_DIR"), "/files.rs"));
 const SDK: &str = "sdk";
 
 /// What a new project is about.
+// The fields' comments are the help of `windlass new`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct Template {
     /// Name of the plugin: a-z, 0-9 and -. The kind of its parents follows from it: `WebApp` for web-app

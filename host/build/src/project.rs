@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 /// A language with an SDK.
+// The variants' comments are the help of `windlass new`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, strum::Display)]
 pub enum Language {
     /// Rust

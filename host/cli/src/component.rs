@@ -1,4 +1,4 @@
-//! COMPONENT arguments: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`.
+//! COMPONENT arguments (a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`), and a component that is to run as a Plugin.
 
 use std::path::PathBuf;
 use std::str::FromStr;

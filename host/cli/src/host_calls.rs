@@ -197,9 +197,8 @@ fn lines_of(body: Incoming, follows: bool) -> BoxStream<'static, anyhow::Result<
             }
             scanned = rest.len();
             let part = next_part(&mut body, LOST_RECORDING);
-            let Some(part) = (if follows { part.await } else { in_time(RESPONSE, part).await })? else {
-                return Ok(None);
-            };
+            let part = if follows { part.await } else { in_time(RESPONSE, part).await };
+            let Some(part) = part? else { return Ok(None) };
             ensure!(rest.len() < SIZE_MAX, "a call has more than {SIZE_MAX} bytes");
             rest.extend_from_slice(&part);
         }
@@ -210,7 +209,7 @@ fn lines_of(body: Incoming, follows: bool) -> BoxStream<'static, anyhow::Result<
 /// The characters of a value in a query that are escaped.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A path with a query; empty values are left out.
+/// A path, which has no query yet, with one; absent values are left out.
 pub fn path_of(path: &str, query: &[(&str, Option<&str>)]) -> String {
     let fields =
         query.iter().filter_map(|(name, value)| Some(format!("{name}={}", utf8_percent_encode((*value)?, ESCAPED))));

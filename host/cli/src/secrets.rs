@@ -40,6 +40,7 @@ pub fn mask_pair(before: Option<&mut Value>, after: Option<&mut Value>) {
         (Some(alone), None) | (None, Some(alone)) => {
             mask(alone);
         }
+        // None is a Secret.
         (Some(_), Some(_)) | (None, None) => {}
     }
 }
@@ -54,7 +55,7 @@ fn mask_against(object: &mut Value, other: Option<&Value>, changed: &str) {
                     mask_value(value, other.and_then(|other| other.get(name)), changed);
                 }
             }
-            // One of the two is malformed: a plugin may return anything.
+            // It or the other one is malformed: a plugin may return anything.
             Some(whole) => mask_value(whole, other, changed),
             None => {}
         }

@@ -151,7 +151,8 @@ impl Code {
         };
         let mut tried = attempt(self.pooled.as_ref().unwrap_or(&self.on_demand)).await;
         // If the pool has no free instance or stack, the export has not run, and the failed call has released what it had of the pool.
-        if matches!(&tried, Ok((Err((error, _)), _)) if error.is::<PoolConcurrencyLimitError>()) {
+        let is_full = matches!(&tried, Ok((Err((error, _)), _)) if error.is::<PoolConcurrencyLimitError>());
+        if self.pooled.is_some() && is_full {
             tried = attempt(&self.on_demand).await;
         }
         let (result, store) = match tried {

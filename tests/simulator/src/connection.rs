@@ -16,16 +16,17 @@ use hyper_util::rt::TokioIo;
 use kube::client::Body;
 use tokio::io::DuplexStream;
 use tower::{BoxError, Service};
-use windlass_engine::cluster::lease::{WriteGate, fenced};
+use windlass_engine::cluster::lease::{Pools, WriteGate, fenced};
 
 use crate::network::{Network, Responded};
 
 /// Bytes that a stream has room for.
 const ROOM: usize = 1 << 16;
 
-/// The connections of a host: those of requests that need no Lease, and those of its writes, which a gate fences.
-pub fn connect(network: &Network, host: usize, gate: &WriteGate) -> [Connection; 2] {
-    [None, Some(gate.clone())].map(|gate| Connection { network: network.clone(), host, gate })
+/// The connections of a host whose writes a gate fences, as the engine's own client has them.
+pub fn connect(network: &Network, host: usize, gate: &WriteGate) -> Pools<Connection> {
+    let to = |gate| Connection { network: network.clone(), host, gate };
+    Pools { free: to(None), fenced: to(Some(gate.clone())) }
 }
 
 /// One kind of a host's connections.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use windlass_core::hosts::lease::{Timing, WhileHeld};
-use windlass_engine::cluster::lease::{Election, GateFilter, NotHolder, WriteGate, pools};
+use windlass_engine::cluster::lease::{Election, GateFilter, NotHolder, WriteGate};
 use windlass_engine::plugins::caps::Caps;
 use windlass_engine::recent::Recent;
 use windlass_engine::run::{Settings, run};
@@ -63,7 +63,7 @@ impl Host {
         let folder = compiled.folder_of(number).context("the folder of a host")?;
         let (stop, gate, timing) = (CancellationToken::new(), WriteGate::default(), Timing::default());
         let filter = GateFilter::new(gate.clone(), "windlass-system", timing.margin());
-        let service = ServiceBuilder::new().filter(filter).service(pools(connect(network, number, &gate)));
+        let service = ServiceBuilder::new().filter(filter).service(connect(network, number, &gate));
         let settings = Settings {
             cache_dir: folder,
             health_addr: None,

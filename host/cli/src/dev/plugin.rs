@@ -53,7 +53,7 @@ pub fn build(
 /// Writes the plugin's permissions, the component and the Plugin, so that the host loads the component at once. The CRD may narrow
 /// the installed schema, as a kind changes while it is developed; a note says what is lost. Returns the value of the annotation
 /// `windlass.dev/pushed-at`, and notes about the permissions. `namespace` is that of the host, and `folder` the one from which it
-/// takes components.
+/// takes components. `client` is that of the user.
 ///
 /// # Errors
 /// If an object cannot be written, or the Plugin is that of another namespace.

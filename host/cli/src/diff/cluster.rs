@@ -215,7 +215,8 @@ async fn parent_kind(discovery: &Discovery, offline: &Offline) -> anyhow::Result
     let other = discovery.find_any_version(kind).await.map_err(plain);
     match (other.with_context(|| format!("{kind} could not be looked up"))?, offline.declared.crd()) {
         (Some((ApiResource { api_version, .. }, _)), _) => bail!(
-            "the cluster serves {} as {api_version}, but the component is written for {kind}; compare with a component for {api_version}",
+            "the cluster serves {} as {api_version}, but the component is written for {kind}; compare with a component for \
+             {api_version}",
             kind.kind
         ),
         (None, Some(carried)) => bail!(

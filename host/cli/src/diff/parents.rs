@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::api::{GetParams, ListParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, Resource as _};
@@ -200,9 +199,15 @@ async fn selector_of_children(scope: &Scope) -> anyhow::Result<String> {
 #[derive(Deserialize)]
 struct Page {
     #[serde(default)]
-    metadata: ListMeta,
+    metadata: PageMetadata,
     #[serde(default)]
     items: Vec<Box<RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMetadata {
+    #[serde(default, rename = "continue")]
+    next: Option<String>,
 }
 
 /// Lists the objects of a kind, page by page.
@@ -225,7 +230,7 @@ async fn objects(
         for item in page.items {
             found.push(Arc::new(Object::from_api(kind, item.get()).with_context(what)?));
         }
-        match page.metadata.continue_.filter(|next| !next.is_empty()) {
+        match page.metadata.next.filter(|next| !next.is_empty()) {
             Some(next) => query.continue_token = Some(next),
             None => return Ok(found),
         }

@@ -138,6 +138,7 @@ impl<'a> Dry<'a> {
             match seen.changed(&id) {
                 // It does not exist while the API server decides about the dry run.
                 Some(changed) if changed.is_recreated() => None,
+                // None for one that a dry run created.
                 Some(changed) => changed.before.clone(),
                 None => self.live_child(&id),
             }

@@ -30,8 +30,8 @@ pub struct Permissions {
     pub kinds: Kinds,
     /// The requests that get no permission: the use, the kind, and the reason.
     withheld: Vec<(&'static str, Gvk, Withheld)>,
-    /// Further notes: how to grant what was withheld, what is assumed without a cluster, and what the permissions allow beyond the
-    /// plugin's own objects.
+    /// Further notes in the order in which they are printed: how to grant what was withheld, which status the plugin may not write, what is
+    /// assumed without a cluster, and what the permissions allow beyond the plugin's own objects.
     further: Vec<String>,
     /// Kinds that the plugin may read.
     read: Vec<Gvk>,

@@ -22,8 +22,18 @@ pub fn check(plugin: &impl Plugin, kind: &ParentKind, scenario: &Scenario) -> Ch
         (Check::EditLikeNew, Some(edited)) => edit_like_new(plugin, parent, edited),
         (Check::OptionalFields, Some(whole)) => optional_fields(plugin, parent, whole),
         (Check::EditLikeNew | Check::OptionalFields, None) => CheckResult::NotApplicable,
-        // A journey shows the other properties; it names all of them.
-        (check, _) => Journey::of(plugin, kind, parent).result_of(*check),
+        (
+            Check::NoTrap
+            | Check::ValidParents
+            | Check::SomeAccepted
+            | Check::ResponseAccepted
+            | Check::ValidLabels
+            | Check::Converges
+            | Check::StatusStable
+            | Check::StatusSchema
+            | Check::Finalizes,
+            _,
+        ) => Journey::of(plugin, kind, parent).result_of(*check),
     }
 }
 

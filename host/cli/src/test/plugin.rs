@@ -28,7 +28,7 @@ use crate::offline::{Offline, gvk_of};
 
 /// A component under test.
 pub struct Tested<'a> {
-    /// The component.
+    /// The component, as it is called without a host.
     pub offline: &'a Offline,
     config: Option<Arc<[u8]>>,
     shape: StatusShape,

@@ -53,6 +53,7 @@ pub fn is_infinite(text: &str) -> bool {
 fn number(text: &str) -> Option<Value> {
     // Go reads a sign after the prefix as well, but not after the other prefixes.
     let binary = || Some(i64::from_str_radix(text.strip_prefix("0b")?, 2).ok()?.into());
+    // What Rust reads as infinite or NaN stays text.
     integer(text).or_else(binary).or_else(|| text.parse().ok().and_then(float))
 }
 
@@ -83,7 +84,7 @@ fn integer(text: &str) -> Option<Value> {
 }
 
 /// A floating point number: Go writes one without a fraction as an integer, which the API server then reads. None if it is
-/// infinite.
+/// infinite or NaN.
 pub fn float(value: f64) -> Option<Value> {
     if value.fract() == 0.0
         && value.abs() < EXPONENT_FROM

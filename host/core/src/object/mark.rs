@@ -16,7 +16,7 @@ use crate::value::ids::{GroupKind, ObjectKey};
 /// Prefix of a mark; identifies its version.
 const VERSION: &str = "1:";
 
-/// The key for marks. Only the hosts of a cluster share it.
+/// The key for marks. Only the hosts of a cluster share it, so `Debug` hides it.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("MarkKey(..)")]
 pub struct MarkKey(Arc<[u8; MarkKey::LENGTH]>);

@@ -65,7 +65,12 @@ impl ParentRef {
 
     /// Returns true if a retained child's annotation names this parent (see [`retained_for`](Self::retained_for)).
     pub fn is_named_by(&self, mark: &str) -> bool {
-        mark == self.retained_for()
+        let mut rest = Some(mark);
+        let mut expect = |text: &str| rest = rest.and_then(|rest| rest.strip_prefix(text));
+        let namespace = self.key.namespace.as_deref().map(|namespace| [namespace, "/"]);
+        let head = [self.plugin.as_str(), "/", &*self.kind.kind, ".", &*self.kind.group, "/"];
+        head.into_iter().chain(namespace.into_iter().flatten()).chain([&*self.key.name]).for_each(&mut expect);
+        rest == Some("")
     }
 
     /// The key under which an index holds the parent's retained children.

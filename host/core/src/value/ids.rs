@@ -138,7 +138,7 @@ pub struct GroupKind {
     pub kind: Arc<str>,
 }
 
-/// An object's namespace (`None` if cluster-scoped) and name, within one kind.
+/// An object's namespace (`None` if cluster-scoped) and name, within one kind. The names of the fields are external: recordings have them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, derive_more::Display)]
 #[display("{}{}{name}", namespace.as_deref().unwrap_or_default(), if namespace.is_some() { "/" } else { "" })]
 pub struct ObjectKey {

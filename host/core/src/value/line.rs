@@ -77,11 +77,12 @@ pub(crate) fn escape(
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
-    // A character that is escaped ends its piece.
-    for piece in text.split_inclusive(&is_escaped) {
-        let (plain, escaped) = piece.split_at(piece.trim_end_matches(&is_escaped).len());
-        out.push_str(plain);
-        escaped.chars().for_each(|c| replace(c, &mut out));
+    for c in text.chars() {
+        if is_escaped(c) {
+            replace(c, &mut out);
+        } else {
+            out.push(c);
+        }
     }
     Cow::Owned(out)
 }

@@ -18,7 +18,7 @@ use tower::filter::FilterLayer;
 use tower::util::AndThenLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
-use super::lease::{GateFilter, WriteGate, fenced, pools};
+use super::lease::{GateFilter, Pools, WriteGate, fenced};
 use super::requests::{self, RequestArgs};
 use super::retry_after::into_status;
 use super::writer::audit::log_and_count;
@@ -165,6 +165,7 @@ where
         Ok::<_, kube::Error>(client.build::<_, Body>(connector))
     };
     let fence = gate.as_ref().map(|filter| filter.gate.clone());
+    let pools = Pools { free: pool(free, None)?, fenced: pool(of_writes, fence)? };
     // Only the host's writes are logged, and only its requests are counted, not those of a user's command.
     let log_and_count = gate.is_some().then(|| log_and_count(config.cluster_url.host().unwrap_or_default()));
     let requests = requests::layer(requests, gate.is_some());
@@ -176,7 +177,7 @@ where
         .layer(config.extra_headers_layer()?)
         .option_layer(requests)
         .map_err(BoxError::from)
-        .service(pools([pool(free, None)?, pool(of_writes, fence)?]));
+        .service(pools);
     Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&AndThenLayer::new(into_status)).build())
 }
 

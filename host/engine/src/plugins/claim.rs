@@ -85,13 +85,15 @@ fn rank_of_holder(live_with_it: Option<bool>, plugin: &Object, parent: &Gvk) -> 
 /// status does not record the kind.
 fn held_since(plugin: &Object, parent: &Gvk) -> Option<String> {
     let status = observed(plugin);
-    if status.get("decorates") == Some(&Value::Bool(true)) {
+    if !matches!(status.get("decorates"), None | Some(Value::Bool(false))) {
         return None;
     }
-    let text = |field| status.get(field).and_then(Value::as_str);
-    let kind = text("parentKind")?.parse::<Gvk>().ok()?;
-    let since = || text("parentKindSince").map_or_else(|| created(plugin), str::to_owned);
-    (kind.group_kind() == parent.group_kind()).then(since)
+    let kind = status.get("parentKind")?.as_str()?.parse::<Gvk>().ok()?;
+    let since = || match status.get("parentKindSince") {
+        None | Some(Value::Null) => Some(created(plugin)),
+        Some(since) => since.as_str().map(str::to_owned),
+    };
+    (kind.group_kind() == parent.group_kind()).then(since).flatten()
 }
 
 /// Creation time of a Plugin, as the API server formats it: the order of these texts is that of the times.

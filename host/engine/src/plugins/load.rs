@@ -1,5 +1,6 @@
 //! Turns delivered bytes into a plugin that may go live, or returns the first failed step.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -376,8 +377,9 @@ pub(super) fn concern_of(live: &Live) -> Concern {
             .filter(|resource| !resource.group.is_empty())
             .map(|resource| format!("{}.{}", resource.plural, resource.group))
             .collect(),
+        groups: HashSet::new(),
+        waits: false,
         watches: live.caches.watches().map(|watch| watch.id.clone()).collect(),
-        ..Concern::default()
     }
 }
 

@@ -63,12 +63,10 @@ pub(super) fn open(provider: &SdkMeterProvider) {
 
 fn with(meter: Meter) -> Instruments {
     let counter = |name, description| meter.u64_counter(name).with_description(description).build();
-    let operator_duration = meter.f64_histogram("operator.reconcile_duration").with_unit("ms");
-    let description = "Time from the beginning of a reconcile to its end, calls and writes included";
-    let operator_duration = operator_duration.with_description(description).build();
     let histogram = |name, boundaries: &[f64], description| {
         meter.f64_histogram(name).with_boundaries(boundaries.to_vec()).with_description(description).build()
     };
+    let operator_duration = meter.f64_histogram("operator.reconcile_duration").with_unit("ms");
     Instruments {
         reconcile_total: counter("controller_runtime_reconcile_total", "Reconciles of a controller, by result"),
         reconcile_errors: counter("controller_runtime_reconcile_errors_total", "Reconciles that ended with an error"),
@@ -110,7 +108,9 @@ fn with(meter: Meter) -> Instruments {
             "Watch tasks of the host that panicked and were started again",
         ),
         operator_reconciles: counter("operator.reconcile_count", "Reconciles"),
-        operator_duration,
+        operator_duration: operator_duration
+            .with_description("Time from the beginning of a reconcile to its end, calls and writes included")
+            .build(),
         operator_errors: counter("operator.reconcile_errors", "Reconciles that failed, by the reason of the failure"),
         operator_created: counter("operator.resource_created", "Children that were created"),
         operator_deleted: counter("operator.resource_deleted", "Children that were deleted"),

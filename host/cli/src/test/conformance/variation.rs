@@ -185,9 +185,9 @@ fn changed(kind: &ParentKind, base: &Value, change: &Change<'_>) -> Option<Value
 
 /// Applies a change to the values in a value.
 fn below(schema: &Value, value: &mut Value, change: &Change<'_>) {
-    // Equal items would not be a set.
-    let is_set = value.is_array() && schema.get("x-kubernetes-list-type").is_some_and(|list| list != "atomic");
-    for (schema, part) in parts(schema, value).into_iter().take(if is_set { 1 } else { usize::MAX }) {
+    // Equal items would be no set and no map.
+    let is_unique = value.is_array() && schema.get("x-kubernetes-list-type").is_some_and(|list| list != "atomic");
+    for (schema, part) in parts(schema, value).into_iter().take(if is_unique { 1 } else { usize::MAX }) {
         at(schema, part, change);
     }
     if let (Change::Unknown(unknown), Value::Object(fields)) = (change, value)

@@ -1,4 +1,4 @@
-//! The paths of values in a parent, as JSON pointers.
+//! The values in a parent, and their paths as JSON pointers.
 
 use serde_json::Value;
 use windlass_core::plugin::schema::structural as schema;

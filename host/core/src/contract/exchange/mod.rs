@@ -427,5 +427,6 @@ mod tests {
             assert_eq!((&*event_type.to_string(), event_type.into(), json!(event_type)), (text, text, json!(text)));
         }
         assert_eq!(json!([Phase::Sync, Phase::Finalize]), json!(["sync", "finalize"]));
+        assert_eq!([Phase::Sync, Phase::Finalize].map(<&str>::from), ["sync", "finalize"]);
     }
 }

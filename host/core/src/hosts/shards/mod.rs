@@ -22,8 +22,8 @@ mod model;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
-use crate::value::digest::Digest;
 use crate::value::ids::{ObjectKey, PluginName};
 
 pub use announcement::{Announcement, FailingShare, Rollout};
@@ -55,8 +55,13 @@ impl FromIterator<Shard> for Members {
 }
 
 fn hash(plugin: &PluginName, parent: &ObjectKey) -> u64 {
-    let lines = format!("{plugin}\n{}\n{}\n", parent.namespace.as_deref().unwrap_or_default(), parent.name);
-    Digest::of(lines.as_bytes()).as_bytes().first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+    let mut hash = Sha256::new();
+    for part in [plugin.as_str(), parent.namespace.as_deref().unwrap_or_default(), &*parent.name] {
+        hash.update(part.as_bytes());
+        hash.update(b"\n");
+    }
+    let hash: [u8; 32] = hash.finalize().into();
+    hash.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
 }
 
 /// Mixes the bits of hash and shard (the finalizer of `SplitMix64`).

@@ -159,6 +159,19 @@ struct Metadata<'a> {
     managed_fields: Option<&'a RawValue>,
 }
 
+/// The labels alone, whatever else the object has.
+#[derive(Deserialize)]
+struct Labelled<'a> {
+    #[serde(borrow)]
+    metadata: LabelledMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+struct LabelledMetadata<'a> {
+    #[serde(borrow, default)]
+    labels: Option<OwnMarks<'a>>,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OwnerReference<'a> {
@@ -174,7 +187,7 @@ struct OwnerReference<'a> {
 }
 
 /// A text that is borrowed from the JSON, unless it has escapes.
-#[derive(Deserialize)]
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -195,7 +208,7 @@ impl<'a> OwnMarks<'a> {
 impl<'a> Labels<'a> {
     /// Parses the labels in an object's JSON; empty if the object has none, or if the JSON is invalid.
     pub fn of(json: &'a [u8]) -> Self {
-        let labels = serde_json::from_slice::<Header<'a>>(json).ok().and_then(|header| header.metadata.labels);
+        let labels = serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels);
         labels.and_then(|labels| labels.labels().ok()).unwrap_or_default()
     }
 }
@@ -346,8 +359,8 @@ impl Object {
     /// Parses a top-level field of the object, at each call.
     pub fn field(&self, name: &str) -> Option<Value> {
         let bytes = self.json.bytes();
-        let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(&bytes).ok()?;
-        json::parse(fields.get(name)?.get().as_bytes(), json::OBJECT_DEPTH).ok()
+        let fields: BTreeMap<Text<'_>, &RawValue> = serde_json::from_slice(&bytes).ok()?;
+        json::parse(fields.get(&Text(name.into()))?.get().as_bytes(), json::OBJECT_DEPTH).ok()
     }
 }
 

@@ -174,18 +174,21 @@ impl Masker {
     fn add(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
         // All forms of a value have the same marker, and each has a placeholder of its own.
         let marker = self.marks.then(|| marker(&self.key, value));
-        let or_marker = |masked: String| marker.clone().unwrap_or(masked);
-        let masked = if self.marks { value.to_vec() } else { self.key.placeholder(value) };
+        let or_marker = |masked: &dyn Fn() -> String| marker.clone().unwrap_or_else(masked);
+        let masked = self.key.placeholder(value);
         let (Ok(text), Ok(masked)) = (str::from_utf8(value), str::from_utf8(&masked)) else {
             return [BASE64, BASE64_URL]
                 .iter()
-                .try_for_each(|base64| self.add_text(base64.encode(value), or_marker(base64.encode(&masked))));
+                .try_for_each(|base64| self.add_text(base64.encode(value), or_marker(&|| base64.encode(&masked))));
         };
         for range in ranges(text) {
             let (Some(text), Some(masked)) = (text.get(range.clone()), masked.get(range)) else { continue };
-            FORMS.iter().try_for_each(|form| self.add_text(form(text), or_marker(form(masked))))?;
+            FORMS.iter().try_for_each(|form| self.add_text(form(text), or_marker(&|| form(masked))))?;
         }
-        lines(text).try_for_each(|line| self.add_text(line.to_owned(), or_marker(self.placeholder(line))))
+        lines(text).try_for_each(|line| {
+            let masked = or_marker(&|| self.placeholder(line));
+            self.add_text(line.to_owned(), masked)
+        })
     }
 
     fn add_text(&mut self, text: String, masked: String) -> Result<(), TooManyValues> {

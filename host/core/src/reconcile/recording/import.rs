@@ -20,10 +20,12 @@ pub struct NotARequest {
     problem: String,
 }
 
+/// Without other fields, which may nest deeper than serde reads into values.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Header {
-    #[serde(flatten)]
-    kind: Gvk,
+    api_version: String,
+    kind: String,
     metadata: ObjectKey,
 }
 
@@ -53,9 +55,9 @@ fn bytes(document: &Document) -> Arc<[u8]> {
 }
 
 fn observed(document: &Document) -> Result<Observed, NotARequest> {
-    let Header { kind, metadata: ObjectKey { namespace, name } } = serde_json::from_str(document.get())
+    let Header { api_version, kind, metadata: ObjectKey { namespace, name } } = serde_json::from_str(document.get())
         .map_err(|error| NotARequest { what: "object", problem: error.to_string() })?;
-    Ok(Observed { kind, namespace, name, object: bytes(document) })
+    Ok(Observed { kind: Gvk::from_api_version(&api_version, &kind), namespace, name, object: bytes(document) })
 }
 
 impl Exchange {

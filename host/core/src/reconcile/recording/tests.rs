@@ -9,7 +9,7 @@ use crate::object::masking::{Masker, hidden};
 use crate::reconcile::outcome::{Rejection, WriteProblem};
 use crate::reconcile::recent::{Call, Decision, KeptResult, Reconciled};
 use crate::value::digest::Digest;
-use crate::value::ids::Gvk;
+use crate::value::ids::{Gvk, ObjectKey};
 
 /// A call whose Secret has this password, which the plugin puts into a child, an event and the status.
 fn reconciled(password: &str, replicas: u64) -> Reconciled {
@@ -58,6 +58,29 @@ fn reconciled(password: &str, replicas: u64) -> Reconciled {
 
 fn exported(reconciled: &Reconciled) -> RecordedCall {
     export(reconciled, &mut Masker::new([3; 32])).expect("few values")
+}
+
+#[test]
+fn recorded_object_may_nest_deeper_than_serde_reads_into_values() {
+    let (open, close) = ("[".repeat(200), "]".repeat(200));
+    let child = format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","namespace":"n"}},"spec":{open}{close}}}"#);
+    let text = format!(r#"{{"phase":"sync","parent":{{}},"children":[{child}]}}"#);
+    let request = serde_json::from_str::<RecordedRequest>(&text).expect("a request").request().expect("a child");
+    let [read] = &request.children[..] else { panic!("{:?}", request.children) };
+    assert_eq!((read.kind.to_string(), read.namespace.as_deref(), &*read.name), ("Pod.v1".to_owned(), Some("n"), "a"));
+}
+
+#[test]
+fn child_is_recorded_as_its_version_kind_namespace_and_name() {
+    for (namespace, text) in [
+        (Some("n"), r#"{"apiVersion":"apps/v1","kind":"Deployment","namespace":"n","name":"a"}"#),
+        (None, r#"{"apiVersion":"apps/v1","kind":"Deployment","name":"a"}"#),
+    ] {
+        let kind = Gvk::from_api_version("apps/v1", "Deployment").into();
+        let child = ChildId { kind, key: ObjectKey::new(namespace, "a") };
+        assert_eq!(serde_json::to_string(&child).expect("JSON"), text);
+        assert_eq!(serde_json::from_str::<ChildId>(text).expect("a child"), child);
+    }
 }
 
 #[test]

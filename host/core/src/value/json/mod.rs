@@ -11,7 +11,7 @@ use std::fmt;
 
 use compact_str::CompactString;
 
-use crate::value::line::{escape, in_json};
+use crate::value::line::in_json;
 
 pub use number::Number;
 pub use parse::{Malformed, OBJECT_DEPTH, parse, parse_within};
@@ -105,10 +105,17 @@ impl Map {
 
     /// The object at a key, created if the key is missing; `None` if its value is not an object.
     pub fn object_mut(&mut self, key: &str) -> Option<&mut Map> {
-        if self.get(key).is_none() {
-            self.insert(key, Map::default());
+        let at = match self.position(key) {
+            Ok(at) => at,
+            Err(at) => {
+                self.0.insert(at, (key.into(), Value::Object(Map::default())));
+                at
+            }
+        };
+        match self.0.get_mut(at) {
+            Some((_, Value::Object(map))) => Some(map),
+            _ => None,
         }
-        if let Some(Value::Object(map)) = self.get_mut(key) { Some(map) } else { None }
     }
 
     /// Keys and values, sorted by key.
@@ -248,15 +255,23 @@ impl<const N: usize> From<[(&str, Value); N]> for Map {
 }
 
 fn write_string(text: &str, out: &mut String) {
-    let is_escaped = |c| c < ' ' || c == '"' || c == '\\';
     out.push('"');
-    out.push_str(&escape(text, is_escaped, |c, out| match c {
-        '"' => out.push_str("\\\""),
-        '\\' => out.push_str("\\\\"),
-        '\n' => out.push_str("\\n"),
-        '\r' => out.push_str("\\r"),
-        '\t' => out.push_str("\\t"),
-        control => in_json(control, out),
-    }));
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
+        let (plain, tail) = rest.split_at(at);
+        out.push_str(plain);
+        let mut chars = tail.chars();
+        match chars.next() {
+            Some('"') => out.push_str("\\\""),
+            Some('\\') => out.push_str("\\\\"),
+            Some('\n') => out.push_str("\\n"),
+            Some('\r') => out.push_str("\\r"),
+            Some('\t') => out.push_str("\\t"),
+            Some(control) => in_json(control, out),
+            None => {}
+        }
+        rest = chars.as_str();
+    }
+    out.push_str(rest);
     out.push('"');
 }

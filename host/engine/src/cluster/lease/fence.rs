@@ -10,19 +10,40 @@ use std::task::{Context, Poll};
 use http::{Request, Uri};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
-use tower::steer::Steer;
 use tower::util::MapResponse;
 use tower::{Service, ServiceExt as _};
 
 use super::WriteGate;
 use super::gate::NeedsLease;
 
-/// Chooses the pool of a request.
-type Choice<S, B> = fn(&Request<B>, &[S]) -> usize;
+/// Sends requests that need the Lease on connections of their own, which are fenced.
+#[derive(Debug, Clone)]
+pub struct Pools<S> {
+    /// For requests that need no Lease.
+    pub free: S,
+    /// For requests that need the Lease.
+    pub fenced: S,
+}
 
-/// Sends requests that need the Lease on connections of their own, which are fenced, and all others on free ones.
-pub fn pools<S: Service<Request<B>>, B>([free, fenced]: [S; 2]) -> Steer<S, Choice<S, B>, Request<B>> {
-    Steer::new([free, fenced], |request, _| usize::from(request.extensions().get::<NeedsLease>().is_some()))
+impl<S, B> Service<Request<B>> for Pools<S>
+where
+    S: Service<Request<B>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        match self.free.poll_ready(context) {
+            Poll::Ready(Ok(())) => self.fenced.poll_ready(context),
+            other => other,
+        }
+    }
+
+    fn call(&mut self, request: Request<B>) -> S::Future {
+        let needs_lease = request.extensions().get::<NeedsLease>().is_some();
+        if needs_lease { self.fenced.call(request) } else { self.free.call(request) }
+    }
 }
 
 /// Opens connections as `connector` does, which send nothing while the gate is closed. Without a gate they are not fenced.

@@ -20,9 +20,9 @@ use crate::clock;
 #[derive(Debug, Clone)]
 pub struct WriteGate {
     /// The part of the leader's Lease.
-    pub leader: GatePart,
+    pub(crate) leader: GatePart,
     /// The part of a shard's Lease.
-    pub shard: GatePart,
+    pub(crate) shard: GatePart,
 }
 
 /// The part of a gate that one Lease opens.

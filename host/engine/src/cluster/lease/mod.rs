@@ -22,7 +22,7 @@ use crate::clock;
 
 pub(super) use self::leases::{Leases, Refusal};
 pub use candidate::Candidate;
-pub use fence::{fenced, pools};
+pub use fence::{Pools, fenced};
 pub use gate::{GateFilter, WriteGate};
 pub use holder::{End, HeldLease};
 pub use identity::Instance;
