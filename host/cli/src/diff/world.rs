@@ -335,9 +335,8 @@ impl World for Dry<'_> {
                 let component = &scope.offline.component;
                 run_here(component.reconcile(&request, &scope.terms.limits, Ambient::now([0; 32])))
             });
-            let (result, report) = called
-                .await
-                .unwrap_or_else(|error| (Err(CallFailure::Host(error.to_string())), CallReport::default()));
+            let (result, report) =
+                called.await.unwrap_or_else(|error| (Err(CallFailure::Host(error.to_string())), CallReport::default()));
             let mut seen = self.seen.lock();
             for warning in warnings_of(&report) {
                 seen.note(warning);

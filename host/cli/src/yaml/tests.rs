@@ -12,7 +12,7 @@ fn read(text: &str) -> Value {
 }
 
 /// Scalars as they are written, and their values in JSON.
-const SCALARS: [(&str, &str); 67] = [
+const SCALARS: [(&str, &str); 70] = [
     ("0644", "420"),
     ("012", "10"),
     ("08", "8"),

@@ -63,7 +63,8 @@ fn exported(reconciled: &Reconciled) -> RecordedCall {
 #[test]
 fn recorded_object_may_nest_deeper_than_serde_reads_into_values() {
     let (open, close) = ("[".repeat(200), "]".repeat(200));
-    let child = format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","namespace":"n"}},"spec":{open}{close}}}"#);
+    let child =
+        format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","namespace":"n"}},"spec":{open}{close}}}"#);
     let text = format!(r#"{{"phase":"sync","parent":{{}},"children":[{child}]}}"#);
     let request = serde_json::from_str::<RecordedRequest>(&text).expect("a request").request().expect("a child");
     let [read] = &request.children[..] else { panic!("{:?}", request.children) };
