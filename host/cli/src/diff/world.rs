@@ -20,7 +20,7 @@ use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::api_response::{Ack, Refused};
 use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
 use windlass_core::reconcile::world::{
-    ApiRequest, Call, Called, Force, Happened, Later, Part, Permit, Read, Selected, World, Writing,
+    ApiRequest, Call, Called, Force, Happened, Later, Part, Permit, Prepared, Read, Selected, World, Writing,
 };
 use windlass_core::value::ids::{ObjectKey, Uid};
 use windlass_core::value::json::Map;
@@ -238,7 +238,7 @@ impl<'a> Dry<'a> {
                 json_patch::merge(&mut after, &object_of(marks));
                 self.seen.lock().change(&of, Verb::Adopt, Some(Arc::new(found.clone())), (after, None));
             }
-            ApiRequest::Migrate { own, taken, resource_version, .. } => {
+            ApiRequest::Migrate { to: Prepared { own, taken, .. }, resource_version, .. } => {
                 let mut migrations = self.migrations.lock();
                 let migration = migrations.entry(of).or_default();
                 // Each apply is one to the live object, so that what was removed once is removed again.

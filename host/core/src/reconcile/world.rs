@@ -267,6 +267,19 @@ pub enum Part {
     Whole,
 }
 
+/// What an object has before an apply that needs more than the object as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Prepared<'a> {
+    /// The place of the Update entry that the host left, and what becomes of it; none if there is no such entry.
+    pub left: Option<(usize, Removal)>,
+    /// What the host's entry owns; none if it stays as it is.
+    pub own: Option<&'a Ownership>,
+    /// What entries of other managers own, of those that change.
+    pub taken: &'a [Ownership],
+    /// Maps that are empty, of those that change, as JSON pointers.
+    pub emptied: &'a [String],
+}
+
 /// A write.
 #[derive(Debug)]
 pub enum ApiRequest<'a> {
@@ -294,19 +307,15 @@ pub enum ApiRequest<'a> {
         /// The patch.
         marks: &'a Map,
     },
-    /// The change of entries in managedFields before an apply. The apply then removes from the object what the host's Apply entry alone owns and
-    /// the child lacks.
+    /// The change of entries in managedFields, and of maps that must be empty, before an apply. The apply then removes from the object what the
+    /// host's Apply entry alone owns and the child lacks.
     Migrate {
         /// The child.
         child: &'a DesiredChild,
         /// The object's version.
         resource_version: u64,
-        /// The place of the Update entry that the host left, and what becomes of it; none if there is no such entry.
-        left: Option<(usize, Removal)>,
-        /// What the host's entry owns after that; none if it stays as it is.
-        own: Option<&'a Ownership>,
-        /// What entries of other managers own after that, of those that change.
-        taken: &'a [Ownership],
+        /// What changes.
+        to: Prepared<'a>,
     },
     /// A deletion.
     Delete(&'a Delete),

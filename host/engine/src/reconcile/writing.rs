@@ -46,9 +46,8 @@ impl<'a> Cluster<'a> {
                 request::apply(self.to(&child.kind)?, child, (uid, Some(resource_version)), force, returns)
             }
             ApiRequest::Mark { child, marks, found: _ } => request::mark(self.to(&child.kind)?, child, marks),
-            ApiRequest::Migrate { child, resource_version, left, own, taken } => {
-                let entries = own.into_iter().chain(taken);
-                request::migrate(self.to(&child.kind)?, child, resource_version, left, entries)
+            ApiRequest::Migrate { child, resource_version, to } => {
+                request::migrate(self.to(&child.kind)?, child, resource_version, to)
             }
             ApiRequest::Delete(delete) => request::delete(self.to(&delete.child.kind)?, delete),
             ApiRequest::Finalizers { parent, finalizers } => {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::empty::excludes;
 use super::finder::Finder;
-use super::{CONTROLLER, Entry, Item, ItemMatcher, ManagedFields, Nodes, owns_outside};
+use super::{CONTROLLER, Entry, Item, ItemMatcher, ManagedFields, Node, Nodes, owns_outside};
 use crate::value::ids::Uid;
 use crate::value::json::{self, Map, Value};
 
@@ -26,6 +26,8 @@ pub struct Correction {
     pub is_of_post: bool,
     /// What entries of other managers own after fields have been taken from them.
     pub taken: Vec<Ownership>,
+    /// Maps that must be empty before the apply, as JSON pointers: it would make `null` of them.
+    pub emptied: Vec<String>,
 }
 
 /// What an entry of `managedFields` is to own.
@@ -101,9 +103,21 @@ impl ManagedFields {
             subtract(fields, &found.kept);
             unite(fields, &found.stale);
         });
+        let emptied = refused.iter().filter(|field| self.is_emptied(field, desired, live));
+        let emptied = emptied.map(|field| format!("/{}", field.replace('.', "/"))).collect();
         let others = self.others.iter().filter(|other| other.edits);
         let others = others.filter_map(|other| changed(other, &|fields| subtract(fields, &taken)));
-        Some(Correction { body, own, is_of_post: self.apply.is_none(), taken: others.collect() })
+        Some(Correction { body, own, is_of_post: self.apply.is_none(), taken: others.collect(), emptied })
+    }
+
+    /// Whether an apply would remove all that is in a map and is desired to be empty.
+    fn is_emptied(&self, field: &str, desired: &Map, live: &Map) -> bool {
+        let path: Vec<_> = field.split('.').collect();
+        let Some((first, rest)) = path.split_first() else { return false };
+        let is_empty = |object: &Map| Some(object.get(first)?.at(rest)?.as_object()?.is_empty());
+        let node = |tree| path.iter().try_fold(tree, |node: &Node, field| node.field(field));
+        let mut others = self.others.iter().filter_map(|other| node(other.tree()?));
+        is_empty(desired) == Some(true) && is_empty(live) == Some(false) && !others.any(Node::has_below)
     }
 
     /// Returns the desired object with the values that a fresh one has, and what the object has beside it.

@@ -61,7 +61,8 @@ impl<'a> Correcting<'a> {
     ) -> Result<Option<Correction>, Failed> {
         self.is_behind = live.is_none() && !fields.is_empty() && !self.is_left_out();
         let Some(live) = live.filter(|_| !fields.is_empty()) else { return Ok(None) };
-        let is_change = |found: &Correction| found.own.is_some() || !found.taken.is_empty();
+        let is_change =
+            |found: &Correction| found.own.is_some() || !(found.taken.is_empty() && found.emptied.is_empty());
         Ok(self.compared(live, fields).await?.filter(is_change))
     }
 

@@ -20,7 +20,7 @@ use crate::reconcile::next_step::finalizers_with;
 use crate::reconcile::outcome::WriteProblem;
 use crate::reconcile::plan::{Plan, Target, Write, differing};
 use crate::reconcile::waves::send_wave;
-use crate::reconcile::world::{ApiRequest, Force, Part, Read, Writing};
+use crate::reconcile::world::{ApiRequest, Force, Part, Prepared, Read, Writing};
 use crate::reconcile::written::{Subject, Written};
 use crate::value::ids::{ObjectKey, PluginName, Uid};
 
@@ -215,7 +215,7 @@ async fn change_to(
     };
     let mut version = target.resource_version;
     if left.is_some() || own.is_some() {
-        version = migrate(world, child, version, (left, own, &[])).await?;
+        version = migrate(world, child, version, Prepared { left, own, ..Prepared::default() }).await?;
     }
     if let Some(body) = correction.map(|correction| correction.body).filter(|body| *body != child.body) {
         match apply(world, &with(body), target, version).await? {
@@ -231,13 +231,15 @@ async fn change_to(
     // The places of entries are those of the version that is known as a whole.
     let known = live.filter(|_| version == target.resource_version);
     if let Some(found) = correcting.of_invalid(known, &refused.invalid_fields()).await? {
-        let version = migrate(world, child, version, (None, found.own.as_ref(), &found.taken)).await?;
+        let prepared = Prepared { left: None, own: found.own.as_ref(), taken: &found.taken, emptied: &found.emptied };
+        let version = migrate(world, child, version, prepared).await?;
         let sent = send_apply(world, &with(found.body), target, (version, Force::Yes, Effect::Restored)).await;
-        if sent.is_err() {
+        if sent.is_err() && (found.own.is_some() || !found.taken.is_empty()) {
             // The fields stay those of their managers.
             let back = |entry: Ownership| Ownership { fields: entry.before.clone(), ..entry };
             let (own, taken) = (found.own.map(back), found.taken.into_iter().map(back).collect::<Vec<_>>());
-            migrate(world, child, version, (None, own.as_ref(), &taken)).await?;
+            migrate(world, child, version, Prepared { own: own.as_ref(), taken: &taken, ..Prepared::default() })
+                .await?;
         }
         return sent.map_err(failed);
     }
@@ -293,14 +295,14 @@ async fn send_apply(
     })
 }
 
-/// Changes entries of managedFields. Returns the child's version after that.
+/// Prepares a child for an apply. Returns the child's version after that.
 async fn migrate(
     world: &dyn Writing,
     child: &DesiredChild,
     resource_version: u64,
-    (left, own, taken): (Option<(usize, Removal)>, Option<&Ownership>, &[Ownership]),
+    to: Prepared<'_>,
 ) -> Result<u64, Failed> {
-    let sent = world.send(ApiRequest::Migrate { child, resource_version, left, own, taken }).await;
+    let sent = world.send(ApiRequest::Migrate { child, resource_version, to }).await;
     sent.map(|ack| ack.resource_version()).map_err(|refused| {
         // Another write moved the host's entry.
         if refused.does_not_fit() {

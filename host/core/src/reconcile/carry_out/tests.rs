@@ -430,6 +430,23 @@ async fn r21_edit_in_a_map_that_the_host_desired_as_empty_is_taken_away() {
 }
 
 #[tokio::test]
+async fn r21_map_that_an_apply_would_make_null_is_emptied_before_it() {
+    let of = async |users: serde_json::Value, responses: Vec<_>| {
+        let full = json!({"type": "x", "map": {"a": 1}});
+        let after = json!({"type": "x", "map": {}});
+        changed_service([full.clone(), full, after.clone()], users, Some(after), responses).await
+    };
+    let (sent, applied) = of(json!({}), vec![invalid("spec.map"), Ok(acked(8)), Ok(acked(9))]).await;
+    assert_eq!(sent, ["fresh", "apply to 7, force No", "migrate", "apply to 8, force Yes"]);
+    assert_eq!(applied.problems, []);
+    let (sent, _) = of(json!({}), vec![invalid("spec.map"), Ok(acked(8)), invalid("spec.map")]).await;
+    assert_eq!(sent.last().map(String::as_str), Some("apply to 8, force Yes"), "nobody else's field was taken");
+    let (sent, applied) = of(json!({"f:map": {"f:b": {}}}), vec![invalid("spec.map")]).await;
+    assert_eq!(sent, ["fresh", "apply to 7, force No"]);
+    assert_eq!(applied.problems.len(), 1);
+}
+
+#[tokio::test]
 async fn r21_edit_that_makes_a_changed_child_invalid_is_taken_away_in_the_same_reconcile() {
     let specs = [json!({"type": "x"}), json!({"type": "x", "of-x": 1, "edit": 1}), json!({"type": "y"})];
     let changed = async |responses: Vec<_>| {

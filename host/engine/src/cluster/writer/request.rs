@@ -11,7 +11,7 @@ use windlass_core::object::child::{ChildId, Delete};
 use windlass_core::object::managed::{BEFORE_FIRST_APPLY, Ownership, Removal};
 use windlass_core::object::names::{FIELD_MANAGER, FINALIZER_MANAGER};
 use windlass_core::reconcile::outcome::WriteProblem;
-use windlass_core::reconcile::world::{Force, Part};
+use windlass_core::reconcile::world::{Force, Part, Prepared};
 use windlass_core::value::ids::{ObjectKey, Uid};
 use windlass_core::value::json::{Map, Value};
 
@@ -110,22 +110,18 @@ pub fn apply(
     })
 }
 
-/// JSON patch before an apply: changes what entries of managedFields own, and converts or removes the Update entry that the host's POST, or
-/// an apply after managedFields were cleared, left. The places of entries hold for this version alone.
-pub fn migrate<'a>(
-    to: To<'_>,
-    child: &DesiredChild,
-    version: u64,
-    left: Option<(usize, Removal)>,
-    entries: impl IntoIterator<Item = &'a Ownership>,
-) -> Built {
+/// JSON patch before an apply: changes what entries of managedFields own, empties maps, and converts or removes the Update entry that the
+/// host's POST, or an apply after managedFields were cleared, left. The places of entries hold for this version alone.
+pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, prepared: Prepared<'_>) -> Built {
+    let Prepared { left, own, taken, emptied } = prepared;
     let replace = |path: &str, value: serde_json::Value| json!({"op": "replace", "path": path, "value": value});
     let mut patch = vec![replace("/metadata/resourceVersion", version.to_string().into())];
-    for Ownership { index, fields, .. } in entries {
+    for Ownership { index, fields, .. } in own.into_iter().chain(taken) {
         let fields = serde_json::from_str(&text(fields));
         let fields = fields.map_err(|error| unbuilt(kube::core::request::Error::SerializeBody(error)))?;
         patch.push(replace(&format!("/metadata/managedFields/{index}/fieldsV1"), fields));
     }
+    patch.extend(emptied.iter().map(|map| replace(map, json!({}))));
     // Last, because it changes the places of others.
     if let Some((index, removal)) = left {
         let entry = format!("/metadata/managedFields/{index}");
