@@ -15,8 +15,7 @@ mod pods;
 mod previews;
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use serde_json::json;
 use windlass_e2e::{Env, Namespace, guest};
@@ -27,25 +26,30 @@ use self::previews::{Previewed, compare};
 /// Histories at once.
 const JOBS: usize = 4;
 
+/// Seeds that are always among the histories and the previews, as their objects once differed.
+const ALWAYS: [u64; 5] = [617, 5106, 5208, 5250, 5474];
+
+/// The seeds to play, by the environment variable that has their number.
+fn seeds(count: &str) -> BTreeSet<u64> {
+    let first = variable("WINDLASS_SEED", 1);
+    (first..first + variable(count, 48)).chain(ALWAYS).collect()
+}
+
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
 /// Plays all histories, and returns the differences at their ends.
 fn play(env: &Env, writer: Writer) -> Vec<(u64, Difference)> {
-    let (first, count) = (variable("WINDLASS_SEED", 1), variable("WINDLASS_HISTORIES", 48));
     let namespace = namespace(env, "convergence");
-    let next = AtomicU64::new(first);
+    let seeds = Mutex::new(seeds("WINDLASS_HISTORIES"));
     std::thread::scope(|scope| {
         let jobs: Vec<_> = (0..JOBS)
             .map(|_| {
                 scope.spawn(|| {
                     let mut differences = Vec::new();
                     loop {
-                        let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= first + count {
-                            return differences;
-                        }
+                        let Some(seed) = seeds.lock().expect("no panic").pop_first() else { return differences };
                         let found = History::of(seed).play(&namespace, writer);
                         for difference in &found {
                             eprintln!("seed {seed}: {difference}");
@@ -121,10 +125,7 @@ fn r21_diff_shows_what_the_host_then_writes() {
     env.push(&guest("puppets/puppet-kinds"), "puppet-kinds", &["--grant-all-declared"]);
     env.wait_live("puppet-kinds", &guest("puppets/puppet-kinds"));
     drop(host);
-    let (first, count) = (variable("WINDLASS_SEED", 1), variable("WINDLASS_PREVIEWS", 48));
-    // Of parent 617, the API server removes an item of a list of which another manager owns a part.
-    let seeds: BTreeSet<_> = (first..first + count).chain([617]).collect();
-    let parents: Vec<_> = seeds.into_iter().map(Previewed::of).collect();
+    let parents: Vec<_> = seeds("WINDLASS_PREVIEWS").into_iter().map(Previewed::of).collect();
     let (differences, objects) = compare(&env, &parents).print();
     assert!(differences * 500 <= objects, "{differences} of {objects} objects differ: at most one in 500 may");
 }
