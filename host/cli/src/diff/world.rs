@@ -15,7 +15,7 @@ use windlass_core::contract::{CallFailure, CallReport, Level, Note};
 use windlass_core::guard::deletions::BlockedDeletions;
 use windlass_core::object::Object;
 use windlass_core::object::child::ChildId;
-use windlass_core::object::managed::{drop_allocated, work_out_apply};
+use windlass_core::object::managed::work_out_apply;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::api_response::{Ack, Refused};
 use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
@@ -165,18 +165,18 @@ impl<'a> Dry<'a> {
         let id = child.id();
         let migration = self.migrations.lock().get(&id).cloned();
         let stays = sent.as_ref().is_err_and(|refused| refused.invalid_fields().is_empty());
-        let (Some(Migration { entry, taken }), Some(mut after), false) = (migration, live.values(), stays) else {
+        let (Some(Migration { entry, taken }), Some(now), false) = (migration, live.values(), stays) else {
             return sent;
         };
         let fresh = self.fresh.lock().get(&id).cloned().unwrap_or_else(|| child.body.clone());
-        work_out_apply(&mut after, (&child.body, &fresh), (entry.as_ref(), &taken), &live.managed);
-        self.replaced(child, live, after).await
+        let after = work_out_apply(&now, (&child.body, &fresh), (entry.as_ref(), &taken), &live.managed);
+        self.replaced(live, &after).await
     }
 
     /// The response to the dry run of a replacement.
-    async fn replaced(&self, child: &DesiredChild, live: &Object, mut after: Map) -> Result<String, Refused> {
-        drop_allocated(&mut after, [&live.values().unwrap_or_default(), &child.body]);
-        self.dry_run(self.resource(&child.id()).and_then(|resource| DryRun::replace(resource, live, &after))).await
+    async fn replaced(&self, live: &Object, after: &Map) -> Result<String, Refused> {
+        let resource = self.resource(&ChildId::of(live));
+        self.dry_run(resource.and_then(|resource| DryRun::replace(To::own(resource), live, after))).await
     }
 
     /// The parent after a write of its finalizers or its status.
@@ -238,10 +238,10 @@ impl<'a> Dry<'a> {
                 json_patch::merge(&mut after, &object_of(marks));
                 self.seen.lock().change(&of, Verb::Adopt, Some(Arc::new(found.clone())), (after, None));
             }
-            ApiRequest::Migrate { to: Prepared { own, taken, .. }, resource_version, .. } => {
+            ApiRequest::Migrate { prepared: Prepared { own, taken, .. }, resource_version, .. } => {
                 let mut migrations = self.migrations.lock();
                 let migration = migrations.entry(of).or_default();
-                // Each apply is one to the live object, so that what was removed once is removed again.
+                // Maps that are emptied are worked out with the apply. Each apply is one to the live object, so that what was removed once is removed again.
                 migration.entry = own.cloned().or_else(|| migration.entry.take());
                 migration.taken = taken.to_vec();
                 // After a refused apply, the entries are looked at again.
@@ -296,6 +296,10 @@ impl Writing for Dry<'_> {
             self.fresh.lock().insert(child.id(), fresh.clone());
             Ok(fresh)
         })
+    }
+
+    fn try_out<'a>(&'a self, live: &'a Object, after: &'a Map) -> Later<'a, Result<(), Refused>> {
+        Box::pin(async move { self.replaced(live, after).await.map(drop) })
     }
 
     fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>> {

@@ -161,7 +161,8 @@ impl Refused {
         let is_invalid = |status: &&Status| status.code == 422 && !status.is_by_webhook() && !is_immutable;
         let status = self.status().filter(is_invalid);
         let causes = status.and_then(|status| status.details.as_ref()).map_or(&[][..], |details| &details.causes);
-        causes.iter().map(|cause| &*cause.field).collect()
+        // A policy names no field, and custom resources may have "<nil>" for the whole object.
+        causes.iter().map(|cause| &*cause.field).filter(|field| !matches!(*field, "" | "<nil>")).collect()
     }
 
     /// Whether the same request may succeed later: there was no response, or the API server is busy.

@@ -129,6 +129,8 @@ pub trait Writing: Send + Sync {
     fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>>;
     /// The object that a create of this child would give, if its name were free. Nothing is created.
     fn fresh<'a>(&'a self, child: &'a DesiredChild) -> Later<'a, Result<Map, Refused>>;
+    /// Whether the API server would accept this as the next version of a child: the dry run of its replacement.
+    fn try_out<'a>(&'a self, live: &'a Object, after: &'a Map) -> Later<'a, Result<(), Refused>>;
     /// Sends a write once.
     fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>>;
     /// Lets time pass.
@@ -267,7 +269,7 @@ pub enum Part {
     Whole,
 }
 
-/// What an object has before an apply that needs more than the object as it is.
+/// What is changed in an object before an apply.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Prepared<'a> {
     /// The place of the Update entry that the host left, and what becomes of it; none if there is no such entry.
@@ -276,7 +278,7 @@ pub struct Prepared<'a> {
     pub own: Option<&'a Ownership>,
     /// What entries of other managers own, of those that change.
     pub taken: &'a [Ownership],
-    /// Maps that are empty, of those that change, as JSON pointers.
+    /// Maps that are emptied, as JSON pointers.
     pub emptied: &'a [String],
 }
 
@@ -314,8 +316,8 @@ pub enum ApiRequest<'a> {
         child: &'a DesiredChild,
         /// The object's version.
         resource_version: u64,
-        /// What changes.
-        to: Prepared<'a>,
+        /// What is changed.
+        prepared: Prepared<'a>,
     },
     /// A deletion.
     Delete(&'a Delete),

@@ -46,8 +46,8 @@ impl<'a> Cluster<'a> {
                 request::apply(self.to(&child.kind)?, child, (uid, Some(resource_version)), force, returns)
             }
             ApiRequest::Mark { child, marks, found: _ } => request::mark(self.to(&child.kind)?, child, marks),
-            ApiRequest::Migrate { child, resource_version, to } => {
-                request::migrate(self.to(&child.kind)?, child, resource_version, to)
+            ApiRequest::Migrate { child, resource_version, prepared } => {
+                request::migrate(self.to(&child.kind)?, child, resource_version, prepared)
             }
             ApiRequest::Delete(delete) => request::delete(self.to(&delete.child.kind)?, delete),
             ApiRequest::Finalizers { parent, finalizers } => {
@@ -122,6 +122,13 @@ impl Writing for Cluster<'_> {
                 let why = &*telemetry::one_line(&refused.to_string()).into_owned();
                 tracing::info!(%plugin, object = %child.id(), why, "child is not compared with a fresh one: the dry run of its creation failed");
             })
+        })
+    }
+
+    fn try_out<'a>(&'a self, live: &'a Object, after: &'a Map) -> Later<'a, Result<(), Refused>> {
+        Box::pin(async move {
+            let built = self.to(&live.kind).and_then(|to| dry_run::DryRun::replace(to, live, after));
+            built.map_err(Refused::Unsent)?.send(&self.worlds.client).await.map(drop)
         })
     }
 

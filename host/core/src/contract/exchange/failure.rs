@@ -10,10 +10,10 @@ pub enum CallFailure {
     /// The call exceeded this deadline, which includes host calls.
     #[error("no response within {} ms", .0.as_millis())]
     Deadline(std::time::Duration),
-    /// The guest exceeded its memory limit, this number of bytes.
+    /// The guest exceeded its memory limit. The limit, in bytes.
     #[error("memory limit of {0} bytes exceeded")]
     Memory(u64),
-    /// The guest exceeded its limit, this number of table elements.
+    /// The guest exceeded its limit of table elements. The limit.
     #[error("limit of {0} table elements exceeded")]
     TableElements(usize),
     /// The component has more core instances than this limit.
@@ -63,7 +63,7 @@ pub enum LoadFailure {
     /// The bytes are not a component, but for example a core module: their description, and advice for the user.
     #[error("not a component: {0}")]
     NotAComponent(String),
-    /// The component exports another version of the contract, or none. Its exports.
+    /// The component exports another version of the contract, or none. The text names its exports.
     #[error("no export windlass:plugin/reconciler of contract 0.1; found {0}")]
     UnsupportedContract(String),
     /// The component exceeds the size limit for compilation.

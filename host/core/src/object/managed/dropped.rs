@@ -8,15 +8,16 @@ use super::stale::ALLOCATED;
 use super::{Entry, Few, Item, ItemMatcher, ManagedFields, Node, Ownership};
 use crate::value::json::{Map, Value};
 
-/// Changes a live object as an apply of the desired one does, without the rules that the API server has for the merge: what the host's
-/// entry owns alone goes, and the desired fields are as in a fresh object. `entry` and `taken`: what the entries own that the host changes
-/// before the apply.
+/// A live object after an apply of the desired one, without the rules that the API server has for the merge: what the host's entry owns
+/// alone goes, and the desired fields are as in a fresh object, without what a dry run has allocated for that. `entry` and `taken`: what the
+/// entries own that the host changes before the apply.
 pub fn work_out_apply(
-    live: &mut Map,
+    live: &Map,
     (desired, fresh): (&Map, &Map),
     (entry, taken): (Option<&Ownership>, &[Ownership]),
     before: &ManagedFields,
-) {
+) -> Map {
+    let mut after = live.clone();
     let of_entry = entry.map(|entry| Node::of(&entry.fields));
     let of_taken: Vec<_> = taken.iter().map(|entry| Node::of(&entry.fields)).collect();
     let is_as_it_was = |entry: &&Entry| taken.iter().all(|taken| taken.index != entry.index);
@@ -24,15 +25,17 @@ pub fn work_out_apply(
     let others: Few<'_> = others.chain(&of_taken).collect();
     let owned = of_entry.as_ref().or_else(|| before.entry()?.tree());
     if let Some(owned) = owned {
-        drop_fields(owned, live, (&others, Some(fresh)));
+        drop_fields(owned, &mut after, (&others, Some(fresh)));
     }
     let nodes = others.into_iter().chain(owned).collect();
-    set_desired(live, desired, fresh, &nodes);
+    set_desired(&mut after, desired, fresh, &nodes);
+    drop_allocated(&mut after, [live, desired]);
+    after
 }
 
 /// Removes from an object what a dry run has allocated for it (a cluster IP, node ports): the next dry run may refuse it. What the live or the
 /// desired object has stays.
-pub fn drop_allocated(object: &mut Map, [live, desired]: [&Map; 2]) {
+fn drop_allocated(object: &mut Map, [live, desired]: [&Map; 2]) {
     let known: Vec<_> = [live, desired].into_iter().filter_map(|known| known.get("spec")).collect();
     let has = |spec: &Value, key: &str, value: &Value| spec.at(&[key]) == Some(value);
     let has_port = |spec: &Value, key: &str, value: &Value| {
@@ -60,6 +63,12 @@ fn set_desired(live: &mut Map, desired: &Map, fresh: &Map, nodes: &Few<'_>) {
             }
             (Value::Array(desired), Some(Value::Array(live)), Some(Value::Array(fresh))) => match keys_of(&below) {
                 Some(keys) => set_items(live, (desired, fresh), keys, &below),
+                None if is_set(&below) => {
+                    // What the host alone owned is gone.
+                    live.retain(|item| !fresh.contains(item));
+                    let others = std::mem::replace(live, fresh.clone());
+                    live.extend(others);
+                }
                 None => live.clone_from(fresh),
             },
             (_, _, Some(fresh)) => drop(live.insert(key, fresh.clone())),
@@ -108,20 +117,28 @@ fn set_items(live: &mut Vec<Value>, (desired, fresh): (&[Value], &[Value]), keys
     *live = merged;
 }
 
+/// Whether the items of a list are known by their values.
+fn is_set(nodes: &Few<'_>) -> bool {
+    nodes.iter().flat_map(|node| &node.items).any(|(name, _)| matches!(name, Item::Value(_)))
+}
+
 /// The key fields of a list, as in the name of an item.
 fn keys_of<'n>(nodes: &Few<'n>) -> Option<&'n Map> {
     let mut names = nodes.iter().flat_map(|node| &node.items);
     names.find_map(|(name, _)| if let Item::Keys(keys) = name { keys.as_object() } else { None })
 }
 
-/// Removes what an entry owns alone. `others`: what other entries own; `fresh`: a fresh object, whose items stay.
+/// Removes what an entry owns alone. `others`: what other entries own; `fresh`: a fresh object, whose maps and items stay with what nobody
+/// owns in them.
 fn drop_fields(node: &Node, map: &mut Map, (others, fresh): (&Few<'_>, Option<&Map>)) {
     for (field, below) in &node.fields {
         let others: Few<'_> = others.iter().filter_map(|other| other.field(field)).collect();
-        if others.is_empty() && (below.itself || !below.has_below()) {
+        let fresh = fresh.and_then(|fresh| fresh.get(field));
+        let stays = !others.is_empty() || fresh.is_some_and(|fresh| !fresh.is_scalar());
+        if !stays && (below.itself || !below.has_below()) {
             map.remove(field);
         } else if let Some(value) = map.get_mut(field) {
-            drop_within(below, value, (&others, fresh.and_then(|fresh| fresh.get(field))));
+            drop_within(below, value, (&others, fresh));
         }
     }
 }
@@ -167,9 +184,8 @@ mod tests {
 
     /// The object after an apply of a desired one that a create would give as it is.
     fn applied(live: &str, desired: &str, managed: &str) -> Map {
-        let (mut live, desired) = (map(live), map(desired));
-        work_out_apply(&mut live, (&desired, &desired), (None, &[]), &ManagedFields::read(managed, None));
-        live
+        let desired = map(desired);
+        work_out_apply(&map(live), (&desired, &desired), (None, &[]), &ManagedFields::read(managed, None))
     }
 
     #[test]
@@ -177,9 +193,10 @@ mod tests {
         let created = r#"{"f:metadata":{"f:labels":{".":{},"f:a":{},"f:b":{}},"f:annotations":{".":{},"f:x":{}}},
             "f:spec":{"f:image":{},"f:policy":{"f:type":{}},"f:set":{"v:\"p\"":{},"v:\"q\"":{}},
             "f:containers":{"k:{\"name\":\"one\"}":{".":{},"f:name":{},"f:tty":{}},"k:{\"name\":\"two\"}":{".":{},"f:name":{}}}}}"#;
-        let others = r#"{"f:metadata":{"f:labels":{"f:c":{}}}}"#;
-        let live = r#"{"metadata":{"labels":{"a":"1","b":"2","c":"3"},"annotations":{"x":"y"}},
-            "spec":{"image":"i","policy":{"type":"Rolling","surge":1},"set":["p","q"],
+        // Nobody owns the label d.
+        let others = r#"{"f:spec":{"f:set":{"v:\"r\"":{}}}}"#;
+        let live = r#"{"metadata":{"labels":{"a":"1","b":"2","d":"4"},"annotations":{"x":"y"}},
+            "spec":{"image":"i","policy":{"type":"Rolling","surge":1},"set":["p","q","r"],
             "containers":[{"name":"one","tty":true,"port":80},{"name":"two"}]}}"#;
         let desired =
             r#"{"metadata":{"labels":{"a":"1"}},"spec":{"image":"i","set":["p"],"containers":[{"name":"one"}]}}"#;
@@ -187,7 +204,7 @@ mod tests {
             r#"[{{"manager":"windlass","operation":"Update","fieldsV1":{created}}},
             {{"manager":"kubectl","operation":"Update","fieldsV1":{others}}}]"#
         );
-        let expected = r#"{"metadata":{"labels":{"a":"1","c":"3"}},"spec":{"image":"i","policy":{"surge":1},"set":["p"],
+        let expected = r#"{"metadata":{"labels":{"a":"1","d":"4"}},"spec":{"image":"i","policy":{"surge":1},"set":["p","r"],
             "containers":[{"name":"one","port":80}]}}"#;
         assert_eq!(applied(live, desired, &managed), map(expected));
     }
@@ -203,15 +220,15 @@ mod tests {
     #[test]
     fn r21_worked_out_apply_sets_what_is_desired_and_leaves_what_others_own() {
         let spec = r#""replicas":5,"strategy":{"type":"Rolling","surge":1},"paused":true,"old":1,"port":{"number":1}"#;
-        let mut object = map(&format!(r#"{{"spec":{{{spec}}}}}"#));
+        let live = map(&format!(r#"{{"spec":{{{spec}}}}}"#));
         let desired = map(r#"{"spec":{"strategy":{"type":"Recreate"},"paused":false,"port":{"name":"web"}}}"#);
         let fresh = map(r#"{"spec":{"replicas":1,"strategy":{"type":"Recreate"},"grace":30,"port":{"name":"web"}}}"#);
         let fields =
             map(r#"{"f:spec":{"f:strategy":{"f:type":{},"f:surge":{}},"f:paused":{},"f:old":{},"f:port":{}}}"#);
-        let entry = Ownership { index: 0, before: fields.clone(), fields };
+        let entry = Ownership { index: 0, fields };
         let others = r#"[{"manager":"kubectl","operation":"Update","fieldsV1":{"f:spec":{"f:port":{}}}}]"#;
         let before = ManagedFields::read(others, None);
-        work_out_apply(&mut object, (&desired, &fresh), (Some(&entry), &[]), &before);
+        let object = work_out_apply(&live, (&desired, &fresh), (Some(&entry), &[]), &before);
         let expected = r#"{"spec":{"replicas":5,"strategy":{"type":"Recreate"},"port":{"name":"web"}}}"#;
         assert_eq!(object, map(expected));
     }
@@ -246,13 +263,13 @@ mod tests {
         let others = nodes(&others.map(|(number, fields)| node(number, &fields.join(","))));
         let others = format!(r#"{{"f:env":{{"k:{{\"name\":\"E\"}}":{{}}}},{others}}}"#);
         let before = format!(r#"[{{"manager":"kubectl","operation":"Update","fieldsV1":{others}}}]"#);
-        let entry = Ownership { index: 0, before: ours.clone(), fields: ours };
+        let entry = Ownership { index: 0, fields: ours };
         let desired = map(r#"{"env":[],"ports":[{"port":4},{"port":1,"name":"new"}]}"#);
         let fresh = map(&format!(r#"{{"ports":[{},{}]}}"#, port(4, ""), port(1, r#","name":"new""#)));
         let b = r#","name":"b","app":"y""#;
-        let mut live = object(&[port(1, r#","name":"a","app":"x""#), port(2, b), port(3, b), port(5, b)]);
+        let live = object(&[port(1, r#","name":"a","app":"x""#), port(2, b), port(3, b), port(5, b)]);
         let before = ManagedFields::read(&before, None);
-        work_out_apply(&mut live, (&desired, &fresh), (Some(&entry), &[]), &before);
-        assert_eq!(live, object(&[port(4, ""), port(1, r#","name":"new","app":"x""#), port(2, r#","app":"y""#)]));
+        let after = work_out_apply(&live, (&desired, &fresh), (Some(&entry), &[]), &before);
+        assert_eq!(after, object(&[port(4, ""), port(1, r#","name":"new","app":"x""#), port(2, r#","app":"y""#)]));
     }
 }

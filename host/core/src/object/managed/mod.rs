@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
-pub use self::dropped::{drop_allocated, work_out_apply};
+pub use self::dropped::work_out_apply;
 use self::finder::Finder;
 pub use self::stale::{Correction, Ownership};
 pub use self::values::may_differ_as_stored;

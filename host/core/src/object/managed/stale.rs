@@ -37,8 +37,6 @@ pub struct Ownership {
     pub index: usize,
     /// Its `fieldsV1`.
     pub fields: Map,
-    /// Its `fieldsV1` before that.
-    pub before: Map,
 }
 
 impl ManagedFields {
@@ -85,10 +83,11 @@ impl ManagedFields {
         let mut taken = Map::default();
         if !refused.is_empty() {
             let near: Vec<_> = refused.iter().map(|field| without_indices(field)).collect();
-            let of_editors = self.compare((entry, Others::NoEditors), desired, live, fresh).1;
+            let mut of_editors = self.compare((entry, Others::NoEditors), desired, live, fresh).1;
+            keep_near(&mut of_editors.stale, "", &near, Near::Within);
+            keep_near(&mut of_editors.other, "", &near, Near::Exactly);
             taken = of_editors.other;
             unite(&mut taken, &of_editors.stale);
-            keep_near(&mut taken, "", &near);
             unite(&mut found.stale, &taken);
         }
         let controller = controller.map(ToString::to_string).unwrap_or_default();
@@ -97,14 +96,15 @@ impl ManagedFields {
             let Ok(Value::Object(before)) = json::parse(text.as_bytes(), json::OBJECT_DEPTH) else { return None };
             let mut fields = before.clone();
             change(&mut fields);
-            (fields != before).then_some(Ownership { index: entry.index, fields, before })
+            (fields != before).then_some(Ownership { index: entry.index, fields })
         };
         let own = changed(entry, &|fields| {
             subtract(fields, &found.kept);
             unite(fields, &found.stale);
         });
         let emptied = refused.iter().filter(|field| self.is_emptied(field, desired, live));
-        let emptied = emptied.map(|field| format!("/{}", field.replace('.', "/"))).collect();
+        let pointer = |field: &str| format!("/{}", field.replace('~', "~0").replace('/', "~1").replace('.', "/"));
+        let emptied = emptied.map(|field| pointer(field)).collect();
         let others = self.others.iter().filter(|other| other.edits);
         let others = others.filter_map(|other| changed(other, &|fields| subtract(fields, &taken)));
         Some(Correction { body, own, is_of_post: self.apply.is_none(), taken: others.collect(), emptied })
@@ -115,9 +115,15 @@ impl ManagedFields {
         let path: Vec<_> = field.split('.').collect();
         let Some((first, rest)) = path.split_first() else { return false };
         let is_empty = |object: &Map| Some(object.get(first)?.at(rest)?.as_object()?.is_empty());
-        let node = |tree| path.iter().try_fold(tree, |node: &Node, field| node.field(field));
-        let mut others = self.others.iter().filter_map(|other| node(other.tree()?));
-        is_empty(desired) == Some(true) && is_empty(live) == Some(false) && !others.any(Node::has_below)
+        let owns_below = |tree: &Node| {
+            let node = path.iter().try_fold(tree, |node, field| node.field(field));
+            node.is_some_and(Node::has_below)
+        };
+        // What cannot be read may own something.
+        let owns = |other: &Entry| other.tree().is_none_or(owns_below);
+        is_compared(first)
+            && (is_empty(desired), is_empty(live)) == (Some(true), Some(false))
+            && !self.others.iter().any(owns)
     }
 
     /// Returns the desired object with the values that a fresh one has, and what the object has beside it.
@@ -290,8 +296,17 @@ fn without_indices(field: &str) -> String {
     path
 }
 
-/// Removes from a `fieldsV1` all leaves but those that are in a named field or around it, or are another member of its union.
-fn keep_near(fields: &mut Map, path: &str, named: &[String]) {
+/// How near a field must be to a named one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Near {
+    /// It is the field, is around it, or is another member of its union.
+    Exactly,
+    /// It may also be directly in it.
+    Within,
+}
+
+/// Removes from a `fieldsV1` all leaves but those that are near a named field.
+fn keep_near(fields: &mut Map, path: &str, named: &[String], near: Near) {
     let mut kept = Map::default();
     for (name, below) in fields.iter() {
         let Some(below) = below.as_object() else { continue };
@@ -307,7 +322,7 @@ fn keep_near(fields: &mut Map, path: &str, named: &[String]) {
             let is_around = named.strip_prefix(&*inside).is_some_and(|rest| rest.starts_with(['.', '[']));
             let beside = named.strip_prefix(path).and_then(|rest| rest.strip_prefix('.'));
             // Some messages write the first letter of a field as a capital.
-            named == place
+            near == Near::Within && named == place
                 || named.eq_ignore_ascii_case(&inside)
                 || is_around
                 || field.zip(beside).is_some_and(|(a, b)| excludes(a, b))
@@ -316,7 +331,7 @@ fn keep_near(fields: &mut Map, path: &str, named: &[String]) {
             kept.insert(name, Map::default());
         }
         let mut below = below.clone();
-        keep_near(&mut below, &inside, named);
+        keep_near(&mut below, &inside, named, near);
         if !below.is_empty() {
             kept.insert(name, below);
         }
@@ -488,10 +503,9 @@ mod tests {
         };
         for refused in ["spec.env[0].valueFrom", "spec.env[0]", "spec.env[0].value.inside"] {
             let taken = fields("Update", &[refused]);
-            let left = entry(if refused == "spec.env[0]" { "" } else { r#","f:more":{}"# });
             let [(0, ours), (1, user)] = &*taken else { panic!("{taken:?}") };
             assert!(ours.contains(r#""f:value":{}"#), "{refused}: {ours}");
-            assert_eq!(*user, left, "{refused}");
+            assert_eq!(*user, entry(r#","f:more":{}"#), "{refused}: another value stays unless it is named");
         }
         let [_, (1, user)] = &*fields("Update", &["spec.env[0].more"]) else { panic!("the user set another value") };
         assert_eq!(*user, entry(r#","f:value":{}"#));

@@ -2,7 +2,7 @@
 
 use crate::contract::desired::DesiredChild;
 use crate::object::Object;
-use crate::object::managed::Correction;
+use crate::object::managed::{Correction, work_out_apply};
 use crate::reconcile::applied::Failed;
 use crate::reconcile::plan::Target;
 use crate::reconcile::world::Writing;
@@ -53,7 +53,7 @@ impl<'a> Correcting<'a> {
     }
 
     /// What to correct after the API server has refused an apply because of these fields: fields that users changed in place may be in the way.
-    /// None if there are no such fields, or if the object is not known in its present version.
+    /// None if there are no such fields, if the API server would also refuse the object without them, or if the object is not known in its present version.
     pub(super) async fn of_invalid(
         &mut self,
         live: Option<&Object>,
@@ -63,7 +63,16 @@ impl<'a> Correcting<'a> {
         let Some(live) = live.filter(|_| !fields.is_empty()) else { return Ok(None) };
         let is_change =
             |found: &Correction| found.own.is_some() || !(found.taken.is_empty() && found.emptied.is_empty());
-        Ok(self.compared(live, fields).await?.filter(is_change))
+        let Some(found) = self.compared(live, fields).await?.filter(is_change) else { return Ok(None) };
+        let (Some(now), Some(Fresh::Known(fresh))) = (live.values(), &self.fresh) else { return Ok(None) };
+        // Nothing is taken from a manager in vain: the API server may refuse the apply for another reason.
+        let entries = (found.own.as_ref(), &*found.taken);
+        let after = work_out_apply(&now, (&found.body, fresh), entries, &live.managed);
+        match self.world.try_out(live, &after).await {
+            Ok(()) => Ok(Some(found)),
+            Err(refused) if refused.is_temporary() => Err(refused.problem().into()),
+            Err(_) => Ok(None),
+        }
     }
 
     fn is_left_out(&self) -> bool {

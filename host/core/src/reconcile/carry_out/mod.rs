@@ -11,7 +11,7 @@ use crate::contract::desired::DesiredChild;
 use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
-use crate::object::managed::{CreateEntry, Ownership, Removal, may_differ_as_stored};
+use crate::object::managed::{CreateEntry, Removal, may_differ_as_stored};
 use crate::object::order::install_rank;
 use crate::reconcile::api_response::{Ack, Refused};
 use crate::reconcile::applied::{Applied, Effect, Failed, Kept, WriteResult, Wrote};
@@ -234,13 +234,6 @@ async fn change_to(
         let prepared = Prepared { left: None, own: found.own.as_ref(), taken: &found.taken, emptied: &found.emptied };
         let version = migrate(world, child, version, prepared).await?;
         let sent = send_apply(world, &with(found.body), target, (version, Force::Yes, Effect::Restored)).await;
-        if sent.is_err() && (found.own.is_some() || !found.taken.is_empty()) {
-            // The fields stay those of their managers.
-            let back = |entry: Ownership| Ownership { fields: entry.before.clone(), ..entry };
-            let (own, taken) = (found.own.map(back), found.taken.into_iter().map(back).collect::<Vec<_>>());
-            migrate(world, child, version, Prepared { own: own.as_ref(), taken: &taken, ..Prepared::default() })
-                .await?;
-        }
         return sent.map_err(failed);
     }
     Err(failed(refused))
@@ -300,9 +293,9 @@ async fn migrate(
     world: &dyn Writing,
     child: &DesiredChild,
     resource_version: u64,
-    to: Prepared<'_>,
+    prepared: Prepared<'_>,
 ) -> Result<u64, Failed> {
-    let sent = world.send(ApiRequest::Migrate { child, resource_version, to }).await;
+    let sent = world.send(ApiRequest::Migrate { child, resource_version, prepared }).await;
     sent.map(|ack| ack.resource_version()).map_err(|refused| {
         // Another write moved the host's entry.
         if refused.does_not_fit() {

@@ -60,6 +60,12 @@ impl Writing for Script {
         Box::pin(async move { self.fresh.clone().ok_or_else(none) })
     }
 
+    fn try_out<'a>(&'a self, _live: &'a Object, _after: &'a Map) -> Later<'a, Result<(), Refused>> {
+        self.sent.lock().push("try out".to_owned());
+        let response = self.responses.lock().pop_front().expect("a response");
+        Box::pin(async { response.map(drop) })
+    }
+
     fn send<'a>(&'a self, request: ApiRequest<'a>) -> Later<'a, Result<Ack, Refused>> {
         self.sent.lock().push(match request {
             ApiRequest::Create(_) => "create".to_owned(),
@@ -408,12 +414,13 @@ async fn r21_edit_that_makes_the_desired_child_invalid_is_taken_away_and_other_e
         )
         .await
     };
-    let (sent, applied) = of("spec.of-y", vec![Ok(acked(8)), Ok(acked(9))]).await;
-    assert_eq!(sent, ["apply to 7, force No", "fresh", "migrate", "apply to 8, force Yes"]);
+    let (sent, applied) = of("spec.of-y", vec![Ok(acked(8)), Ok(acked(8)), Ok(acked(9))]).await;
+    assert_eq!(sent, ["apply to 7, force No", "fresh", "try out", "migrate", "apply to 8, force Yes"]);
     assert_eq!((applied.changes.restored.len(), applied.problems.len()), (1, 0));
-    let (sent, applied) = of("spec.of-y.inside", vec![Ok(acked(8)), invalid("spec.of-y"), Ok(acked(9))]).await;
-    assert_eq!(sent.last().map(String::as_str), Some("migrate"), "what was taken in vain is given back");
+    let (sent, applied) = of("spec.of-y.inside", vec![invalid("spec.of-y")]).await;
+    assert_eq!(sent, ["apply to 7, force No", "fresh", "try out"], "nothing is taken in vain");
     assert_eq!(applied.problems.len(), 1);
+    assert_eq!(of("", vec![]).await.0, ["apply to 7, force No"], "a policy names no field");
     let (sent, applied) = of("spec.elsewhere.type", vec![]).await;
     assert_eq!(sent, ["apply to 7, force No", "fresh"]);
     assert_eq!(applied.problems.len(), 1);
@@ -422,10 +429,10 @@ async fn r21_edit_that_makes_the_desired_child_invalid_is_taken_away_and_other_e
 #[tokio::test]
 async fn r21_edit_in_a_map_that_the_host_desired_as_empty_is_taken_away() {
     let specs = [json!({"empty": {}}), json!({"empty": {"edit": 1}}), json!({"type": "y"})];
-    let responses = vec![invalid("spec.empty.edit"), Ok(acked(8)), Ok(acked(9))];
+    let responses = vec![invalid("spec.empty.edit"), Ok(acked(8)), Ok(acked(8)), Ok(acked(9))];
     let users = json!({"f:empty": {"f:edit": {}}});
     let (sent, applied) = changed_service(specs.clone(), users, Some(specs[2].clone()), responses).await;
-    assert_eq!(sent, ["fresh", "apply to 7, force No", "migrate", "apply to 8, force Yes"]);
+    assert_eq!(sent, ["fresh", "apply to 7, force No", "try out", "migrate", "apply to 8, force Yes"]);
     assert_eq!(applied.problems, []);
 }
 
@@ -436,11 +443,11 @@ async fn r21_map_that_an_apply_would_make_null_is_emptied_before_it() {
         let after = json!({"type": "x", "map": {}});
         changed_service([full.clone(), full, after.clone()], users, Some(after), responses).await
     };
-    let (sent, applied) = of(json!({}), vec![invalid("spec.map"), Ok(acked(8)), Ok(acked(9))]).await;
-    assert_eq!(sent, ["fresh", "apply to 7, force No", "migrate", "apply to 8, force Yes"]);
+    let (sent, applied) = of(json!({}), vec![invalid("spec.map"), Ok(acked(8)), Ok(acked(8)), Ok(acked(9))]).await;
+    assert_eq!(sent, ["fresh", "apply to 7, force No", "try out", "migrate", "apply to 8, force Yes"]);
     assert_eq!(applied.problems, []);
-    let (sent, _) = of(json!({}), vec![invalid("spec.map"), Ok(acked(8)), invalid("spec.map")]).await;
-    assert_eq!(sent.last().map(String::as_str), Some("apply to 8, force Yes"), "nobody else's field was taken");
+    let (sent, _) = of(json!({}), vec![invalid("spec.map"), invalid("spec.version")]).await;
+    assert_eq!(sent, ["fresh", "apply to 7, force No", "try out"], "the rest of the child is not valid");
     let (sent, applied) = of(json!({"f:map": {"f:b": {}}}), vec![invalid("spec.map")]).await;
     assert_eq!(sent, ["fresh", "apply to 7, force No"]);
     assert_eq!(applied.problems.len(), 1);
@@ -452,10 +459,13 @@ async fn r21_edit_that_makes_a_changed_child_invalid_is_taken_away_in_the_same_r
     let changed = async |responses: Vec<_>| {
         changed_service(specs.clone(), json!({"f:edit": {}}), Some(specs[2].clone()), responses).await
     };
-    let again = [Ok(acked(8)), invalid("spec.edit"), invalid("spec.edit"), Ok(acked(9))];
+    let again = [Ok(acked(8)), invalid("spec.edit"), invalid("spec.edit"), Ok(acked(8)), Ok(acked(9))];
     let (sent, applied) = changed(again.into_iter().chain([Ok(acked(10))]).collect()).await;
     let first = ["fresh", "migrate", "apply to 8, force No"];
-    assert_eq!(sent, [&first[..], &["read", "apply to 8, force No", "migrate", "apply to 9, force Yes"]].concat());
+    assert_eq!(
+        sent,
+        [&first[..], &["read", "apply to 8, force No", "try out", "migrate", "apply to 9, force Yes"]].concat()
+    );
     assert_eq!(applied.problems, []);
     let (sent, applied) = changed(vec![Ok(acked(8)), invalid("spec.y"), invalid("spec.y")]).await;
     assert_eq!(sent, [&first[..], &["read", "apply to 8, force No"]].concat());

@@ -70,6 +70,10 @@ impl Writing for Model {
         Box::pin(async { Ok(Some(Object::clone(&self.parent))) })
     }
 
+    fn try_out<'a>(&'a self, _live: &'a Object, _after: &'a Map) -> Later<'a, Result<(), Refused>> {
+        Box::pin(async { Ok(()) })
+    }
+
     fn fresh<'a>(&'a self, _child: &'a desired::DesiredChild) -> Later<'a, Result<Map, Refused>> {
         Box::pin(async { Err(Refused::NoResponse("no response".to_owned())) })
     }

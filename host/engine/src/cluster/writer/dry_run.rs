@@ -4,7 +4,6 @@
 use http::{HeaderValue, Request, header};
 use kube::Client;
 use kube::api::PatchParams;
-use kube::core::ApiResource;
 use windlass_core::contract::desired::DesiredChild;
 use windlass_core::object::Object;
 use windlass_core::object::names::FIELD_MANAGER;
@@ -12,7 +11,7 @@ use windlass_core::reconcile::api_response::Refused;
 use windlass_core::reconcile::outcome::WriteProblem;
 use windlass_core::value::json::{self, Map, Value};
 
-use super::request::{self, To, is_read, with_option};
+use super::request::{self, To, as_plugin, is_read, with_option};
 use super::response::refused;
 use crate::cluster::in_time;
 
@@ -55,11 +54,11 @@ impl DryRun {
     ///
     /// # Errors
     /// If the name does not form a valid URL.
-    pub fn replace(resource: &ApiResource, object: &Object, body: &Map) -> Built {
+    pub fn replace(to: To<'_>, object: &Object, body: &Map) -> Built {
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let whole = [("op", Value::from("replace")), ("path", Value::from("")), ("value", body.clone().into())];
         let patch = Value::Array(vec![Map::from(whole).into()]).to_string();
-        Self::of(request::json_patch(resource, &object.key, &params, patch))
+        Self::of(request::json_patch(to.resource, &object.key, &params, patch).map(|patch| as_plugin(to, patch)))
     }
 
     /// Sends the dry run, and returns the JSON text of the object as it would be stored.
@@ -102,7 +101,7 @@ fn other_name(name: &str, random: u32) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use kube::core::GroupVersionKind;
+    use kube::core::{ApiResource, GroupVersionKind};
     use windlass_core::contract::UpdateStrategy;
     use windlass_core::object::child::Delete;
     use windlass_core::reconcile::world::{Force, Part};
@@ -137,7 +136,7 @@ mod tests {
             (DryRun::of(request::create(to, &child)), "POST"),
             (DryRun::create_as(to, &child, "b"), "POST"),
             (DryRun::of(request::apply(to, &child, (&object.uid, None), Force::Yes, Part::Whole)), "PATCH"),
-            (DryRun::replace(&resource, &object, &child.body), "PATCH"),
+            (DryRun::replace(to, &object, &child.body), "PATCH"),
             (DryRun::of(request::status(to, &object, None, Map::default())), "PATCH"),
             (DryRun::of(request::finalizers(&resource, &object, &[])), "PATCH"),
         ] {
@@ -180,7 +179,7 @@ mod tests {
     #[test]
     fn replacement_is_a_patch_of_the_whole_object() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
-        let DryRun(request) = DryRun::replace(&resource, &object(), &child().body).expect("a request");
+        let DryRun(request) = DryRun::replace(To::own(&resource), &object(), &child().body).expect("a request");
         assert_eq!(request.headers()[header::CONTENT_TYPE], "application/json-patch+json");
         assert!(request.uri().path().ends_with("/namespaces/n/configmaps/a"), "{}", request.uri());
         let body = r#"{"kind":"ConfigMap","metadata":{"name":"a","namespace":"n"}}"#;

@@ -226,7 +226,7 @@ fn patch(
 
 /// Sends a request of the host about a child as the Plugin's ServiceAccount: Kubernetes' RBAC decides, and the audit log
 /// names the plugin.
-fn as_plugin(to: To<'_>, request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+pub(super) fn as_plugin(to: To<'_>, request: Request<Vec<u8>>) -> Request<Vec<u8>> {
     signed(to.account, metadata_only(request))
 }
 
