@@ -164,7 +164,9 @@ impl<'a> Dry<'a> {
     ) -> Result<String, Refused> {
         let id = child.id();
         let migration = self.migrations.lock().get(&id).cloned();
-        let stays = sent.as_ref().is_err_and(|refused| refused.invalid_fields().is_empty());
+        // Only an object that is not valid may be valid once the entries are changed.
+        let is_invalid = |refused: &Refused| matches!(refused.problem(), WriteProblem::Rejected { code: 422, .. });
+        let stays = sent.as_ref().is_err_and(|refused| !is_invalid(refused));
         let (Some(Migration { entry, taken }), Some(now), false) = (migration, live.values(), stays) else {
             return sent;
         };
@@ -241,7 +243,8 @@ impl<'a> Dry<'a> {
             ApiRequest::Migrate { prepared: Prepared { own, taken, .. }, resource_version, .. } => {
                 let mut migrations = self.migrations.lock();
                 let migration = migrations.entry(of).or_default();
-                // Maps that are emptied are worked out with the apply. Each apply is one to the live object, so that what was removed once is removed again.
+                // Each apply is one to the live object, so that what was removed once is removed again. Maps that are emptied are worked
+                // out with it.
                 migration.entry = own.cloned().or_else(|| migration.entry.take());
                 migration.taken = taken.to_vec();
                 // After a refused apply, the entries are looked at again.

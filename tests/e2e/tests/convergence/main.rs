@@ -1,8 +1,8 @@
 //! The same desired state gives the same object, whatever happened before: random histories of desired states, and of edits by other
 //! managers, end with the object that a create of the last desired state gives.
 //!
-//! `WINDLASS_HISTORIES` is the number of histories (48), `WINDLASS_PREVIEWS` that of parents that are previewed (48), `WINDLASS_SEED` the
-//! seed of the first (1).
+//! `WINDLASS_HISTORIES` is the number of histories, `WINDLASS_PREVIEWS` that of parents that are previewed; without it, there are 48 and those
+//! that once differed. `WINDLASS_SEED` is the seed of the first (1).
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::print_stderr)]

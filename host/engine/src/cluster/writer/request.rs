@@ -259,6 +259,39 @@ mod tests {
     use super::*;
 
     #[test]
+    fn preparation_changes_entries_and_maps_of_one_version_and_the_host_s_own_entry_last() {
+        let resource = ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("", "v1", "ConfigMap"));
+        let child = DesiredChild {
+            kind: std::sync::Arc::new(windlass_core::value::ids::Gvk::from_api_version("v1", "ConfigMap")),
+            key: ObjectKey::new(Some("n"), "a"),
+            body: Map::default(),
+            applied: String::new(),
+            applied_as_string_data: None,
+            update: windlass_core::contract::UpdateStrategy::Apply,
+            owner: None,
+            force_ownership: false,
+        };
+        let [own, other] = [0, 2].map(|index| Ownership { index, fields: Map::default() });
+        let (taken, emptied) = ([other], ["/spec/map".to_owned()]);
+        let prepared =
+            Prepared { left: Some((0, Removal::Convert)), own: Some(&own), taken: &taken, emptied: &emptied };
+        let request = migrate(To::own(&resource), &child, 7, prepared).expect("a request");
+        let patch: serde_json::Value = serde_json::from_slice(request.body()).expect("JSON");
+        let of = |operation: &serde_json::Value| (operation["op"].to_string(), operation["path"].to_string());
+        let operations: Vec<_> = patch.as_array().expect("operations").iter().map(of).collect();
+        let expected = [
+            ("replace", "/metadata/resourceVersion"),
+            ("replace", "/metadata/managedFields/0/fieldsV1"),
+            ("replace", "/metadata/managedFields/2/fieldsV1"),
+            ("replace", "/spec/map"),
+            ("test", "/metadata/managedFields/0/manager"),
+            ("test", "/metadata/managedFields/0/operation"),
+            ("replace", "/metadata/managedFields/0/operation"),
+        ];
+        assert_eq!(operations, expected.map(|(op, path)| (format!("{op:?}"), format!("{path:?}"))));
+    }
+
+    #[test]
     fn h01_dry_run_is_a_read_unless_the_api_server_ignores_the_option() {
         let reads = |method: Method, query: &str| {
             let uri = format!("https://localhost/api/v1/namespaces/a/configmaps/b?{query}");
