@@ -309,8 +309,8 @@ pub enum ApiRequest<'a> {
         /// The patch.
         marks: &'a Map,
     },
-    /// The change of entries in managedFields, and of maps that must be empty, before an apply. The apply then removes from the object what the
-    /// host's Apply entry alone owns and the child lacks.
+    /// The change of entries in managedFields, and of maps that must be empty, before an apply. The apply then removes from the object what
+    /// the host's Apply entry alone owns and the child lacks.
     Migrate {
         /// The child.
         child: &'a DesiredChild,

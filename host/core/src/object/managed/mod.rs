@@ -9,11 +9,12 @@
 //! adds an `Apply` entry.
 
 mod coverage;
-mod dropped;
 mod empty;
 mod finder;
 mod stale;
+mod trees;
 mod values;
+mod worked_out;
 
 use std::borrow::Cow;
 use std::hash::Hash;
@@ -24,10 +25,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
-pub use self::dropped::work_out_apply;
 use self::finder::Finder;
 pub use self::stale::{Correction, Ownership};
 pub use self::values::may_differ_as_stored;
+pub use self::worked_out::work_out_apply;
 use crate::object::names::FIELD_MANAGER;
 use crate::value::ids::Uid;
 use crate::value::json::{self, Map, Value};

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::empty::excludes;
 use super::finder::Finder;
+use super::trees::{Near, keep_near, subtract, unite, without_indices};
 use super::{CONTROLLER, Entry, Item, ItemMatcher, ManagedFields, Node, Nodes, owns_outside};
 use crate::value::ids::Uid;
 use crate::value::json::{self, Map, Value};
@@ -65,8 +65,9 @@ impl ManagedFields {
     /// Compares a live object with a fresh one, as a create of the desired object would give it. None if no entry of the host is there that
     /// could own something, or if an entry is in terms of another version of the kind. `controller` is the UID of the object's controller.
     ///
-    /// If the API server has refused an apply, `refused` are the fields that it named. Then they, fields in them, and other members of their
-    /// unions also go if a fresh object lacks them or has another value, and managers own them who changed the object in place.
+    /// If the API server has refused an apply, `refused` are the fields that it named. Then fields near them also go that managers own who
+    /// changed the object in place: those that a fresh object lacks, and of those with another value only the ones that are named, or are
+    /// members of the union of a named one.
     pub fn correct(
         &self,
         desired: &Map,
@@ -102,16 +103,16 @@ impl ManagedFields {
             subtract(fields, &found.kept);
             unite(fields, &found.stale);
         });
-        let emptied = refused.iter().filter(|field| self.is_emptied(field, desired, live));
+        let editors = self.others.iter().filter(|other| other.edits);
+        let taken = editors.filter_map(|other| changed(other, &|fields| subtract(fields, &taken))).collect::<Vec<_>>();
+        let emptied = refused.iter().filter(|field| self.is_emptied(field, [desired, live], &taken));
         let pointer = |field: &str| format!("/{}", field.replace('~', "~0").replace('/', "~1").replace('.', "/"));
         let emptied = emptied.map(|field| pointer(field)).collect();
-        let others = self.others.iter().filter(|other| other.edits);
-        let others = others.filter_map(|other| changed(other, &|fields| subtract(fields, &taken)));
-        Some(Correction { body, own, is_of_post: self.apply.is_none(), taken: others.collect(), emptied })
+        Some(Correction { body, own, is_of_post: self.apply.is_none(), taken, emptied })
     }
 
-    /// Whether an apply would remove all that is in a map and is desired to be empty.
-    fn is_emptied(&self, field: &str, desired: &Map, live: &Map) -> bool {
+    /// Whether an apply would remove all that is in a map that is desired to be empty, after fields have been taken from managers.
+    fn is_emptied(&self, field: &str, [desired, live]: [&Map; 2], taken: &[Ownership]) -> bool {
         let path: Vec<_> = field.split('.').collect();
         let Some((first, rest)) = path.split_first() else { return false };
         let is_empty = |object: &Map| Some(object.get(first)?.at(rest)?.as_object()?.is_empty());
@@ -119,8 +120,11 @@ impl ManagedFields {
             let node = path.iter().try_fold(tree, |node, field| node.field(field));
             node.is_some_and(Node::has_below)
         };
-        // What cannot be read may own something.
-        let owns = |other: &Entry| other.tree().is_none_or(owns_below);
+        let owns = |other: &Entry| {
+            let left = taken.iter().find(|taken| taken.index == other.index).map(|taken| Node::of(&taken.fields));
+            // What cannot be read may own something.
+            left.as_ref().or_else(|| other.tree()).is_none_or(owns_below)
+        };
         is_compared(first)
             && (is_empty(desired), is_empty(live)) == (Some(true), Some(false))
             && !self.others.iter().any(owns)
@@ -261,90 +265,6 @@ impl Found {
             if !inside.is_empty() {
                 all.insert(name, inside);
             }
-        }
-    }
-}
-
-/// Removes from a `fieldsV1` what another one has.
-fn subtract(from: &mut Map, other: &Map) {
-    for (name, below) in other.iter().filter_map(|(name, below)| Some((name, below.as_object()?))) {
-        if let Some(Value::Object(inside)) = from.get_mut(name)
-            && !below.is_empty()
-        {
-            subtract(inside, below);
-            if name.starts_with("f:") {
-                // An apply would remove the whole map, and a node without anything below it owns all of it.
-                inside.remove(".");
-            }
-            if !inside.is_empty() {
-                continue;
-            }
-        }
-        from.remove(name);
-    }
-}
-
-/// The path of a field that the API server names, as in `spec.containers[0].env`, without indices.
-fn without_indices(field: &str) -> String {
-    let mut path = String::with_capacity(field.len());
-    for part in field.split('[') {
-        match part.split_once(']') {
-            Some((_, rest)) => path.extend(["[]", rest]),
-            None => path.push_str(part),
-        }
-    }
-    path
-}
-
-/// How near a field must be to a named one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Near {
-    /// It is the field, is around it, or is another member of its union.
-    Exactly,
-    /// It may also be directly in it.
-    Within,
-}
-
-/// Removes from a `fieldsV1` all leaves but those that are near a named field.
-fn keep_near(fields: &mut Map, path: &str, named: &[String], near: Near) {
-    let mut kept = Map::default();
-    for (name, below) in fields.iter() {
-        let Some(below) = below.as_object() else { continue };
-        let field = name.strip_prefix("f:");
-        let inside = match field {
-            Some(field) if path.is_empty() => field.to_owned(),
-            Some(field) => format!("{path}.{field}"),
-            None => format!("{path}[]"),
-        };
-        // A field is in its map, and a list item is what its fields are in.
-        let place = if field.is_some() { path } else { &inside };
-        let is_at = |named: &String| {
-            let is_around = named.strip_prefix(&*inside).is_some_and(|rest| rest.starts_with(['.', '[']));
-            let beside = named.strip_prefix(path).and_then(|rest| rest.strip_prefix('.'));
-            // Some messages write the first letter of a field as a capital.
-            near == Near::Within && named == place
-                || named.eq_ignore_ascii_case(&inside)
-                || is_around
-                || field.zip(beside).is_some_and(|(a, b)| excludes(a, b))
-        };
-        if below.is_empty() && named.iter().any(is_at) {
-            kept.insert(name, Map::default());
-        }
-        let mut below = below.clone();
-        keep_near(&mut below, &inside, named, near);
-        if !below.is_empty() {
-            kept.insert(name, below);
-        }
-    }
-    *fields = kept;
-}
-
-/// Adds to a `fieldsV1` what another one has.
-fn unite(into: &mut Map, other: &Map) {
-    for (name, below) in other.iter().filter_map(|(name, below)| Some((name, below.as_object()?))) {
-        match into.get_mut(name) {
-            Some(Value::Object(into)) if !below.is_empty() => unite(into, below),
-            _ => drop(into.insert(name, below.clone())),
         }
     }
 }

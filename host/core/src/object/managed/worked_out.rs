@@ -9,8 +9,8 @@ use super::{Entry, Few, Item, ItemMatcher, ManagedFields, Node, Ownership};
 use crate::value::json::{Map, Value};
 
 /// A live object after an apply of the desired one, without the rules that the API server has for the merge: what the host's entry owns
-/// alone goes, and the desired fields are as in a fresh object, without what a dry run has allocated for that. `entry` and `taken`: what the
-/// entries own that the host changes before the apply.
+/// alone goes, and the desired fields are as in a fresh object. What the dry run of that object has allocated is left out. `entry` and
+/// `taken`: what the entries own that the host changes before the apply.
 pub fn work_out_apply(
     live: &Map,
     (desired, fresh): (&Map, &Map),
@@ -55,7 +55,7 @@ fn drop_allocated(object: &mut Map, [live, desired]: [&Map; 2]) {
 fn set_desired(live: &mut Map, desired: &Map, fresh: &Map, nodes: &Few<'_>) {
     for (key, desired) in desired.iter() {
         let below: Few<'_> = nodes.iter().filter_map(|node| node.field(key)).collect();
-        // Such as the port of an Ingress' backend.
+        // An atomic map, such as the port of an Ingress' backend.
         let is_owned_as_a_whole = !below.is_empty() && below.iter().all(|node| !node.has_below());
         match (desired, live.get_mut(key), fresh.get(key)) {
             (Value::Object(desired), Some(Value::Object(live)), Some(Value::Object(fresh))) if !is_owned_as_a_whole => {
@@ -147,7 +147,7 @@ fn drop_within(node: &Node, value: &mut Value, (others, fresh): (&Few<'_>, Optio
     match value {
         Value::Object(map) => drop_fields(node, map, (others, fresh.and_then(Value::as_object))),
         Value::Array(items) => {
-            // The entries of a stored object have the controller's UID, and no placeholder for it.
+            // Only the ownerReference of the controller has its UID as a key: that is desired, and stays in any case.
             let names = ItemMatcher { controller: "" };
             let fresh = Finder::of(fresh.and_then(Value::as_array).unwrap_or_default(), [node]);
             for (name, below) in &node.items {

@@ -53,7 +53,8 @@ impl<'a> Correcting<'a> {
     }
 
     /// What to correct after the API server has refused an apply because of these fields: fields that users changed in place may be in the way.
-    /// None if there are no such fields, if the API server would also refuse the object without them, or if the object is not known in its present version.
+    /// None if there are no such fields, if the API server would also refuse the object without them, or if the object is not known in its
+    /// present version.
     pub(super) async fn of_invalid(
         &mut self,
         live: Option<&Object>,

@@ -73,7 +73,11 @@ impl Writing for Script {
                 format!("apply to {resource_version}, force {force:?}")
             }
             ApiRequest::Mark { .. } => "mark".to_owned(),
-            ApiRequest::Migrate { .. } => "migrate".to_owned(),
+            ApiRequest::Migrate { prepared: Prepared { taken, emptied, .. }, .. } => {
+                let left = taken.iter().map(|entry| format!("leave {}", json::Value::from(entry.fields.clone())));
+                let emptied = emptied.iter().map(|map| format!("empty {map}"));
+                std::iter::once("migrate".to_owned()).chain(left).chain(emptied).collect::<Vec<_>>().join(", ")
+            }
             ApiRequest::Delete(delete) => format!("delete {}", delete.resource_version),
             ApiRequest::Finalizers { finalizers, .. } => format!("finalizers {finalizers:?}"),
             ApiRequest::Status { .. } => "status".to_owned(),
@@ -415,7 +419,8 @@ async fn r21_edit_that_makes_the_desired_child_invalid_is_taken_away_and_other_e
         .await
     };
     let (sent, applied) = of("spec.of-y", vec![Ok(acked(8)), Ok(acked(8)), Ok(acked(9))]).await;
-    assert_eq!(sent, ["apply to 7, force No", "fresh", "try out", "migrate", "apply to 8, force Yes"]);
+    let take = r#"migrate, leave {"f:spec":{"f:type":{}}}"#;
+    assert_eq!(sent, ["apply to 7, force No", "fresh", "try out", take, "apply to 8, force Yes"]);
     assert_eq!((applied.changes.restored.len(), applied.problems.len()), (1, 0));
     let (sent, applied) = of("spec.of-y.inside", vec![invalid("spec.of-y")]).await;
     assert_eq!(sent, ["apply to 7, force No", "fresh", "try out"], "nothing is taken in vain");
@@ -432,25 +437,26 @@ async fn r21_edit_in_a_map_that_the_host_desired_as_empty_is_taken_away() {
     let responses = vec![invalid("spec.empty.edit"), Ok(acked(8)), Ok(acked(8)), Ok(acked(9))];
     let users = json!({"f:empty": {"f:edit": {}}});
     let (sent, applied) = changed_service(specs.clone(), users, Some(specs[2].clone()), responses).await;
-    assert_eq!(sent, ["fresh", "apply to 7, force No", "try out", "migrate", "apply to 8, force Yes"]);
+    assert_eq!(sent, ["fresh", "apply to 7, force No", "try out", "migrate, leave {}", "apply to 8, force Yes"]);
     assert_eq!(applied.problems, []);
 }
 
 #[tokio::test]
 async fn r21_map_that_an_apply_would_make_null_is_emptied_before_it() {
     let of = async |users: serde_json::Value, responses: Vec<_>| {
-        let full = json!({"type": "x", "map": {"a": 1}});
+        let full = json!({"type": "x", "map": {"a": 1, "b": 1}});
         let after = json!({"type": "x", "map": {}});
         changed_service([full.clone(), full, after.clone()], users, Some(after), responses).await
     };
     let (sent, applied) = of(json!({}), vec![invalid("spec.map"), Ok(acked(8)), Ok(acked(8)), Ok(acked(9))]).await;
-    assert_eq!(sent, ["fresh", "apply to 7, force No", "try out", "migrate", "apply to 8, force Yes"]);
+    assert_eq!(sent, ["fresh", "apply to 7, force No", "try out", "migrate, empty /spec/map", "apply to 8, force Yes"]);
     assert_eq!(applied.problems, []);
     let (sent, _) = of(json!({}), vec![invalid("spec.map"), invalid("spec.version")]).await;
     assert_eq!(sent, ["fresh", "apply to 7, force No", "try out"], "the rest of the child is not valid");
-    let (sent, applied) = of(json!({"f:map": {"f:b": {}}}), vec![invalid("spec.map")]).await;
-    assert_eq!(sent, ["fresh", "apply to 7, force No"]);
-    assert_eq!(applied.problems.len(), 1);
+    let responses = vec![invalid("spec.map"), Ok(acked(8)), Ok(acked(8)), Ok(acked(9))];
+    let (sent, applied) = of(json!({"f:map": {"f:b": {}}}), responses).await;
+    assert_eq!(sent[3], "migrate, leave {}, empty /spec/map", "a user's field there is taken first");
+    assert_eq!(applied.problems, []);
 }
 
 #[tokio::test]
@@ -464,7 +470,8 @@ async fn r21_edit_that_makes_a_changed_child_invalid_is_taken_away_in_the_same_r
     let first = ["fresh", "migrate", "apply to 8, force No"];
     assert_eq!(
         sent,
-        [&first[..], &["read", "apply to 8, force No", "try out", "migrate", "apply to 9, force Yes"]].concat()
+        [&first[..], &["read", "apply to 8, force No", "try out", "migrate, leave {}", "apply to 9, force Yes"]]
+            .concat()
     );
     assert_eq!(applied.problems, []);
     let (sent, applied) = changed(vec![Ok(acked(8)), invalid("spec.y"), invalid("spec.y")]).await;
