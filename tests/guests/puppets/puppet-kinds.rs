@@ -1,7 +1,7 @@
 //! A puppet that may own objects of many kinds: kind `KindsPuppet`. The test installs the custom ones.
 
 use hostile_guests::puppet;
-use windlass_plugin::Kind;
+use windlass_plugin::{Kind, UpdateStrategy};
 
 macro_rules! kinds {
     ($($kind:ident $api_version:literal),* $(,)?) => {
@@ -16,10 +16,20 @@ macro_rules! kinds {
 
         hostile_guests::puppet!(
             PuppetKinds,
-            puppet::descriptor("puppet-kinds", puppet::namespaced::<PuppetKinds>("KindsPuppet"))$(.child::<$kind>())*,
+            puppet::descriptor("puppet-kinds", puppet::namespaced::<PuppetKinds>("KindsPuppet"))
+                $(.child::<$kind>())*
+                .child_with::<Relay>(UpdateStrategy::Recreate),
             puppet::obey
         );
     };
+}
+
+/// A custom kind whose objects are recreated.
+struct Relay;
+
+impl Kind for Relay {
+    const API_VERSION: &str = "convergence.example/v1";
+    const KIND: &str = "Relay";
 }
 
 kinds! {

@@ -22,7 +22,11 @@ pub fn compare(old: &Value, fresh: &Value, desired: &Value) -> Vec<String> {
         }
     }
     let mut differences = Vec::new();
-    let (old, fresh) = (normalized(old), normalized(fresh));
+    let (mut old, mut fresh) = (normalized(old), normalized(fresh));
+    if others.iter().any(|fields| fields.pointer("/f:spec/f:type").is_some()) {
+        // The type of a Service decides whether its ports have node ports.
+        [&mut old, &mut fresh].into_iter().for_each(hide_node_ports);
+    }
     below(&mut String::new(), (Some(&old), Some(&fresh), Some(desired)), &others, &mut differences);
     differences
 }
@@ -42,6 +46,12 @@ pub fn normalized(object: &Value) -> Value {
     }
     hide_allocated(&mut object);
     object
+}
+
+fn hide_node_ports(object: &mut Value) {
+    for port in object["spec"]["ports"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        port.remove("nodePort");
+    }
 }
 
 fn hide_allocated(value: &mut Value) {

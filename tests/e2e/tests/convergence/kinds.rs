@@ -31,6 +31,12 @@ pub const KINDS: [Kind; 16] = [
     Kind { resource: "valves.convergence.example", desired: valve },
 ];
 
+/// `ConfigMaps`.
+pub const CONFIG_MAP: &Kind = &KINDS[9];
+
+/// A custom kind whose objects the plugin recreates.
+pub const RELAY: &Kind = &Kind { resource: "relays.convergence.example", desired: relay };
+
 fn metadata() -> Value {
     json!({
         "labels": some(vec![("tier", "web".into()), ("empty", "".into())]),
@@ -296,6 +302,10 @@ fn valve() -> Value {
     object(("convergence.example/v1", "Valve"), json!({ "spec": rest }))
 }
 
+fn relay() -> Value {
+    object(("convergence.example/v1", "Relay"), json!({ "spec": { "size": fastrand::u8(..200) } }))
+}
+
 fn one_of_both() -> Value {
     one(vec![5.into(), "50%".into()])
 }
@@ -329,7 +339,8 @@ pub fn definitions() -> Vec<Value> {
         "limit": { "x-kubernetes-int-or-string": true, "default": 1 },
         "note": string(),
     } });
-    [("gauge", "Gauge", gauge), ("valve", "Valve", valve)].map(|(singular, kind, spec)| json!({
+    let relay = json!({ "type": "object", "properties": { "size": { "type": "integer" } } });
+    [("gauge", "Gauge", gauge), ("valve", "Valve", valve), ("relay", "Relay", relay)].map(|(singular, kind, spec)| json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": { "name": format!("{singular}s.convergence.example") },
         "spec": { "group": "convergence.example", "scope": "Namespaced", "names": { "plural": format!("{singular}s"), "singular": singular, "kind": kind },

@@ -1,8 +1,8 @@
 //! The same desired state gives the same object, whatever happened before: random histories of desired states, and of edits by other
 //! managers, end with the object that a create of the last desired state gives.
 //!
-//! `WINDLASS_HISTORIES` is the number of histories, `WINDLASS_PREVIEWS` that of parents that are previewed; without it, there are 48 and those
-//! that once differed. `WINDLASS_SEED` is the seed of the first (1).
+//! `WINDLASS_HISTORIES` is the number of histories, `WINDLASS_PREVIEWS` that of parents that are previewed; without it, there are 48, those
+//! that once differed, and one parent of each kind of trouble. `WINDLASS_SEED` is the seed of the first (1).
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::print_stderr)]
@@ -34,11 +34,11 @@ const HISTORIES: [u64; 2] = [5106, 5250];
 /// leaves a user's field in a map that was desired as an empty one; an apply makes `null` of a map.
 const PREVIEWS: [u64; 3] = [617, 5208, 5474];
 
-/// The seeds to play, by the environment variable that has their number; without it, also those that once differed.
-fn seeds(count: &str, that_differed: &[u64]) -> BTreeSet<u64> {
+/// The seeds to play, by the environment variable that has their number; without it, also these.
+fn seeds(count: &str, always: &[u64]) -> BTreeSet<u64> {
     let variable = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let (first, number) = (variable("WINDLASS_SEED").unwrap_or(1), variable(count));
-    let always = that_differed.iter().copied().filter(|_| number.is_none());
+    let always = always.iter().copied().filter(|_| number.is_none());
     (first..first + number.unwrap_or(48)).chain(always).collect()
 }
 
@@ -127,8 +127,14 @@ fn r21_diff_shows_what_the_host_then_writes() {
     let host = env.start_host();
     env.push(&guest("puppets/puppet-kinds"), "puppet-kinds", &["--grant-all-declared"]);
     env.wait_live("puppet-kinds", &guest("puppets/puppet-kinds"));
+    env.patch_plugin("puppet-kinds", &json!({ "adopt": true }));
     drop(host);
-    let parents: Vec<_> = seeds("WINDLASS_PREVIEWS", &PREVIEWS).into_iter().map(Previewed::of).collect();
-    let (differences, objects) = compare(&env, &parents).print();
+    let always: Vec<_> = Previewed::first_of_each_trouble().into_iter().chain(PREVIEWS).collect();
+    let parents: Vec<_> = seeds("WINDLASS_PREVIEWS", &always).into_iter().map(Previewed::of).collect();
+    let compared = compare(&env, &parents);
+    let (differences, objects) = compared.print();
     assert!(differences * 500 <= objects, "{differences} of {objects} objects differ: at most one in 500 may");
+    let is_sample = std::env::var_os("WINDLASS_PREVIEWS").is_none();
+    let least = if parents.len() >= 1000 { 20 } else { usize::from(is_sample) };
+    assert_eq!(compared.rarer_than(least), Vec::<String>::new());
 }

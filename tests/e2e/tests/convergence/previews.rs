@@ -12,9 +12,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 use windlass_e2e::{Env, Namespace, condition, guest, text, windlass};
 
+use super::choices::merge;
 use super::compare::normalized;
 use super::history::Edit;
-use super::kinds::{KINDS, Kind};
+use super::kinds::{CONFIG_MAP, KINDS, Kind, RELAY};
 
 /// Resource and name of an object.
 type Id = (&'static str, String);
@@ -34,11 +35,11 @@ pub struct Previewed {
     trouble: Trouble,
 }
 
-/// Why the host cannot do all that the plugin desires.
+/// What makes a parent another than most: why the host cannot do all that the plugin desires, or what else it must do for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Trouble {
     None,
-    /// An object without a controller has the name of a new child.
+    /// An object of another controller has the name of a new child.
     NameIsTaken,
     /// The API server rejects a new child.
     Invalid,
@@ -46,7 +47,33 @@ enum Trouble {
     PluginFails,
     /// The parent is suspended.
     Suspended,
+    /// Another manager has applied a field that the plugin desires.
+    FieldConflict,
+    /// Without a change of the spec, most children are no longer desired.
+    DeletionsBlocked,
+    /// An object without a controller has the name of a new child.
+    Adopted,
+    /// A child is recreated.
+    Recreated,
+    /// A child is of a kind that the plugin does not declare.
+    Refused,
 }
+
+const TROUBLES: [Trouble; 10] = [
+    Trouble::None,
+    Trouble::NameIsTaken,
+    Trouble::Invalid,
+    Trouble::PluginFails,
+    Trouble::Suspended,
+    Trouble::FieldConflict,
+    Trouble::DeletionsBlocked,
+    Trouble::Adopted,
+    Trouble::Recreated,
+    Trouble::Refused,
+];
+
+/// The children that a parent has for the keys of a `ConfigMap`, before most of them are deleted.
+const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 impl Previewed {
     /// The parent of this seed.
@@ -76,15 +103,82 @@ impl Previewed {
             1 => Trouble::Invalid,
             2 => Trouble::PluginFails,
             3 => Trouble::Suspended,
+            4 => Trouble::FieldConflict,
+            5 => Trouble::DeletionsBlocked,
+            6 => Trouble::Adopted,
+            7 => Trouble::Recreated,
+            8 => Trouble::Refused,
             _ => Trouble::None,
         };
-        Self { name, before, edits, after, trouble }
+        let mut parent = Self { name, before, edits, after, trouble };
+        parent.add_children_of_trouble();
+        parent
+    }
+
+    /// For each trouble, the first seed that has it.
+    pub fn first_of_each_trouble() -> Vec<u64> {
+        let first = |trouble: &Trouble| (1..10_000).find(|seed| Self::of(*seed).trouble == *trouble);
+        TROUBLES.iter().filter_map(first).collect()
+    }
+
+    /// The name of the child that has the trouble.
+    fn extra(&self) -> String {
+        format!("{}-extra", self.name)
+    }
+
+    /// Adds the children that have the trouble.
+    fn add_children_of_trouble(&mut self) {
+        let name = self.extra();
+        let of = |kind: &'static Kind, (api_version, kind_name): (&str, &str), rest: Value| {
+            let object = json!({ "apiVersion": api_version, "kind": kind_name, "metadata": { "name": name } });
+            Child { kind, desired: merge(object, rest) }
+        };
+        let map = |value: &str| of(CONFIG_MAP, ("v1", "ConfigMap"), json!({ "data": { "a": value } }));
+        let relay = |size: u8| of(RELAY, ("convergence.example/v1", "Relay"), json!({ "spec": { "size": size } }));
+        let service = || of(&KINDS[3], ("v1", "Service"), json!({ "spec": { "ports": [{ "port": 0 }] } }));
+        match self.trouble {
+            Trouble::None | Trouble::PluginFails | Trouble::Suspended => {}
+            Trouble::NameIsTaken | Trouble::Adopted => self.after.push(map("desired")),
+            Trouble::Invalid => self.after.push(service()),
+            Trouble::FieldConflict => {
+                self.before.push(map("first"));
+                self.after.push(map("second"));
+            }
+            Trouble::DeletionsBlocked => {
+                self.edits.clear();
+                let same = |child: &Child| Child { kind: child.kind, desired: child.desired.clone() };
+                self.after = self.before.iter().map(same).collect();
+            }
+            Trouble::Recreated => {
+                self.before.push(relay(1));
+                self.after.push(relay(2));
+            }
+            Trouble::Refused => self.after.push(of(RELAY, ("v1", "Endpoints"), json!({}))),
+        }
+    }
+
+    /// The spec of the parent with these children.
+    fn spec(&self, children: &[Child]) -> Value {
+        let children: Vec<_> = children.iter().map(|child| &child.desired).collect();
+        let mut spec = json!({ "children": children });
+        if self.trouble == Trouble::DeletionsBlocked {
+            let wanted = json!({ "id": "keys", "apiVersion": "v1", "kind": "ConfigMap", "name": self.extra() });
+            spec = merge(spec, json!({ "requirements": [wanted], "childrenFrom": "keys" }));
+        }
+        spec
     }
 
     /// Makes the first children desired.
     pub fn begin(&self, namespace: &Namespace<'_>) {
-        let desired: Vec<_> = self.before.iter().map(|child| &child.desired).collect();
-        namespace.puppet_of("KindsPuppet", &self.name).apply(&json!({ "children": desired }));
+        if self.trouble == Trouble::DeletionsBlocked {
+            let keys = KEYS.map(|key| format!("--from-literal={key}=1"));
+            let mut create = vec!["create", "configmap"];
+            let name = self.extra();
+            create.push(&name);
+            create.extend(keys.iter().map(String::as_str));
+            namespace.kubectl(&create);
+        }
+        namespace.puppet_of("KindsPuppet", &self.name).apply(&self.spec(&self.before));
     }
 
     /// Edits children, and makes the next ones desired.
@@ -93,27 +187,38 @@ impl Previewed {
             let child = &self.before[*at];
             edit.play(namespace, child.kind, &text(&child.desired, "/metadata/name"));
         }
-        let mut desired: Vec<_> = self.after.iter().map(|child| &child.desired).collect();
-        let extra = format!("{}-extra", self.name);
-        let metadata = json!({ "name": extra });
-        let taken = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
-        let invalid = json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": { "ports": [{ "port": 0 }] } });
-        let mut fail = Value::Null;
+        let (extra, mut fail) = (self.extra(), Value::Null);
+        let puppet = namespace.puppet_of("KindsPuppet", &self.name);
         match self.trouble {
-            Trouble::None => {}
+            Trouble::None | Trouble::Invalid | Trouble::Recreated | Trouble::Refused => {}
             Trouble::NameIsTaken => {
-                namespace.kubectl(&["create", "configmap", &extra, "--from-literal=a=b"]);
-                desired.push(&taken);
+                let owner = namespace.get("configmaps", "kube-root-ca.crt").expect("the cluster's own object");
+                let owner = json!({
+                    "apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "controller": true,
+                    "uid": owner["metadata"]["uid"],
+                });
+                let metadata = json!({ "name": extra, "namespace": namespace.name(), "ownerReferences": [owner] });
+                let taken = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
+                namespace.env().apply(&taken.to_string());
             }
-            Trouble::Invalid => desired.push(&invalid),
+            Trouble::Adopted => drop(namespace.kubectl(&["create", "configmap", &extra, "--from-literal=b=c"])),
+            Trouble::FieldConflict => {
+                let metadata = json!({ "name": extra, "namespace": namespace.name() });
+                let data = json!({ "a": "of another" });
+                let other = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data });
+                namespace.env().apply_as("another", &other.to_string());
+            }
+            Trouble::DeletionsBlocked => {
+                let patch =
+                    json!({ "data": KEYS[1..].iter().map(|key| (*key, Value::Null)).collect::<BTreeMap<_, _>>() });
+                namespace.kubectl(&["patch", "configmap", &extra, "--type=merge", "-p", &patch.to_string()]);
+                return;
+            }
             Trouble::PluginFails => fail = json!({ "invalid": "it is odd" }),
-            Trouble::Suspended => {
-                namespace.puppet_of("KindsPuppet", &self.name).kubectl("annotate", &["windlass.dev/suspend=true"]);
-            }
+            Trouble::Suspended => drop(puppet.kubectl("annotate", &["windlass.dev/suspend=true"])),
         }
         // The spec always changes, so that its status shows the end.
-        let spec = json!({ "children": desired, "fail": fail, "stall": 1 });
-        namespace.puppet_of("KindsPuppet", &self.name).apply(&spec);
+        puppet.apply(&merge(self.spec(&self.after), json!({ "fail": fail, "stall": 1 })));
     }
 
     /// Whether the host has done what it can, with this trouble.
@@ -127,20 +232,38 @@ impl Previewed {
         }
         match trouble {
             // The API server may refuse the change of an immutable field, and another manager may own one.
-            Trouble::None => {
+            Trouble::None | Trouble::Adopted | Trouble::Recreated => {
                 windlass_e2e::is_done(&parent) || ["ChildRejected", "FieldConflict"].contains(&ready.reason.as_str())
             }
             Trouble::NameIsTaken => ready.is_false("Conflict") || ready.is_false("ChildRejected"),
             Trouble::Invalid => ready.is_false("ChildRejected"),
             Trouble::PluginFails => ready.is_false("InvalidSpec"),
             Trouble::Suspended => ready.reason == "Suspended",
+            Trouble::FieldConflict => ready.is_false("FieldConflict"),
+            Trouble::DeletionsBlocked => ready.is_false("DeletionBlocked"),
+            Trouble::Refused => ready.is_false("ResponseRejected"),
         }
     }
 
     /// Kind and name of all objects that are or were its children.
     fn objects(&self) -> BTreeMap<Id, &'static Kind> {
         let all = self.before.iter().chain(&self.after);
-        all.map(|child| ((child.kind.resource, text(&child.desired, "/metadata/name")), child.kind)).collect()
+        let mut all: BTreeMap<_, _> =
+            all.map(|child| ((child.kind.resource, text(&child.desired, "/metadata/name")), child.kind)).collect();
+        if self.trouble == Trouble::DeletionsBlocked {
+            let names = KEYS.map(|key| format!("{}-{key}", self.name));
+            all.extend(names.map(|name| ((CONFIG_MAP.resource, name), CONFIG_MAP)));
+        }
+        all
+    }
+
+    /// What the host does with an object, by what the preview shows of it.
+    fn verb(&self, id: &Id, shown: &'static str) -> &'static str {
+        match (self.trouble, shown) {
+            (Trouble::Adopted, "updated") if id.1 == self.extra() => "adopted",
+            (Trouble::Recreated, "updated") if id.1 == self.extra() => "recreated",
+            _ => shown,
+        }
     }
 }
 
@@ -183,6 +306,7 @@ pub fn compare(env: &Env, parents: &[Previewed]) -> Compared {
         let error = format!("error: KindsPuppet {}/{}: ", namespace.name(), parent.name);
         let errors: Vec<_> = shown.lines().filter(|line| line.starts_with(&error)).collect();
         compared.errors += errors.len();
+        let is_blocked = shown.contains(&format!("note: KindsPuppet {}/{}: Blocked: ", namespace.name(), parent.name));
         for error in &errors {
             eprintln!("{error}");
         }
@@ -191,12 +315,19 @@ pub fn compare(env: &Env, parents: &[Previewed]) -> Compared {
             let name = format!("{} {}", id.0, id.1);
             let (verb, expected) = match (preview(folder.path(), kind, &namespace, &id.1), before) {
                 (Shown::Unchanged, before) => ("unchanged", before.cloned()),
+                (Shown::Deleted, before) if is_blocked => ("blocked", before.cloned()),
                 (Shown::Deleted, _) => ("deleted", None),
                 (Shown::Changed(expected), None) => ("created", Some(expected)),
                 (Shown::Changed(expected), Some(_)) => ("updated", Some(expected)),
             };
             if errors.is_empty() || verb == "unchanged" {
+                let verb = parent.verb(&id, verb);
                 compared.compare(verb, &name, expected.as_ref(), after.as_ref());
+                let uid = |object: Option<&Value>| object.map(|object| object["metadata"]["uid"].clone());
+                let is_another = uid(before) != uid(after.as_ref());
+                if ["adopted", "recreated", "updated"].contains(&verb) && is_another != (verb == "recreated") {
+                    compared.differences.push(format!("{verb} {name}: is it another object? {is_another}"));
+                }
             }
         }
     }
@@ -211,6 +342,15 @@ impl Compared {
             let show = |object: Option<Value>| object.map_or_else(|| "nothing".to_owned(), |object| object.to_string());
             self.differences.push(format!("{verb} {name}: {}\n  not {}", show(found), show(expected)));
         }
+    }
+
+    /// The verbs and troubles that fewer objects and parents than this have.
+    pub fn rarer_than(&self, least: usize) -> Vec<String> {
+        let verbs = ["created", "updated", "deleted", "unchanged", "adopted", "recreated", "blocked"];
+        let verbs = verbs.into_iter().map(|verb| (verb.to_owned(), self.verbs.get(verb)));
+        let troubles = TROUBLES.iter().map(|trouble| (format!("{trouble:?}"), self.troubles.get(trouble)));
+        let is_rare = |count: Option<&usize>| count.copied().unwrap_or_default() < least;
+        verbs.chain(troubles).filter(|(_, count)| is_rare(*count)).map(|(what, _)| what).collect()
     }
 
     /// Prints the counts and the differences. Returns the number of differences, and of objects.
