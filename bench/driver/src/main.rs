@@ -1,6 +1,7 @@
 //! The load driver: measures Windlass, its limits and its peers in one run on one machine. `cargo xtask bench` builds
 //! all of them and starts this.
 
+mod changes;
 mod churn;
 mod contestant;
 mod copies;
@@ -67,8 +68,8 @@ struct Run {
     /// Also write the table, and plots into the folder `plots` beside it
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10 (with p8), p11, p12, r19; or churn,
-    /// shards or languages, which have no goal and are measured only if they are named
+    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10 (with p8), p11, p12, r19; or changes,
+    /// churn, shards or languages, which have no goal and are measured only if they are named
     #[arg(long)]
     only: Vec<String>,
 }
@@ -126,6 +127,10 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
         say("R19: work B before, during and after the activity of hostile plugins");
         let rows = neighbours::measure_hostile(&run.paths, &amounts, &say).await;
         figures.hostile = figures.or_note("R19", rows, &say).unwrap_or_default();
+    }
+    if run.only.iter().any(|key| key == "changes") {
+        let changes = changes::measure(&run.paths, &amounts, &say).await;
+        figures.changes = figures.or_note("changes", changes, &say).unwrap_or_default();
     }
     if run.only.iter().any(|key| key == "churn") {
         figures.churn = figures.or_note("churn", churn::measure(&run.paths, &amounts, &say).await, &say);

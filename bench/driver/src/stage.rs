@@ -249,7 +249,7 @@ impl Stage {
     }
 
     /// Lists all objects of a path, page by page.
-    async fn visit(&self, path: &str, mut visit: impl FnMut(&Value)) -> anyhow::Result<()> {
+    pub async fn visit(&self, path: &str, mut visit: impl FnMut(&Value)) -> anyhow::Result<()> {
         let mut token = String::new();
         loop {
             let page = self.admin.get(&format!("{path}?limit=500&continue={token}")).await?;

@@ -1,5 +1,6 @@
 //! Turns figures into the table for readers and the JSON for scripts.
 
+mod changes;
 mod churn;
 mod goals;
 mod languages;
@@ -10,6 +11,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
+use crate::changes::Change;
 use crate::churn::Churn;
 use crate::contestant::Contestant;
 use crate::failover::Failover;
@@ -42,6 +44,8 @@ pub struct Figures {
     pub failover: Option<Failover>,
     /// The memory under churn.
     pub churn: Option<Churn>,
+    /// Changes of children.
+    pub changes: Vec<Change>,
     /// For each round, the turn of each number of hosts that share the parents.
     pub shards: Vec<BTreeMap<usize, Turn>>,
     /// The same plugins in several languages.
@@ -91,6 +95,9 @@ impl Figures {
         if let Some(churn) = &self.churn {
             all.insert("churn".to_owned(), churn::json(churn));
         }
+        if !self.changes.is_empty() {
+            all.insert("changes".to_owned(), self.changes.iter().map(changes::json).collect());
+        }
         if !self.shards.is_empty() {
             all.insert("shards".to_owned(), self.shards_json());
         }
@@ -133,6 +140,7 @@ impl Figures {
         if let Some(churn) = &self.churn {
             churn::table(churn, &mut text);
         }
+        changes::table(&self.changes, &mut text);
         self.shards_table(&mut text);
         languages::table(&self.languages, &mut text);
         for note in &self.notes {
