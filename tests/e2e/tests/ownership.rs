@@ -49,10 +49,7 @@ fn r06_pod_edited_by_hand_is_restored_by_one_forced_apply() {
         let forced = writes.clone().filter(|write| write.query("force") == Some("true"));
         assert_eq!(forced.len(), 1, "{writes:#?}");
         let others = writes.filter(|write| write.query("force") != Some("true"));
-        assert!(
-            others.len() <= 1,
-            "besides the forced apply there is at most the migration of managedFields: {others:#?}"
-        );
+        assert!(others.len() <= 1, "besides the forced apply there is at most the patch of managedFields: {others:#?}");
         assert!(writes_to(&ns, "web-1", mark).is_empty());
     }
 }
@@ -166,7 +163,7 @@ fn r06_field_that_another_apply_manager_took_is_left_to_it_and_named_in_the_cond
     let ns = shared().env.namespace("applier");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
-    // After this first apply, later ones need no migration of managedFields.
+    // After this first apply, later ones need no patch of managedFields.
     ns.echo("web", 2, "nginx:2");
     ns.wait_settled("web");
     let mark = ns.env().mark();

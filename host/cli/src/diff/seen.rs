@@ -87,7 +87,7 @@ pub struct Changed {
 
 /// How managedFields would change before an apply.
 #[derive(Clone, Default)]
-pub struct Migration {
+pub struct Preparation {
     /// What the host's entry would own, if that changes.
     pub entry: Option<Ownership>,
     /// What entries of other managers would own, of those that change.
@@ -368,6 +368,11 @@ impl Seen {
 }
 
 impl Changed {
+    /// Whether it is the live object but for marks, with the same managedFields.
+    pub fn is_marked_alone(&self) -> bool {
+        self.verb == Verb::Adopt && self.desired.is_none()
+    }
+
     /// Whether a live object is deleted, perhaps to be recreated.
     pub fn is_recreated(&self) -> bool {
         matches!(self.verb, Verb::Recreate | Verb::Delete)

@@ -33,7 +33,7 @@ use super::super::fields::object_of;
 use super::cluster::Scope;
 use super::parents::{Children, Related, object};
 use super::preview::Verb;
-use super::seen::{Changed, Migration, Seen, value_of};
+use super::seen::{Changed, Preparation, Seen, value_of};
 
 /// The world of one parent's preview.
 pub struct Dry<'a> {
@@ -45,7 +45,7 @@ pub struct Dry<'a> {
     /// Whether the parent's status is written.
     pub shows_status: bool,
     pub seen: Mutex<Seen>,
-    migrations: Mutex<HashMap<ChildId, Migration>>,
+    prepared: Mutex<HashMap<ChildId, Preparation>>,
     fresh: Mutex<HashMap<ChildId, Map>>,
     /// Listed objects that were read again, because they have changed since.
     newer: Mutex<HashMap<ChildId, Arc<Object>>>,
@@ -58,8 +58,8 @@ impl<'a> Dry<'a> {
         live: &'a Arc<Object>,
         (shows_status, seen): (bool, Seen),
     ) -> Self {
-        let (migrations, fresh, newer) = Default::default();
-        Self { scope, related, children, live, shows_status, seen: Mutex::new(seen), migrations, fresh, newer }
+        let (prepared, fresh, newer) = Default::default();
+        Self { scope, related, children, live, shows_status, seen: Mutex::new(seen), prepared, fresh, newer }
     }
 
     fn resource(&self, of: &ChildId) -> Result<&'a ApiResource, WriteProblem> {
@@ -146,7 +146,7 @@ impl<'a> Dry<'a> {
         let Some(live) = before else { return self.created(child).await };
         let built = self
             .resource(&id)
-            .and_then(|resource| DryRun::of(request::apply(To::own(resource), child, (uid, None), force, Part::Whole)));
+            .and_then(|resource| DryRun::of(request::apply(To::own(resource), child, uid, None, force, Part::Whole)));
         let text = self.worked_out(child, &live, self.dry_run(built).await).await?;
         let after: Value = parsed(&text)?;
         let ack = ack(&after);
@@ -163,11 +163,11 @@ impl<'a> Dry<'a> {
         sent: Result<String, Refused>,
     ) -> Result<String, Refused> {
         let id = child.id();
-        let migration = self.migrations.lock().get(&id).cloned();
+        let preparation = self.prepared.lock().get(&id).cloned();
         // Only an object that is not valid may be valid once the entries are changed.
         let is_invalid = |refused: &Refused| matches!(refused.problem(), WriteProblem::Rejected { code: 422, .. });
         let stays = sent.as_ref().is_err_and(|refused| !is_invalid(refused));
-        let (Some(Migration { entry, taken }), Some(now), false) = (migration, live.values(), stays) else {
+        let (Some(Preparation { entry, taken }), Some(now), false) = (preparation, live.values(), stays) else {
             return sent;
         };
         let fresh = self.fresh.lock().get(&id).cloned().unwrap_or_else(|| child.body.clone());
@@ -240,13 +240,17 @@ impl<'a> Dry<'a> {
                 json_patch::merge(&mut after, &object_of(marks));
                 self.seen.lock().change(&of, Verb::Adopt, Some(Arc::new(found.clone())), (after, None));
             }
-            ApiRequest::Migrate { prepared: Prepared { own, taken, .. }, resource_version, .. } => {
-                let mut migrations = self.migrations.lock();
-                let migration = migrations.entry(of).or_default();
+            ApiRequest::Prepare { prepared: Prepared { own, taken, .. }, resource_version, .. } => {
+                let is_live = self.seen.lock().changed(&of).is_none_or(Changed::is_marked_alone);
+                let mut prepared = self.prepared.lock();
+                let preparation = prepared.entry(of).or_default();
                 // Each apply is one to the live object, so that what was removed once is removed again. Maps that are emptied are worked
                 // out with it.
-                migration.entry = own.cloned().or_else(|| migration.entry.take());
-                migration.taken = taken.to_vec();
+                preparation.entry = own.cloned().or_else(|| preparation.entry.take());
+                // The object that a dry run has returned has other entries.
+                if is_live {
+                    preparation.taken = taken.to_vec();
+                }
                 // After a refused apply, the entries are looked at again.
                 return Ok(ack(&serde_json::json!({"metadata": {"resourceVersion": resource_version.to_string()}})));
             }

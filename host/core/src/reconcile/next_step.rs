@@ -95,10 +95,19 @@ pub fn is_in_terminating_namespace(parent: &Object, problems: &[(ChildId, WriteP
         })
 }
 
-/// The finalizers that a parent should have: with or without the plugin's, and with all others.
-pub fn finalizers_with(parent: &Object, plugin: &PluginName, wanted: bool) -> Vec<String> {
+/// What happens to the plugin's finalizer of a parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinalizerChange {
+    /// It is set.
+    Set,
+    /// It is removed.
+    Remove,
+}
+
+/// The finalizers that a parent should have: all others, and the plugin's if it is set.
+pub fn finalizers_with(parent: &Object, plugin: &PluginName, change: FinalizerChange) -> Vec<String> {
     let others = parent.finalizers.iter().filter(|name| !is_finalizer_of(plugin, name)).map(ToString::to_string);
-    others.chain(wanted.then(|| finalizer_of(plugin))).collect()
+    others.chain((change == FinalizerChange::Set).then(|| finalizer_of(plugin))).collect()
 }
 
 /// Returns true if a parent has the finalizer of the plugin.
@@ -235,8 +244,8 @@ mod tests {
     #[test]
     fn r14_other_finalizers_keep_their_order() {
         let parent = parent(&json!({"finalizers": ["a/b", OURS, "c/d"]}));
-        assert_eq!(finalizers_with(&parent, &echo(), false), ["a/b", "c/d"]);
-        assert_eq!(finalizers_with(&parent, &echo(), true), ["a/b", "c/d", OURS]);
+        assert_eq!(finalizers_with(&parent, &echo(), FinalizerChange::Remove), ["a/b", "c/d"]);
+        assert_eq!(finalizers_with(&parent, &echo(), FinalizerChange::Set), ["a/b", "c/d", OURS]);
     }
 
     #[test]

@@ -311,7 +311,7 @@ pub enum ApiRequest<'a> {
     },
     /// The change of entries in managedFields, and of maps that must be empty, before an apply. The apply then removes from the object what
     /// the host's Apply entry alone owns and the child lacks.
-    Migrate {
+    Prepare {
         /// The child.
         child: &'a DesiredChild,
         /// The object's version.
@@ -344,7 +344,7 @@ impl ApiRequest<'_> {
             Self::Create(child)
             | Self::Apply { child, .. }
             | Self::Mark { child, .. }
-            | Self::Migrate { child, .. } => child.id(),
+            | Self::Prepare { child, .. } => child.id(),
             Self::Delete(delete) => delete.child.clone(),
             Self::Finalizers { parent, .. } | Self::Status { parent, .. } => ChildId::of(parent),
         }

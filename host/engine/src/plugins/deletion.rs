@@ -15,7 +15,7 @@ use windlass_core::object::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER};
 use windlass_core::object::order::install_rank;
 use windlass_core::object::reason::PluginReason;
 use windlass_core::reconcile::api_response::Refused;
-use windlass_core::reconcile::next_step::{finalizer_of, finalizers_with};
+use windlass_core::reconcile::next_step::{FinalizerChange, finalizer_of, finalizers_with};
 use windlass_core::value::ids::Gvk;
 
 use super::leftovers::Leftovers;
@@ -99,7 +99,7 @@ impl Deletion<'_> {
         let resource = &resource;
         let deletes = children.into_iter().map(|child| {
             let request = request::delete(To { resource, account: Some(account) }, &Delete::of(&child));
-            async move { self.write("delete", (&child, resource), request).await }
+            async move { self.write("delete", &child, resource, request).await }
         });
         all(deletes).await
     }
@@ -112,8 +112,9 @@ impl Deletion<'_> {
         let held = held.filter(|parent| parent.finalizers.iter().any(|finalizer| **finalizer == *ours));
         let resource = &resource;
         let releases = held.map(|parent| {
-            let request = request::finalizers(resource, &parent, &finalizers_with(&parent, self.leftovers.name, false));
-            async move { self.write("patch", (&parent, resource), request).await }
+            let left = finalizers_with(&parent, self.leftovers.name, FinalizerChange::Remove);
+            let request = request::finalizers(resource, &parent, &left);
+            async move { self.write("patch", &parent, resource, request).await }
         });
         all(releases).await
     }
@@ -126,7 +127,8 @@ impl Deletion<'_> {
     async fn write(
         &self,
         verb: &'static str,
-        (object, resource): (&Object, &ApiResource),
+        object: &Object,
+        resource: &ApiResource,
         request: Built,
     ) -> Result<(), Problem> {
         let what = format!("{} {}", object.kind.kind, object.key);

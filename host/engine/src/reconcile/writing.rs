@@ -43,11 +43,11 @@ impl<'a> Cluster<'a> {
         match request {
             ApiRequest::Create(child) => request::create(self.to(&child.kind)?, child),
             ApiRequest::Apply { child, uid, resource_version, force, returns } => {
-                request::apply(self.to(&child.kind)?, child, (uid, Some(resource_version)), force, returns)
+                request::apply(self.to(&child.kind)?, child, uid, Some(resource_version), force, returns)
             }
             ApiRequest::Mark { child, marks, found: _ } => request::mark(self.to(&child.kind)?, child, marks),
-            ApiRequest::Migrate { child, resource_version, prepared } => {
-                request::migrate(self.to(&child.kind)?, child, resource_version, prepared)
+            ApiRequest::Prepare { child, resource_version, prepared } => {
+                request::prepare(self.to(&child.kind)?, child, resource_version, prepared)
             }
             ApiRequest::Delete(delete) => request::delete(self.to(&delete.child.kind)?, delete),
             ApiRequest::Finalizers { parent, finalizers } => {
@@ -128,7 +128,15 @@ impl Writing for Cluster<'_> {
     fn try_out<'a>(&'a self, live: &'a Object, after: &'a Map) -> Later<'a, Result<(), Refused>> {
         Box::pin(async move {
             let built = self.to(&live.kind).and_then(|to| dry_run::DryRun::replace(to, live, after));
-            built.map_err(Refused::Unsent)?.send(&self.worlds.client).await.map(drop)
+            let tried = built.map_err(Refused::Unsent)?.send(&self.worlds.client).await;
+            tried.map(drop).inspect_err(|refused| {
+                if !matches!(refused.problem(), WriteProblem::Rejected { .. }) {
+                    return;
+                }
+                let (plugin, object) = (&self.live.terms.name, ChildId::of(live));
+                let why = &*telemetry::one_line(&refused.to_string()).into_owned();
+                tracing::info!(%plugin, %object, why, "child is not corrected after the refusal of an apply: the dry run of the corrected one failed");
+            })
         })
     }
 
@@ -138,7 +146,7 @@ impl Writing for Cluster<'_> {
         let verb = match &request {
             ApiRequest::Create(_) => Some("create"),
             ApiRequest::Apply { .. } => Some("apply"),
-            ApiRequest::Mark { .. } | ApiRequest::Migrate { .. } | ApiRequest::Finalizers { .. } => Some("patch"),
+            ApiRequest::Mark { .. } | ApiRequest::Prepare { .. } | ApiRequest::Finalizers { .. } => Some("patch"),
             ApiRequest::Delete(_) => Some("delete"),
             // The report has a span of its own.
             ApiRequest::Status { .. } => None,

@@ -23,7 +23,7 @@ fn r18_child_that_changes_with_each_response_is_written_ten_times_and_then_withh
     barrier(&ns, "after");
     let of = |name: &str| {
         let attempts = write_attempts(&ns, mark, "configmaps").name(name);
-        // The migration of managedFields is a JSON patch of its own; it is sent once.
+        // The change of managedFields is a JSON patch of its own; it is sent once.
         attempts.filter(|event| event.verb == "create" || event.query("fieldManager").is_some()).len()
     };
     assert!((WRITES..=WRITES + 2).contains(&of("flipping")), "{}", of("flipping"));
@@ -86,7 +86,7 @@ fn r18_child_that_a_user_keeps_editing_is_left_for_a_while_and_named_in_the_cond
         let patch = json!({ "data": { "value": value } }).to_string();
         ns.kubectl(&["patch", "configmap", "fought", "--type=merge", "-p", &patch]);
     };
-    // The migration of managedFields counts with the apply that follows it.
+    // The change of managedFields counts with the apply that follows it.
     for at in 1..WRITES {
         edit(&format!("theirs-{at}"));
         ns.env().wait_object("configmaps", ns.name(), "fought", |map| text(map, "/data/value") == "ours");

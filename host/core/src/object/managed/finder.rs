@@ -30,7 +30,7 @@ struct Index {
 /// The shape of scalar items, which are identified by their value.
 const SCALAR: u64 = u64::MAX;
 /// Lists up to this length are scanned, which is cheaper than an index.
-const SHORT: usize = 16;
+pub(super) const SHORT: usize = 16;
 
 impl<'v> Finder<'v> {
     /// Creates a finder for items that these nodes may name.
@@ -120,6 +120,19 @@ impl Index {
                 Some(found)
             }
         }
+    }
+}
+
+/// Hashes the name of an item; equal names have equal hashes.
+pub(super) fn hash_of_name(name: &Item) -> u64 {
+    match name {
+        Item::Keys(Value::Object(keys)) => {
+            let mut hasher = DefaultHasher::new();
+            keys.iter().for_each(|(key, value)| (key, hash_of(value, None)).hash(&mut hasher));
+            hasher.finish()
+        }
+        Item::Keys(value) | Item::Value(value) => hash_of(value, None),
+        Item::Other => 0,
     }
 }
 

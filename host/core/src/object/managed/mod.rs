@@ -25,7 +25,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
-use self::finder::Finder;
+use self::finder::{Finder, SHORT, hash_of_name};
 pub use self::stale::{Correction, Ownership};
 pub use self::values::may_differ_as_stored;
 pub use self::worked_out::work_out_apply;
@@ -118,7 +118,7 @@ struct Node {
     itself: bool,
     /// Fields (`f:`), sorted by name.
     fields: Vec<(CompactString, Node)>,
-    /// List items.
+    /// List items; many are sorted by the hashes of their names.
     items: Vec<(Item, Node)>,
 }
 
@@ -153,6 +153,9 @@ impl Node {
                 _ => node.items.push((Item::Other, below())),
             }
         }
+        if node.items.len() > SHORT {
+            node.items.sort_by_cached_key(|(name, _)| hash_of_name(name));
+        }
         node
     }
 
@@ -163,7 +166,15 @@ impl Node {
 
     /// The node of a list item of this name.
     fn item(&self, wanted: &Item) -> Option<&Self> {
-        self.items.iter().find(|(name, _)| *name != Item::Other && name == wanted).map(|(_, node)| node)
+        let is_wanted = |(name, _): &&(Item, Self)| *name != Item::Other && name == wanted;
+        let found = if self.items.len() > SHORT {
+            let hash = hash_of_name(wanted);
+            let from = self.items.partition_point(|(name, _)| hash_of_name(name) < hash);
+            self.items.iter().skip(from).take_while(|(name, _)| hash_of_name(name) == hash).find(is_wanted)
+        } else {
+            self.items.iter().find(is_wanted)
+        };
+        found.map(|(_, node)| node)
     }
 
     fn is_empty(&self) -> bool {

@@ -4,7 +4,7 @@
 //! from which it was derived (kubernetes#24198): `imagePullPolicy` beside another image, `rollingUpdate` beside the type `Recreate`. An apply
 //! removes such a field if the host's Apply entry owns it. If a create would set another value, the apply sets it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::finder::Finder;
 use super::trees::{Near, keep_near, subtract, unite, without_indices};
@@ -43,7 +43,8 @@ impl ManagedFields {
     /// Whether a live object has fields beside the desired ones, except in its metadata, that no other manager owns. An apply may leave them
     /// as they are, or remove what admission sets at a create alone.
     pub fn may_be_stale(&self, desired: &Map, live: &Map) -> bool {
-        let is_stale = |entry| !self.compare((entry, Others::All), desired, live, &Map::default()).1.stale.is_empty();
+        // As if a create gave what is desired, and nothing more.
+        let is_stale = |entry| !self.compare((entry, Others::All), desired, live, desired).1.stale.is_empty();
         self.entry().is_some_and(is_stale)
     }
 
@@ -68,12 +69,12 @@ impl ManagedFields {
     /// If the API server has refused an apply, `refused` are the fields that it named. Then fields near them also go that managers own who
     /// changed the object in place: those that a fresh object lacks, and of those with another value only the ones that are named, or are
     /// members of the union of a named one.
-    pub fn correct(
+    pub fn correct<'a>(
         &self,
         desired: &Map,
         [live, fresh]: [&Map; 2],
         controller: Option<&Uid>,
-        refused: &[&str],
+        refused: &[&'a str],
     ) -> Option<Correction> {
         let entry = self.entry()?;
         let version = desired.get("apiVersion").and_then(Value::as_str)?;
@@ -105,15 +106,19 @@ impl ManagedFields {
         });
         let editors = self.others.iter().filter(|other| other.edits);
         let taken = editors.filter_map(|other| changed(other, &|fields| subtract(fields, &taken))).collect::<Vec<_>>();
-        let emptied = refused.iter().filter(|field| self.is_emptied(field, [desired, live], &taken));
-        let pointer = |field: &str| format!("/{}", field.replace('~', "~0").replace('/', "~1").replace('.', "/"));
-        let emptied = emptied.map(|field| pointer(field)).collect();
+        // The API server may name a field in the map, or the map itself.
+        let around =
+            |field: &'a str| field.match_indices(['.', '[']).map(|(at, _)| field.split_at(at).0).chain([field]);
+        let maps: BTreeSet<_> = refused.iter().flat_map(|field| around(field)).collect();
+        let emptied = maps.into_iter().filter(|map| self.is_emptied(map, [desired, live, fresh], &taken));
+        let pointer = |map: &str| format!("/{}", map.replace('~', "~0").replace('/', "~1").replace('.', "/"));
+        let emptied = emptied.map(pointer).collect();
         Some(Correction { body, own, is_of_post: self.apply.is_none(), taken, emptied })
     }
 
     /// Whether an apply would remove all that is in a map that is desired to be empty, after fields have been taken from managers.
-    fn is_emptied(&self, field: &str, [desired, live]: [&Map; 2], taken: &[Ownership]) -> bool {
-        let path: Vec<_> = field.split('.').collect();
+    fn is_emptied(&self, map: &str, [desired, live, fresh]: [&Map; 3], taken: &[Ownership]) -> bool {
+        let path: Vec<_> = map.split('.').collect();
         let Some((first, rest)) = path.split_first() else { return false };
         let is_empty = |object: &Map| Some(object.get(first)?.at(rest)?.as_object()?.is_empty());
         let owns_below = |tree: &Node| {
@@ -127,6 +132,7 @@ impl ManagedFields {
         };
         is_compared(first)
             && (is_empty(desired), is_empty(live)) == (Some(true), Some(false))
+            && is_empty(fresh) != Some(false)
             && !self.others.iter().any(owns)
     }
 
@@ -243,6 +249,8 @@ impl Found {
             let fresh = fresh.first(name, &names);
             let below = nodes.item(name);
             let mut inside = Self::default();
+            // An apply removes an item that the host's entry alone owns, with all that is in it.
+            let goes = below.names.is_empty() && below.ours.iter().all(|node| node.itself);
             // A desired item may lack a key that has a default: the fresh object has all keys.
             match place.filter(|_| fresh.is_some()).and_then(|at| desired.get_mut(at)) {
                 Some(desired) => inside.within(&below, (live, fresh), desired),
@@ -250,7 +258,7 @@ impl Found {
                 None if fresh == Some(live) && below.others.is_empty() => {
                     self.kept.insert(&format!("k:{keys}"), Map::default());
                 }
-                None if fresh.is_none() && below.others.is_empty() && !below.ours.is_empty() => {
+                None if fresh.is_none() && below.others.is_empty() && !below.ours.is_empty() && !goes => {
                     self.stale.insert(&format!("k:{keys}"), Map::default());
                 }
                 None => {}
@@ -435,5 +443,28 @@ mod tests {
             [],
             "the fields of a manager that applies the object stay"
         );
+    }
+
+    #[test]
+    fn r21_default_in_an_item_of_a_list_may_be_stale() {
+        let spec = |more: &str| map(&format!(r#"{{"apiVersion":"v1","spec":{{"items":[{{"name":"a"{more}}}]}}}}"#));
+        let ours = r#"{"f:spec":{"f:items":{"k:{\"name\":\"a\"}":{".":{},"f:image":{},"f:name":{}}}}}"#;
+        let managed = managed(&[("windlass", "Apply", ours)]);
+        let desired = spec(r#","image":"a:2""#);
+        assert!(managed.may_be_stale(&desired, &spec(r#","image":"a:1","policy":"IfNotPresent""#)));
+        assert!(!managed.may_be_stale(&desired, &spec(r#","image":"a:1""#)));
+    }
+
+    #[test]
+    fn r21_map_with_a_field_that_a_create_would_set_is_not_emptied() {
+        let spec = |map_of: &str| map(&format!(r#"{{"apiVersion":"v1","spec":{{"map":{map_of}}}}}"#));
+        let managed = managed(&[("windlass", "Apply", r#"{"f:spec":{"f:map":{"f:a":{}}}}"#)]);
+        let (desired, live) = (spec("{}"), spec(r#"{"a":1,"by-admission":1}"#));
+        let emptied = |fresh: &str| {
+            let correction = managed.correct(&desired, [&live, &spec(fresh)], None, &["spec.map.a"]);
+            correction.expect("a correction").emptied
+        };
+        assert_eq!(emptied("{}"), ["/spec/map"]);
+        assert_eq!(emptied(r#"{"by-admission":1}"#), [""; 0]);
     }
 }

@@ -265,6 +265,43 @@ fn list_with_thousands_of_items_is_compared_item_by_item() {
 }
 
 #[test]
+fn r21_list_with_thousands_of_items_is_corrected_item_by_item() {
+    // A comparison of each item with each other one would take minutes.
+    let count = 20_000;
+    let object = |items: &mut dyn Iterator<Item = u32>| {
+        let (mut env, mut set) = (Vec::new(), Vec::new());
+        for at in items {
+            env.push(format!(r#"{{"name":"v{at}","value":"a"}}"#));
+            set.push(format!(r#""v{at}""#));
+        }
+        map(&format!(r#"{{"apiVersion":"v1","spec":{{"env":[{}],"set":[{}]}}}}"#, env.join(","), set.join(",")))
+    };
+    let entry = |is_in: fn(u32) -> bool| {
+        let (mut env, mut set) = (Vec::new(), Vec::new());
+        for at in (0..count).filter(|at| is_in(*at)) {
+            env.push(format!(r#""k:{{\"name\":\"v{at}\"}}":{{".":{{}},"f:name":{{}},"f:value":{{}}}}"#));
+            set.push(format!(r#""v:\"v{at}\"":{{}}"#));
+        }
+        format!(r#"{{"f:spec":{{"f:env":{{{}}},"f:set":{{{}}}}}}}"#, env.join(","), set.join(","))
+    };
+    // The host owns two of three items, and desires the even ones of them; a user has the others.
+    let managed =
+        managed(&[("kubectl", "Update", &entry(|at| at % 3 == 0)), ("windlass", "Apply", &entry(|at| at % 3 != 0))]);
+    let (live, desired) = (object(&mut (0..count)), object(&mut (0..count).filter(|at| at % 3 != 0 && at % 2 == 0)));
+    let correction = managed.correct(&desired, [&live, &desired], None, &[]).expect("a correction");
+    assert_eq!((correction.own, correction.taken), (None, Vec::new()));
+    let after = work_out_apply(&live, (&desired, &desired), (None, &[]), &managed);
+    let expected = object(&mut (0..count).filter(|at| at % 3 == 0 || at % 2 == 0));
+    let env = |object: &Map| object.get("spec").and_then(|spec| spec.at(&["env"])).cloned();
+    assert_eq!(env(&after), env(&expected));
+    let set = |object: &Map| {
+        let items = object.get("spec").and_then(|spec| spec.at(&["set"])?.as_array()).expect("a set");
+        items.iter().map(ToString::to_string).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(set(&after), set(&expected));
+}
+
+#[test]
 fn r07_value_set_by_another_manager_where_an_empty_one_is_desired_is_drift() {
     // The `managedFields` that a POST of this object leaves: the API server stored none of the empty values.
     let posted = ("windlass", "Update", r#"{"f:spec":{"f:policyTypes":{}}}"#);

@@ -65,7 +65,10 @@ fn set_desired(live: &mut Map, desired: &Map, fresh: &Map, nodes: &Few<'_>) {
                 Some(keys) => set_items(live, (desired, fresh), keys, &below),
                 None if is_set(&below) => {
                     // What the host alone owned is gone.
-                    live.retain(|item| !fresh.contains(item));
+                    let names = ItemMatcher { controller: "" };
+                    let known = Finder::of(fresh, below.iter().copied());
+                    let is_other = |item: &Value| known.all(&Item::Value(item.clone()), &names).is_empty();
+                    live.retain(is_other);
                     let others = std::mem::replace(live, fresh.clone());
                     live.extend(others);
                 }
@@ -104,12 +107,18 @@ fn set_items(live: &mut Vec<Value>, (desired, fresh): (&[Value], &[Value]), keys
         };
         items.push((item, place));
     }
-    let places: Vec<_> = items.iter().map(|(_, place)| *place).collect();
-    let set: BTreeSet<usize> = places.iter().copied().flatten().collect();
+    let set: BTreeSet<usize> = items.iter().filter_map(|(_, place)| *place).collect();
+    // The place of each item, or of the next one that has a place.
+    let mut next = live.len();
+    let following = |(_, place): &(Value, Option<usize>)| {
+        next = place.unwrap_or(next);
+        next
+    };
+    let mut places: Vec<_> = items.iter().rev().map(following).collect();
+    places.reverse();
     let mut others = live.iter().enumerate().filter(|(at, _)| !set.contains(at)).peekable();
     let mut merged = Vec::with_capacity(items.len());
-    for (at, (item, _)) in items.into_iter().enumerate() {
-        let next = places.iter().skip(at).find_map(|place| *place).unwrap_or(live.len());
+    for ((item, _), next) in items.into_iter().zip(places) {
         merged.extend(std::iter::from_fn(|| others.next_if(|(at, _)| *at < next)).map(|(_, item)| item.clone()));
         merged.push(item);
     }
@@ -134,7 +143,8 @@ fn drop_fields(node: &Node, map: &mut Map, (others, fresh): (&Few<'_>, Option<&M
     for (field, below) in &node.fields {
         let others: Few<'_> = others.iter().filter_map(|other| other.field(field)).collect();
         let fresh = fresh.and_then(|fresh| fresh.get(field));
-        let stays = !others.is_empty() || fresh.is_some_and(|fresh| !fresh.is_scalar());
+        let is_merged = |fresh: &Value| fresh.as_object().is_some() || below.has_below() && !fresh.is_scalar();
+        let stays = !others.is_empty() || fresh.is_some_and(is_merged);
         if !stays && (below.itself || !below.has_below()) {
             map.remove(field);
         } else if let Some(value) = map.get_mut(field) {
@@ -150,12 +160,15 @@ fn drop_within(node: &Node, value: &mut Value, (others, fresh): (&Few<'_>, Optio
             // Only the ownerReference of the controller has its UID as a key: that is desired, and stays in any case.
             let names = ItemMatcher { controller: "" };
             let fresh = Finder::of(fresh.and_then(Value::as_array).unwrap_or_default(), [node]);
-            for (name, below) in &node.items {
+            let found = Finder::of(items, [node]);
+            let places: Vec<_> = node.items.iter().map(|(name, _)| found.all(name, &names).first().copied()).collect();
+            let mut dropped = BTreeSet::new();
+            for ((name, below), place) in node.items.iter().zip(places) {
                 let others: Few<'_> = others.iter().filter_map(|other| other.item(name)).collect();
-                let Some(at) = items.iter().position(|item| names.matches(name, item)) else { continue };
+                let Some(at) = place else { continue };
                 let fresh = fresh.first(name, &names);
                 if fresh.is_none() && !keep_item(name, below, &others) {
-                    items.remove(at);
+                    dropped.insert(at);
                 } else if let Some(item) = items.get_mut(at) {
                     drop_within(below, item, (&others, fresh));
                     if let (Item::Keys(Value::Object(keys)), Value::Object(item)) = (name, item) {
@@ -164,6 +177,8 @@ fn drop_within(node: &Node, value: &mut Value, (others, fresh): (&Few<'_>, Optio
                     }
                 }
             }
+            let mut at = 0..;
+            items.retain(|_| at.next().is_some_and(|at| !dropped.contains(&at)));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
@@ -231,6 +246,15 @@ mod tests {
         let object = work_out_apply(&live, (&desired, &fresh), (Some(&entry), &[]), &before);
         let expected = r#"{"spec":{"replicas":5,"strategy":{"type":"Recreate"},"port":{"name":"web"}}}"#;
         assert_eq!(object, map(expected));
+    }
+
+    #[test]
+    fn r21_worked_out_apply_removes_a_list_that_is_owned_as_a_whole_although_it_has_a_default() {
+        let (live, desired) = (map(r#"{"a":1,"list":["users"],"map":{"b":1}}"#), map(r#"{"a":1}"#));
+        let fresh = map(r#"{"a":1,"list":["default"],"map":{"b":1}}"#);
+        let entry = Ownership { index: 0, fields: map(r#"{"f:a":{},"f:list":{},"f:map":{".":{}}}"#) };
+        let after = work_out_apply(&live, (&desired, &fresh), (Some(&entry), &[]), &ManagedFields::default());
+        assert_eq!(after, map(r#"{"a":1,"map":{"b":1}}"#));
     }
 
     #[test]

@@ -71,7 +71,8 @@ impl<'a> Correcting<'a> {
         let after = work_out_apply(&now, (&found.body, fresh), entries, &live.managed);
         match self.world.try_out(live, &after).await {
             Ok(()) => Ok(Some(found)),
-            Err(refused) if refused.is_temporary() => Err(refused.problem().into()),
+            // It says nothing about the object. Another writer may have changed it meanwhile.
+            Err(refused) if refused.is_temporary() || refused.is_outdated() => Err(refused.problem().into()),
             Err(_) => Ok(None),
         }
     }

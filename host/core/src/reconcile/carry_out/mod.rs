@@ -11,12 +11,12 @@ use crate::contract::desired::DesiredChild;
 use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
 use crate::object::child::{ChildId, Delete};
-use crate::object::managed::{CreateEntry, Removal, may_differ_as_stored};
+use crate::object::managed::{Correction, CreateEntry, Removal, may_differ_as_stored};
 use crate::object::order::install_rank;
 use crate::reconcile::api_response::{Ack, Refused};
 use crate::reconcile::applied::{Applied, Effect, Failed, Kept, WriteResult, Wrote};
 use crate::reconcile::claim::{Claim, claim, marks, may_be_adopted, owner_of};
-use crate::reconcile::next_step::finalizers_with;
+use crate::reconcile::next_step::{FinalizerChange, finalizers_with};
 use crate::reconcile::outcome::WriteProblem;
 use crate::reconcile::plan::{Plan, Target, Write, differing};
 use crate::reconcile::waves::send_wave;
@@ -208,14 +208,11 @@ async fn change_to(
     let own = correction.as_ref().and_then(|correction| correction.own.as_ref());
     let left = match target.create_entry {
         Some(CreateEntry::MustGo { index, removal }) => Some((index, removal)),
-        Some(CreateEntry::Harmless) | None => {
-            let is_of_post = correction.as_ref().is_some_and(|correction| correction.is_of_post);
-            own.filter(|_| is_of_post).map(|own| (own.index, Removal::Convert))
-        }
+        Some(CreateEntry::Harmless) | None => correction.as_ref().and_then(converted),
     };
     let mut version = target.resource_version;
     if left.is_some() || own.is_some() {
-        version = migrate(world, child, version, Prepared { left, own, ..Prepared::default() }).await?;
+        version = prepare(world, child, version, Prepared { left, own, ..Prepared::default() }).await?;
     }
     if let Some(body) = correction.map(|correction| correction.body).filter(|body| *body != child.body) {
         match apply(world, &with(body), target, version).await? {
@@ -231,12 +228,18 @@ async fn change_to(
     // The places of entries are those of the version that is known as a whole.
     let known = live.filter(|_| version == target.resource_version);
     if let Some(found) = correcting.of_invalid(known, &refused.invalid_fields()).await? {
-        let prepared = Prepared { left: None, own: found.own.as_ref(), taken: &found.taken, emptied: &found.emptied };
-        let version = migrate(world, child, version, prepared).await?;
-        let sent = send_apply(world, &with(found.body), target, (version, Force::Yes, Effect::Restored)).await;
+        let Correction { own, taken, emptied, .. } = &found;
+        let prepared = Prepared { left: converted(&found), own: own.as_ref(), taken, emptied };
+        let version = prepare(world, child, version, prepared).await?;
+        let sent = send_apply(world, &with(found.body), target, version, Force::Yes, Effect::Restored).await;
         return sent.map_err(failed);
     }
     Err(failed(refused))
+}
+
+/// The entry of the host's POST, if it is to own other fields: as an Apply entry, or the apply would remove none of them.
+fn converted(correction: &Correction) -> Option<(usize, Removal)> {
+    correction.own.as_ref().filter(|_| correction.is_of_post).map(|own| (own.index, Removal::Convert))
 }
 
 /// Applies a child to a live object. Ownership of fields is taken from managers that edited the child in place, and from others if the
@@ -254,7 +257,7 @@ async fn apply(
         Some(CreateEntry::Harmless) => Force::Yes,
         Some(CreateEntry::MustGo { .. }) | None => Force::No,
     };
-    let refused = match send_apply(world, child, target, (version, force, expected)).await {
+    let refused = match send_apply(world, child, target, version, force, expected).await {
         Ok(wrote) => return Ok(Ok(wrote)),
         Err(refused) => refused,
     };
@@ -266,14 +269,16 @@ async fn apply(
         Some(conflict) => return Err(WriteProblem::FieldConflict(conflict.causes).into()),
         None => return Ok(Err(refused)),
     };
-    Ok(send_apply(world, child, target, (version, Force::Yes, effect)).await)
+    Ok(send_apply(world, child, target, version, Force::Yes, effect).await)
 }
 
 async fn send_apply(
     world: &dyn Writing,
     child: &DesiredChild,
     target: &Target,
-    (resource_version, force, effect): (u64, Force, Effect),
+    resource_version: u64,
+    force: Force,
+    effect: Effect,
 ) -> Result<Wrote, Refused> {
     let returns = if target.differing.is_some() { Part::Whole } else { Part::Metadata };
     let sent = world.send(ApiRequest::Apply { child, uid: &target.uid, resource_version, force, returns }).await;
@@ -289,13 +294,13 @@ async fn send_apply(
 }
 
 /// Prepares a child for an apply. Returns the child's version after that.
-async fn migrate(
+async fn prepare(
     world: &dyn Writing,
     child: &DesiredChild,
     resource_version: u64,
     prepared: Prepared<'_>,
 ) -> Result<u64, Failed> {
-    let sent = world.send(ApiRequest::Migrate { child, resource_version, prepared }).await;
+    let sent = world.send(ApiRequest::Prepare { child, resource_version, prepared }).await;
     sent.map(|ack| ack.resource_version()).map_err(|refused| {
         // Another write moved the host's entry.
         if refused.does_not_fit() {
@@ -365,7 +370,7 @@ fn is_gone(world: &dyn Writing, refused: &Refused, object: &ChildId, uid: &Uid) 
     refused.is_gone((&object.kind.kind, world.plural(object)), &object.key.name, Some(uid))
 }
 
-/// Sets (`wanted`) or removes the plugin's finalizer of a parent. Returns what the cache must show before the parent's next plan.
+/// Sets or removes the plugin's finalizer of a parent. Returns what the cache must show before the parent's next plan.
 ///
 /// # Errors
 /// If the API server rejects the write, or does not respond; [`WriteProblem::Outdated`] if the parent has changed.
@@ -373,11 +378,11 @@ pub async fn set_finalizer(
     world: &dyn Writing,
     plugin: &PluginName,
     parent: &Object,
-    wanted: bool,
+    change: FinalizerChange,
 ) -> Result<Written, Failed> {
-    let finalizers = finalizers_with(parent, plugin, wanted);
+    let finalizers = finalizers_with(parent, plugin, change);
     match world.send(ApiRequest::Finalizers { parent, finalizers: &finalizers }).await {
-        Ok(ack) if wanted => Ok(ack.parent()),
+        Ok(ack) if change == FinalizerChange::Set => Ok(ack.parent()),
         // If it was the last finalizer of a parent that is being deleted, the response has the version from before the write.
         Ok(_) => Ok(Written::parent_past(parent)),
         Err(refused) if is_gone(world, &refused, &ChildId::of(parent), &parent.uid) => Ok(Written::parent_gone(parent)),

@@ -73,10 +73,10 @@ impl Writing for Script {
                 format!("apply to {resource_version}, force {force:?}")
             }
             ApiRequest::Mark { .. } => "mark".to_owned(),
-            ApiRequest::Migrate { prepared: Prepared { taken, emptied, .. }, .. } => {
+            ApiRequest::Prepare { prepared: Prepared { taken, emptied, .. }, .. } => {
                 let left = taken.iter().map(|entry| format!("leave {}", json::Value::from(entry.fields.clone())));
                 let emptied = emptied.iter().map(|map| format!("empty {map}"));
-                std::iter::once("migrate".to_owned()).chain(left).chain(emptied).collect::<Vec<_>>().join(", ")
+                std::iter::once("prepare".to_owned()).chain(left).chain(emptied).collect::<Vec<_>>().join(", ")
             }
             ApiRequest::Delete(delete) => format!("delete {}", delete.resource_version),
             ApiRequest::Finalizers { finalizers, .. } => format!("finalizers {finalizers:?}"),
@@ -150,7 +150,7 @@ async fn r06_edit_in_place_is_reverted_by_force_and_the_field_of_an_applier_is_n
     let (sent, applied) = changed(false, Some(9), edited).await;
     assert_eq!(
         sent,
-        ["apply to 7, force Yes", "read", "migrate", "apply to 10, force No", "apply to 10, force Yes"],
+        ["apply to 7, force Yes", "read", "prepare", "apply to 10, force No", "apply to 10, force Yes"],
         "the version may have changed because a manager took a field"
     );
     assert_eq!(applied.changes.restored.len(), 1);
@@ -284,27 +284,31 @@ async fn r15_write_is_not_repeated_for_an_object_that_is_no_child_any_more() {
 #[tokio::test]
 async fn r03_every_write_of_a_finalizer_is_awaited_and_a_removal_beyond_the_version_in_its_response() {
     let web = parent();
-    let written = async |response, wanted| {
+    let written = async |response, change| {
         let plugin = "echo".parse().expect("a name");
-        match set_finalizer(&Script::new([response]), &plugin, &web, wanted).await {
+        match set_finalizer(&Script::new([response]), &plugin, &web, change).await {
             Ok(written) => Some(written),
             Err(failed) => failed.awaited.map(|awaited| *awaited),
         }
     };
-    assert_eq!(written(Ok(acked(6)), true).await, Some(Written::Parent { resource_version: 6 }));
+    assert_eq!(written(Ok(acked(6)), FinalizerChange::Set).await, Some(Written::Parent { resource_version: 6 }));
     // The API server deletes the object, and responds with the version that it had.
-    assert_eq!(written(Ok(acked(5)), false).await, Some(Written::parent_past(&web)));
+    assert_eq!(written(Ok(acked(5)), FinalizerChange::Remove).await, Some(Written::parent_past(&web)));
     let gone =
         json!({"code": 404, "reason": "NotFound", "message": "no", "details": {"name": "hello", "kind": "echoes"}});
-    assert_eq!(written(refused(gone), false).await, Some(Written::parent_gone(&web)));
+    assert_eq!(written(refused(gone), FinalizerChange::Remove).await, Some(Written::parent_gone(&web)));
     assert_eq!(
-        written(outdated(), false).await,
+        written(outdated(), FinalizerChange::Remove).await,
         Some(Written::parent_past(&web)),
         "the cache shows a version that exists no more"
     );
     let lost = refused(json!({"code": 500, "message": "timeout"}));
-    assert_eq!(written(lost, false).await, Some(Written::Unknown(Subject::Parent)));
-    assert_eq!(written(refused(json!({"code": 403, "message": "no"})), false).await, None, "nothing was written");
+    assert_eq!(written(lost, FinalizerChange::Remove).await, Some(Written::Unknown(Subject::Parent)));
+    assert_eq!(
+        written(refused(json!({"code": 403, "message": "no"})), FinalizerChange::Remove).await,
+        None,
+        "nothing was written"
+    );
 }
 
 #[test]
@@ -390,7 +394,7 @@ async fn r21_changed_child_is_compared_with_a_fresh_one_only_if_it_has_more_than
     assert_eq!(of(before.clone(), None, vec![Ok(acked(8))]).await, ["apply to 7, force No"]);
     let defaulted = json!({"type": "x", "of-x": 1});
     let stale = of(defaulted.clone(), Some(after.clone()), vec![Ok(acked(8)), Ok(acked(9))]).await;
-    assert_eq!(stale, ["fresh", "migrate", "apply to 8, force No"]);
+    assert_eq!(stale, ["fresh", "prepare", "apply to 8, force No"]);
     let same = of(defaulted.clone(), Some(json!({"type": "y", "of-x": 1})), vec![Ok(acked(8))]).await;
     assert_eq!(same, ["fresh", "apply to 7, force No"]);
     let other = of(defaulted.clone(), Some(json!({"type": "y", "of-x": 2})), vec![Ok(acked(8))]).await;
@@ -419,12 +423,18 @@ async fn r21_edit_that_makes_the_desired_child_invalid_is_taken_away_and_other_e
         .await
     };
     let (sent, applied) = of("spec.of-y", vec![Ok(acked(8)), Ok(acked(8)), Ok(acked(9))]).await;
-    let take = r#"migrate, leave {"f:spec":{"f:type":{}}}"#;
+    let take = r#"prepare, leave {"f:spec":{"f:type":{}}}"#;
     assert_eq!(sent, ["apply to 7, force No", "fresh", "try out", take, "apply to 8, force Yes"]);
     assert_eq!((applied.changes.restored.len(), applied.problems.len()), (1, 0));
     let (sent, applied) = of("spec.of-y.inside", vec![invalid("spec.of-y")]).await;
     assert_eq!(sent, ["apply to 7, force No", "fresh", "try out"], "nothing is taken in vain");
     assert_eq!(applied.problems.len(), 1);
+    let again = [outdated(), invalid("spec.of-y"), Ok(acked(8)), Ok(acked(9)), Ok(acked(10))];
+    let (sent, applied) = of("spec.of-y", again.into()).await;
+    let first = ["apply to 7, force No", "fresh", "try out", "read"];
+    let second = ["apply to 8, force No", "try out", take, "apply to 9, force Yes"];
+    assert_eq!(sent, [first, second].concat(), "another writer changed the child before the dry run");
+    assert_eq!(applied.problems, []);
     assert_eq!(of("", vec![]).await.0, ["apply to 7, force No"], "a policy names no field");
     let (sent, applied) = of("spec.elsewhere.type", vec![]).await;
     assert_eq!(sent, ["apply to 7, force No", "fresh"]);
@@ -437,7 +447,7 @@ async fn r21_edit_in_a_map_that_the_host_desired_as_empty_is_taken_away() {
     let responses = vec![invalid("spec.empty.edit"), Ok(acked(8)), Ok(acked(8)), Ok(acked(9))];
     let users = json!({"f:empty": {"f:edit": {}}});
     let (sent, applied) = changed_service(specs.clone(), users, Some(specs[2].clone()), responses).await;
-    assert_eq!(sent, ["fresh", "apply to 7, force No", "try out", "migrate, leave {}", "apply to 8, force Yes"]);
+    assert_eq!(sent, ["fresh", "apply to 7, force No", "try out", "prepare, leave {}", "apply to 8, force Yes"]);
     assert_eq!(applied.problems, []);
 }
 
@@ -449,14 +459,16 @@ async fn r21_map_that_an_apply_would_make_null_is_emptied_before_it() {
         changed_service([full.clone(), full, after.clone()], users, Some(after), responses).await
     };
     let (sent, applied) = of(json!({}), vec![invalid("spec.map"), Ok(acked(8)), Ok(acked(8)), Ok(acked(9))]).await;
-    assert_eq!(sent, ["fresh", "apply to 7, force No", "try out", "migrate, empty /spec/map", "apply to 8, force Yes"]);
+    assert_eq!(sent, ["fresh", "apply to 7, force No", "try out", "prepare, empty /spec/map", "apply to 8, force Yes"]);
     assert_eq!(applied.problems, []);
     let (sent, _) = of(json!({}), vec![invalid("spec.map"), invalid("spec.version")]).await;
     assert_eq!(sent, ["fresh", "apply to 7, force No", "try out"], "the rest of the child is not valid");
-    let responses = vec![invalid("spec.map"), Ok(acked(8)), Ok(acked(8)), Ok(acked(9))];
-    let (sent, applied) = of(json!({"f:map": {"f:b": {}}}), responses).await;
-    assert_eq!(sent[3], "migrate, leave {}, empty /spec/map", "a user's field there is taken first");
-    assert_eq!(applied.problems, []);
+    for named in ["spec.map", "spec.map.b"] {
+        let responses = vec![invalid(named), Ok(acked(8)), Ok(acked(8)), Ok(acked(9))];
+        let (sent, applied) = of(json!({"f:map": {"f:b": {}}}), responses).await;
+        assert_eq!(sent[3], "prepare, leave {}, empty /spec/map", "a user's field there is taken first");
+        assert_eq!(applied.problems, []);
+    }
 }
 
 #[tokio::test]
@@ -467,10 +479,10 @@ async fn r21_edit_that_makes_a_changed_child_invalid_is_taken_away_in_the_same_r
     };
     let again = [Ok(acked(8)), invalid("spec.edit"), invalid("spec.edit"), Ok(acked(8)), Ok(acked(9))];
     let (sent, applied) = changed(again.into_iter().chain([Ok(acked(10))]).collect()).await;
-    let first = ["fresh", "migrate", "apply to 8, force No"];
+    let first = ["fresh", "prepare", "apply to 8, force No"];
     assert_eq!(
         sent,
-        [&first[..], &["read", "apply to 8, force No", "try out", "migrate, leave {}", "apply to 9, force Yes"]]
+        [&first[..], &["read", "apply to 8, force No", "try out", "prepare, leave {}", "apply to 9, force Yes"]]
             .concat()
     );
     assert_eq!(applied.problems, []);

@@ -48,13 +48,14 @@ pub enum WriteProblem {
 }
 
 impl WriteProblem {
-    /// Whether the API server refuses the write until something else changes, and the write certainly changed nothing.
+    /// Whether the API server refuses the write until something else changes, and the write certainly changed no value.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Taken(_)
             | Self::NamespaceTerminating
             | Self::Rejected { .. }
-            // An apply that conflicts changes nothing, and the host's patches before an apply are sent once for each object.
+            // An apply that conflicts changes nothing, and the host's patches before an apply are sent once for each object. One that also
+            // empties a map is sent only if a dry run of the apply succeeded.
             | Self::FieldConflict(_) => true,
             // They pass by themselves, so that whoever changes the object again and again could cause as many requests.
             Self::CacheBehind | Self::Outdated | Self::Unavailable { .. } => false,

@@ -15,7 +15,9 @@ use crate::object::names::ANNOTATION_SKIP_FINALIZE;
 use crate::reconcile::api_response::Refused;
 use crate::reconcile::applied::Failed;
 use crate::reconcile::carry_out::set_finalizer;
-use crate::reconcile::next_step::{NextStep, finalizers_with, has_finalizer, is_in_terminating_namespace};
+use crate::reconcile::next_step::{
+    FinalizerChange, NextStep, finalizers_with, has_finalizer, is_in_terminating_namespace,
+};
 use crate::reconcile::outcome::{
     FinalizerEnd, NAMESPACE_PATIENCE, Problem, Progress, Requeue, UNAVAILABLE, WriteProblem,
 };
@@ -99,7 +101,7 @@ impl Reconcile<'_> {
     /// Removes the finalizer of a parent for which there will be no further call. If the parent stays, because it has other finalizers or
     /// is only deselected, its last status is written before. A parent that is about to be gone needs none.
     pub(super) async fn end_clean_up(&self, mut snapshot: Snapshot, end: FinalizerEnd, last: Last) -> Ending {
-        let others = finalizers_with(&snapshot.parent, &self.terms.name, false);
+        let others = finalizers_with(&snapshot.parent, &self.terms.name, FinalizerChange::Remove);
         let problem = if !snapshot.parent.deleting {
             // Without a clean-up, its children are deleted next, which is reported then.
             (end == FinalizerEnd::CleanedUp).then(|| Problem::Released(self.terms.name.clone()))
@@ -127,8 +129,9 @@ impl Reconcile<'_> {
             // Another manager undoes the write each time.
             Problem::Thrashing(vec![(ChildId::of(parent), wait)])
         } else {
-            let set = self.write_finalizer(parent, removed.is_none());
-            match set.instrument(tracing::debug_span!(target: TRACE, "apply")).await {
+            let change = if removed.is_none() { FinalizerChange::Set } else { FinalizerChange::Remove };
+            let written = self.write_finalizer(parent, change);
+            match written.instrument(tracing::debug_span!(target: TRACE, "apply")).await {
                 Ok(written) => {
                     return Ending::FinalizerChanged(Box::new(FinalizerChanged { snapshot, written, removed, last }));
                 }
@@ -147,11 +150,12 @@ impl Reconcile<'_> {
 
     /// Writes the finalizers. If a parent that is being deleted has changed since the plugin has cleaned up, its finalizer is removed from
     /// the newer version: another call would clean up again.
-    async fn write_finalizer(&self, parent: &Arc<Object>, wanted: bool) -> Result<Written, Failed> {
+    async fn write_finalizer(&self, parent: &Arc<Object>, change: FinalizerChange) -> Result<Written, Failed> {
         let mut parent = parent.clone();
+        let is_repeated = change == FinalizerChange::Remove && parent.deleting;
         for _ in 1..ATTEMPTS {
-            let failed = match set_finalizer(self.world, &self.terms.name, &parent, wanted).await {
-                Err(failed) if failed.problem == WriteProblem::Outdated && !wanted && parent.deleting => failed,
+            let failed = match set_finalizer(self.world, &self.terms.name, &parent, change).await {
+                Err(failed) if failed.problem == WriteProblem::Outdated && is_repeated => failed,
                 result => return result,
             };
             match self.world.read(Read::Parent(self.key)).await {
@@ -161,7 +165,7 @@ impl Reconcile<'_> {
                 _ => return Err(failed),
             }
         }
-        set_finalizer(self.world, &self.terms.name, &parent, wanted).await
+        set_finalizer(self.world, &self.terms.name, &parent, change).await
     }
 
     /// A parent after a write of its status: as the API server has it, unless it cannot be read or is another one.

@@ -135,7 +135,7 @@ mod tests {
         for (built, method) in [
             (DryRun::of(request::create(to, &child)), "POST"),
             (DryRun::create_as(to, &child, "b"), "POST"),
-            (DryRun::of(request::apply(to, &child, (&object.uid, None), Force::Yes, Part::Whole)), "PATCH"),
+            (DryRun::of(request::apply(to, &child, &object.uid, None, Force::Yes, Part::Whole)), "PATCH"),
             (DryRun::replace(to, &object, &child.body), "PATCH"),
             (DryRun::of(request::status(to, &object, None, Map::default())), "PATCH"),
             (DryRun::of(request::finalizers(&resource, &object, &[])), "PATCH"),

@@ -84,17 +84,11 @@ pub fn get(to: To<'_>, child: &ChildId, part: Part) -> Built {
 /// Merge patch that makes an existing object a child ([`claim::marks`](windlass_core::reconcile::claim::marks)).
 pub fn mark(to: To<'_>, child: &DesiredChild, marks: &Map) -> Built {
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    Ok(as_plugin(to, patch(to.resource, (&child.key, None), &params, &MERGE, text(marks))?))
+    Ok(as_plugin(to, patch(to.resource, &child.key, None, &params, &MERGE, text(marks))?))
 }
 
 /// Server-side apply to the object with this uid, and of this version if one is given. The response has this part of the object.
-pub fn apply(
-    to: To<'_>,
-    child: &DesiredChild,
-    (uid, version): (&Uid, Option<u64>),
-    force: Force,
-    returns: Part,
-) -> Built {
+pub fn apply(to: To<'_>, child: &DesiredChild, uid: &Uid, version: Option<u64>, force: Force, returns: Part) -> Built {
     let mut body = child.body.clone();
     if let Some(meta) = body.object_mut("metadata") {
         meta.insert("uid", uid.to_string());
@@ -103,7 +97,7 @@ pub fn apply(
         }
     }
     let params = PatchParams { force: matches!(force, Force::Yes), ..PatchParams::apply(FIELD_MANAGER) };
-    let request = patch(to.resource, (&child.key, None), &params, &APPLY, text(&body))?;
+    let request = patch(to.resource, &child.key, None, &params, &APPLY, text(&body))?;
     Ok(match returns {
         Part::Metadata => as_plugin(to, request),
         Part::Whole => signed(to.account, request),
@@ -112,11 +106,11 @@ pub fn apply(
 
 /// JSON patch before an apply: changes what entries of managedFields own, empties maps, and converts or removes the Update entry that the
 /// host's POST, or an apply after managedFields were cleared, left. The places of entries hold for this version alone.
-pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, prepared: Prepared<'_>) -> Built {
+pub fn prepare(to: To<'_>, child: &DesiredChild, version: u64, prepared: Prepared<'_>) -> Built {
     let Prepared { left, own, taken, emptied } = prepared;
     let replace = |path: &str, value: serde_json::Value| json!({"op": "replace", "path": path, "value": value});
     let mut patch = vec![replace("/metadata/resourceVersion", version.to_string().into())];
-    for Ownership { index, fields, .. } in own.into_iter().chain(taken) {
+    for Ownership { index, fields } in own.into_iter().chain(taken) {
         let fields = serde_json::from_str(&text(fields));
         let fields = fields.map_err(|error| unbuilt(kube::core::request::Error::SerializeBody(error)))?;
         patch.push(replace(&format!("/metadata/managedFields/{index}/fieldsV1"), fields));
@@ -139,7 +133,7 @@ pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, prepared: Prepare
 
 /// JSON patch of an object.
 pub(super) fn json_patch(resource: &ApiResource, key: &ObjectKey, params: &PatchParams, operations: String) -> Built {
-    let mut request = patch(resource, (key, None), params, &MERGE, operations)?;
+    let mut request = patch(resource, key, None, params, &MERGE, operations)?;
     request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json-patch+json"));
     Ok(request)
 }
@@ -174,7 +168,7 @@ pub fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]
         "finalizers": finalizers,
     }});
     let params = PatchParams { field_manager: Some(FINALIZER_MANAGER.to_owned()), ..PatchParams::default() };
-    patch(resource, (&object.key, None), &params, &MERGE, body.to_string()).map(metadata_only)
+    patch(resource, &object.key, None, &params, &MERGE, body.to_string()).map(metadata_only)
 }
 
 /// Server-side apply of a whole status, of this version of the object if one is given: the API server does not compare the uid of a
@@ -199,7 +193,7 @@ pub fn status(to: To<'_>, object: &Object, version: Option<u64>, status: Map) ->
         ("status", status.into()),
     ]);
     let params = PatchParams { force: account.is_none(), ..PatchParams::apply(FIELD_MANAGER) };
-    let request = patch(resource, (&object.key, Some("status")), &params, &APPLY, text(&body))?;
+    let request = patch(resource, &object.key, Some("status"), &params, &APPLY, text(&body))?;
     Ok(metadata_only(signed(account, request)))
 }
 
@@ -209,7 +203,8 @@ const APPLY: Patch<()> = Patch::Apply(());
 /// PATCH of an object, or of its subresource, with a body that is serialized already.
 fn patch(
     resource: &ApiResource,
-    (key, subresource): (&ObjectKey, Option<&str>),
+    key: &ObjectKey,
+    subresource: Option<&str>,
     params: &PatchParams,
     method: &Patch<()>,
     body: String,
@@ -275,7 +270,7 @@ mod tests {
         let (taken, emptied) = ([other], ["/spec/map".to_owned()]);
         let prepared =
             Prepared { left: Some((0, Removal::Convert)), own: Some(&own), taken: &taken, emptied: &emptied };
-        let request = migrate(To::own(&resource), &child, 7, prepared).expect("a request");
+        let request = prepare(To::own(&resource), &child, 7, prepared).expect("a request");
         let patch: serde_json::Value = serde_json::from_slice(request.body()).expect("JSON");
         let of = |operation: &serde_json::Value| (operation["op"].to_string(), operation["path"].to_string());
         let operations: Vec<_> = patch.as_array().expect("operations").iter().map(of).collect();
