@@ -172,13 +172,13 @@ pub fn plan(snapshot: &Snapshot, desired: &Desired) -> Plan {
 /// Takes the deletions out of a plan that the guard does not allow.
 pub fn guard_plan(
     fleet: &mut Fleet,
-    parents: (&mut ParentDeletions, DeletionGuard),
+    (own, guard): (&mut ParentDeletions, DeletionGuard),
     snapshot: &Snapshot,
     cause: impl FnOnce() -> Cause,
     leavers: impl FnOnce() -> Leavers,
     plan: &mut Plan,
 ) -> Option<Stop> {
-    let verdict = deletions::judge(fleet, parents, snapshot, cause, leavers, &plan.deletions())?;
+    let verdict = deletions::judge(fleet, own, guard, snapshot, cause, leavers, &plan.deletions())?;
     plan.obey(&verdict);
     Some(verdict.stop)
 }

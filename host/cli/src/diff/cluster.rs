@@ -27,7 +27,7 @@ use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::{Gvk, PluginName};
 use windlass_engine::cluster::discovery::{Discovery, is_missing};
 use windlass_engine::cluster::secret_key::{SecretKey, SecretKeyError};
-use windlass_engine::live::Reads;
+use windlass_engine::live::GrantedReads;
 use windlass_engine::plugins::caps::Caps;
 use windlass_engine::plugins::rbac::MARK_KEY_SECRET;
 use windlass_engine::plugins::{config_of, resolve_grants, resolve_reads, settings_of, status_shape};
@@ -56,7 +56,7 @@ pub struct Scope {
     /// The granted kinds of children.
     pub children: Vec<(Arc<Gvk>, ApiResource)>,
     /// The granted kinds of related objects.
-    pub reads: Reads,
+    pub reads: GrantedReads,
     /// On which terms the host would reconcile the parents.
     pub terms: Terms,
     /// Whether the component or its config is not the live one.

@@ -169,7 +169,8 @@ impl LeaseState {
         &self,
         own: &Identity,
         now: Timestamp,
-        (observed, silent): (&Observations, Duration),
+        observed: &Observations,
+        silent: Duration,
         while_held: WhileHeld,
     ) -> Step {
         let Some(holder) = self.holder.as_deref().filter(|holder| !holder.is_empty() && **holder != own.to_string())
@@ -204,7 +205,7 @@ mod tests {
 
     fn step(state: &LeaseState, observed: &Observations, silent: Duration, while_held: WhileHeld) -> Step {
         let now = Timestamp::from_second(1_000_000).expect("a time");
-        state.step(&Identity::new("node-a", "1"), now, (observed, silent), while_held)
+        state.step(&Identity::new("node-a", "1"), now, observed, silent, while_held)
     }
 
     fn changed() -> Observations {

@@ -7,9 +7,9 @@
 
 pub mod api_response;
 pub mod applied;
+pub mod carried;
 pub mod carry_out;
 pub mod claim;
-pub mod due;
 pub mod events;
 pub mod next_step;
 pub mod outcome;

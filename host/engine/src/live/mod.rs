@@ -84,7 +84,7 @@ pub struct Calls {
 
 /// The related objects that a plugin was granted. Its ServiceAccount must be allowed to read them as well.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reads {
+pub struct GrantedReads {
     /// The granted kinds, and the namespaces in which the plugin may read them.
     pub grants: ReadGrants,
     /// The API resources of the granted kinds.
@@ -261,9 +261,6 @@ impl Peers {
 pub fn had_no_parents(plugin: &Object) -> bool {
     observed(plugin).count("parents") == Some(0)
 }
-
-/// A key of the queue of parents: namespace and name of a parent.
-pub type ParentKey = ObjectKey;
 
 /// The live plugins by the watch of their parents, so that an event need not go through all live plugins. Clones share
 /// the index; the module `plugins` updates it together with the registry.

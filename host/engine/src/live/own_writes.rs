@@ -34,16 +34,14 @@ pub fn shows<'a>(
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use windlass_core::object::Object;
     use windlass_core::object::child::ChildId;
-    use windlass_core::value::ids::Uid;
-
-    use std::time::Duration;
-
     use windlass_core::reconcile::outcome::{LOOK_AGAIN, PATIENCE};
     use windlass_core::reconcile::record::own_writes::{FORGOTTEN, OwnWrites, Wait};
     use windlass_core::reconcile::written::Subject;
+    use windlass_core::value::ids::Uid;
 
     use super::*;
 

@@ -17,7 +17,7 @@ use windlass_core::value::ids::Gvk;
 use super::problem::{Problem, Step};
 use crate::cluster::discovery::{Discovery, is_missing};
 use crate::cluster::plain;
-use crate::live::Reads;
+use crate::live::GrantedReads;
 
 /// Kinds of a plugin with their API resources.
 pub type Resources = Vec<(Arc<Gvk>, ApiResource)>;
@@ -78,9 +78,9 @@ pub async fn resolve_reads(
     descriptor: &Descriptor,
     spec_grants: &SpecGrants,
     host_namespace: &HostNamespace,
-) -> Result<Reads, Problem> {
+) -> Result<GrantedReads, Problem> {
     if descriptor.related.is_empty() {
-        return Ok(Reads::default());
+        return Ok(GrantedReads::default());
     }
     let mut grants = Vec::new();
     let mut resources = HashMap::new();
@@ -92,7 +92,7 @@ pub async fn resolve_reads(
             grants.push(grant);
         }
     }
-    Ok(Reads { grants: ReadGrants::new(host_namespace.clone(), grants), resources })
+    Ok(GrantedReads { grants: ReadGrants::new(host_namespace.clone(), grants), resources })
 }
 
 /// Looks up a kind. `if_missing` is the reason of the problem if the cluster does not serve the kind, and `does` is what the

@@ -43,7 +43,7 @@ use crate::cluster::account::Account;
 use crate::cluster::watch::Watch;
 use crate::live::namespace_filter::NamespaceFilter;
 use crate::live::unselected::Unselected;
-use crate::live::{Caches, Calls, CrdOwner, Live, Peers, Reads};
+use crate::live::{Caches, Calls, CrdOwner, GrantedReads, Live, Peers};
 use crate::telemetry::{self, Controller, Measures};
 
 /// Compiles and maps a component. Runs outside the runtime's threads: compiling waits for a child process, mapping
@@ -89,7 +89,7 @@ struct Checked {
 struct Resolved {
     parent: ParentKind,
     granted: Granted,
-    reads: Reads,
+    reads: GrantedReads,
 }
 
 /// The watches of a component's kinds, with filled caches.
@@ -130,15 +130,15 @@ impl<'a> Loading<'a> {
         let mut waiting = Concern { watches, ..self.waiting() };
         plugins.kinds.follow(name, waiting.clone());
         if let Some(live) = live.as_ref().filter(|live| live.digest() != self.component.digest()) {
-            self.preflight((live, &checked.account), &mut waiting).await?;
+            self.preflight(live, &checked.account, &mut waiting).await?;
         }
         let resolved = self.resolve(&checked.account).await?;
         let mark_key = if resolved.parent.namespaced { None } else { Some(plugins.mark_keys.get().await?.clone()) };
         let filled = self.fill(&resolved, live.as_deref(), waiting).await?;
         let caches = self.caches(&resolved, filled, mark_key.clone());
-        let status_access = self.status_writer(&checked.account, &resolved.parent, &caches).await?;
+        let status = self.status_writer(&checked.account, &resolved.parent, &caches).await?;
         let capped = checked.capped.clone();
-        let mut prepared = self.assemble(live.as_deref(), (checked, resolved, caches), (status_access, mark_key));
+        let mut prepared = self.assemble(live.as_deref(), checked, resolved, caches, status, mark_key);
         if let Some(state) = next_state(plugin, live.as_deref(), &prepared) {
             prepared.shared.state = Arc::new(state);
         }
@@ -248,8 +248,11 @@ impl<'a> Loading<'a> {
     fn assemble(
         self,
         live: Option<&Live>,
-        (checked, resolved, caches): (Checked, Resolved, Caches),
-        ((status_writer, shape), mark_key): ((StatusWriter, StatusShape), Option<MarkKey>),
+        checked: Checked,
+        resolved: Resolved,
+        caches: Caches,
+        (status_writer, shape): (StatusWriter, StatusShape),
+        mark_key: Option<MarkKey>,
     ) -> Live {
         let Self { plugins, name, component, .. } = self;
         let Checked { limits, settings, config, account, .. } = checked;
@@ -308,8 +311,7 @@ impl<'a> Loading<'a> {
             return Ok((StatusWriter::Host, parent.shape));
         }
         let namespaces = || caches.parent_namespaces();
-        let kind = (&parent.kind, &parent.resource, parent.namespaced);
-        Ok(if permissions::may_write_status(&self.plugins.ask, account, &namespaces, kind).await? {
+        Ok(if permissions::may_write_status(&self.plugins.ask, account, &namespaces, parent).await? {
             (StatusWriter::Account, parent.shape)
         } else {
             (StatusWriter::Denied, StatusShape::NONE)

@@ -232,8 +232,9 @@ impl Plugins {
             result,
         };
         let before_sharing = || self.note_shared(name);
-        let seen = (object, reported_in > object.resource_version);
-        match status::write(&self.client, &self.own.resource, seen, standing, before_sharing).await {
+        let is_behind = reported_in > object.resource_version;
+        let own = &self.own.resource;
+        match status::write(&self.client, own, object, is_behind, standing, before_sharing).await {
             Ok((notes, version)) => {
                 if let Some(version) = version {
                     self.note_reported(name, version);

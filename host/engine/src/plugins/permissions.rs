@@ -13,6 +13,7 @@ use windlass_core::object::reason::PluginReason;
 use windlass_core::reconcile::terms::StatusWriter;
 use windlass_core::value::ids::Gvk;
 
+use super::crd::ParentKind;
 use super::grants::Granted;
 use super::problem::{Problem, Step};
 use crate::cluster::access_review::{
@@ -158,11 +159,10 @@ pub(super) async fn may_write_status(
     ask: &Ask,
     account: &Account,
     parent_namespaces: &(dyn Fn() -> BTreeSet<Arc<str>> + Sync),
-    (kind, resource, namespaced): (&Arc<Gvk>, &ApiResource, bool),
+    parent: &ParentKind,
 ) -> Result<bool, Problem> {
-    let lacking = Review { ask, account, parent_namespaces }
-        .all(vec![Kind::of_status(kind.clone(), resource, namespaced)])
-        .await?;
+    let status = Kind::of_status(parent.kind.clone(), &parent.resource, parent.namespaced);
+    let lacking = Review { ask, account, parent_namespaces }.all(vec![status]).await?;
     let is_partial = |lacking: Lacking| lacking.of.iter().all(|missing| matches!(missing.place, Place::In(_)));
     Ok(lacking.is_none_or(is_partial))
 }

@@ -22,11 +22,7 @@ impl Loading<'_> {
     ///
     /// # Errors
     /// If a problem would keep the component from going live; the first one is returned.
-    pub(super) async fn preflight(
-        &self,
-        (live, account): (&Live, &Account),
-        waiting: &mut Concern,
-    ) -> Result<(), Problem> {
+    pub(super) async fn preflight(&self, live: &Live, account: &Account, waiting: &mut Concern) -> Result<(), Problem> {
         let Self { plugins, plugin, component, declared, .. } = self;
         let Some(own) = declared.crd().filter(|_| plugin.spec.install_crd) else { return Ok(()) };
         let (descriptor, spec_grants, host_namespace) =

@@ -8,7 +8,7 @@ use kube::Client;
 use parking_lot::Mutex;
 use windlass_core::guard::breaker::Breaker;
 use windlass_core::reconcile::shared::records::Records;
-use windlass_core::value::ids::PluginName;
+use windlass_core::value::ids::{ObjectKey, PluginName};
 use windlass_delivery::Sources;
 use windlass_sandbox::{Component, Sandbox};
 
@@ -29,7 +29,7 @@ use crate::cluster::shards::Shards;
 use crate::cluster::watch::{Watch, Watches};
 use crate::live::interests::Interests;
 use crate::live::registry::{Publisher, Registry};
-use crate::live::{Live, ParentIndex, ParentKey};
+use crate::live::{Live, ParentIndex};
 use crate::queue::{PluginQueue, Queue, Trigger};
 
 /// The Plugins of the cluster, and what their reconcile needs.
@@ -63,7 +63,7 @@ pub struct Plugins {
     /// The queue of Plugins.
     pub queue: PluginQueue,
     /// The queue of parents.
-    pub parents: Queue<PluginName, ParentKey>,
+    pub parents: Queue<PluginName, ObjectKey>,
     /// The requirements of parents.
     pub interests: Interests,
     /// Records events on Plugins.

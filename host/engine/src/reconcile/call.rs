@@ -70,7 +70,7 @@ impl Caller {
             // Calls follow each other without a wait, and other tasks have work on this thread.
             tokio::task::yield_now().await;
         }
-        spans::record_call(&span, (live, &call.snapshot.parent.key), &result, &report);
+        spans::record_call(&span, live, &call.snapshot.parent.key, &result, &report);
         journal.lock().note_call(live, &call, ambient.now, &result, &report);
         Called { result, is_pure: !report.impure }
     }

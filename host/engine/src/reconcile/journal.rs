@@ -82,8 +82,10 @@ impl Journal {
     pub fn close(
         self,
         live: &Live,
-        (key, trigger): (&ObjectKey, Trigger),
-        (requeue, duration): (Requeue, Duration),
+        key: &ObjectKey,
+        trigger: Trigger,
+        requeue: Requeue,
+        duration: Duration,
     ) -> Vec<Reconciled> {
         let Self { wants, at, mut calls, parent, decision, is_notable } = self;
         let last = calls.pop();

@@ -22,8 +22,8 @@ use windlass_core::value::ids::{ObjectKey, PluginName};
 use self::journal::Journal;
 use self::world::{Cluster, Worlds};
 use crate::clock;
+use crate::live::Live;
 use crate::live::registry::Registry;
-use crate::live::{Live, ParentKey};
 use crate::queue::{Job, Run, Trigger, Turn};
 use crate::recent::Recent;
 use crate::telemetry::{self, TRACE};
@@ -38,9 +38,9 @@ pub struct Reconciler {
     pub recent: Recent,
 }
 
-impl Run<PluginName, ParentKey> for Reconciler {
+impl Run<PluginName, ObjectKey> for Reconciler {
     /// Reconciles one parent. Returns when to reconcile it again, and the plugin's resync interval.
-    async fn run(&self, job: &Job<PluginName, ParentKey>, turn: &Turn<'_>) -> (Requeue, Duration) {
+    async fn run(&self, job: &Job<PluginName, ObjectKey>, turn: &Turn<'_>) -> (Requeue, Duration) {
         let Some(live) = self.registry.get(&job.group) else {
             // When a component goes live, all parents are queued.
             return (Requeue::WhenChanged, Duration::MAX);
@@ -70,8 +70,8 @@ impl Run<PluginName, ParentKey> for Reconciler {
             let world = Cluster { worlds: &self.worlds, live: &live, key: &job.key, turn, journal };
             let (terms, shared) = (&live.terms, &live.shared);
             let requeue = Reconcile { world: &world, terms, shared, key: &job.key, trigger: job.trigger }.run().await;
-            let ended = (requeue, clock::since(began));
-            for reconciled in world.journal.into_inner().close(&live, (&job.key, job.trigger), ended) {
+            let (journal, duration) = (world.journal.into_inner(), clock::since(began));
+            for reconciled in journal.close(&live, &job.key, job.trigger, requeue, duration) {
                 self.recent.add(reconciled);
             }
             requeue

@@ -11,7 +11,7 @@ use windlass_core::guard::budget::Cost;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
 use windlass_core::reconcile::world::Selected;
-use windlass_core::value::ids::Gvk;
+use windlass_core::value::ids::{Gvk, ObjectKey};
 
 use super::selection::{Bounds, select};
 use crate::clock;
@@ -21,7 +21,7 @@ use crate::cluster::access_review::{
 use crate::cluster::watch::{Health, Store, Watches};
 use crate::live::interests::{Followed, Full, Interests};
 use crate::live::registry::Registry;
-use crate::live::{CrdOwner, Live, ParentKey};
+use crate::live::{CrdOwner, Live};
 
 /// How long a reconcile waits for a related cache to be filled. The time counts from the first requirement of the kind,
 /// so that a kind that hangs occupies a worker once.
@@ -138,7 +138,7 @@ impl Related {
         self.reviews.review(Question { namespace: parent.key.namespace.clone(), ..question }, now).await
     }
 
-    fn follow(&self, live: &Live, parent: &ParentKey, needs: &Needs) -> Result<Vec<Followed>, ReadProblem> {
+    fn follow(&self, live: &Live, parent: &ObjectKey, needs: &Needs) -> Result<Vec<Followed>, ReadProblem> {
         let lease = |need: &Need| Ok(self.watches.lease(&need.kind, resource_of(live, need)?, None));
         let leases = needs.iter().map(lease).collect::<Result<Vec<_>, ReadProblem>>()?;
         let followed = self.interests.follow(&live.terms.name, parent, needs, leases, clock::now());
@@ -146,7 +146,7 @@ impl Related {
     }
 
     /// Forgets the requirements again if the plugin or the parent went away while this reconcile ran.
-    fn forget_what_is_gone(&self, live: &Live, parent: &ParentKey) {
+    fn forget_what_is_gone(&self, live: &Live, parent: &ObjectKey) {
         if self.registry.get(&live.terms.name).is_none() {
             self.interests.forget_plugin(&live.terms.name);
         } else if live.caches.parents.store.get(parent).is_none() {
@@ -155,7 +155,7 @@ impl Related {
     }
 
     /// Checks that the Plugin's ServiceAccount may read all required objects.
-    async fn review(&self, live: &Live, parent: &ParentKey, needs: &Needs) -> Result<(), ReadProblem> {
+    async fn review(&self, live: &Live, parent: &ObjectKey, needs: &Needs) -> Result<(), ReadProblem> {
         let now = clock::now();
         let reviews: Vec<_> = needs.iter().map(|need| self.review_one(live, parent, need, now)).collect();
         // Reviewed in the order of the requirements, so that of several problems the same one is reported each time.
@@ -166,7 +166,7 @@ impl Related {
         Ok(())
     }
 
-    async fn review_one(&self, live: &Live, parent: &ParentKey, need: &Need, now: Instant) -> Result<(), ReadProblem> {
+    async fn review_one(&self, live: &Live, parent: &ObjectKey, need: &Need, now: Instant) -> Result<(), ReadProblem> {
         let (verb, name) = match &need.select {
             Select::Name(name) => ("get", Some(name.clone())),
             Select::Labels(_) => ("list", None),

@@ -74,7 +74,8 @@ pub fn call_span(live: &Live, call: &Call<'_>) -> Span {
 /// Records the result of a call, and the guest's log lines, span events and metrics.
 pub fn record_call(
     span: &Span,
-    (live, parent): (&Live, &ObjectKey),
+    live: &Live,
+    parent: &ObjectKey,
     result: &Result<PluginResult, CallFailure>,
     report: &CallReport,
 ) {

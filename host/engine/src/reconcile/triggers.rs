@@ -13,7 +13,7 @@ use crate::cluster::shards::Shards;
 use crate::cluster::watch::{Change, WatchId};
 use crate::live::interests::Interests;
 use crate::live::registry::Registry;
-use crate::live::{Live, ParentIndex, ParentKey, had_no_parents};
+use crate::live::{Live, ParentIndex, had_no_parents};
 use crate::queue::{PluginQueue, Queue, Trigger};
 use crate::telemetry::{CAUSE, one_line};
 
@@ -24,7 +24,7 @@ pub struct Triggers {
     index: ParentIndex,
     /// Which parents require which objects.
     interests: Interests,
-    parents: Queue<PluginName, ParentKey>,
+    parents: Queue<PluginName, ObjectKey>,
     plugins: PluginQueue,
     shards: Shards,
     /// The kind `Plugin`.
@@ -38,7 +38,8 @@ impl Triggers {
         registry: Registry<Live>,
         index: ParentIndex,
         interests: Interests,
-        (parents, plugins): (Queue<PluginName, ParentKey>, PluginQueue),
+        parents: Queue<PluginName, ObjectKey>,
+        plugins: PluginQueue,
         shards: Shards,
     ) -> Self {
         Self { registry, index, interests, parents, plugins, shards, own: windlass_api::plugin_kind() }
@@ -341,7 +342,8 @@ mod tests {
             Publisher::new().registry(),
             index,
             Interests::new(usize::MAX),
-            (parents.clone(), PluginQueue::new(1, 1, Busy { of_all: 1, of_group: 1 })),
+            parents.clone(),
+            PluginQueue::new(1, 1, Busy { of_all: 1, of_group: 1 }),
             shards,
         );
         let appeared = Change { before: None, after: Some(object(r#""generation":1"#)) };

@@ -28,8 +28,8 @@ use super::related::Related;
 use super::spans;
 use crate::cluster::events::Recorder;
 use crate::cluster::shards::Shards;
+use crate::live::Live;
 use crate::live::own_writes::shows;
-use crate::live::{Live, ParentKey};
 use crate::queue::{PluginQueue, Queue, Trigger, Turn};
 use crate::telemetry::{FAILURE, one_line};
 
@@ -44,7 +44,7 @@ pub struct Worlds {
     /// Emits events.
     pub recorder: Recorder,
     /// The queue of parents: a reconcile queues other parents if its result affects them.
-    pub parents: Queue<PluginName, ParentKey>,
+    pub parents: Queue<PluginName, ObjectKey>,
     /// The queue of Plugins.
     pub plugins: PluginQueue,
     /// Which hosts reconcile which parents.

@@ -8,14 +8,14 @@ use windlass_core::object::names::plugin_condition;
 use windlass_core::object::observed_status::observed;
 use windlass_core::object::reason::PluginReason;
 use windlass_core::reconcile::shared::records::FailureCounts;
-use windlass_core::value::ids::PluginName;
+use windlass_core::value::ids::{ObjectKey, PluginName};
 use windlass_core::value::json::Value;
 
 use crate::cluster::lease::{self, WriteGate};
 use crate::cluster::shards::Shards;
 use crate::cluster::watch::Watch;
+use crate::live::Live;
 use crate::live::registry::Registry;
-use crate::live::{Live, ParentKey};
 use crate::queue::Queue;
 use crate::telemetry::{self, PluginCondition, PluginState};
 
@@ -27,9 +27,10 @@ fn leases(shards: Vec<(String, bool)>, gate: &WriteGate) -> Vec<(String, bool)> 
 
 /// Exports the states of the parents' queue, of the live components and of the Leases.
 pub(super) fn observe(
-    parents: &Queue<PluginName, ParentKey>,
+    parents: &Queue<PluginName, ObjectKey>,
     registry: &Registry<Live>,
-    (shards, gate): (&Shards, &WriteGate),
+    shards: &Shards,
+    gate: &WriteGate,
 ) {
     let (queue, live, shards, gate) = (parents.clone(), registry.clone(), shards.clone(), gate.clone());
     let (all, leader) = (shards.clone(), gate.clone());
@@ -84,7 +85,7 @@ fn counts(live: &Live, shards: &Shards) -> (usize, FailureCounts) {
     let Some(share) = live.shared.state.share() else {
         return (live.caches.parents.store.size(), live.shared.records.failure_counts(|_| true));
     };
-    let is_ours = |parent: &ParentKey| shards.may_reconcile(&live.terms.name, &share.hash, parent);
+    let is_ours = |parent: &ObjectKey| shards.may_reconcile(&live.terms.name, &share.hash, parent);
     let parents = live.caches.parents.store.pick(|parent| is_ours(&parent.key).then_some(())).len();
     (parents, live.shared.records.failure_counts(is_ours))
 }

@@ -186,10 +186,11 @@ impl Host {
         let parents = Queue::new(settings.workers, settings.workers, busy_max());
         let Election { timing, shards, .. } = settings.election;
         let shards = Shards::new(client.clone(), &settings.namespace, timing, shards);
-        observe(&parents, &registry, (&shards, gate));
+        observe(&parents, &registry, &shards, gate);
         let (index, interests) = (ParentIndex::default(), Interests::new(settings.requirements_memory));
-        let queues = (parents.clone(), plugin_queue.clone());
-        let triggers = Triggers::new(registry.clone(), index.clone(), interests.clone(), queues, shards.clone());
+        let (queue, plugins) = (parents.clone(), plugin_queue.clone());
+        let triggers =
+            Triggers::new(registry.clone(), index.clone(), interests.clone(), queue, plugins, shards.clone());
         let kinds = Kinds::new(plugin_queue.clone());
         let on_health = health_listener(kinds.clone(), interests.clone(), plugin_queue.clone());
         let on_change = Arc::new(move |watch: &WatchId, change: &Change| triggers.on_change(watch, change));

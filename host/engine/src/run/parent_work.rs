@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use windlass_core::value::ids::PluginName;
+use windlass_core::value::ids::{ObjectKey, PluginName};
 
 use super::{Tasks, work_on};
 use crate::cluster::secret_key::SecretKey;
-use crate::live::ParentKey;
 use crate::queue::Queue;
 use crate::reconcile::Reconciler;
 use crate::reconcile::rng_seed::RngSeeds;
@@ -23,7 +22,7 @@ pub(super) struct ParentWork {
     pub reconciler: Box<dyn FnOnce(RngSeeds) -> Reconciler + Send>,
     /// Number of parents that are reconciled at once.
     pub workers: usize,
-    pub queue: Queue<PluginName, ParentKey>,
+    pub queue: Queue<PluginName, ObjectKey>,
     pub tasks: Tasks,
 }
 

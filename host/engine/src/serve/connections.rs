@@ -42,7 +42,7 @@ pub(super) async fn serve(listener: TcpListener, app: Router, lifetime: Duration
             Ok((stream, peer)) => {
                 let end = ConnectionEnd::default();
                 let app = app.clone().layer(Extension(end.clone()));
-                let serving = serve_connection(stream, app, (HEADER_TIME, lifetime));
+                let serving = serve_connection(stream, app, HEADER_TIME, lifetime);
                 let serving = tokio::spawn(end.0.run_until_cancelled_owned(serving));
                 connections.add(peer.ip(), serving.abort_handle());
                 // A request that has arrived is served before more connections are accepted, which could end this one.
@@ -57,7 +57,8 @@ pub(super) async fn serve(listener: TcpListener, app: Router, lifetime: Duration
 async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     app: Router,
-    (header_time, lifetime): (Duration, Duration),
+    header_time: Duration,
+    lifetime: Duration,
 ) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -206,7 +207,7 @@ mod tests {
     async fn s10_connection_that_sends_no_request_times_out() {
         let began = tokio::time::Instant::now();
         let (mut client, server) = tokio::io::duplex(64);
-        let serving = tokio::spawn(serve_connection(server, Router::new(), (HEADER_TIME, CONNECTION_TIME)));
+        let serving = tokio::spawn(serve_connection(server, Router::new(), HEADER_TIME, CONNECTION_TIME));
         client.write_all(b"GET /heal").await.expect("sent");
         serving.await.expect("ended");
         // The test's clock advances when all tasks wait.

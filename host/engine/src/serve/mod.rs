@@ -161,7 +161,7 @@ pub async fn serve_health(
     let (end, ended) = oneshot::channel();
     let serve = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(health(listener, readiness, (liveness, BEAT), stop))
+        runtime.block_on(health(listener, readiness, liveness, BEAT, stop))
     };
     std::thread::Builder::new().name("health".to_owned()).spawn(move || end.send(serve()))?;
     ended.await.context("the thread of /healthz panicked")?
@@ -171,7 +171,8 @@ pub async fn serve_health(
 async fn health(
     listener: std::net::TcpListener,
     readiness: Readiness,
-    (liveness, beat): (Liveness, Duration),
+    liveness: Liveness,
+    beat: Duration,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let stuck = Arc::new(Mutex::new(Vec::new()));
@@ -358,7 +359,7 @@ mod tests {
         let own = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         own.block_on(async {
             let stop = CancellationToken::new();
-            let serving = tokio::spawn(health(listener, Readiness::default(), (liveness, beat), stop.clone()));
+            let serving = tokio::spawn(health(listener, Readiness::default(), liveness, beat, stop.clone()));
             let mut blocked = Vec::new();
             for _ in 0..THREADS {
                 let (release, released) = std::sync::mpsc::channel::<()>();

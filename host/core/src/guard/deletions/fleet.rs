@@ -89,7 +89,7 @@ impl Fleet {
                     self.leaving.entry(namespace.clone()).and_modify(|rollout| rollout.wants_none_yet(parent));
                     return decision;
                 }
-                self.evaluated_leaver(guard, namespace, parent, (deletions, is_asked), leavers)
+                self.evaluated_leaver(guard, namespace, parent, deletions, is_asked, leavers)
             }
             Some(_) => decision,
             None => {
@@ -108,7 +108,8 @@ impl Fleet {
         guard: DeletionGuard,
         namespace: &Arc<str>,
         parent: &ObjectKey,
-        (deletions, is_asked): (&[Delete], bool),
+        deletions: &[Delete],
+        is_asked: bool,
         leavers: impl FnOnce() -> Leavers,
     ) -> RolloutDecision {
         self.leaving.retain(|_, rollout| !rollout.is_worked_off());

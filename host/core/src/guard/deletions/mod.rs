@@ -131,7 +131,8 @@ impl ParentDeletions {
         &mut self,
         guard: DeletionGuard,
         snapshot: &Snapshot,
-        (is_allowed, because): (bool, BlockReason),
+        is_allowed: bool,
+        because: BlockReason,
         created_since: Option<Timestamp>,
         prunes: &[Delete],
     ) -> Option<BlockedDeletions> {
@@ -276,7 +277,8 @@ fn spec_changed(parent: &Object, shape: StatusShape, before: Option<SpecHash>) -
 /// [left the Plugin's namespaces](Cause::LeftNamespaces).
 pub fn judge(
     fleet: &mut Fleet,
-    (own, guard): (&mut ParentDeletions, DeletionGuard),
+    own: &mut ParentDeletions,
+    guard: DeletionGuard,
     snapshot: &Snapshot,
     cause: impl FnOnce() -> Cause,
     leavers: impl FnOnce() -> Leavers,
@@ -289,14 +291,14 @@ pub fn judge(
     let may_be_by_component = fleet.is_undecided_for(parent) || own_block == Some(BlockReason::NewComponent);
     let deletions = deletions.counted(may_be_by_component);
     let cause = if deletions.is_empty() && !fleet.is_leaving(parent) { Cause::Unchanged } else { cause() };
-    let (is_asked, because) = asked(own, snapshot, (cause, may_be_by_component), &deletions);
+    let (is_asked, because) = asked(own, snapshot, cause, may_be_by_component, &deletions);
     let leaves_children = cause == Cause::LeftNamespaces && has_children(snapshot);
     let decision = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), leaves_children, leavers);
     if decision == RolloutDecision::Allowed {
         own.allow(None, &deletions);
     }
     let is_allowed = is_asked || decision == RolloutDecision::Allowed;
-    let blocked = own.block(guard, snapshot, (is_allowed, because), created_since, &deletions);
+    let blocked = own.block(guard, snapshot, is_allowed, because, created_since, &deletions);
     let stop = match decision {
         RolloutDecision::Delete | RolloutDecision::Allowed => blocked.map(Stop::AtParent),
         RolloutDecision::PutOff => Some(Stop::PutOff),
@@ -310,7 +312,8 @@ pub fn judge(
 fn asked(
     own: &mut ParentDeletions,
     snapshot: &Snapshot,
-    (cause, may_be_by_component): (Cause, bool),
+    cause: Cause,
+    may_be_by_component: bool,
     deletions: &[Delete],
 ) -> (bool, BlockReason) {
     let by_user = match cause {

@@ -26,8 +26,18 @@ pub struct Inputs {
     pub call: Option<(u64, Digest)>,
     /// The hash of the response and its objects; none if the response has events, because events are emitted each time.
     pub response: Option<Digest>,
-    /// Whether the values of the parent's children were compared with the desired ones.
-    pub is_compared: bool,
+    /// By what changes of the children were found.
+    pub compared: Compared,
+}
+
+/// By what changes of children are found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Compared {
+    /// By their managedFields alone.
+    #[default]
+    ManagedFields,
+    /// Also by their values, which are compared with the desired ones.
+    Values,
 }
 
 #[derive(Debug)]
@@ -36,8 +46,7 @@ struct Settled {
     response: Option<Short>,
     /// Time until the next reconcile that the plugin requested, if any.
     asked: Option<Duration>,
-    /// Whether the values of the parent's children were compared with the desired ones.
-    is_compared: bool,
+    compared: Compared,
 }
 
 /// The first half of a digest: enough to tell the snapshots of one parent apart.
@@ -53,20 +62,21 @@ impl Steady {
         self.settled.is_none() && self.compared.is_none()
     }
 
-    /// When to reconcile again, if this snapshot needed no write with this component state; otherwise none. `compares`:
-    /// the values of the children must have been compared as well.
-    pub fn before_call(&self, state: u64, snapshot: Digest, compares: bool) -> Option<Requeue> {
-        self.find(compares, |settled| settled.call == Some((state, short(snapshot))))
+    /// When to reconcile again, if this snapshot needed no write with this component state; and its children were
+    /// compared at least in this way. Otherwise none.
+    pub fn before_call(&self, state: u64, snapshot: Digest, compared: Compared) -> Option<Requeue> {
+        self.find(compared, |settled| settled.call == Some((state, short(snapshot))))
     }
 
-    /// When to reconcile again, if this response about these objects needed no write; otherwise none. `compares`: the
-    /// values of the children must have been compared as well.
-    pub fn before_plan(&self, response: Digest, compares: bool) -> Option<Requeue> {
-        self.find(compares, |settled| settled.response == Some(short(response)))
+    /// When to reconcile again, if this response about these objects needed no write; and the children were
+    /// compared at least in this way. Otherwise none.
+    pub fn before_plan(&self, response: Digest, compared: Compared) -> Option<Requeue> {
+        self.find(compared, |settled| settled.response == Some(short(response)))
     }
 
-    fn find(&self, compares: bool, is_same: impl Fn(&Settled) -> bool) -> Option<Requeue> {
-        let found = self.settled.as_ref().filter(|settled| is_same(settled) && (settled.is_compared || !compares));
+    fn find(&self, compared: Compared, is_same: impl Fn(&Settled) -> bool) -> Option<Requeue> {
+        let was_compared = |settled: &Settled| [settled.compared, Compared::ManagedFields].contains(&compared);
+        let found = self.settled.as_ref().filter(|settled| is_same(settled) && was_compared(settled));
         found.map(|settled| Requeue::Settled(settled.asked))
     }
 
@@ -83,16 +93,16 @@ impl Steady {
 
     /// Records that the parent is in steady state: these inputs needed no write.
     pub fn keep(&mut self, inputs: Inputs, asked: Option<Duration>) {
-        let Inputs { call, response, is_compared } = inputs;
+        let Inputs { call, response, compared } = inputs;
         let call = call.map(|(state, snapshot)| (state, short(snapshot)));
         let is_known = call.is_some() || response.is_some();
-        self.settled = is_known.then(|| Settled { call, response: response.map(short), asked, is_compared });
+        self.settled = is_known.then(|| Settled { call, response: response.map(short), asked, compared });
     }
 
     /// Records the inputs of another call that gave the same response about the same objects.
     pub fn keep_after_call(&mut self, inputs: Inputs) {
-        if let Some(Settled { asked, is_compared, .. }) = self.settled {
-            self.keep(Inputs { is_compared, ..inputs }, asked);
+        if let Some(Settled { asked, compared, .. }) = self.settled {
+            self.keep(Inputs { compared, ..inputs }, asked);
         }
     }
 
@@ -109,26 +119,32 @@ mod tests {
     const AT_RESYNC: Requeue = Requeue::Settled(None);
 
     fn call(name: &[u8]) -> Inputs {
-        Inputs { call: Some((1, Digest::of(name))), response: None, is_compared: false }
+        Inputs { call: Some((1, Digest::of(name))), response: None, compared: Compared::ManagedFields }
     }
 
     #[test]
     fn r17_call_is_skipped_only_for_the_snapshot_that_needed_no_write() {
         let mut web = Steady::default();
         let (old, new) = (Digest::of(b"old"), Digest::of(b"new"));
-        assert_eq!(web.before_call(1, old, false), None);
+        assert_eq!(web.before_call(1, old, Compared::ManagedFields), None);
         let soon = Requeue::Settled(Some(Duration::from_secs(5)));
         web.keep(call(b"old"), Some(Duration::from_secs(5)));
-        assert_eq!((web.before_call(1, old, false), web.before_call(1, new, false)), (Some(soon), None));
-        web.keep(call(b"new"), None);
-        assert_eq!((web.before_call(1, old, false), web.before_call(1, new, false)), (None, Some(AT_RESYNC)));
         assert_eq!(
-            web.before_call(2, new, false),
+            (web.before_call(1, old, Compared::ManagedFields), web.before_call(1, new, Compared::ManagedFields)),
+            (Some(soon), None)
+        );
+        web.keep(call(b"new"), None);
+        assert_eq!(
+            (web.before_call(1, old, Compared::ManagedFields), web.before_call(1, new, Compared::ManagedFields)),
+            (None, Some(AT_RESYNC))
+        );
+        assert_eq!(
+            web.before_call(2, new, Compared::ManagedFields),
             None,
             "a new component state needs a call, because other parents may wait for it"
         );
         web.end();
-        assert_eq!(web.before_call(1, new, false), None);
+        assert_eq!(web.before_call(1, new, Compared::ManagedFields), None);
     }
 
     #[test]
@@ -152,30 +168,42 @@ mod tests {
     #[test]
     fn s06_comparison_is_skipped_only_for_inputs_that_were_compared_before() {
         let (mut web, call, response) = (Steady::default(), Digest::of(b"call"), Digest::of(b"response"));
-        let inputs = Inputs { call: Some((1, call)), response: Some(response), is_compared: false };
+        let inputs = Inputs { call: Some((1, call)), response: Some(response), compared: Compared::ManagedFields };
         web.keep(inputs, None);
-        assert_eq!((web.before_call(1, call, false), web.before_call(1, call, true)), (Some(AT_RESYNC), None));
-        assert_eq!((web.before_plan(response, false), web.before_plan(response, true)), (Some(AT_RESYNC), None));
-        web.keep(Inputs { is_compared: true, ..inputs }, None);
-        assert_eq!(web.before_call(1, call, true), Some(AT_RESYNC));
+        assert_eq!(
+            (web.before_call(1, call, Compared::ManagedFields), web.before_call(1, call, Compared::Values)),
+            (Some(AT_RESYNC), None)
+        );
+        assert_eq!(
+            (web.before_plan(response, Compared::ManagedFields), web.before_plan(response, Compared::Values)),
+            (Some(AT_RESYNC), None)
+        );
+        web.keep(Inputs { compared: Compared::Values, ..inputs }, None);
+        assert_eq!(web.before_call(1, call, Compared::Values), Some(AT_RESYNC));
         let again = Digest::of(b"again");
         web.keep_after_call(Inputs { call: Some((1, again)), ..inputs });
-        assert_eq!(web.before_call(1, again, true), Some(AT_RESYNC), "these objects were compared before");
+        assert_eq!(web.before_call(1, again, Compared::Values), Some(AT_RESYNC), "these objects were compared before");
     }
 
     #[test]
     fn r17_response_that_needed_no_write_needs_none_again_whatever_the_call_was() {
         let (mut web, response) = (Steady::default(), Digest::of(b"response"));
         web.keep(Inputs { response: Some(response), ..Inputs::default() }, None);
-        assert_eq!(web.before_plan(response, false), Some(AT_RESYNC), "also for an impure call");
-        assert_eq!((web.before_plan(Digest::of(b"other"), false), web.before_call(1, response, false)), (None, None));
+        assert_eq!(web.before_plan(response, Compared::ManagedFields), Some(AT_RESYNC), "also for an impure call");
+        assert_eq!(
+            (
+                web.before_plan(Digest::of(b"other"), Compared::ManagedFields),
+                web.before_call(1, response, Compared::ManagedFields)
+            ),
+            (None, None)
+        );
     }
 
     #[test]
     fn r17_response_with_events_to_an_impure_call_is_not_remembered() {
         let mut web = Steady::default();
         web.keep(call(b"call"), None);
-        web.keep(Inputs { is_compared: true, ..Inputs::default() }, None);
+        web.keep(Inputs { compared: Compared::Values, ..Inputs::default() }, None);
         assert!(web.is_empty());
     }
 }

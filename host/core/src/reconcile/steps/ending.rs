@@ -100,10 +100,24 @@ pub(super) struct Attempt {
     pub is_planned: bool,
     /// Whether the plugin has cleaned up, so that the finalizer may be removed.
     pub finalized: bool,
-    /// Whether the status is left as it is, because the problem passes soon or the Plugin's status reports it.
-    pub silent: bool,
+    pub reporting: Reporting,
     /// The events of the response.
     pub events: Vec<Event>,
+}
+
+/// Whether the outcome is reported: in the parent's status, by events, and as a failure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reporting {
+    Full,
+    /// The status is left as it is, because the problem passes soon or the Plugin's status reports it. Events tell of
+    /// writes, and those of the response are emitted.
+    WritesOnly,
+}
+
+impl Reporting {
+    pub fn omitted_if(is_omitted: bool) -> Self {
+        if is_omitted { Self::WritesOnly } else { Self::Full }
+    }
 }
 
 /// The outcome of a problem, which is traced for developers: the simulator counts by it which problems its histories reach.
@@ -126,7 +140,7 @@ impl From<&Problem> for Attempt {
             outcome: outcome_of(problem),
             is_planned: false,
             finalized: false,
-            silent: false,
+            reporting: Reporting::Full,
             events: Vec::new(),
         }
     }

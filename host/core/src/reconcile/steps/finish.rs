@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use super::Reconcile;
-use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest, outcome_of};
+use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, Reporting, at_the_latest, outcome_of};
 use super::not_shown::GOOD_FOR;
-use super::report::Reported;
+use super::report::{Finished, Reported};
 use crate::contract::snapshot::Snapshot;
 use crate::guard::deletions::blocked_in_status;
 use crate::object::child::ChildId;
-use crate::object::parent::ParentRef;
-use crate::reconcile::applied::Applied;
 use crate::reconcile::outcome::{BACKOFF, FinalizerEnd, Outcome, Problem, Progress, Requeue, WriteProblem};
 use crate::reconcile::recent::StatusResult;
+use crate::reconcile::record::steady::Compared;
 use crate::reconcile::terms::StatusWriter;
 use crate::reconcile::world::{Ended, Happened, Wake};
 
@@ -116,27 +115,34 @@ impl Reconcile<'_> {
     /// Writes the status, emits the events, and remembers what need not be repeated.
     async fn finish_report(&self, report: Report) -> Requeue {
         let Report { snapshot, attempt, inputs, is_long_wait } = report;
-        let Attempt { part, applied, outcome, is_planned, silent, events, .. } = attempt;
+        let Attempt { part, applied, outcome, is_planned, reporting, events, .. } = attempt;
         if !is_planned {
             self.wake(&self.shared.state.unplanned(self.key));
         }
         let mut outcome = self.completed(&snapshot, outcome, is_planned);
         let is_applied = outcome.progress == Progress::Applied;
-        let reported =
-            if silent { Reported::default() } else { self.report(&snapshot, part.as_ref(), &mut outcome).await };
-        // A status that was written too often reports the outcome later.
-        let is_reported_later = silent || reported.again.is_some() && reported.instead.is_none();
-        let told = reported.instead.as_ref().unwrap_or(&outcome);
-        self.emit(&snapshot, (told, is_reported_later), (&applied.changes, &events), &reported);
-        self.wake_plugin(part.is_some());
+        let reported = match reporting {
+            Reporting::Full => self.report(&snapshot, part.as_ref(), &mut outcome).await,
+            Reporting::WritesOnly => Reported::default(),
+        };
         let unwritten = reported.failed.as_ref().filter(|_| !reported.is_gone());
         let unwritten = unwritten
             .map(|problem| outcome_of(&Problem::Writes(vec![(ChildId::of(&snapshot.parent), problem.clone())])));
-        if !silent {
-            let refused = unwritten.as_ref().filter(|_| self.is_status_refused(&reported));
-            self.note_result(&snapshot, &outcome, refused, &applied);
+        let result = Finished {
+            snapshot: &snapshot,
+            outcome: &outcome,
+            reporting,
+            applied: &applied,
+            events: &events,
+            reported: &reported,
+            unwritten: unwritten.as_ref(),
+        };
+        self.emit(&result);
+        self.wake_plugin(part.is_some());
+        if reporting == Reporting::Full {
+            self.note_result(&result);
         }
-        self.ended_with(&snapshot.parent_ref, (&outcome, silent), &applied, (&reported, unwritten.as_ref()));
+        self.ended_with(&result);
         let requeue = match unwritten {
             // It is always tried again, because nothing else may ever happen to the parent.
             Some(unwritten) => unwritten.requeue,
@@ -144,7 +150,7 @@ impl Reconcile<'_> {
             None if reported.is_gone() => BACKOFF,
             None => reported.again.map_or(outcome.requeue, Requeue::After),
         };
-        let is_reported = !silent && reported.failed.is_none() && reported.again.is_none();
+        let is_reported = reporting == Reporting::Full && reported.failed.is_none() && reported.again.is_none();
         self.add_own_writes(reported.written);
         self.record(|record| {
             match requeue {
@@ -153,7 +159,7 @@ impl Reconcile<'_> {
                 Requeue::Settled(asked) if is_applied && !record.has_own_writes() => record.steady.keep(inputs, asked),
                 _ => record.steady.end(),
             }
-            if inputs.is_compared && is_applied {
+            if inputs.compared == Compared::Values && is_applied {
                 record.steady.note_compared(self.shared.clock.now());
             }
             if is_long_wait && is_reported {
@@ -176,14 +182,10 @@ impl Reconcile<'_> {
     }
 
     /// Tells how a reconcile ended that has an outcome to report.
-    fn ended_with(
-        &self,
-        parent: &ParentRef,
-        (outcome, silent): (&Outcome, bool),
-        applied: &Applied,
-        (reported, unwritten): (&Reported, Option<&Outcome>),
-    ) {
-        let failure = (!silent && is_failing(outcome)).then_some((outcome.reason, &*outcome.message));
+    fn ended_with(&self, result: &Finished<'_>) {
+        let Finished { snapshot, outcome, applied, reported, unwritten, .. } = *result;
+        let is_told = result.reporting == Reporting::Full && is_failing(outcome);
+        let failure = is_told.then_some((outcome.reason, &*outcome.message));
         self.ended(Ended {
             outcome: outcome.reason.as_str(),
             progress: Some(outcome.progress),
@@ -194,7 +196,7 @@ impl Reconcile<'_> {
                 (None, Some(_)) => StatusResult::Written,
                 (None, None) => StatusResult::Unchanged,
             },
-            parent: Some(parent),
+            parent: Some(&snapshot.parent_ref),
             failure,
             unwritten: unwritten.map(|unwritten| &*unwritten.message),
             is_notable: true,
@@ -214,7 +216,9 @@ impl Reconcile<'_> {
 
     /// Remembers the failure of a parent, or none, and the name of a child for which the parent waits. The failure that the Plugin's status
     /// counts is the outcome of the reconcile, or else that of a refused write of the status.
-    fn note_result(&self, snapshot: &Snapshot, outcome: &Outcome, refused: Option<&Outcome>, applied: &Applied) {
+    fn note_result(&self, result: &Finished<'_>) {
+        let Finished { snapshot, outcome, applied, reported, unwritten, .. } = *result;
+        let refused = unwritten.filter(|_| self.is_status_refused(reported));
         if matches!(outcome.progress, Progress::Applied | Progress::Stalled) {
             self.note_observed(&snapshot.parent);
         }

@@ -19,14 +19,15 @@ use std::time::Duration;
 
 use tracing::field::Empty;
 
-use self::ending::{Attempt, Ending, Last, NothingToDo, Report, outcome_of};
+use self::ending::{Attempt, Ending, Last, NothingToDo, Report, Reporting, outcome_of};
+use self::plan_and_apply::take_tokens;
 use self::without_call::{leave, no_response, suspended};
-use super::due::{Carried, take_tokens};
+use super::carried::Carried;
 use super::next_step::NextStep;
 use super::outcome::{Outcome, Problem, Progress, Requeue};
 use super::plan::Plan;
 use super::record::Record;
-use super::record::steady::Inputs;
+use super::record::steady::{Compared, Inputs};
 use super::shared::Shared;
 use super::shared::component_state::Consequences;
 use super::terms::Terms;
@@ -52,8 +53,7 @@ const CACHE_LAG: Duration = Duration::from_secs(1);
 struct How {
     pub phase: Phase,
     pub is_selected: bool,
-    /// Whether the values of children are compared whose managedFields show no change.
-    pub compares: bool,
+    pub compared: Compared,
 }
 
 /// One reconcile of a parent.
@@ -118,9 +118,10 @@ impl Reconcile<'_> {
         snapshot.namespace_terminating =
             phase == Phase::Finalize && self.record(|record| record.is_namespace_terminating(&snapshot.parent.uid));
         let call_hash = snapshot.hash(&self.terms.call_inputs, phase);
-        let compares = phase == Phase::Sync && self.is_comparison_due();
+        let is_due = phase == Phase::Sync && self.is_comparison_due();
+        let compared = if is_due { Compared::Values } else { Compared::ManagedFields };
         let state = self.shared.state.id;
-        if let Some(requeue) = self.record(|record| record.steady.before_call(state, call_hash, compares)) {
+        if let Some(requeue) = self.record(|record| record.steady.before_call(state, call_hash, compared)) {
             return Ending::Unchanged(None, requeue);
         }
         if phase == Phase::Finalize
@@ -128,15 +129,15 @@ impl Reconcile<'_> {
         {
             return ending;
         }
-        let asked = self.response(&mut snapshot, phase, (rounds, took), call_hash).await;
+        let asked = self.response(&mut snapshot, phase, rounds, took, call_hash).await;
         let (response, call) = match asked {
             Ok(result) => result,
             Err(problem) => return no_response(snapshot, &problem),
         };
         let may_repeat = response.events.is_empty() && phase == Phase::Sync;
         let hash = may_repeat.then(|| snapshot.hash_response(&self.terms.rules, phase, &response));
-        let inputs = Inputs { call: call.map(|call| (state, call)), response: hash, is_compared: compares };
-        let same = |hash| self.record(|record| record.steady.before_plan(hash, compares));
+        let inputs = Inputs { call: call.map(|call| (state, call)), response: hash, compared };
+        let same = |hash| self.record(|record| record.steady.before_plan(hash, compared));
         if let Some(requeue) = hash.and_then(same) {
             self.note_nothing_is_deleted(&snapshot);
             return Ending::Unchanged(Some(inputs), requeue);
@@ -150,7 +151,7 @@ impl Reconcile<'_> {
                 }
                 // A parent that is finalized but not deleted has left the label selector or the Plugin's namespaces.
                 let is_selected = phase == Phase::Sync || snapshot.parent.deleting;
-                let how = How { phase, is_selected, compares };
+                let how = How { phase, is_selected, compared };
                 Attempt { events: response.events, ..self.carry_out(&snapshot, how, desired).await }
             }
             Err(refusal) => Attempt::from(&Problem::Refused(refusal)),
@@ -166,8 +167,8 @@ impl Reconcile<'_> {
 
     /// Plans the writes that lead to the desired state, and sends those that may be sent now.
     async fn carry_out(&self, snapshot: &Snapshot, how: How, desired: Desired) -> Attempt {
-        let How { phase, is_selected, compares } = how;
-        let mut plan = self.plan(snapshot, compares, &desired);
+        let phase = how.phase;
+        let mut plan = self.plan(snapshot, how.compared, &desired);
         self.world.note(Happened::Planned(snapshot, &desired, &plan));
         // A parent whose plugin cleans up was read before the call.
         if self.world.hosts().may_share
@@ -177,7 +178,7 @@ impl Reconcile<'_> {
         {
             return attempt;
         }
-        let blocked = self.guard(snapshot, (phase, is_selected), &mut plan);
+        let blocked = self.guard(snapshot, how, &mut plan);
         // The rate limit comes first, because the breaker must count only writes that are sent.
         let (hosts, now) = (self.world.hosts().count, self.shared.clock.date());
         let limited = take_tokens(&mut self.shared.budget.lock(), self.key, &mut plan, hosts, now);
@@ -208,8 +209,9 @@ impl Reconcile<'_> {
         }
         let finalized = phase == Phase::Finalize && desired.finalized && !applied.marked;
         // The reconcile that sees the marked child reports.
-        let silent = matches!(problem, Some(Problem::PutOff(_))) || problem.is_none() && applied.marked;
-        Attempt { part: desired.status, applied, outcome, is_planned: true, finalized, silent, events: Vec::new() }
+        let is_later = matches!(problem, Some(Problem::PutOff(_))) || problem.is_none() && applied.marked;
+        let reporting = Reporting::omitted_if(is_later);
+        Attempt { part: desired.status, applied, outcome, is_planned: true, finalized, reporting, events: Vec::new() }
     }
 
     /// Deletes the children of an object that is no longer a parent, as far as the deletion guard allows (rule R9).
@@ -219,7 +221,7 @@ impl Reconcile<'_> {
             // deletions.
             return Ending::NothingToDo(NothingToDo::NotSelected);
         }
-        let how = How { phase: Phase::Sync, is_selected: false, compares: false };
+        let how = How { phase: Phase::Sync, is_selected: false, compared: Compared::ManagedFields };
         let mut attempt = self.carry_out(&snapshot, how, Desired::default()).await;
         if attempt.outcome.progress == Progress::Applied {
             attempt.outcome = outcome_of(&Problem::Released(self.terms.name.clone()));
@@ -254,7 +256,8 @@ impl Reconcile<'_> {
 
     /// Tells the rollout that this parent was called and deletes nothing: other parents may wait for that.
     fn note_nothing_is_deleted(&self, snapshot: &Snapshot) {
-        self.guard(snapshot, (Phase::Sync, true), &mut Plan::default());
+        let how = How { phase: Phase::Sync, is_selected: true, compared: Compared::ManagedFields };
+        self.guard(snapshot, how, &mut Plan::default());
         self.note_observed(&snapshot.parent);
     }
 

@@ -1,33 +1,37 @@
 //! The steps from a desired state to writes: plan, guard, apply.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use tracing::Instrument;
 use tracing::field::Empty;
 
-use super::ending::Attempt;
+use super::ending::{Attempt, Reporting};
 use super::finalizer::unread;
-use super::{Reconcile, TRACE, int};
-use crate::contract::Phase;
+use super::{How, Reconcile, TRACE, int};
 use crate::contract::desired::{Desired, DesiredChild};
 use crate::contract::snapshot::Snapshot;
 use crate::guard::breaker::ParentRevision;
+use crate::guard::budget::{Budget, Cost};
 use crate::guard::deletions::{self, Cause, Stop, judge};
 use crate::object::Object;
 use crate::object::child::ChildId;
 use crate::reconcile::applied::{Applied, Kept, Stored};
 use crate::reconcile::carry_out::carry_out;
-use crate::reconcile::due::planned;
+use crate::reconcile::next_step::{keeps_children, may_write_children};
 use crate::reconcile::outcome::{Awaited, Problem};
-use crate::reconcile::plan::{self, Plan};
+use crate::reconcile::plan::{self, Plan, plan_comparing};
 use crate::reconcile::record::Record;
-use crate::reconcile::world::Wake;
+use crate::reconcile::record::steady::Compared;
+use crate::reconcile::world::{Wake, Writing};
 use crate::value::digest::Digest;
-use crate::value::ids::Uid;
+use crate::value::ids::{ObjectKey, Uid};
 
 impl Reconcile<'_> {
     /// The writes that lead to the desired state, without those that may not be sent now.
-    pub(super) fn plan(&self, snapshot: &Snapshot, compares: bool, desired: &Desired) -> Plan {
+    pub(super) fn plan(&self, snapshot: &Snapshot, compared: Compared, desired: &Desired) -> Plan {
         let span = tracing::debug_span!(
             target: TRACE,
             "plan",
@@ -42,7 +46,11 @@ impl Reconcile<'_> {
             let stored: HashMap<Uid, Stored> = stored.into_iter().map(|stored| (stored.uid.clone(), stored)).collect();
             planned(self.world, snapshot, desired, |live, child| {
                 let is_as_stored = stored.get(&live.uid).is_some_and(|stored| stored.is(live));
-                if compares || is_as_stored { self.differing(live, child, is_as_stored) } else { None }
+                if compared == Compared::Values || is_as_stored {
+                    self.differing(live, child, is_as_stored)
+                } else {
+                    None
+                }
             })
         });
         let (creates, updates, deletes) = plan.counts();
@@ -52,16 +60,11 @@ impl Reconcile<'_> {
     }
 
     /// Takes deletions out of the plan that no user asked for, if they are too many of one parent or of the whole plugin (rule R9).
-    pub(super) fn guard(
-        &self,
-        snapshot: &Snapshot,
-        (phase, is_selected): (Phase, bool),
-        plan: &mut Plan,
-    ) -> Option<Problem> {
+    pub(super) fn guard(&self, snapshot: &Snapshot, how: How, plan: &mut Plan) -> Option<Problem> {
         let parent = &snapshot.parent;
         let observed = || self.record(|record| record.observed);
-        let cause = || match deletions::cause(snapshot, phase, self.terms.shape, observed()) {
-            cause if is_selected || cause == Cause::Deleted => cause,
+        let cause = || match deletions::cause(snapshot, how.phase, self.terms.shape, observed()) {
+            cause if how.is_selected || cause == Cause::Deleted => cause,
             _ if self.world.selects_namespace(parent) => Cause::LeftSelector,
             _ => Cause::LeftNamespaces,
         };
@@ -70,7 +73,7 @@ impl Reconcile<'_> {
         let mut own = self.record(Record::take_deletions);
         let deletions = plan.deletions();
         let (verdict, consequences) = self.shared.state.with_fleet(|fleet| {
-            judge(fleet, (&mut own, self.terms.settings.guard), snapshot, cause, leavers, &deletions)
+            judge(fleet, &mut own, self.terms.settings.guard, snapshot, cause, leavers, &deletions)
         });
         if !own.is_empty() {
             self.record(|record| record.put_deletions(own));
@@ -94,7 +97,10 @@ impl Reconcile<'_> {
     pub(super) async fn outdated_before_deletions(&self, snapshot: &Snapshot) -> Option<Attempt> {
         match self.is_current(snapshot).await {
             Ok(true) => None,
-            Ok(false) => Some(Attempt { silent: true, ..Attempt::from(&Problem::PutOff(Awaited::Cache)) }),
+            Ok(false) => {
+                let reporting = Reporting::WritesOnly;
+                Some(Attempt { reporting, ..Attempt::from(&Problem::PutOff(Awaited::Cache)) })
+            }
             Err(refused) => {
                 let unread = unread(&refused, "before its children are deleted");
                 Some(Attempt::from(&Problem::Writes(vec![(ChildId::of(&snapshot.parent), unread)])))
@@ -139,5 +145,75 @@ impl Reconcile<'_> {
         }
         // An earlier apply could not change these values, because the API server or a webhook sets them.
         (!kept.holds(&live.uid, &child.applied, values)).then_some(values)
+    }
+}
+
+/// The writes that lead from a snapshot to the desired state, without those that may not be sent now. `differing`: see [`plan_comparing`].
+fn planned(
+    world: &dyn Writing,
+    snapshot: &Snapshot,
+    desired: &Desired,
+    differing: impl Fn(&Object, &DesiredChild) -> Option<Digest>,
+) -> Plan {
+    let mut plan = plan_comparing(snapshot, desired, differing);
+    // The deletion of the object that has the name queues the parent again.
+    let is_predecessors = |found: Arc<Object>| found.is_left_by_predecessor_of(&snapshot.parent_ref);
+    plan.put_off_creates(|child| world.cached_child(&child.id()).is_some_and(is_predecessors));
+    plan.keep_left_out(snapshot);
+    if !may_write_children(&snapshot.parent) {
+        plan.writes.clear();
+    }
+    if keeps_children(&snapshot.parent) {
+        plan.keep_children();
+    }
+    if snapshot.parent.deleting && desired.finalized {
+        // The garbage collector deletes the owned children right after, with their parent.
+        plan.keep_retained_writes();
+    }
+    plan
+}
+
+/// Takes all writes out of a parent's plan if the plugin has used up its rate of writes. Returns how long it takes until it has more.
+/// The rate is that of all `hosts` together, so that each write of one of three hosts costs three tokens.
+pub(super) fn take_tokens(
+    budget: &mut Budget,
+    parent: &ObjectKey,
+    plan: &mut Plan,
+    hosts: usize,
+    now: Timestamp,
+) -> Option<Duration> {
+    if plan.is_empty() {
+        return None;
+    }
+    let count = (plan.writes.len() + plan.prunes.len()).saturating_mul(hosts);
+    let wait = budget.spend(Cost::Write, count, parent.namespace.as_ref(), now).err()?;
+    plan.writes.clear();
+    plan.prunes.clear();
+    Some(wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{created, pod, snapshot, validate};
+    use crate::object::child::Delete;
+
+    fn now() -> Timestamp {
+        Timestamp::from_second(1_000_000).expect("a time")
+    }
+
+    #[test]
+    fn plan_is_postponed_as_a_whole_when_the_write_rate_is_used_up() {
+        let live = created(&validate(&[pod("a")]).expect("valid").children[0]);
+        let snapshot = snapshot(&[live]);
+        let key = snapshot.parent.key.clone();
+        let original = Plan { prunes: vec![Delete::of(&snapshot.children[0])], ..Plan::default() };
+        let mut budget = Budget::new(now());
+        let mut plan = original.clone();
+        assert_eq!((take_tokens(&mut budget, &key, &mut plan, 1, now()), &plan), (None, &original));
+        budget.spend(Cost::Write, 200_000, None, now()).expect("tokens may be overdrawn");
+        let wait = take_tokens(&mut budget, &key, &mut plan, 1, now()).expect("no tokens are left");
+        assert!(wait > Duration::from_mins(1) && plan.is_empty(), "{wait:?}");
+        assert_eq!(take_tokens(&mut budget, &key, &mut plan, 1, now()), None, "a plan without writes does not wait");
     }
 }

@@ -6,14 +6,15 @@ use jiff::Timestamp;
 use tracing::Instrument;
 use tracing::field::Empty;
 
-use super::ending::{Last, outcome_of};
+use super::ending::{Last, Reporting, outcome_of};
 use super::{Reconcile, TRACE};
 use crate::contract::Event;
 use crate::contract::snapshot::Snapshot;
 use crate::guard::breaker::{PACE, ParentRevision, StatusPass};
 use crate::object::child::ChildId;
+use crate::reconcile::applied::Applied;
 use crate::reconcile::carry_out::status_written;
-use crate::reconcile::events::{Before, Changes, Note, Occasion, note};
+use crate::reconcile::events::{Before, Note, Occasion, note};
 use crate::reconcile::outcome::{FinalizerEnd, Outcome, Problem, Progress, WriteProblem};
 use crate::reconcile::status;
 use crate::reconcile::trigger::Trigger;
@@ -32,6 +33,19 @@ pub(super) struct Reported {
     pub again: Option<Duration>,
     /// The outcome that the status reports instead of the real one, if the status was written too often.
     pub instead: Option<Outcome>,
+}
+
+/// A reconcile with an outcome, after its status was reported.
+pub(super) struct Finished<'a> {
+    pub snapshot: &'a Snapshot,
+    pub outcome: &'a Outcome,
+    pub reporting: Reporting,
+    pub applied: &'a Applied,
+    /// The events of the response.
+    pub events: &'a [Event],
+    pub reported: &'a Reported,
+    /// The outcome of a failed write of the status.
+    pub unwritten: Option<&'a Outcome>,
 }
 
 impl Reported {
@@ -93,15 +107,13 @@ impl Reconcile<'_> {
         Reported { written, failed, ..reported }
     }
 
-    /// Emits events on the parent: the host's about changes, and those of the response. With `silent`, the outcome is left out of the
-    /// status, for good or for now; then no event reports it either.
-    pub(super) fn emit(
-        &self,
-        snapshot: &Snapshot,
-        (outcome, silent): (&Outcome, bool),
-        (changes, events): (&Changes, &[Event]),
-        reported: &Reported,
-    ) {
+    /// Emits events on the parent: the host's about changes, and those of the response. An outcome that is left out of the status, for good
+    /// or for now, is reported by no event either.
+    pub(super) fn emit(&self, result: &Finished<'_>) {
+        let Finished { snapshot, reporting, applied, events, reported, .. } = *result;
+        let (outcome, changes) = (reported.instead.as_ref().unwrap_or(result.outcome), &applied.changes);
+        // A status that was written too often reports the outcome later.
+        let is_later = reported.again.is_some() && reported.instead.is_none();
         let status_differs = reported.written.is_some() || reported.failed.is_some();
         let has_conditions = self.terms.shape.subresource && self.terms.shape.conditions;
         let unknown = || match (has_conditions, status_differs) {
@@ -109,8 +121,11 @@ impl Reconcile<'_> {
             (true, true) => Before::in_status(&snapshot.parent, outcome),
             (true, false) => Before::Same,
         };
-        let before =
-            if silent { Before::Same } else { self.world.reported_before(&snapshot.parent.uid, outcome, &unknown) };
+        let before = if reporting == Reporting::WritesOnly || is_later {
+            Before::Same
+        } else {
+            self.world.reported_before(&snapshot.parent.uid, outcome, &unknown)
+        };
         let own = note(snapshot, changes, &before, outcome);
         let occasion = match (status_differs || !changes.is_empty() || before != Before::Same, self.trigger) {
             (true, _) => Occasion::Changed,

@@ -34,7 +34,7 @@ impl Reconcile<'_> {
     }
 
     /// The plugin's final response, with the hash of its call. The hash is none if the same call might get another response. The snapshot is
-    /// then that of the final call.
+    /// then that of the final call. `selection`: the time that the selection of the objects in `rounds` took.
     ///
     /// # Errors
     /// If the plugin may not read the parent, a call fails, or requirements are rejected, cannot be read or never settle.
@@ -42,7 +42,8 @@ impl Reconcile<'_> {
         &self,
         snapshot: &mut Snapshot,
         phase: Phase,
-        (rounds, selection): (Rounds, Duration),
+        rounds: Rounds,
+        selection: Duration,
         hash: Digest,
     ) -> Result<(Response, Option<Digest>), Problem> {
         self.world.may_read(&snapshot.parent_ref).await?;

@@ -1,7 +1,7 @@
 //! The ends of reconciles without a response of the plugin, or without a call.
 
 use super::Reconcile;
-use super::ending::{Attempt, Ending, Last, NothingToDo};
+use super::ending::{Attempt, Ending, Last, NothingToDo, Reporting};
 use crate::contract::related::ReadProblem;
 use crate::contract::reserved::HostNamespace;
 use crate::contract::snapshot::Snapshot;
@@ -33,16 +33,16 @@ impl Reconcile<'_> {
             NextStep::Call(_) | NextStep::AddFinalizer | NextStep::Suspended | NextStep::DeleteChildren => {}
         }
         // Objects of a kind that exists without the plugin have other owners: the host reports nothing on them.
-        let attempt =
-            Attempt { silent: !self.terms.owns_kind, ..Attempt::from(&Problem::HostNamespace(host_namespace)) };
+        let reporting = Reporting::omitted_if(!self.terms.owns_kind);
+        let attempt = Attempt { reporting, ..Attempt::from(&Problem::HostNamespace(host_namespace)) };
         Ending::outcome(snapshot, attempt)
     }
 }
 
 /// Ends a reconcile without a response, and reports why.
 pub(super) fn no_response(snapshot: Snapshot, problem: &Problem) -> Ending {
-    let silent = is_omitted_from_status(problem) && is_observed(&snapshot.parent);
-    Ending::outcome(snapshot, Attempt { silent, ..Attempt::from(problem) })
+    let reporting = Reporting::omitted_if(is_omitted_from_status(problem) && is_observed(&snapshot.parent));
+    Ending::outcome(snapshot, Attempt { reporting, ..Attempt::from(problem) })
 }
 
 /// Ends the reconcile of a parent that needs nothing: it is being deleted without the plugin's finalizer, or it was deselected while it or

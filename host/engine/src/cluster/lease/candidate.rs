@@ -112,7 +112,7 @@ impl Candidate {
         let silent = self.observed.note(version.as_deref(), sent);
         let holder = lease_now.holder.clone().unwrap_or_default();
         let own = &self.instance.identity;
-        match lease_now.step(own, clock::date(), (&self.observed, silent), self.election.while_held) {
+        match lease_now.step(own, clock::date(), &self.observed, silent, self.election.while_held) {
             Step::Wait { expires_in } => return Ok(Attempt::Wait { holder, expires_in }),
             Step::Refuse { expires_in } => return Ok(Attempt::Refuse { holder, expires_in }),
             Step::Take => {}

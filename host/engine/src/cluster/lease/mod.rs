@@ -70,8 +70,8 @@ pub async fn preview(
 ) -> Result<(Step, String), String> {
     let leases = Leases::new(client, namespace, NAME, election.timing);
     let state = leases.get().await?.map(|lease| leases.read(&lease)).unwrap_or_default();
-    let nothing_yet = (&Observations::default(), Duration::ZERO);
-    let step = state.step(&instance.identity, clock::date(), nothing_yet, election.while_held);
+    let nothing_yet = Observations::default();
+    let step = state.step(&instance.identity, clock::date(), &nothing_yet, Duration::ZERO, election.while_held);
     Ok((step, state.holder.unwrap_or_default()))
 }
 

@@ -127,7 +127,7 @@ impl Table {
                 // Its holder does not know yet that a user changed or deleted the Lease.
                 Some(_) | None => LeaseState::deleted(leases.timing.lease_duration),
             };
-            let step = state.step(own, clock::date(), (&entry.observed, silent), WhileHeld::StandBy);
+            let step = state.step(own, clock::date(), &entry.observed, silent, WhileHeld::StandBy);
             if step == Step::Take {
                 free.push((shard, entry.lease.clone()));
             }

@@ -12,7 +12,6 @@ use windlass_core::object::Object;
 use windlass_core::object::selector::Selector;
 use windlass_core::value::ids::{Gvk, ObjectKey, PluginName};
 
-use super::ParentKey;
 use crate::cluster::watch::{Change, Watch};
 
 /// The requirements of all parents. Parents without requirements have no entry. Clones share the state.
@@ -26,7 +25,7 @@ pub struct Interest {
     /// The plugin that reconciles the parent.
     pub plugin: PluginName,
     /// The parent.
-    pub parent: ParentKey,
+    pub parent: ObjectKey,
     needs: Needs,
 }
 
@@ -48,7 +47,7 @@ struct State<W> {
 /// The requirements of a plugin's parents.
 #[derive(Default)]
 struct OfPlugin {
-    parents: HashMap<ParentKey, Kept>,
+    parents: HashMap<ObjectKey, Kept>,
     /// Their memory, in bytes. Selectors that parents share count for each of them.
     size: usize,
 }
@@ -120,7 +119,7 @@ impl<W> Interests<W> {
     }
 
     /// The watches of these requirements, in the same order. None if they are not the parent's current requirements.
-    pub fn followed(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) -> Option<Vec<Followed<W>>> {
+    pub fn followed(&self, plugin: &PluginName, parent: &ObjectKey, needs: &Needs) -> Option<Vec<Followed<W>>> {
         let state = self.0.read();
         let known = &state.plugins.get(plugin)?.parents.get(parent)?.interest.needs;
         if !Arc::ptr_eq(known, needs) && known != needs {
@@ -137,7 +136,7 @@ impl<W> Interests<W> {
     pub fn follow(
         &self,
         plugin: &PluginName,
-        parent: &ParentKey,
+        parent: &ObjectKey,
         needs: &Needs,
         watches: Vec<Arc<W>>,
         now: Instant,
@@ -162,12 +161,12 @@ impl<W> Interests<W> {
     }
 
     /// The requirements of the last final response for a parent, if there were any.
-    pub fn last(&self, plugin: &PluginName, parent: &ParentKey) -> Option<Needs> {
+    pub fn last(&self, plugin: &PluginName, parent: &ObjectKey) -> Option<Needs> {
         self.0.read().plugins.get(plugin)?.parents.get(parent)?.last.clone()
     }
 
     /// Records that the response is final for which the parent was served these requirements.
-    pub fn keep(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) {
+    pub fn keep(&self, plugin: &PluginName, parent: &ObjectKey, needs: &Needs) {
         if needs.is_empty() {
             self.forget(plugin, parent);
         } else if let Some(of_plugin) = self.0.write().plugins.get_mut(plugin)
@@ -182,7 +181,7 @@ impl<W> Interests<W> {
     }
 
     /// Forgets a parent that is gone, or has no requirements any more.
-    pub fn forget(&self, plugin: &PluginName, parent: &ParentKey) {
+    pub fn forget(&self, plugin: &PluginName, parent: &ObjectKey) {
         if self.0.read().plugins.get(plugin).is_none_or(|of_plugin| !of_plugin.parents.contains_key(parent)) {
             return;
         }

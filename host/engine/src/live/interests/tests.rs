@@ -21,7 +21,7 @@ fn plugin(name: &str) -> PluginName {
     name.parse().expect("a name")
 }
 
-fn parent(name: &str) -> ParentKey {
+fn parent(name: &str) -> ObjectKey {
     ObjectKey::new(Some("shop"), name)
 }
 

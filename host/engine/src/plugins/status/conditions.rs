@@ -107,7 +107,14 @@ fn as_a_whole(
             let rolled_back = || live.and(rolled_back(findings));
             let stalled = || findings.stalled.clone().map(|message| (PluginReason::WatchStalled, message));
             // Obstacles that stop all work come before obstacles that stop some of it.
-            (of_live.and_then(obstacle).or_else(stalled).or_else(withheld).or_else(rolled_back), None)
+            (
+                of_live
+                    .and_then(|(live, decisions)| obstacle(live, decisions))
+                    .or_else(stalled)
+                    .or_else(withheld)
+                    .or_else(rolled_back),
+                None,
+            )
         }
     };
     let digest = live.map(|live| live.digest().to_string());
@@ -125,7 +132,7 @@ fn as_a_whole(
 }
 
 /// The obstacle that keeps a live component from working.
-fn obstacle((live, decisions): (&Live, &Decisions)) -> Option<(PluginReason, String)> {
+fn obstacle(live: &Live, decisions: &Decisions) -> Option<(PluginReason, String)> {
     if !live.caches.is_followed() {
         return Some((PluginReason::ApiError, "a kind of the plugin cannot be watched".to_owned()));
     }

@@ -41,7 +41,8 @@ use crate::telemetry::int;
 pub(super) async fn write(
     client: &Client,
     resource: &ApiResource,
-    (object, is_behind): (&Object, bool),
+    object: &Object,
+    is_behind: bool,
     standing: Standing<'_>,
     before_sharing: impl FnOnce(),
 ) -> anyhow::Result<(Vec<Note>, Option<u64>)> {
@@ -189,7 +190,7 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
         next.insert("observedGeneration", generation);
     }
     match live {
-        Some(live) => insert_live(&mut next, (object, before), live, former_kinds, now),
+        Some(live) => insert_live(&mut next, object, before, live, former_kinds, now),
         // Keep the previous values: the next start restores their component, and the Plugin's deletion finds its kinds
         // in them.
         None => keep(&mut next, before, &OF_LIVE_LOGIC),
@@ -231,7 +232,8 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
 /// Sets the status fields of the live component: see [`OF_LIVE_LOGIC`].
 fn insert_live(
     next: &mut Map,
-    (object, before): (&Object, &Map),
+    object: &Object,
+    before: &Map,
     live: &Live,
     former_kinds: &FormerKinds,
     now: jiff::Timestamp,

@@ -208,11 +208,13 @@ impl<G> Group<G> {
 /// Takes the next key of a group that has a place while this many workers are idle; `now` is in nanoseconds.
 pub(super) fn take<G: Clone, K: Key>(
     group: &mut Group<G>,
-    (of, idle, now): (usize, usize, u64),
+    of: usize,
+    idle: usize,
+    now: u64,
     entries: &mut Slab<Entry<K>>,
     timers: &mut Timers,
 ) -> Option<Job<G, K>> {
-    let place = next_place(group, (of, idle), entries)?;
+    let place = next_place(group, of, idle, entries)?;
     let entry = entries.get_mut(place)?;
     let Phase::Ready(trigger) = entry.phase else { return None };
     entry.phase = Phase::Running { again: None, forget: false };
@@ -228,7 +230,7 @@ pub(super) fn take<G: Clone, K: Key>(
 }
 
 /// Takes the place of the next key out of its lane.
-fn next_place<G, K>(group: &mut Group<G>, (of, idle): (usize, usize), entries: &Slab<Entry<K>>) -> Option<usize> {
+fn next_place<G, K>(group: &mut Group<G>, of: usize, idle: usize, entries: &Slab<Entry<K>>) -> Option<usize> {
     let is_for_others = group.is_for_others(idle);
     let may_run = |tenant: &Tenant| !is_for_others || tenant.running == 0;
     let ages = group.urgent_in_row >= AGEING - 1;

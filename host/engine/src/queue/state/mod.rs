@@ -224,7 +224,8 @@ impl<G: Clone + Eq + Hash, K: Key> State<G, K> {
             group.in_turn = false;
             let may_run = group.running < group.concurrency;
             let now = nanoseconds(self.origin, now);
-            let job = if may_run { take(group, (place, idle, now), &mut self.entries, &mut self.timers) } else { None };
+            let (entries, timers) = (&mut self.entries, &mut self.timers);
+            let job = if may_run { take(group, place, idle, now, entries, timers) } else { None };
             self.take_turn(place);
             if job.is_some() {
                 self.running += 1;

@@ -1,67 +1,15 @@
-//! From a desired state to the writes that may be sent now, and to the problem that is left after them.
+//! What carrying out a plan came to, and the problem that is left after it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use super::applied::Applied;
-use super::next_step::{keeps_children, may_write_children};
 use super::outcome::Problem;
-use super::plan::{Plan, plan_comparing};
-use super::world::Writing;
 use crate::contract::Phase;
-use crate::contract::desired::{Desired, DesiredChild};
+use crate::contract::desired::Desired;
 use crate::contract::snapshot::Snapshot;
-use crate::guard::budget::{Budget, Cost};
 use crate::object::Object;
 use crate::object::child::ChildId;
-use crate::value::digest::Digest;
-use crate::value::ids::ObjectKey;
-
-/// The writes that lead from a snapshot to the desired state, without those that may not be sent now. `differing`: see [`plan_comparing`].
-pub fn planned(
-    world: &dyn Writing,
-    snapshot: &Snapshot,
-    desired: &Desired,
-    differing: impl Fn(&Object, &DesiredChild) -> Option<Digest>,
-) -> Plan {
-    let mut plan = plan_comparing(snapshot, desired, differing);
-    // The deletion of the object that has the name queues the parent again.
-    let is_predecessors = |found: Arc<Object>| found.is_left_by_predecessor_of(&snapshot.parent_ref);
-    plan.put_off_creates(|child| world.cached_child(&child.id()).is_some_and(is_predecessors));
-    plan.keep_left_out(snapshot);
-    if !may_write_children(&snapshot.parent) {
-        plan.writes.clear();
-    }
-    if keeps_children(&snapshot.parent) {
-        plan.keep_children();
-    }
-    if snapshot.parent.deleting && desired.finalized {
-        // The garbage collector deletes the owned children right after, with their parent.
-        plan.keep_retained_writes();
-    }
-    plan
-}
-
-/// Takes all writes out of a parent's plan if the plugin has used up its rate of writes. Returns how long it takes until it has more.
-/// The rate is that of all `hosts` together, so that each write of one of three hosts costs three tokens.
-pub fn take_tokens(
-    budget: &mut Budget,
-    parent: &ObjectKey,
-    plan: &mut Plan,
-    hosts: usize,
-    now: Timestamp,
-) -> Option<Duration> {
-    if plan.is_empty() {
-        return None;
-    }
-    let count = (plan.writes.len() + plan.prunes.len()).saturating_mul(hosts);
-    let wait = budget.spend(Cost::Write, count, parent.namespace.as_ref(), now).err()?;
-    plan.writes.clear();
-    plan.prunes.clear();
-    Some(wait)
-}
 
 /// What a plan came to.
 pub struct Carried<'a> {
@@ -118,27 +66,7 @@ fn unless_empty<T>(items: Vec<T>) -> Option<Vec<T>> {
 mod tests {
     use super::*;
     use crate::fixtures::{created, pod, snapshot, validate};
-    use crate::object::child::Delete;
     use crate::reconcile::outcome::{Awaited, WriteProblem};
-
-    fn now() -> Timestamp {
-        Timestamp::from_second(1_000_000).expect("a time")
-    }
-
-    #[test]
-    fn plan_is_postponed_as_a_whole_when_the_write_rate_is_used_up() {
-        let live = created(&validate(&[pod("a")]).expect("valid").children[0]);
-        let snapshot = snapshot(&[live]);
-        let key = snapshot.parent.key.clone();
-        let original = Plan { prunes: vec![Delete::of(&snapshot.children[0])], ..Plan::default() };
-        let mut budget = Budget::new(now());
-        let mut plan = original.clone();
-        assert_eq!((take_tokens(&mut budget, &key, &mut plan, 1, now()), &plan), (None, &original));
-        budget.spend(Cost::Write, 200_000, None, now()).expect("tokens may be overdrawn");
-        let wait = take_tokens(&mut budget, &key, &mut plan, 1, now()).expect("no tokens are left");
-        assert!(wait > Duration::from_mins(1) && plan.is_empty(), "{wait:?}");
-        assert_eq!(take_tokens(&mut budget, &key, &mut plan, 1, now()), None, "a plan without writes does not wait");
-    }
 
     #[test]
     fn r12_problem_that_hides_the_others_is_reported_before_them() {
