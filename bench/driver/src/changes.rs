@@ -60,7 +60,7 @@ const WORKS: [Work; 2] = [
             (Some("a Deployment: a default of another value"), "latest"),
             // `serviceAccount` is a copy of `serviceAccountName`.
             (None, "account"),
-            (Some("a Deployment: a default that goes"), "latest"),
+            (Some("a Deployment: a default that goes"), "fourth"),
         ],
     },
 ];
