@@ -29,6 +29,8 @@ pub struct Requests {
     is_allowed: bool,
     /// Whether the Plugin has a guard of its own.
     is_guard_changed: bool,
+    /// When a user took such a guard away: a reconcile that began before ends by the guard that it began with.
+    guard_restored: Option<Instant>,
     /// When each host put a child back to what it had applied before: by the host's number, the child, and the generation of the parent.
     restored: BTreeMap<(usize, Id, i64), Vec<Instant>>,
     /// The generation that each child had after the last change by a host.
@@ -153,6 +155,9 @@ impl Requests {
         }
         self.is_allowed |= allows;
         if let Some(guard) = body.and_then(|body| body.pointer("/spec/deletionGuard")) {
+            if self.is_guard_changed && guard.is_null() {
+                self.guard_restored = Some(Instant::now());
+            }
             self.is_guard_changed = !guard.is_null();
         }
     }
@@ -325,9 +330,12 @@ impl Requests {
     fn is_beyond_guard(&mut self, parents: &str, children: Count) -> bool {
         let (most, deleted) = self.deleted.entry(parents.to_owned()).or_default();
         *most = Count { all: most.all.max(children.all), known: most.known.max(children.known) };
+        if self.is_guard_changed || is_recent(self.guard_restored.as_ref()) {
+            return false;
+        }
         *deleted += 1;
         let (share, least) = GUARDED;
-        most.known >= least && *deleted * 100 > share * most.all && !self.is_allowed && !self.is_guard_changed
+        most.known >= least && *deleted * 100 > share * most.all && !self.is_allowed
     }
 
     /// A child is written whose kind has not been among the Plugin's grants for a minute.
