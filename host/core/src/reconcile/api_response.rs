@@ -155,14 +155,14 @@ impl Refused {
     }
 
     /// The fields that make the object invalid, if that is why the API server refuses it; not if they cannot change.
-    pub fn invalid_fields(&self) -> Vec<&str> {
+    pub fn invalid_fields(&self) -> impl Iterator<Item = &str> {
         let is_immutable =
             matches!(self.problem(), WriteProblem::Rejected { rejection: Rejection::ImmutableField, .. });
         let is_invalid = |status: &&Status| status.code == 422 && !status.is_by_webhook() && !is_immutable;
         let status = self.status().filter(is_invalid);
         let causes = status.and_then(|status| status.details.as_ref()).map_or(&[][..], |details| &details.causes);
         // A policy names no field, and custom resources may have "<nil>" for the whole object.
-        causes.iter().map(|cause| &*cause.field).filter(|field| !matches!(*field, "" | "<nil>")).collect()
+        causes.iter().map(|cause| &*cause.field).filter(|field| !matches!(*field, "" | "<nil>"))
     }
 
     /// Whether the same request may succeed later: there was no response, or the API server is busy.

@@ -3,6 +3,7 @@
 use crate::contract::desired::DesiredChild;
 use crate::object::Object;
 use crate::object::managed::{Correction, work_out_apply};
+use crate::reconcile::api_response::Refused;
 use crate::reconcile::applied::Failed;
 use crate::reconcile::plan::Target;
 use crate::reconcile::world::Writing;
@@ -11,6 +12,9 @@ use crate::value::json::Map;
 /// Kinds whose objects are not compared with fresh ones: few of their fields can change, or controllers set fields that no create sets.
 const LEFT_OUT: [(&str, &str); 5] =
     [("v1", "Namespace"), ("v1", "Node"), ("v1", "PersistentVolumeClaim"), ("v1", "Pod"), ("batch/v1", "Job")];
+
+/// Of the fields that a refusal names, only so many count: each is compared with each field of the child.
+const MOST_NAMED: usize = 1000;
 
 /// Compares a child with a fresh one, the object that a create would give. The API server is asked for it at most once. If it refuses, because
 /// of a policy or a quota, nothing is corrected. If it does not respond, the write fails, and the next reconcile repeats it.
@@ -52,28 +56,37 @@ impl<'a> Correcting<'a> {
         }
     }
 
-    /// What to correct after the API server has refused an apply because of these fields: fields that users changed in place may be in the way.
-    /// None if there are no such fields, if the API server would also refuse the object without them, or if the object is not known in its
-    /// present version.
+    /// What to correct after the API server has refused an apply: fields that users changed in place may be in the way. None if it named no
+    /// such fields, if it would also refuse the object without them, or if the object is not known in its present version.
     pub(super) async fn of_invalid(
         &mut self,
         live: Option<&Object>,
-        fields: &[&str],
+        refused: &Refused,
     ) -> Result<Option<Correction>, Failed> {
-        self.is_behind = live.is_none() && !fields.is_empty() && !self.is_left_out();
-        let Some(live) = live.filter(|_| !fields.is_empty()) else { return Ok(None) };
+        let mut named = fields_of(refused);
+        self.is_behind = live.is_none() && !named.is_empty() && !self.is_left_out();
+        let Some(live) = live.filter(|_| !named.is_empty()) else { return Ok(None) };
         let is_change =
             |found: &Correction| found.own.is_some() || !(found.taken.is_empty() && found.emptied.is_empty());
-        let Some(found) = self.compared(live, fields).await?.filter(is_change) else { return Ok(None) };
-        let (Some(now), Some(Fresh::Known(fresh))) = (live.values(), &self.fresh) else { return Ok(None) };
-        // Nothing is taken from a manager in vain: the API server may refuse the apply for another reason.
-        let entries = (found.own.as_ref(), &*found.taken);
-        let after = work_out_apply(&now, (&found.body, fresh), entries, &live.managed);
-        match self.world.try_out(live, &after).await {
-            Ok(()) => Ok(Some(found)),
-            // It says nothing about the object. Another writer may have changed it meanwhile.
-            Err(refused) if refused.is_temporary() || refused.is_outdated() => Err(refused.problem().into()),
-            Err(_) => Ok(None),
+        let mut tried = None;
+        loop {
+            let found = self.compared(live, &named).await?.filter(is_change);
+            let Some(found) = found.filter(|found| tried.as_ref() != Some(found)) else { return Ok(None) };
+            let (Some(now), Some(Fresh::Known(fresh))) = (live.values(), &self.fresh) else { return Ok(None) };
+            // Nothing is taken from a manager in vain: the API server may refuse the apply for another reason.
+            let entries = (found.own.as_ref(), &*found.taken);
+            let after = work_out_apply(&now, (&found.body, fresh), entries, &live.managed);
+            match self.world.try_out(live, &after).await {
+                Ok(()) => return Ok(Some(found)),
+                // It says nothing about the object. Another writer may have changed it meanwhile.
+                Err(refused) if refused.is_temporary() || refused.is_outdated() => {
+                    return Err(refused.problem().into());
+                }
+                // The first refusal may have hidden more: the rules of a custom resource are checked after its schema.
+                Err(refused) if tried.is_none() => named.extend(fields_of(&refused)),
+                Err(_) => return Ok(None),
+            }
+            tried = Some(found);
         }
     }
 
@@ -81,7 +94,7 @@ impl<'a> Correcting<'a> {
         LEFT_OUT.iter().any(|(api_version, kind)| self.child.kind.is(api_version, kind))
     }
 
-    async fn compared(&mut self, live: &Object, refused: &[&str]) -> Result<Option<Correction>, Failed> {
+    async fn compared(&mut self, live: &Object, refused: &[String]) -> Result<Option<Correction>, Failed> {
         if self.is_left_out() {
             return Ok(None);
         }
@@ -94,8 +107,14 @@ impl<'a> Correcting<'a> {
             });
         }
         let Some(Fresh::Known(fresh)) = fresh else { return Ok(None) };
+        let refused: Vec<_> = refused.iter().map(String::as_str).collect();
         let corrected =
-            |values: Map| live.managed.correct(&child.body, [&values, fresh], live.controller.as_ref(), refused);
+            |values: Map| live.managed.correct(&child.body, [&values, fresh], live.controller.as_ref(), &refused);
         Ok(live.values().and_then(corrected))
     }
+}
+
+/// The fields because of which the API server has refused a request.
+fn fields_of(refused: &Refused) -> Vec<String> {
+    refused.invalid_fields().take(MOST_NAMED).map(str::to_owned).collect()
 }

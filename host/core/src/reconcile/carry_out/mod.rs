@@ -227,7 +227,7 @@ async fn change_to(
     };
     // The places of entries are those of the version that is known as a whole.
     let known = live.filter(|_| version == target.resource_version);
-    if let Some(found) = correcting.of_invalid(known, &refused.invalid_fields()).await? {
+    if let Some(found) = correcting.of_invalid(known, &refused).await? {
         let Correction { own, taken, emptied, .. } = &found;
         let prepared = Prepared { left: converted(&found), own: own.as_ref(), taken, emptied };
         let version = prepare(world, child, version, prepared).await?;

@@ -472,6 +472,19 @@ async fn r21_map_that_an_apply_would_make_null_is_emptied_before_it() {
 }
 
 #[tokio::test]
+async fn r21_edit_that_shows_as_invalid_only_once_a_map_is_no_null_is_taken_away_as_well() {
+    let (before, after) = (json!({"type": "x", "map": {"a": 1}}), json!({"type": "x", "map": {}}));
+    let live = json!({"type": "x", "map": {"a": 1}, "edit": 1});
+    let written = [Ok(acked(8)), Ok(acked(8)), Ok(acked(9))];
+    let responses = [invalid("spec.map"), invalid("spec.edit")].into_iter().chain(written).collect();
+    let specs = [before, live, after.clone()];
+    let (sent, applied) = changed_service(specs, json!({"f:edit": {}}), Some(after), responses).await;
+    let prepare = "prepare, leave {}, empty /spec/map";
+    assert_eq!(sent, ["fresh", "apply to 7, force No", "try out", "try out", prepare, "apply to 8, force Yes"]);
+    assert_eq!(applied.problems, []);
+}
+
+#[tokio::test]
 async fn r21_edit_that_makes_a_changed_child_invalid_is_taken_away_in_the_same_reconcile() {
     let specs = [json!({"type": "x"}), json!({"type": "x", "of-x": 1, "edit": 1}), json!({"type": "y"})];
     let changed = async |responses: Vec<_>| {

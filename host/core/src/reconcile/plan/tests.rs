@@ -258,6 +258,15 @@ fn r04_plan_waits_for_a_child_that_is_being_deleted() {
 }
 
 #[test]
+fn r04_create_waits_until_the_object_that_has_its_name_is_gone() {
+    let desired = validate(&[pod("a"), pod("b")]).expect("valid");
+    let mut waiting = plan(&snapshot(&[]), &desired);
+    waiting.put_off_creates(|child| &*child.key.name == "a");
+    assert!(matches!(&waiting.writes[..], [Write::Create(child)] if &*child.key.name == "b"));
+    assert_eq!(waiting.terminating, [desired.children[0].id()]);
+}
+
+#[test]
 fn r11_recreate_replaces_a_changed_child_and_on_delete_leaves_it() {
     let (_, live) = converged(&["a"]);
     let mut changed = pod("a");
