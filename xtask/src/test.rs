@@ -50,7 +50,8 @@ pub struct Args {
     /// Run only the core of the end-to-end tests, on this version of Kubernetes: 1.30, 1.33, 1.36 or 1.37
     #[arg(long, value_name = "VERSION")]
     kubernetes: Option<String>,
-    /// Run the core of the end-to-end tests on another version of Kubernetes each day, and all other tests on the current one
+    /// Run the core of the end-to-end tests on another version of Kubernetes each day, and all other tests on the current one; the first run
+    /// on a machine builds only the current one
     #[arg(long, conflicts_with = "kubernetes")]
     by_turns: bool,
 }
@@ -71,7 +72,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let is_core_alone = args.kubernetes.is_some();
     let other = match &args.kubernetes {
         Some(version) => tools::other_version(version)?,
-        None if args.by_turns => turn(SystemTime::now().duration_since(UNIX_EPOCH)?),
+        // The first run on a machine has enough to build.
+        None if args.by_turns && tools::has_control_plane()? => turn(SystemTime::now().duration_since(UNIX_EPOCH)?),
         None => None,
     };
     if let Some(version) = other {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{Go, Progress, built_once, go_build, go_install, read_all, run, source, supervise};
+use super::{Go, Progress, built_once, go_build, go_install, has_build, read_all, run, source, supervise};
 
 /// Names the version of Kubernetes that the tests use, as `1.30`; unset, it is the one in tests/cluster/go.mod.
 pub const KUBERNETES: &str = "WINDLASS_TEST_KUBERNETES";
@@ -63,6 +63,14 @@ pub fn control_plane_of(version: &str, progress: Progress) -> Result<ControlPlan
 /// As [`control_plane`].
 pub fn kubectl(progress: Progress) -> Result<PathBuf> {
     Ok(current(progress)?.with_file_name("kubectl"))
+}
+
+/// Whether a control plane of any version has been built on this machine.
+///
+/// # Errors
+/// If there is no folder for built programs.
+pub fn has_control_plane() -> Result<bool> {
+    has_build("cluster")
 }
 
 fn cluster(wanted: &str, progress: Progress) -> Result<PathBuf> {
@@ -121,7 +129,7 @@ fn other(version: &str, progress: Progress) -> Result<PathBuf> {
         fs::write(sources.join("go.sum"), sums).context("cannot write go.sum")?;
         let text = fs::read_to_string(released.join("go.mod")).context("cannot read Kubernetes' go.mod")?;
         fs::write(sources.join("go.mod"), go_mod(&text, version)).context("cannot write go.mod")?;
-        let mut build = go.command();
+        let mut build = go.builder();
         // Not `readonly`: the sums of Kubernetes' staging modules are missing, and Go's checksum database has them.
         build.current_dir(&sources).args(["build", "-mod=mod", "-trimpath", "-buildvcs=false", "-ldflags"]);
         build.arg(link_flags(version)).arg("-o").arg(dir.join("cluster")).arg(".");

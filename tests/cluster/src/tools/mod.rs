@@ -20,11 +20,13 @@ use serde_json::Value;
 pub use buildah::{Buildah, install};
 pub use go::Go;
 pub use kubernetes::{
-    ControlPlane, KUBERNETES, OTHER_VERSIONS, control_plane, control_plane_of, kubectl, other_version,
+    ControlPlane, KUBERNETES, OTHER_VERSIONS, control_plane, control_plane_of, has_control_plane, kubectl,
+    other_version,
 };
 pub use node::PAUSE_IMAGE;
 pub(crate) use node::{NodeTools, node};
 pub use store::built_once;
+use store::has_build;
 
 /// Receives a line for each step of the set-up.
 pub type Progress<'a> = &'a dyn Fn(&str);
@@ -52,7 +54,7 @@ pub(crate) fn supervise(progress: Progress) -> Result<PathBuf> {
 
 /// A reproducible `go build` in a folder. The caller appends the output's path and the package.
 fn go_build(source: &Path, flags: &str, progress: Progress) -> Result<Command> {
-    let mut build = Go::find(progress)?.command();
+    let mut build = Go::find(progress)?.builder();
     build.current_dir(source).args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o"]);
     Ok(build)
 }
@@ -144,7 +146,7 @@ pub fn collector(progress: Progress) -> Result<PathBuf> {
             let here = format!("dist:\n  output_path: {}\n  go: {}\n", quoted(&sources), quoted(go.path()));
             let config = String::from_utf8_lossy(&config).replacen("dist:\n", &here, 1);
             fs::write(dir.join("builder.yaml"), config).context("cannot write the collector's builder.yaml")?;
-            let mut build = go.command();
+            let mut build = go.builder();
             build.args(["run", COLLECTOR_BUILDER, "--ldflags=-s -w", "--config"]).arg(dir.join("builder.yaml"));
             run::quietly(build, "the collector's builder", dir, progress)?;
             fs::rename(sources.join("otelcol"), dir.join("otelcol"))
@@ -189,7 +191,7 @@ pub fn prometheus_operator_crds(progress: Progress) -> Result<PathBuf> {
 pub fn go_install(name: &str, package: &str, version: &str, progress: Progress) -> Result<PathBuf> {
     let target = format!("{package}@{version}");
     built_once(name, target.as_bytes(), &format!("{name} {version}"), progress, |dir| {
-        let mut build = Go::find(progress)?.command();
+        let mut build = Go::find(progress)?.builder();
         build.args(["install", "-trimpath", "-ldflags=-s -w", &target]).env("GOBIN", dir);
         run::quietly(build, &format!("go install {target}"), dir, progress)?;
         let program = package.rsplit('/').next().unwrap_or(package);

@@ -103,22 +103,32 @@ fn remove_unused(root: &Path, name: &str) {
     let Ok(entries) = fs::read_dir(root) else {
         return;
     };
-    let is_build = |entry: &fs::DirEntry| {
-        let file = entry.file_name();
-        let hash = file.to_str().and_then(|file| file.strip_prefix(name)?.strip_prefix('-'));
-        hash.is_some_and(|hash| hash.len() == SHORT && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
-    };
     let unused = |entry: fs::DirEntry| {
         let used = entry.metadata().and_then(|folder| folder.modified()).ok()?;
         Some((used.elapsed().unwrap_or_default(), entry.path()))
     };
-    let mut builds: Vec<_> = entries.flatten().filter(is_build).filter_map(unused).collect();
+    let mut builds: Vec<_> = entries.flatten().filter(|entry| is_build(entry, name)).filter_map(unused).collect();
     builds.sort();
     for (at, (unused, path)) in builds.iter().enumerate() {
         if *unused > KEPT || at >= BUILDS {
             let _ = fs::remove_dir_all(path);
         }
     }
+}
+
+/// Whether anything has been built by this name and is still kept.
+///
+/// # Errors
+/// If there is no folder for what is built.
+pub fn has_build(name: &str) -> Result<bool> {
+    let entries = fs::read_dir(folder()?);
+    Ok(entries.is_ok_and(|entries| entries.flatten().any(|entry| is_build(&entry, name))))
+}
+
+fn is_build(entry: &fs::DirEntry, name: &str) -> bool {
+    let file = entry.file_name();
+    let hash = file.to_str().and_then(|file| file.strip_prefix(name)?.strip_prefix('-'));
+    hash.is_some_and(|hash| hash.len() == SHORT && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 fn folder() -> Result<PathBuf> {
