@@ -29,7 +29,7 @@ pub struct Requests {
     is_allowed: bool,
     /// Whether the Plugin has a guard of its own.
     is_guard_changed: bool,
-    /// When a user took such a guard away: a reconcile that began before ends by the guard that it began with.
+    /// When a user last removed the Plugin's own guard: a reconcile that had begun ends by the guard that it began with.
     guard_restored: Option<Instant>,
     /// When each host put a child back to what it had applied before: by the host's number, the child, and the generation of the parent.
     restored: BTreeMap<(usize, Id, i64), Vec<Instant>>,
