@@ -14,14 +14,15 @@ use crate::fixtures::{CLOCK, created, grants_with, object, parent, pod, response
 use crate::guard::budget::Budget;
 use crate::object::child::ChildId;
 use crate::object::observed_status::StatusShape;
-use crate::reconcile::api_response::{Ack, Refused};
+use crate::reconcile::api_response::{Ack, Refused, Status};
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::shared::component_state::ComponentState;
 use crate::reconcile::shared::records::Records;
 use crate::reconcile::terms::{Settings, StatusWriter};
 use crate::reconcile::world::{ApiRequest, Call, Called, Later, Permit, Read, Writing};
-use crate::reconcile::written::Written;
+use crate::reconcile::written::{Subject, Written};
 use crate::value::digest::Digest;
+use crate::value::ids::Gvk;
 use crate::value::json::Map;
 
 /// A parent with its caches and its plugin. The API server executes every write.
@@ -32,6 +33,8 @@ struct Model {
     /// Whether the caches show the host's last writes.
     is_current: bool,
     desired: Vec<Value>,
+    /// Whether the host may read no children.
+    refuses_children: bool,
     /// What the reconcile did; none if nobody listens.
     did: Option<Mutex<Vec<String>>>,
 }
@@ -65,9 +68,13 @@ impl Writing for Model {
         "pods"
     }
 
-    fn read<'a>(&'a self, _what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
+    fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
         self.did(|| "read".to_owned());
-        Box::pin(async { Ok(Some(Object::clone(&self.parent))) })
+        let is_refused = self.refuses_children && matches!(what, Read::Child(..));
+        Box::pin(async move {
+            let forbidden = Status { code: 403, reason: "Forbidden".to_owned(), ..Status::default() };
+            if is_refused { Err(Refused::ByServer(Box::new(forbidden))) } else { Ok(Some(Object::clone(&self.parent))) }
+        })
     }
 
     fn try_out<'a>(&'a self, _live: &'a Object, _after: &'a Map) -> Later<'a, Result<(), Refused>> {
@@ -125,6 +132,12 @@ impl World for Model {
     }
 }
 
+/// A parent without children, whose plugin wants none.
+fn model() -> Model {
+    let (children, desired) = (Vec::new(), Vec::new());
+    Model { parent: parent(), children, is_current: true, desired, refuses_children: false, did: None }
+}
+
 fn terms() -> Terms {
     let parent = parent();
     Terms {
@@ -173,8 +186,7 @@ fn did(world: &mut Model, terms: &Terms, shared: &Shared) -> Vec<String> {
 #[test]
 fn r17_reconcile_writes_once_waits_for_its_writes_and_then_calls_no_more() {
     let (terms, shared) = (terms(), shared());
-    let mut world =
-        Model { parent: parent(), children: Vec::new(), is_current: false, desired: vec![pod("a")], did: None };
+    let mut world = Model { is_current: false, desired: vec![pod("a")], ..model() };
     assert_eq!(did(&mut world, &terms, &shared), ["call", "create a", "status hello", "Succeeded"]);
     assert_eq!(did(&mut world, &terms, &shared), ["waiting_for_own_writes"]);
     // The caches show the child, and the status.
@@ -187,11 +199,23 @@ fn r17_reconcile_writes_once_waits_for_its_writes_and_then_calls_no_more() {
     assert_eq!(did(&mut world, &terms, &shared), ["unchanged"]);
 }
 
+#[test]
+fn r03_status_reports_a_child_that_the_host_may_not_read_after_a_write_with_unknown_outcome() {
+    let (terms, shared) = (terms(), shared());
+    let mut world = Model { is_current: false, refuses_children: true, ..model() };
+    let child =
+        ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key: ObjectKey::new(Some("default"), "a") };
+    let unknown = Written::Unknown(Subject::Child(child));
+    shared.records.with(&world.parent.key, |record| record.own_writes().add([unknown], CLOCK.now()));
+    let did = did(&mut world, &terms, &shared);
+    assert_eq!(did, ["read", "read", "status hello", "ChildRejected"], "the child, the parent, and no call");
+}
+
 /// The steady state is most of what a host does.
 #[test]
 fn reconcile_without_a_listener_allocates_for_its_snapshot_alone_and_its_future_is_small() {
     let (terms, shared) = (terms(), shared());
-    let mut world = Model { parent: parent(), children: Vec::new(), is_current: true, desired: Vec::new(), did: None };
+    let mut world = model();
     let applied = crate::fixtures::status_after(&Outcome::applied(0, None), None);
     world.parent = crate::fixtures::parent_with_host_owned_status(&applied);
     assert_eq!(reconcile(&world, &terms, &shared), Requeue::Settled(None));

@@ -336,11 +336,6 @@ fn r09_children_created_during_an_undecided_rollout_do_not_count_after_a_restart
         assert!(matches!(decision, RolloutDecision::Blocked(_)), "12 of the 12 children at the start: {decision:?}");
     }
     // The same holds for each parent on its own in a large fleet.
-    let mut fleet = Fleet::new(
-        Rollout::begin(guard, Digest::of(b"first"), parents, 2400, None)
-            .after(Some(&RolloutRecord { began: Some((1200, begun)), ..record }), later),
-    );
-    fleet.forget(&key("b"));
     let mut snapshot = fleet_parent("a", 6, &status(UNCHANGED), "");
     for at in 0..6 {
         let mut live: Json = serde_json::from_slice(&snapshot.children[at].json.bytes()).expect("JSON");
@@ -348,7 +343,15 @@ fn r09_children_created_during_an_undecided_rollout_do_not_count_after_a_restart
         live["metadata"]["name"] = json!(format!("new-{at}"));
         snapshot.children.push(object(&live));
     }
-    let stop = judged(&mut fleet, &mut Parents::default(), guard, &snapshot, &mut dropping(&snapshot, 6));
+    let record = RolloutRecord { began: Some((1200, begun)), ..record };
+    let judge = |drops| {
+        let again = Rollout::begin(guard, Digest::of(b"first"), parents.clone(), 2400, None);
+        let mut fleet = Fleet::new(again.after(Some(&record), later));
+        fleet.forget(&key("b"));
+        judged(&mut fleet, &mut Parents::default(), guard, &snapshot, &mut dropping(&snapshot, drops))
+    };
+    assert_eq!(judge(3), None, "half of the 6 children at the start");
+    let stop = judge(6);
     assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.deletions == 6), "{stop:?}");
 }
 

@@ -114,6 +114,21 @@ fn r09_hash_of_blocked_deletions_stays_while_parents_are_deleted() {
 }
 
 #[test]
+fn r09_hash_of_blocked_deletions_is_the_same_in_a_host_that_did_not_see_those_that_were_allowed_before() {
+    let begin = |parents: &[&str], was_blocked| {
+        let parents = parents.iter().map(|name| key(name));
+        Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), parents, 12, was_blocked)
+    };
+    let mut rollout = begin(&["a", "stalled"], Some("before"));
+    rollout.unplanned(&key("stalled"));
+    let first = hash_in(evaluated(&mut rollout, "a", 3));
+    rollout.allow(Some(&first));
+    assert_eq!(evaluated(&mut rollout, "a", 3), RolloutDecision::Allowed);
+    let second = hash_in(evaluated(&mut rollout, "stalled", 9));
+    assert_eq!(second, hash_in(evaluated(&mut begin(&["stalled"], None), "stalled", 9)));
+}
+
+#[test]
 fn r09_rollout_of_a_plugin_with_few_children_is_complete_at_once() {
     let few = Rollout::begin(DeletionGuard::default(), Digest::of(b""), [key("a")], 3, None);
     assert!(few.is_complete());
