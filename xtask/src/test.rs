@@ -16,10 +16,13 @@ use crate::sdks;
 
 /// End-to-end test binaries that run at the same time. Each waits for the API server most of its time, so three of them keep
 /// two cores busy.
-const AT_ONCE: usize = 3;
+const END_TO_END_AT_ONCE: usize = 3;
 
-/// Those that take longest. They start first, so that none of them runs alone at the end.
-const LONGEST: [&str; 5] = ["tutorials", "rules", "faults", "operators", "spans"];
+/// Other test binaries that run at the same time. The longest compiles components, one at a time and so on one core.
+const OTHERS_AT_ONCE: usize = 2;
+
+/// Those of each kind that take longest. They start first, so that none of them runs alone at the end.
+const LONGEST: [&str; 7] = ["sandbox", "sample", "tutorials", "rules", "faults", "operators", "spans"];
 
 /// The end-to-end tests whose behaviour can depend on the version of Kubernetes, beside the shipped plugins'.
 const CORE: [&str; 12] = [
@@ -80,14 +83,15 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         println!("The core of the end-to-end tests runs on Kubernetes {version}.");
     }
     // Much of the time, the tools of one language and the linker use one core, and installers wait for the network.
-    let (set_up, binaries) = std::thread::scope(|scope| {
-        let set_up = scope.spawn(|| set_up_and_test_plugins(filter, other, is_core_alone, steps));
+    let (guests, built) = std::thread::scope(|scope| {
+        let guests = scope.spawn(|| build_guests_and_test_plugins(filter, is_core_alone, steps));
         let binaries = Binary::build_all();
         steps.print("test binaries are built");
-        (set_up.join(), binaries)
+        let built = binaries.and_then(|binaries| build_servers(other, steps).map(|()| binaries));
+        (guests.join(), built)
     });
-    set_up.map_err(|_| anyhow::anyhow!("the thread that sets up the tests panicked"))??;
-    let mut binaries = binaries?;
+    guests.map_err(|_| anyhow::anyhow!("the thread that builds the guests panicked"))??;
+    let mut binaries = built?;
     for name in CORE {
         ensure!(
             binaries.iter().any(|binary| binary.is_core() && binary.name == name),
@@ -101,17 +105,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     run_all(binaries, filter, is_core_alone, steps)
 }
 
-/// Builds the components and the servers of the tests, and runs the tests of the plugins and SDKs, which need none of the workspace's
-/// test binaries.
-fn set_up_and_test_plugins(
-    filter: &[String],
-    other: Option<&str>,
-    is_core_alone: bool,
-    steps: Steps,
-) -> anyhow::Result<()> {
-    let root = root()?;
-    guests::build(&guests::Options::default())?;
-    steps.print("guests are built");
+/// Builds the servers of the tests.
+fn build_servers(other: Option<&str>, steps: Steps) -> anyhow::Result<()> {
     tools::control_plane(&tools::stderr)?;
     if let Some(version) = other {
         tools::control_plane_of(version, &tools::stderr)?;
@@ -124,9 +119,17 @@ fn set_up_and_test_plugins(
     tools::helm(&tools::stderr)?;
     tools::prometheus_operator_crds(&tools::stderr)?;
     steps.print("servers are built");
+    Ok(())
+}
+
+/// Builds the components of the tests, and runs the tests of the plugins and SDKs, which need none of the workspace's test binaries.
+fn build_guests_and_test_plugins(filter: &[String], is_core_alone: bool, steps: Steps) -> anyhow::Result<()> {
+    guests::build(&guests::Options::default())?;
+    steps.print("guests are built");
     if is_core_alone {
         return Ok(());
     }
+    let root = root()?;
     run(cargo()
         .args(["test", "--quiet"])
         .args(["--manifest-path", "plugins/Cargo.toml"])
@@ -154,61 +157,63 @@ impl Steps {
 
 /// Runs the test binaries: the end-to-end tests after all others.
 fn run_all(binaries: Vec<Binary>, filter: &[String], is_core_alone: bool, steps: Steps) -> anyhow::Result<()> {
-    let (mut end_to_end, rest): (Vec<_>, Vec<_>) = binaries.into_iter().partition(Binary::is_end_to_end);
-    end_to_end.sort_by_key(|binary| LONGEST.iter().position(|long| *long == binary.name).unwrap_or(LONGEST.len()));
-    let mut failed = Vec::new();
-    for binary in rest {
-        // These use all cores by themselves.
-        println!("     Running {}", binary.name);
-        if !binary.command(filter).status().with_context(|| binary.path.display().to_string())?.success() {
-            failed.push(binary.name);
-        }
+    let (end_to_end, others): (Vec<_>, Vec<_>) = binaries.into_iter().partition(Binary::is_end_to_end);
+    let tests = |binaries: Vec<Binary>| binaries.iter().map(|binary| binary.test(filter)).collect::<Vec<_>>();
+    let mut others = tests(others);
+    if !is_core_alone {
+        let mut documentation = cargo();
+        documentation.args(["test", "--workspace", "--doc"]).args(filter).current_dir(root()?);
+        others.push(Test { name: "documentation tests".to_owned(), on: String::new(), command: documentation });
     }
-    if !is_core_alone
-        && !cargo().args(["test", "--workspace", "--doc"]).args(filter).current_dir(root()?).status()?.success()
-    {
-        failed.push("documentation tests".to_owned());
-    }
+    let mut failed = run_side_by_side(others, OTHERS_AT_ONCE)?;
     if !is_core_alone {
         steps.print("unit tests and documentation tests have run");
     }
-    failed.extend(run_side_by_side(end_to_end, filter)?);
+    failed.extend(run_side_by_side(tests(end_to_end), END_TO_END_AT_ONCE)?);
     if !failed.is_empty() {
-        bail!("these test binaries failed: {}", failed.join(", "));
+        bail!("these tests failed: {}", failed.join(", "));
     }
     Ok(())
 }
 
-/// Runs test binaries, [`AT_ONCE`] at a time, and prints the output of each one when it has ended. The output of those that failed
-/// comes last, because often only the end of a log is kept. Returns their names.
-fn run_side_by_side(binaries: Vec<Binary>, filter: &[String]) -> anyhow::Result<Vec<String>> {
-    let waiting = Mutex::new(VecDeque::from(binaries));
+/// A command that runs tests.
+struct Test {
+    /// The name of the test binary's target: `rules`, `windlass-core`.
+    name: String,
+    /// Where it runs, if not on the testbed's version of Kubernetes: ` on Kubernetes 1.30`.
+    on: String,
+    command: Command,
+}
+
+/// Runs tests, some at a time, and prints the output of each one when it has ended. The output of those that failed comes last,
+/// because often only the end of a log is kept. Returns their names.
+fn run_side_by_side(mut tests: Vec<Test>, at_once: usize) -> anyhow::Result<Vec<String>> {
+    tests.sort_by_key(|test| LONGEST.iter().position(|long| *long == test.name).unwrap_or(LONGEST.len()));
+    let waiting = Mutex::new(VecDeque::from(tests));
     let next = || waiting.lock().ok()?.pop_front();
     let work = || -> anyhow::Result<Vec<(String, Output)>> {
         let mut failed = Vec::new();
-        while let Some(binary) = next() {
-            println!("     Started {}", binary.name);
+        while let Some(Test { name, on, mut command }) = next() {
+            println!("     Started {name}");
             let began = Instant::now();
-            let ended = binary.command(filter).stdin(Stdio::null()).output().with_context(|| binary.name.clone())?;
-            let version =
-                binary.kubernetes.as_ref().map_or_else(String::new, |version| format!(" on Kubernetes {version}"));
-            let title = format!("\n     Running {}{version} ({} s)", binary.name, began.elapsed().as_secs());
+            let ended = command.stdin(Stdio::null()).output().with_context(|| name.clone())?;
+            let title = format!("\n     Running {name}{on} ({} s)", began.elapsed().as_secs());
             if ended.status.success() {
                 print(&title, &ended)?;
             } else {
                 println!("{title}: failed, output below");
-                failed.push((binary.name, ended));
+                failed.push((name, ended));
             }
         }
         Ok(failed)
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
         let mut failed = Vec::new();
         for worker in workers {
             match worker.join() {
                 Ok(of_worker) => failed.extend(of_worker?),
-                Err(_) => bail!("a thread that runs test binaries panicked"),
+                Err(_) => bail!("a thread that runs tests panicked"),
             }
         }
         for (name, output) in &failed {
@@ -218,7 +223,7 @@ fn run_side_by_side(binaries: Vec<Binary>, filter: &[String]) -> anyhow::Result<
     })
 }
 
-/// Prints the output of one test binary without lines of others in between.
+/// Prints the output of tests without lines of others in between.
 fn print(title: &str, output: &Output) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{title}")?;
@@ -280,7 +285,7 @@ impl Binary {
     }
 
     /// Runs the binary as cargo would.
-    fn command(&self, filter: &[String]) -> Command {
+    fn test(&self, filter: &[String]) -> Test {
         let mut command = Command::new(&self.path);
         command.args(filter).current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
         // The control planes have most of the end-to-end tests' CPU time, and young ones spend a quarter of it on collecting garbage.
@@ -288,7 +293,8 @@ impl Binary {
         if let Some(version) = &self.kubernetes {
             command.env(tools::KUBERNETES, version);
         }
-        command
+        let on = self.kubernetes.as_ref().map_or_else(String::new, |version| format!(" on Kubernetes {version}"));
+        Test { name: self.name.clone(), on, command }
     }
 }
 

@@ -248,7 +248,14 @@ fn failure_within(bounds: Bounds) -> String {
 #[test]
 fn s03_compiler_that_exceeds_a_limit_names_the_limit_and_its_flag() {
     let message = failure_within(Bounds { cpu: Duration::from_secs(1), ..Bounds::default() });
-    assert_eq!(message, "compilation failed: it used more than 1s of CPU time; raise --compile-cpu-time");
+    // Beside other tests it may get too little of the CPU to use up a second in time: then the message says that.
+    let on_a_busy_machine = "compilation failed: it took longer than 7.5s, with a low priority on a busy machine; \
+                             --compile-cpu-time raises this limit too";
+    assert!(
+        message == "compilation failed: it used more than 1s of CPU time; raise --compile-cpu-time"
+            || message == on_a_busy_machine,
+        "{message}"
+    );
     let message = failure_within(Bounds { memory: 48 * MIB, ..Bounds::default() });
     assert!(
         message.starts_with("compilation failed: it needs more than 48 MiB of memory; raise --compile-memory"),
