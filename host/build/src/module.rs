@@ -31,7 +31,7 @@ pub fn of_go(mut module: Vec<u8>, folder: &std::path::Path) -> anyhow::Result<Ve
     let (package, _) = resolve.push_path(&wit)?;
     let admits = module.windows(ADMISSION_EXPORT.len()).any(|bytes| bytes == ADMISSION_EXPORT);
     let world = resolve.select_world(&[package], Some(if admits { ADMITTING_WORLD } else { WORLD }))?;
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)?;
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
     ComponentEncoder::default()
         .module(&module)?
         .adapter(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)?

@@ -128,6 +128,6 @@ fn componentize(text: &str, world: &str) -> Vec<u8> {
     let package = WIT.iter().map(|wit| resolve.push_str("test.wit", wit).unwrap()).last().unwrap();
     let world = resolve.select_world(&[package], Some(world)).unwrap();
     let mut module = wat::parse_str(text).unwrap();
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false).unwrap();
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
     ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
 }
