@@ -247,15 +247,13 @@ fn failure_within(bounds: Bounds) -> String {
 
 #[test]
 fn s03_compiler_that_exceeds_a_limit_names_the_limit_and_its_flag() {
-    let message = failure_within(Bounds { cpu: Duration::from_secs(1), ..Bounds::default() });
-    // Beside other tests it may get too little of the CPU to use up a second in time: then the message says that.
+    // Beside other tests, the compiler may get too little of the CPU to use up a second in time; then it is tried again.
     let on_a_busy_machine = "compilation failed: it took longer than 7.5s, with a low priority on a busy machine; \
                              --compile-cpu-time raises this limit too";
-    assert!(
-        message == "compilation failed: it used more than 1s of CPU time; raise --compile-cpu-time"
-            || message == on_a_busy_machine,
-        "{message}"
-    );
+    let mut attempts = (0..20).map(|_| failure_within(Bounds { cpu: Duration::from_secs(1), ..Bounds::default() }));
+    let message = attempts.find(|message| message != on_a_busy_machine);
+    let of_cpu_time = "compilation failed: it used more than 1s of CPU time; raise --compile-cpu-time";
+    assert_eq!(message.as_deref(), Some(of_cpu_time));
     let message = failure_within(Bounds { memory: 48 * MIB, ..Bounds::default() });
     assert!(
         message.starts_with("compilation failed: it needs more than 48 MiB of memory; raise --compile-memory"),
