@@ -18,7 +18,7 @@ use crate::sdks;
 /// two cores busy.
 const END_TO_END_AT_ONCE: usize = 3;
 
-/// Other test binaries that run at the same time. The longest compiles components, one at a time and so on one core.
+/// Other test binaries that run at the same time. The longest of them compiles components, which uses one core.
 const OTHERS_AT_ONCE: usize = 2;
 
 /// Those of each kind that take longest. They start first, so that none of them runs alone at the end.
@@ -180,7 +180,7 @@ fn run_all(binaries: Vec<Binary>, filter: &[String], is_core_alone: bool, steps:
 struct Test {
     /// The name of the test binary's target: `rules`, `windlass-core`.
     name: String,
-    /// Where it runs, if not on the testbed's version of Kubernetes: ` on Kubernetes 1.30`.
+    /// For the title, if it does not run on the testbed's version of Kubernetes: ` on Kubernetes 1.30`.
     on: String,
     command: Command,
 }
