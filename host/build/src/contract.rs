@@ -10,12 +10,12 @@ pub const WORLD: &str = "plugin";
 pub(crate) const ADMITTING_WORLD: &str = "admitting-plugin";
 
 const FILES: [(&str, &str); 6] = [
-    ("admission.wit", include_str!("../../../wit/admission.wit")),
-    ("conversion.wit", include_str!("../../../wit/conversion.wit")),
-    ("host.wit", include_str!("../../../wit/host.wit")),
-    ("reconciler.wit", include_str!("../../../wit/reconciler.wit")),
-    ("types.wit", include_str!("../../../wit/types.wit")),
-    ("worlds.wit", include_str!("../../../wit/worlds.wit")),
+    ("admission.wit", include_str!("../../../wit/0.1/admission.wit")),
+    ("conversion.wit", include_str!("../../../wit/0.1/conversion.wit")),
+    ("host.wit", include_str!("../../../wit/0.1/host.wit")),
+    ("reconciler.wit", include_str!("../../../wit/0.1/reconciler.wit")),
+    ("types.wit", include_str!("../../../wit/0.1/types.wit")),
+    ("worlds.wit", include_str!("../../../wit/0.1/worlds.wit")),
 ];
 
 /// Writes the WIT files of the contract into a folder.
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn all_files_of_the_contract_are_included() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.1");
         let mut files: Vec<_> =
             fs::read_dir(folder).expect("the contract").map(|file| file.expect("a file").file_name()).collect();
         files.sort();

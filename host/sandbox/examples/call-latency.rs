@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use windlass_core::contract::{Limits, Phase, Request};
+use windlass_core::contract::{Limits, Observed, Phase, Request};
+use windlass_core::value::ids::Gvk;
 use windlass_sandbox::{Ambient, Options, Sandbox, run_here};
 
 fn main() {
@@ -25,7 +26,12 @@ fn main() {
     let parent = br#"{"apiVersion":"demo.windlass.dev/v1","kind":"Echo","metadata":{"name":"a","namespace":"default","uid":"u"},"spec":{"image":"nginx","replicas":3}}"#;
     let request = Request {
         phase: Phase::Sync,
-        parent: parent[..].into(),
+        parent: Observed {
+            kind: Gvk::from_api_version("demo.windlass.dev/v1", "Echo"),
+            namespace: Some("default".into()),
+            name: "a".into(),
+            object: parent[..].into(),
+        },
         children: vec![],
         related: vec![],
         config: None,

@@ -17,7 +17,7 @@ use windlass_core::contract::{
 };
 use windlass_core::value::digest::Digest;
 
-use crate::bindings::v0_1::Instance;
+use crate::bindings::{Instance, Returned};
 use crate::failure::{DeadlineReached, Stage, classify, explained, stack_of};
 use crate::limiter::Limiter;
 use crate::mapping::Mapping;
@@ -130,7 +130,7 @@ impl Component {
 
 impl Code {
     /// Calls an export on a fresh instance.
-    async fn call<T, F: Future<Output = (wasmtime::Result<T>, Store<State>)>>(
+    async fn call<T, F: Future<Output = (wasmtime::Result<Returned<T>>, Store<State>)>>(
         &self,
         limits: &Limits,
         ambient: Ambient,
@@ -168,7 +168,8 @@ impl Code {
         let (mut report, last_error) = report_of(store, start, request_bytes);
         // After the guest's own lines, and even if those filled the log: a stack is short.
         report.notes.extend(stack);
-        (result.map_err(|failure| explained(failure, last_error.as_deref())), report)
+        let result = result.map_err(|failure| explained(failure, last_error.as_deref()));
+        (result.and_then(|returned| returned.map_err(CallFailure::Malformed)), report)
     }
 }
 
@@ -235,7 +236,7 @@ fn request_bytes(request: &Request) -> u64 {
     };
     let related =
         request.related.iter().map(|related| related.id.len() + related.objects.iter().map(object).sum::<usize>());
-    let size = request.parent.len()
+    let size = request.parent.object.len()
         + request.config.as_ref().map_or(0, |config| config.len())
         + request.children.iter().map(object).sum::<usize>()
         + related.sum::<usize>();

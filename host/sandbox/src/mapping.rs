@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use wasmtime::component::{Component, Linker};
 
-use crate::bindings::v0_1::Pre;
+use crate::bindings::Pre;
 use crate::cache::{Cache, Compiled};
 use crate::call::State;
 use crate::link;
@@ -21,7 +21,7 @@ pub(crate) struct Mapping {
 /// Code that may be mapped.
 #[derive(Default)]
 struct Code {
-    linked: Option<Arc<Pre<State>>>,
+    linked: Option<Arc<Pre>>,
     /// Whether a call needed the code since the last [`Mapping::release_unused`].
     used: bool,
 }
@@ -51,7 +51,7 @@ impl Mapping {
     ///
     /// # Errors
     /// The message for a user, for example if the system has no memory left.
-    pub(crate) fn code_of_call(&self) -> Result<Arc<Pre<State>>, String> {
+    pub(crate) fn code_of_call(&self) -> Result<Arc<Pre>, String> {
         let mut code = self.code.lock();
         code.used = true;
         if let Some(linked) = &code.linked {

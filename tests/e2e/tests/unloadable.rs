@@ -38,7 +38,7 @@ const GUESTS: &[(&str, &str, &str, &str)] = &[
     ("taken-kind", "Granted", "ParentKindTaken", "Plugin echo"),
     ("threads", "Compiled", "CompileFailed", "threads"),
     ("type-bomb", "Compiled", "CompileFailed", "type size"),
-    ("wrong-contract", "Compiled", "UnsupportedContract", "windlass:plugin/reconciler@0.2.0"),
+    ("wrong-contract", "Compiled", "UnsupportedContract", "windlass:plugin/reconciler@0.9.0"),
     ("wrong-types", "Compiled", "InvalidDescriptor", "expected 1-tuple"),
     ("noise", "Compiled", "NotAComponent", "damaged"),
     ("truncated", "Compiled", "NotAComponent", "damaged or cut off"),

@@ -3,4 +3,4 @@
 
 (component
   (instance $reconciler)
-  (export "windlass:plugin/reconciler@0.2.0" (instance $reconciler)))
+  (export "windlass:plugin/reconciler@0.9.0" (instance $reconciler)))

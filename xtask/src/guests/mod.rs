@@ -188,7 +188,7 @@ struct Module {
 
 /// Folders of `tests/guests` whose components are in a folder of the same name; all others are in `target/guests`
 /// itself.
-const FOLDERS: [&str; 6] = ["faulty", "hostile", "languages", "puppets", "spies", "unloadable"];
+const FOLDERS: [&str; 7] = ["contract", "faulty", "hostile", "languages", "puppets", "spies", "unloadable"];
 
 /// The folder of guests in WebAssembly text, which Rust cannot express.
 const TEXTS: &str = "tests/guests/unloadable";

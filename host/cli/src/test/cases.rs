@@ -100,28 +100,32 @@ fn case(file: &Path, expected: &Path) -> anyhow::Result<Case> {
 
 /// A live object: a YAML object, or a text with its JSON, which stays as it is.
 fn observed(object: &Value) -> anyhow::Result<Observed> {
-    let (object, json) = match object {
-        Value::String(json) => (serde_json::from_str(json)?, json.clone()),
-        object => (object.clone(), object.to_string()),
-    };
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
-    Ok(Observed {
-        kind: gvk_of(&object),
-        namespace: text("/metadata/namespace").map(Arc::from),
-        name: text("/metadata/name").unwrap_or_default().into(),
-        object: json.into_bytes().into(),
+    Ok(match object {
+        Value::String(json) => observed_as(&serde_json::from_str(json)?, json.clone()),
+        object => observed_as(object, object.to_string()),
     })
 }
 
-/// The JSON of a parent: that of a YAML object with a UID, or a text as it is.
-fn parent_json(mut parent: Value) -> String {
-    if let Value::String(json) = parent {
-        return json;
+/// An object as the plugin gets it, with this JSON.
+fn observed_as(object: &Value, json: String) -> Observed {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
+    Observed {
+        kind: gvk_of(object),
+        namespace: text("/metadata/namespace").map(Arc::from),
+        name: text("/metadata/name").unwrap_or_default().into(),
+        object: json.into_bytes().into(),
+    }
+}
+
+/// A parent: a YAML object, which gets a UID, or a text with its JSON, which stays as it is, even if it is none.
+fn parent_of(mut parent: Value) -> Observed {
+    if let Value::String(json) = &parent {
+        return observed_as(&serde_json::from_str(json).unwrap_or_default(), json.clone());
     }
     if parent.pointer("/metadata/uid").is_none() {
         set(&mut parent, &["metadata", "uid"], "uid");
     }
-    parent.to_string()
+    observed_as(&parent, parent.to_string())
 }
 
 impl Golden {
@@ -146,7 +150,7 @@ impl Golden {
         Ok(Self {
             request: Request {
                 phase: if finalize { Phase::Finalize } else { Phase::Sync },
-                parent: parent_json(parent).into_bytes().into(),
+                parent: parent_of(parent),
                 children,
                 related: related.collect::<anyhow::Result<_>>()?,
                 config: config.map(|config| config.to_string().into_bytes().into()),

@@ -127,7 +127,7 @@ impl Snapshot {
     pub fn request(&self, phase: Phase) -> Request {
         Request {
             phase,
-            parent: self.parent.json.bytes(),
+            parent: Observed::from(&*self.parent),
             children: self.children.iter().map(|child| Observed::from(&**child)).collect(),
             related: self.related.iter().map(Served::related).collect(),
             config: self.config.clone(),
@@ -344,7 +344,7 @@ mod tests {
         let snapshot = with(vec![Served::new("a".into(), objects.clone()), Served::new("b".into(), objects)]);
         let request = snapshot.request(Phase::Sync);
         let related = request.related.iter().flat_map(|related| &related.objects);
-        let passed = related.map(|observed| observed.object.len()).sum::<usize>() + request.parent.len();
+        let passed = related.map(|observed| observed.object.len()).sum::<usize>() + request.parent.object.len();
         assert_eq!(snapshot.size(), passed as u64);
         assert!(passed > 2 * 50 * 500);
     }

@@ -62,10 +62,7 @@ fn unable(error: impl ToString) -> Refusal {
 fn compile(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     let damaged = |error: String| Refusal::NotAComponent(format!("the component is damaged or cut off: {error}"));
     let exports = exports(bytes).map_err(|error| damaged(error.to_string()))?;
-    if !link::is_plugin(exports.iter().map(String::as_str)) {
-        let found = if exports.is_empty() { "no exports".to_owned() } else { exports.join(", ") };
-        return Err(Refusal::UnsupportedContract(found));
-    }
+    link::version_of(exports.iter().map(String::as_str)).map_err(Refusal::UnsupportedContract)?;
     let engine = engine::for_compiling().map_err(unable)?;
     engine.precompile_component(bytes).map_err(|error| Refusal::Compile(format!("{error:#}")))
 }

@@ -12,7 +12,7 @@ use windlass_plugin::{AdmissionResponse, Operation, testing};
 use crate::golden::component;
 
 mod generated {
-    wasmtime::component::bindgen!({ path: "../../wit", world: "admitting-plugin" });
+    wasmtime::component::bindgen!({ path: "../../wit/0.1", world: "admitting-plugin" });
 }
 use generated::AdmittingPlugin;
 use generated::exports::windlass::plugin::admission;

@@ -18,7 +18,7 @@ use windlass_plugin::testing::{self, HostCalls, Measurement, golden};
 use windlass_plugin::{Reconciler, raw};
 use windlass_sandbox::{Ambient, Component, run_here};
 
-use crate::{limits, load};
+use crate::{limits, load, parent_of};
 
 const SEED: [u8; 32] = [7; 32];
 /// 2026-03-04 05:06:07 UTC.
@@ -146,7 +146,7 @@ fn request(request: &raw::Request) -> Request {
             raw::Phase::Sync => Phase::Sync,
             raw::Phase::Finalize => Phase::Finalize,
         },
-        parent: (*request.parent).into(),
+        parent: parent_of(&request.parent),
         children: request.children.iter().map(observed).collect(),
         related: request.related.iter().map(related).collect(),
         config: request.config.as_deref().map(Into::into),

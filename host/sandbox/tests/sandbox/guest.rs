@@ -124,7 +124,7 @@ pub fn of_another_world() -> Vec<u8> {
 
 fn componentize(text: &str, world: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
-    resolve.push_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit")).unwrap();
+    resolve.push_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.1")).unwrap();
     let package = WIT.iter().map(|wit| resolve.push_str("test.wit", wit).unwrap()).last().unwrap();
     let world = resolve.select_world(&[package], Some(world)).unwrap();
     let mut module = wat::parse_str(text).unwrap();

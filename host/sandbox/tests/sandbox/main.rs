@@ -5,6 +5,7 @@ mod admission;
 mod calls;
 #[cfg(target_os = "linux")]
 mod confined;
+mod contract;
 mod frozen;
 mod golden;
 mod guest;
@@ -19,7 +20,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use windlass_core::contract::{CallFailure, CallReport, Limits, Phase, PluginResult, Request};
+use windlass_core::contract::{CallFailure, CallReport, Limits, Observed, Phase, PluginResult, Request};
+use windlass_core::value::ids::Gvk;
 use windlass_sandbox::{Ambient, CompilerCommand, Component, Options, Sandbox, run_here};
 
 const MIB: u64 = 1024 * 1024;
@@ -54,10 +56,16 @@ fn load(bytes: &[u8]) -> Arc<Component> {
     SANDBOX.0.load(bytes).unwrap()
 }
 
+/// A parent with these bytes; what is not in them is as in most tests.
+fn parent_of(object: &[u8]) -> Observed {
+    let kind = Gvk::from_api_version("demo.windlass.dev/v1", "Echo");
+    Observed { kind, namespace: Some("default".into()), name: "a".into(), object: object.into() }
+}
+
 fn request(parent: &[u8]) -> Request {
     Request {
         phase: Phase::Sync,
-        parent: parent.into(),
+        parent: parent_of(parent),
         children: Vec::new(),
         related: Vec::new(),
         config: None,

@@ -141,7 +141,7 @@ fn component(
     (source, sdk_tools): (&Path, Option<InstallTools>),
     language: &Language,
 ) -> Result<Vec<u8>> {
-    let mut inputs = [files(&root.join("wit"))?, files(&root.join(source))?].concat();
+    let mut inputs = [files(&root.join("wit/0.1"))?, files(&root.join(source))?].concat();
     if sdk_tools.is_some() {
         let sdk = root.join("sdk").join(language.name);
         inputs.extend([files(&sdk)?, files(&root.join("host/build/src"))?].concat());
@@ -173,7 +173,7 @@ fn build_component(
     }
     // The copies lie as in the repository: the manifests of projects name the SDK by its relative path.
     let places = Places {
-        wit: root.join("wit"),
+        wit: root.join("wit/0.1"),
         source: home.join(source),
         sdk: home.join(&sdk),
         work: home.join("work"),

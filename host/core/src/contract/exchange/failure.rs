@@ -63,8 +63,8 @@ pub enum LoadFailure {
     /// The bytes are not a component, but for example a core module: their description, and advice for the user.
     #[error("not a component: {0}")]
     NotAComponent(String),
-    /// The component exports another version of the contract, or none. The text names its exports.
-    #[error("no export windlass:plugin/reconciler of contract 0.1; found {0}")]
+    /// The component exports another version of the contract, or none: the message, with what it exports.
+    #[error("{0}")]
     UnsupportedContract(String),
     /// The component exceeds the size limit for compilation.
     #[error("the component has {size} bytes, more than the limit of {limit}")]

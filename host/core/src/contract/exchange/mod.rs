@@ -1,5 +1,5 @@
 //! The types that plugin and host exchange, independent of the contract version: `windlass-sandbox` converts between
-//! these and the WIT bindings of each version. `wit/plugin.wit` documents every item.
+//! these and the WIT bindings of each version. `wit/` documents every item.
 
 mod failure;
 
@@ -152,8 +152,8 @@ impl From<&Object> for Observed {
 pub struct Request {
     /// The purpose of the call.
     pub phase: Phase,
-    /// The parent, in the form of [`Observed::object`].
-    pub parent: Arc<[u8]>,
+    /// The parent.
+    pub parent: Observed,
     /// Children that the parent owns, ordered bytewise by apiVersion, kind, namespace, name.
     pub children: Vec<Observed>,
     /// The related objects, in the order in which the last final response, or the previous round of this reconcile,

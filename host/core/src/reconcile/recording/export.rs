@@ -104,7 +104,7 @@ fn learn_values(
     }
     let objects = request.children.iter().chain(request.related.iter().flat_map(|related| &related.objects));
     let given =
-        std::iter::once(&*request.parent).chain(objects.map(|one| &*one.object)).chain(request.config.as_deref());
+        std::iter::once(&*request.parent.object).chain(objects.map(|one| &*one.object)).chain(request.config.as_deref());
     let response = result.iter().flatten();
     let returned = response.flat_map(|response| response.children.iter().chain(&response.status)).map(Vec::as_slice);
     given.chain(returned).try_for_each(|document| masker.learn(&parsed(document)))?;
@@ -145,7 +145,7 @@ impl Recorder<'_> {
             related.map(|of| RecordedRelated { id: self.text(&of.id), objects: self.objects(&of.objects) }).collect();
         RecordedRequest {
             phase: request.phase,
-            parent: self.document(&request.parent),
+            parent: self.document(&request.parent.object),
             children: self.objects(&request.children),
             related,
             config: request.config.as_deref().map(|config| self.document(config)),

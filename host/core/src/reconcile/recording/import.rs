@@ -41,7 +41,7 @@ impl RecordedRequest {
         });
         Ok(Request {
             phase: self.phase,
-            parent: bytes(&self.parent),
+            parent: observed(&self.parent)?,
             children: objects(&self.children)?,
             related: related.collect::<Result<_, _>>()?,
             config: self.config.as_ref().map(bytes),

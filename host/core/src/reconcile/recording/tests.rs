@@ -96,7 +96,7 @@ fn recorded_call_has_no_value_of_a_secret_and_survives_the_way_through_a_file() 
     assert_eq!(serde_json::to_string(&read).expect("JSON"), line);
     let call = read.call.expect("a call");
     let request = call.request.request().expect("a request");
-    assert_eq!(&*request.parent, call.request.parent.get().as_bytes());
+    assert_eq!(&*request.parent.object, call.request.parent.get().as_bytes());
     assert_eq!((&*request.related[0].id, &*request.related[0].objects[0].name), ("password", "db"));
     assert_ne!(call.seed().expect("a seed"), *Digest::of(b"call").as_bytes());
 }

@@ -10,7 +10,7 @@ use crate::notes::Notes;
 #[allow(unsafe_code, missing_docs, clippy::all, clippy::pedantic, unused_qualifications)]
 mod generated {
     wasmtime::component::bindgen!({
-        path: "../../wit",
+        path: "../../wit/0.1",
         world: "plugin",
         // The request borrows from the caches: its bytes are copied once, into the guest's memory.
         ownership: Borrowing { duplicate_if_necessary: true },
@@ -24,7 +24,6 @@ use generated::windlass::plugin::{host, types};
 pub(crate) use generated::{Plugin as Instance, PluginPre as Pre};
 
 /// The export that makes a component a plugin of this contract.
-#[cfg(feature = "compiler")]
 pub(crate) const RECONCILER: &str = "windlass:plugin/reconciler@0.1.0";
 
 /// Interfaces that `Instance::add_to_linker` provides.
@@ -50,22 +49,4 @@ impl Instance {
     }
 }
 
-impl types::Host for Notes {}
-
-impl host::Host for Notes {
-    fn log(&mut self, level: host::Level, message: String, fields: Vec<(String, String)>) {
-        self.push(Note::Log { level: convert::level(level), message, fields });
-    }
-
-    fn span_attribute(&mut self, key: String, value: String) {
-        self.push(Note::SpanAttribute { key, value });
-    }
-
-    fn span_event(&mut self, name: String, attributes: Vec<(String, String)>) {
-        self.push(Note::SpanEvent { name, attributes });
-    }
-
-    fn measure(&mut self, metric: String, value: f64, labels: Vec<(String, String)>) {
-        self.push(Note::Measure { metric, value, labels });
-    }
-}
+shared_host!();

@@ -1,0 +1,123 @@
+//! Converts between WIT and core types: a request borrows from the caches, a response is moved out of the guest's
+//! result.
+
+use std::borrow::Cow;
+
+use windlass_core::contract as core;
+use windlass_core::value::ids::Gvk;
+
+use super::generated::windlass::plugin::{host, types as wit};
+use super::not_built::not_built;
+use crate::bindings::Returned;
+
+shared_conversions!();
+
+impl Lists<'_> {
+    pub(super) fn request<'b>(
+        &'b self,
+        request: &'b core::Request,
+        related: &'b [wit::Related<'b>],
+        api_version: &'b str,
+    ) -> wit::Request<'b> {
+        wit::Request {
+            phase: match request.phase {
+                core::Phase::Sync => wit::Phase::Sync,
+                core::Phase::Finalize => wit::Phase::Finalize(wit::Finalizing {
+                    // `not_built` refuses a descriptor with `finalizes`, so only tools get here.
+                    cause: wit::FinalizeCause::Deleted,
+                    namespace_terminating: request.namespace_terminating,
+                }),
+            },
+            parent_kind: wit::KindParam { api_version, name: &request.parent.kind.kind },
+            parent: &request.parent.object,
+            children: &self.children,
+            left_out: &[],
+            related,
+            http: &[],
+            kinds: &[],
+            now: None,
+            config: request.config.as_deref(),
+            capabilities: wit::Capabilities { features: &[], closed_namespaces: &[] },
+            extensions: &[],
+        }
+    }
+}
+
+fn observe<'a>(object: &'a core::Observed, api_version: &'a str) -> wit::Observed<'a> {
+    wit::Observed {
+        kind: wit::KindParam { api_version, name: &object.kind.kind },
+        namespace: object.namespace.as_deref(),
+        name: &object.name,
+        object: &object.object,
+        readiness: wit::Readiness::Unknown,
+    }
+}
+
+/// A descriptor without anything that [`super::not_built`] refuses.
+pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
+    core::Descriptor {
+        name: descriptor.name,
+        version: descriptor.version,
+        description: descriptor.description,
+        parent: match descriptor.parent {
+            wit::Parent::Custom(custom) => core::Parent::Custom(custom.definition),
+            wit::Parent::Existing(existing) => {
+                core::Parent::Existing { kind: kind(&existing.kind), selector: existing.selector.labels }
+            }
+        },
+        children: descriptor.children.into_iter().map(child_rule).collect(),
+        related: descriptor.related.iter().map(|rule| kind(&rule.kind)).collect(),
+        finalizes: descriptor.finalizes,
+        resync: descriptor.resync,
+        config_schema: descriptor.config_schema,
+        metrics: descriptor.metrics.into_iter().map(metric).collect(),
+    }
+}
+
+fn child_rule(rule: wit::ChildRule) -> core::ChildRule {
+    core::ChildRule { kind: kind(&rule.kind), update: update(rule.update) }
+}
+
+/// A result without anything that [`super::not_built`] refuses.
+///
+/// # Errors
+/// If a part of it is not built.
+pub(super) fn result(result: Result<wit::Response, wit::Failure>) -> Returned<core::PluginResult> {
+    Ok(match result {
+        Ok(response) => Ok(core::Response {
+            children: response.children.into_iter().map(|child| child.object).collect(),
+            status: response.status,
+            requeue: response.requeue,
+            events: response.events.into_iter().map(event).collect(),
+            requirements: response.requirements.into_iter().map(requirement).collect::<Returned<_>>()?,
+            finalized: response.finalized,
+        }),
+        Err(wit::Failure::Invalid(wit::Invalid { field, message })) => {
+            Err(core::Failure::Invalid(match field {
+                Some(field) => format!("{field}: {message}"),
+                None => message,
+            }))
+        }
+        Err(wit::Failure::Failed(message)) => Err(core::Failure::Failed(message)),
+    })
+}
+
+fn requirement(requirement: wit::Requirement) -> Returned<core::Requirement> {
+    Ok(core::Requirement {
+        id: requirement.id,
+        kind: kind(&requirement.kind),
+        namespace: match requirement.namespaces {
+            wit::Namespaces::OfParent => None,
+            wit::Namespaces::Named(names) => match <[String; 1]>::try_from(names) {
+                Ok([name]) => Some(name),
+                Err(_) => return Err(not_built("a requirement in other than one namespace")),
+            },
+            wit::Namespaces::All => return Err(not_built("a requirement in all namespaces")),
+        },
+        select: match requirement.select {
+            wit::Selection::Name(name) => core::Selection::Name(name),
+            wit::Selection::Labels(labels) => core::Selection::Labels(labels),
+            wit::Selection::LabelSelector(_) => return Err(not_built("label-selector")),
+        },
+    })
+}

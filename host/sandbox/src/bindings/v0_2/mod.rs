@@ -1,0 +1,61 @@
+//! Contract `windlass:plugin@0.2.0-rc.1`.
+
+mod convert;
+mod not_built;
+
+use wasmtime::Store;
+use windlass_core::contract::{Descriptor, Note, PluginResult, Request};
+
+use super::Returned;
+use crate::notes::Notes;
+
+#[allow(unsafe_code, missing_docs, clippy::all, clippy::pedantic, unused_qualifications)]
+mod generated {
+    wasmtime::component::bindgen!({
+        path: "../../wit/0.2",
+        world: "plugin",
+        // The request borrows from the caches: its bytes are copied once, into the guest's memory.
+        ownership: Borrowing { duplicate_if_necessary: true },
+        exports: { default: async },
+    });
+}
+
+use generated::windlass::plugin::{host, types};
+/// An instance for one call, and a component whose exports match the contract. The linker gets `windlass:plugin/host` by
+/// `Instance::add_to_linker`.
+pub(crate) use generated::{Plugin as Instance, PluginPre as Pre};
+
+/// The export that makes a component a plugin of this contract.
+pub(crate) const RECONCILER: &str = "windlass:plugin/reconciler@0.2.0-rc.1";
+
+/// Interfaces that `Instance::add_to_linker` provides.
+pub(crate) const SUPPORTED: &[&str] = &["windlass:plugin/host@0.2.0-rc.1", "windlass:plugin/types@0.2.0-rc.1"];
+
+impl Instance {
+    pub(crate) async fn describe<T: Send>(
+        self,
+        mut store: Store<T>,
+    ) -> (wasmtime::Result<Returned<Descriptor>>, Store<T>) {
+        let result = self.windlass_plugin_reconciler().call_describe(&mut store).await;
+        (result.map(|descriptor| not_built::in_descriptor(&descriptor).map(|()| convert::descriptor(descriptor))), store)
+    }
+
+    pub(crate) async fn reconcile<T: Send>(
+        self,
+        mut store: Store<T>,
+        request: &Request,
+    ) -> (wasmtime::Result<Returned<PluginResult>>, Store<T>) {
+        let api_versions = convert::api_versions(request);
+        let lists = convert::Lists::of(request, &api_versions);
+        let related = lists.related();
+        let parents = request.parent.kind.api_version();
+        let request = lists.request(request, &related, &parents);
+        let result = self.windlass_plugin_reconciler().call_reconcile(&mut store, request).await;
+        let returned = |result: Result<types::Response, types::Failure>| {
+            result.as_ref().map_or(Ok(()), not_built::in_response).and_then(|()| convert::result(result))
+        };
+        (result.map(returned), store)
+    }
+}
+
+shared_host!();

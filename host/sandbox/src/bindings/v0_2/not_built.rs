@@ -1,0 +1,52 @@
+//! What this candidate of the contract has and the host does not do yet. A component that asks for it is refused with a sentence: the
+//! host must not do less than it was asked for.
+
+use super::types as wit;
+use crate::bindings::Returned;
+
+/// # Errors
+/// The first thing in a descriptor that the host does not do yet.
+pub(super) fn in_descriptor(descriptor: &wit::Descriptor) -> Returned<()> {
+    let selector = match &descriptor.parent {
+        wit::Parent::Custom(wit::CustomParent { selector, .. }) => {
+            refuse(selector.labels.is_some(), "a selector of a kind that the component defines")?;
+            selector
+        }
+        wit::Parent::Existing(wit::ExistingParent { selector, .. }) => selector,
+    };
+    refuse(selector.annotations.is_some(), "a selector over annotations")?;
+    let is_optional = descriptor.children.iter().any(|rule| rule.optional);
+    refuse(is_optional || descriptor.related.iter().any(|rule| rule.optional), "optional kinds")?;
+    refuse(descriptor.finalizes, "finalizes")?;
+    refuse(descriptor.ordered_deletion, "ordered-deletion")?;
+    refuse(!matches!(descriptor.ready_means, wit::ReadyMeans::Applied), "ready-means other than applied")?;
+    refuse(descriptor.clock, "clock")
+}
+
+/// # Errors
+/// The first thing in a response that the host does not do yet.
+pub(super) fn in_response(response: &wit::Response) -> Returned<()> {
+    refuse(!matches!(response.keep, wit::Keep::None), "keep")?;
+    refuse(response.waiting.is_some(), "waiting")?;
+    refuse(response.requeue_at.is_some(), "requeue-at")?;
+    refuse(!response.http.is_empty(), "http")?;
+    for child in &response.children {
+        refuse(child.stage != 0, "stage")?;
+        refuse(child.retain, "retain")?;
+        refuse(child.take_over, "take-over")?;
+        refuse(!matches!(child.create, wit::Create::Always), "create: once")?;
+        refuse(child.ready.is_some(), "ready")?;
+        refuse(child.update.is_some(), "update of a single child")?;
+        refuse(child.replaces.is_some(), "replaces")?;
+    }
+    refuse(response.requirements.iter().any(|requirement| requirement.metadata_only), "metadata-only")
+}
+
+fn refuse(asks: bool, what: &str) -> Returned<()> {
+    if asks { Err(not_built(what)) } else { Ok(()) }
+}
+
+/// The sentence about something that the host does not do yet.
+pub(super) fn not_built(what: &str) -> String {
+    format!("this host does not support {what} of contract 0.2.0-rc.1 yet")
+}

@@ -1,0 +1,104 @@
+//! A plugin of contract 0.2 without an SDK, for ConfigMaps with the label `contract`. It returns a Secret of the parent's name, and asks
+//! for what the parent's annotation `asks` names.
+
+wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
+
+use exports::windlass::plugin::reconciler::Guest;
+use serde_json::{Value, json};
+use windlass::plugin::types::{
+    ChildRef, ChildRule, Create, Descriptor, DesiredChild, ExistingParent, Failure, Invalid, Keep, Kind, Namespaces,
+    Parent, ParentSelector, ReadyMeans, RelatedRule, Request, Requirement, Response, Selection, UpdateStrategy,
+};
+
+struct Newest;
+
+fn kind(name: &str) -> Kind {
+    Kind { api_version: "v1".to_owned(), name: name.to_owned() }
+}
+
+impl Guest for Newest {
+    fn describe() -> Descriptor {
+        let selector = ParentSelector { labels: Some("contract".to_owned()), annotations: None };
+        Descriptor {
+            name: "newest".to_owned(),
+            version: "0.2.0".to_owned(),
+            description: "A plugin of contract 0.2".to_owned(),
+            parent: Parent::Existing(ExistingParent { kind: kind("ConfigMap"), selector }),
+            children: vec![ChildRule { kind: kind("Secret"), update: UpdateStrategy::Apply, optional: false }],
+            related: vec![RelatedRule { kind: kind("ConfigMap"), optional: false }],
+            endpoints: Vec::new(),
+            finalizes: false,
+            ordered_deletion: false,
+            ready_means: ReadyMeans::Applied,
+            clock: false,
+            resync: None,
+            config_schema: None,
+            metrics: Vec::new(),
+            extensions: Vec::new(),
+        }
+    }
+
+    fn reconcile(request: Request) -> Result<Response, Failure> {
+        let parent: Value = serde_json::from_slice(&request.parent).unwrap_or_default();
+        let name = parent["metadata"]["name"].as_str().unwrap_or_default();
+        let asks = parent["metadata"]["annotations"]["asks"].as_str().unwrap_or_default();
+        if asks == "failure" {
+            let invalid = Invalid { field: Some("data.size".to_owned()), message: "must be a number".to_owned() };
+            return Err(Failure::Invalid(invalid));
+        }
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"of": request.parent_kind.name},
+        });
+        let mut child = DesiredChild {
+            object: secret.to_string().into_bytes(),
+            stage: 0,
+            retain: asks == "retain",
+            take_over: asks == "take-over",
+            create: if asks == "once" { Create::Once("first".to_owned()) } else { Create::Always },
+            ready: (asks == "ready").then_some(true),
+            update: (asks == "update").then_some(UpdateStrategy::Recreate),
+            replaces: None,
+        };
+        if asks == "stage" {
+            child.stage = 1;
+        }
+        if asks == "replaces" {
+            child.replaces = Some(ChildRef { kind: kind("Secret"), namespace: None, name: "old".to_owned() });
+        }
+        let namespaces = match asks {
+            "all" => Namespaces::All,
+            "two" => Namespaces::Named(vec!["a".to_owned(), "b".to_owned()]),
+            _ => Namespaces::Named(vec!["default".to_owned()]),
+        };
+        let select = if asks == "label-selector" {
+            Selection::LabelSelector(b"{}".to_vec())
+        } else {
+            Selection::Name("settings".to_owned())
+        };
+        let requirement = Requirement {
+            id: "settings".to_owned(),
+            kind: kind("ConfigMap"),
+            namespaces,
+            select,
+            metadata_only: asks == "metadata-only",
+        };
+        Ok(Response {
+            children: vec![child],
+            keep: if asks == "keep" { Keep::All } else { Keep::None },
+            status: None,
+            waiting: (asks == "waiting").then(|| "a person".to_owned()),
+            requeue: Some(5000),
+            requeue_at: (asks == "requeue-at").then_some(1),
+            events: Vec::new(),
+            requirements: vec![requirement],
+            http: Vec::new(),
+            finalized: false,
+            extensions: Vec::new(),
+        })
+    }
+}
+
+#[cfg(target_family = "wasm")]
+export!(Newest);
+#[cfg(not(target_family = "wasm"))]
+const _: fn() -> Descriptor = Newest::describe;
