@@ -14,6 +14,7 @@ pub mod names;
 pub mod observed_status;
 pub mod order;
 pub mod parent;
+pub mod readiness;
 pub mod reason;
 pub mod selector;
 

@@ -1,0 +1,230 @@
+//! How far an object is on its way to what its spec says, from the object alone: rule R22. The rules are those of kstatus
+//! (sigs.k8s.io/cli-utils), but for the differences that R22 lists.
+
+mod volumes;
+mod workloads;
+
+use std::borrow::Cow;
+
+use crate::object::Object;
+use crate::object::conditions::{condition_of, is_true};
+use crate::value::ids::Gvk;
+use crate::value::json::{self, Map, Value};
+
+/// The API groups of kube-apiserver and its aggregator whose names have a dot. Others under `k8s.io` are of custom kinds.
+const BUILT_IN_GROUPS: [&str; 19] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "imagepolicy.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// A part of the JSON of every object that is being deleted.
+const DELETION: &[u8] = b"\"deletionTimestamp\"";
+
+const BEING_DELETED: &str = "it is being deleted";
+const NOT_OBSERVED: &str = "its controller has not seen its latest change yet";
+
+/// How far an object is. The texts complete a sentence about it: "it is not ready: …". They have no counts, because each change of a text
+/// is a write of the parent's status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Readiness {
+    /// It does what its spec says.
+    Ready,
+    /// Not yet; the text says what is missing.
+    Progressing(Cow<'static, str>),
+    /// It will not become ready by itself; the text says why.
+    Failed(Cow<'static, str>),
+    /// Neither its kind nor its conditions tell.
+    Unknown,
+}
+
+/// A rule for some kinds.
+type Rule = fn(&Parts) -> Readiness;
+
+/// What rules read of an object.
+struct Parts {
+    metadata: Map,
+    spec: Map,
+    status: Map,
+}
+
+impl Readiness {
+    /// How far the object is (rule R22). Parses it, unless its kind alone tells.
+    pub fn of(object: &Object) -> Self {
+        if object.deleting {
+            return Self::progressing(BEING_DELETED);
+        }
+        match rule_of(&object.kind) {
+            None => Self::Ready,
+            Some(rule) => Self::parsed(rule, object.values()),
+        }
+    }
+
+    /// How far an object is whose JSON is all that is known.
+    pub fn of_json(kind: &Gvk, json: &[u8]) -> Self {
+        let rule = rule_of(kind);
+        let may_be_deleted = || json.windows(DELETION.len()).any(|part| part == DELETION);
+        if rule.is_none() && !may_be_deleted() {
+            return Self::Ready;
+        }
+        let values = match json::parse(json, json::OBJECT_DEPTH) {
+            Ok(Value::Object(values)) => Some(values),
+            _ => None,
+        };
+        Self::parsed(rule.unwrap_or(|_| Self::Ready), values)
+    }
+
+    /// How far an object of this kind is that was just created or changed, so that its controller cannot have seen that.
+    pub fn after_a_write(kind: &Gvk) -> Self {
+        if rule_of(kind).is_none() { Self::Ready } else { Self::progressing(NOT_OBSERVED) }
+    }
+
+    fn parsed(rule: Rule, values: Option<Map>) -> Self {
+        let Some(mut values) = values else { return Self::Unknown };
+        let mut part = |name| match values.remove(name) {
+            Some(Value::Object(part)) => part,
+            _ => Map::default(),
+        };
+        let parts = Parts { metadata: part("metadata"), spec: part("spec"), status: part("status") };
+        if parts.metadata.get("deletionTimestamp").is_some() {
+            Self::progressing(BEING_DELETED)
+        } else if !parts.is_current(&parts.status) {
+            Self::progressing(NOT_OBSERVED)
+        } else {
+            rule(&parts)
+        }
+    }
+
+    fn progressing(text: &'static str) -> Self {
+        Self::Progressing(text.into())
+    }
+}
+
+/// The rule of a kind; none if its objects are ready as soon as they exist.
+fn rule_of(kind: &Gvk) -> Option<Rule> {
+    let rule: Rule = match (&*kind.group, &*kind.kind) {
+        ("", "Pod") => workloads::pod,
+        ("", "PersistentVolumeClaim") => volumes::claim,
+        ("", "ReplicationController") | ("apps", "ReplicaSet") => workloads::replica_set,
+        ("apps", "Deployment") => workloads::deployment,
+        ("apps", "StatefulSet") => workloads::stateful_set,
+        ("apps", "DaemonSet") => workloads::daemon_set,
+        ("batch", "Job") => workloads::job,
+        ("policy", "PodDisruptionBudget") => observed,
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition,
+        ("apiregistration.k8s.io", "APIService") => service_of_api,
+        (group, _) if !group.contains('.') || BUILT_IN_GROUPS.contains(&group) => return None,
+        _ => custom,
+    };
+    Some(rule)
+}
+
+/// An object that is ready once its controller has seen it.
+fn observed(parts: &Parts) -> Readiness {
+    match parts.status.get("observedGeneration") {
+        Some(_) => Readiness::Ready,
+        None => Readiness::progressing("its controller has not seen it yet"),
+    }
+}
+
+/// A CustomResourceDefinition.
+fn definition(parts: &Parts) -> Readiness {
+    if let Some(("False", condition)) = parts.condition("NamesAccepted") {
+        return Readiness::Failed(message_of(condition));
+    }
+    match parts.condition("Established") {
+        Some(("True", _)) => Readiness::Ready,
+        Some((_, condition)) if text(condition, "reason").is_some_and(|reason| reason != "Installing") => {
+            Readiness::Failed(message_of(condition))
+        }
+        Some(_) | None => Readiness::progressing("the API server does not serve its kind yet"),
+    }
+}
+
+/// An `APIService`.
+fn service_of_api(parts: &Parts) -> Readiness {
+    match parts.condition("Available") {
+        Some(("True", _)) => Readiness::Ready,
+        Some((_, condition)) => Readiness::Progressing(message_of(condition)),
+        None => Readiness::progressing("it is not available yet"),
+    }
+}
+
+/// An object of a kind that is not built in: by the conditions that kstatus defines, and `Ready`.
+fn custom(parts: &Parts) -> Readiness {
+    for (kind, of) in
+        [("Stalled", Readiness::Failed as fn(_) -> _), ("Reconciling", Readiness::Progressing as fn(_) -> _)]
+    {
+        if let Some(("True", condition)) = parts.condition(kind) {
+            return of(message_of(condition));
+        }
+    }
+    match parts.condition("Ready") {
+        Some(("True", condition)) if parts.is_current(condition) => Readiness::Ready,
+        Some(("True", _)) => Readiness::progressing("its condition Ready is about an earlier generation"),
+        Some((_, condition)) => Readiness::Progressing(message_of(condition)),
+        None => Readiness::Unknown,
+    }
+}
+
+impl Parts {
+    /// Whether a status or a condition is about the object's generation, if it says which one it is about.
+    fn is_current(&self, of: &Map) -> bool {
+        match (number(of, "observedGeneration"), number(&self.metadata, "generation")) {
+            (Some(observed), Some(generation)) => observed >= generation,
+            _ => true,
+        }
+    }
+
+    /// The status of the condition of this type, and the condition.
+    fn condition(&self, kind: &str) -> Option<(&str, &Map)> {
+        let condition = condition_of(&self.status, kind)?;
+        Some((text(condition, "status")?, condition))
+    }
+
+    fn is_true(&self, kind: &str) -> bool {
+        is_true(&self.status, kind)
+    }
+
+    /// A number of the status; 0 if it is absent, as the API server leaves zeros out.
+    fn count(&self, name: &str) -> i64 {
+        number(&self.status, name).unwrap_or_default()
+    }
+}
+
+fn number(map: &Map, name: &str) -> Option<i64> {
+    match map.get(name) {
+        Some(Value::Number(number)) => number.as_i64(),
+        _ => None,
+    }
+}
+
+fn text<'a>(map: &'a Map, name: &str) -> Option<&'a str> {
+    map.get(name)?.as_str()
+}
+
+/// What a condition says: its message, or else its reason.
+fn message_of(condition: &Map) -> Cow<'static, str> {
+    let said =
+        ["message", "reason"].into_iter().filter_map(|field| text(condition, field)).find(|said| !said.is_empty());
+    said.map_or_else(|| "its conditions do not say why".into(), |said| said.to_owned().into())
+}
+
+#[cfg(test)]
+mod tests;
