@@ -61,7 +61,7 @@ fn crd_of(descriptor: &Descriptor) -> anyhow::Result<Value> {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::contract::Parent;
+    use windlass_core::contract::{Parent, ReadyMeans};
 
     use super::*;
 
@@ -74,6 +74,7 @@ mod tests {
             children: Vec::new(),
             related: Vec::new(),
             finalizes: false,
+            ready_means: ReadyMeans::Applied,
             resync: None,
             config_schema: None,
             metrics: Vec::new(),

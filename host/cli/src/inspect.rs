@@ -4,7 +4,7 @@ use std::iter;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use windlass_core::contract::{Descriptor, Parent, Surface, UpdateStrategy};
+use windlass_core::contract::{Descriptor, Parent, ReadyMeans, Surface, Until, UpdateStrategy};
 use windlass_core::plugin::schema::functions::{self, Needs};
 use windlass_engine::telemetry::one_line;
 
@@ -59,6 +59,12 @@ fn text(surface: &Surface, descriptor: &Descriptor) -> String {
     lines.extend(list("Reads", descriptor.related.iter().map(ToString::to_string).collect()));
     let finalizes = if descriptor.finalizes { "yes: parents get a finalizer" } else { "no" };
     lines.push(("Finalizes", finalizes.to_owned()));
+    let ready = match descriptor.ready_means {
+        ReadyMeans::Children => "all children are applied and ready",
+        ReadyMeans::Applied => "all children are applied",
+        ReadyMeans::Plugin => "what the plugin says",
+    };
+    lines.push(("Ready means", ready.to_owned()));
     let resync = descriptor.resync.map(std::time::Duration::from_millis);
     lines.push(("Resync", resync.map_or_else(|| "as the Plugin says".to_owned(), |resync| format!("{resync:?}"))));
     lines.extend(list("Metrics", descriptor.metrics.iter().map(|metric| metric.name.clone()).collect()));
@@ -103,11 +109,14 @@ fn update(strategy: &UpdateStrategy) -> String {
         UpdateStrategy::Apply => "applied in place".to_owned(),
         UpdateStrategy::Recreate => "deleted and recreated on a change".to_owned(),
         UpdateStrategy::OnDelete => "kept until a user deletes it".to_owned(),
-        UpdateStrategy::Rolling { recreate, conditions } => {
+        UpdateStrategy::Rolling { recreate, until } => {
             let how = if *recreate { "recreated" } else { "applied in place" };
-            match &**conditions {
-                [] => format!("{how} one by one"),
-                all => format!("{how} one by one, each after the one before is {}", all.join(" and ")),
+            match until {
+                Until::Ready => format!("{how} one by one, each after the one before is ready"),
+                Until::Conditions(none) if none.is_empty() => format!("{how} one by one"),
+                Until::Conditions(all) => {
+                    format!("{how} one by one, each after the one before is {}", all.join(" and "))
+                }
             }
         }
     }
@@ -119,7 +128,10 @@ fn update_name(strategy: &UpdateStrategy) -> Value {
         UpdateStrategy::Apply => json!("apply"),
         UpdateStrategy::Recreate => json!("recreate"),
         UpdateStrategy::OnDelete => json!("on-delete"),
-        UpdateStrategy::Rolling { recreate, conditions } => {
+        UpdateStrategy::Rolling { recreate, until: Until::Ready } => {
+            json!({"rolling": {"recreate": recreate, "until": "ready"}})
+        }
+        UpdateStrategy::Rolling { recreate, until: Until::Conditions(conditions) } => {
             json!({"rolling": {"recreate": recreate, "conditions": conditions.to_vec()}})
         }
     }
@@ -159,6 +171,11 @@ fn descriptor(descriptor: &Descriptor) -> Value {
         "children": children,
         "related": descriptor.related.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "finalizes": descriptor.finalizes,
+        "readyMeans": match descriptor.ready_means {
+            ReadyMeans::Children => "children",
+            ReadyMeans::Applied => "applied",
+            ReadyMeans::Plugin => "plugin",
+        },
         "resyncMs": descriptor.resync,
         "metrics": descriptor.metrics.iter().map(|metric| metric.name.clone()).collect::<Vec<_>>(),
     })
@@ -176,7 +193,7 @@ mod tests {
     #[test]
     fn component_is_described_as_text_and_as_json() {
         let rule = |kind: &str, update| ChildRule { kind: Gvk::from_api_version("v1", kind), update };
-        let rolling = UpdateStrategy::Rolling { recreate: true, conditions: ["Ready".to_owned()].into() };
+        let rolling = UpdateStrategy::Rolling { recreate: true, until: Until::Conditions(["Ready".to_owned()].into()) };
         let definition = json!({
             "metadata": {"name": "echoes.my-operator.dev"},
             "spec": {"scope": "Namespaced", "names": {"kind": "Echo"}},
@@ -189,6 +206,7 @@ mod tests {
             children: vec![rule("Pod", rolling), rule("Secret", UpdateStrategy::OnDelete)],
             related: Vec::new(),
             finalizes: true,
+            ready_means: ReadyMeans::Children,
             resync: Some(90_000),
             config_schema: None,
             metrics: Vec::<Metric>::new(),
@@ -213,6 +231,7 @@ mod tests {
                          Secret.v1, kept until a user deletes it
             Reads        none
             Finalizes    yes: parents get a finalizer
+            Ready means  all children are applied and ready
             Resync       90s
             Metrics      none
             Imports      windlass:plugin/host@0.1.0

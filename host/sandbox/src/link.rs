@@ -164,7 +164,8 @@ pub(crate) fn version_of<'a>(exports: impl Iterator<Item = &'a str> + Clone) -> 
     if let Some(newest) = reconcilers(exports.clone()).find_map(|(_, known)| known) {
         return Ok(newest);
     }
-    let known = Version::ALL.map(|version| compatible_version(version.reconciler()).unwrap_or_default().1).join(" and ");
+    let known =
+        Version::ALL.map(|version| compatible_version(version.reconciler()).unwrap_or_default().1).join(" and ");
     let candidate = reconcilers(exports.clone()).find(|(version, _)| version.contains('-'));
     if let Some((candidate, _)) = candidate {
         return Err(format!(
@@ -185,7 +186,9 @@ fn reconcilers<'a>(exports: impl Iterator<Item = &'a str>) -> impl Iterator<Item
     let version = |name: &'a str| name.strip_prefix(RECONCILER)?.strip_prefix('@');
     let runs = |name| Version::ALL.into_iter().find(|known| is_compatible(name, known.reconciler()));
     let mut found: Vec<_> = exports.filter_map(|name| Some((version(name)?, runs(name)))).collect();
-    found.sort_by_key(|(_, known)| Version::ALL.iter().position(|version| Some(*version) == *known).unwrap_or(usize::MAX));
+    found.sort_by_key(|(_, known)| {
+        Version::ALL.iter().position(|version| Some(*version) == *known).unwrap_or(usize::MAX)
+    });
     found.into_iter()
 }
 

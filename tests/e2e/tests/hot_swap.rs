@@ -133,6 +133,33 @@ fn hot_swap_under_load_reaches_every_parent_and_creates_each_child_once() {
 }
 
 #[test]
+fn components_of_two_contracts_replace_each_other_under_load_and_write_nothing() {
+    const SETTLED: usize = 20;
+    let env = Env::start();
+    let _host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let (ns, load) = (env.namespace("settled"), env.namespace("load"));
+    let echo = |at: usize| ns.echo_manifest(&format!("echo-{at}"), 2, "nginx:1").to_string();
+    env.apply(&(0..SETTLED).map(echo).collect::<Vec<_>>().join("\n---\n"));
+    wait("all Echoes settled", TIMEOUT, || {
+        let found = env.list("echoes", ns.name());
+        (found.len() == SETTLED && found.iter().all(is_settled)).then_some(())
+    });
+    let mark = env.mark();
+    // From contract 0.1 to 0.2 and back, twice. Others are created meanwhile.
+    for (at, component) in ["contract/both", "echo", "contract/both", "echo"].into_iter().enumerate() {
+        env.push(&guest(component), "echo", &[]);
+        load.echo(&format!("echo-{at}"), 1, "nginx:1");
+        let digest = digest(&read(component));
+        env.wait_plugin("echo", |plugin| plugin["status"]["reconciledDigest"] == digest.as_str());
+        load.wait_settled(&format!("echo-{at}"));
+    }
+    assert_eq!(env.host_writes(mark).namespace(ns.name()).to_vec(), []);
+    assert_eq!(load.pods().len(), 4);
+}
+
+#[test]
 fn broken_component_is_rejected_and_the_live_one_keeps_running() {
     let env = Env::start();
     let host = env.start_host();

@@ -1,5 +1,6 @@
-//! A plugin of contract 0.2 without an SDK, for ConfigMaps with the label `contract`. It returns a Secret of the parent's name, and asks
-//! for what the parent's annotation `asks` names.
+//! A plugin of contract 0.2 without an SDK, for ConfigMaps with the label `contract`. It returns a Secret of the parent's name and how
+//! far its children are, and asks for what the parent's annotation `asks` names.
+#![allow(unsafe_code, reason = "in the generated exports")]
 
 wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
 
@@ -7,13 +8,24 @@ use exports::windlass::plugin::reconciler::Guest;
 use serde_json::{Value, json};
 use windlass::plugin::types::{
     ChildRef, ChildRule, Create, Descriptor, DesiredChild, ExistingParent, Failure, Invalid, Keep, Kind, Namespaces,
-    Parent, ParentSelector, ReadyMeans, RelatedRule, Request, Requirement, Response, Selection, UpdateStrategy,
+    Observed, Parent, ParentSelector, Readiness, ReadyMeans, RelatedRule, Request, Requirement, Response, Rolling,
+    Selection, UpdateStrategy,
 };
 
 struct Newest;
 
 fn kind(name: &str) -> Kind {
     Kind { api_version: "v1".to_owned(), name: name.to_owned() }
+}
+
+/// How far a child is.
+fn readiness(child: &Observed) -> String {
+    match &child.readiness {
+        Readiness::Ready => "ready".to_owned(),
+        Readiness::Progressing(why) => format!("progressing: {why}"),
+        Readiness::Failed(why) => format!("failed: {why}"),
+        Readiness::Unknown => "unknown".to_owned(),
+    }
 }
 
 impl Guest for Newest {
@@ -56,7 +68,11 @@ impl Guest for Newest {
             take_over: asks == "take-over",
             create: if asks == "once" { Create::Once("first".to_owned()) } else { Create::Always },
             ready: (asks == "ready").then_some(true),
-            update: (asks == "update").then_some(UpdateStrategy::Recreate),
+            update: match asks {
+                "update" => Some(UpdateStrategy::Recreate),
+                "rolling" => Some(UpdateStrategy::Rolling(Rolling { recreate: true, conditions: Vec::new() })),
+                _ => None,
+            },
             replaces: None,
         };
         if asks == "stage" {
@@ -85,7 +101,7 @@ impl Guest for Newest {
         Ok(Response {
             children: vec![child],
             keep: if asks == "keep" { Keep::All } else { Keep::None },
-            status: None,
+            status: Some(Value::from_iter(request.children.iter().map(readiness)).to_string().into_bytes()),
             waiting: (asks == "waiting").then(|| "a person".to_owned()),
             requeue: Some(5000),
             requeue_at: (asks == "requeue-at").then_some(1),

@@ -28,6 +28,8 @@ use super::world::Dry;
 
 /// Largest number of reconciles of one parent: the finalizer, an adoption, a recreation and failures each take one more.
 const RECONCILES: usize = 20;
+/// Largest number of further reconciles after which children of higher stages were left.
+const STAGES: usize = 200;
 
 /// Previews parents.
 pub struct Previewer {
@@ -143,12 +145,16 @@ impl Previewer {
     pub async fn reconcile(&self, Preview { live, seen, shared }: Preview) -> Preview {
         let world = Dry::new((&self.scope, &self.related, &self.children), &live, (self.shows_status, seen));
         let (terms, key) = (&self.scope.terms, &live.key);
-        let mut left = RECONCILES;
+        let (mut left, mut stages_left) = (RECONCILES, STAGES);
         loop {
             world.seen.lock().begin();
             Reconcile { world: &world, terms, shared: &shared, key, trigger: Trigger::Resync }.run().await;
             let mut seen = world.seen.lock();
-            left -= 1;
+            if seen.is_staged() && stages_left > 0 {
+                stages_left -= 1;
+            } else {
+                left -= 1;
+            }
             if !seen.goes_on() {
                 break;
             }

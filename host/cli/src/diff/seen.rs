@@ -103,6 +103,8 @@ struct Planned {
     deletions: Vec<(Arc<Object>, Verb)>,
     /// The children that change once the children before them are ready.
     rolling: Vec<ChildId>,
+    /// Whether children wait for those of lower stages.
+    is_staged: bool,
 }
 
 fn place(id: &ChildId) -> Place {
@@ -230,8 +232,12 @@ impl Seen {
         let object = |uid: &Uid| snapshot.children.iter().find(|live| live.uid == *uid).cloned();
         let deletions = deletions.filter_map(|(delete, verb)| Some((object(&delete.uid)?, verb))).collect();
         let (desired, rolling) = (desired.children.clone(), plan.rolling.clone());
-        self.planned = Some(Planned { snapshot: snapshot.clone(), desired, deletions, rolling });
+        self.planned =
+            Some(Planned { snapshot: snapshot.clone(), desired, deletions, rolling, is_staged: plan.staged.is_some() });
         self.last.is_planned = true;
+        if plan.staged.is_some() {
+            self.note("children of a higher stage are changed once those of the lower stages are ready".to_owned());
+        }
         for child in &plan.when_deleted {
             let why = "it differs, and is changed only once a user deletes it (update strategy on-delete)";
             self.note(format!("{child}: {why}"));
@@ -299,6 +305,11 @@ impl Seen {
     /// Whether a reconcile made a plan.
     pub fn is_planned(&self) -> bool {
         self.planned.is_some()
+    }
+
+    /// Whether children of the last plan wait for those of lower stages.
+    pub fn is_staged(&self) -> bool {
+        self.planned.as_ref().is_some_and(|planned| planned.is_staged)
     }
 
     /// Whether deletions wait until all parents were previewed.

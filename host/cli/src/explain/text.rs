@@ -198,7 +198,7 @@ fn write_lines(reconcile: &RecordedCall) -> Vec<String> {
     // Deletions are of children that the plugin does not desire.
     let touched = written.iter().filter(|one| one.verb != "deleted").count() + failed.len();
     let same = response.children.len().saturating_sub(touched);
-    let is_applied = reconcile.decision.progress.as_deref() == Some("applied");
+    let is_applied = matches!(reconcile.decision.progress.as_deref(), Some("applied" | "unready" | "failed"));
     match (lines.is_empty(), same) {
         (true, _) => lines.push("no child".to_owned()),
         (false, 1) if is_applied => lines.push("the other one is as desired".to_owned()),

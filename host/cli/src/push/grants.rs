@@ -182,7 +182,7 @@ fn pushes(plugin: &Plugin, field: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
-    use windlass_core::contract::{ChildRule, Parent, UpdateStrategy};
+    use windlass_core::contract::{ChildRule, Parent, ReadyMeans, UpdateStrategy};
 
     use super::*;
 
@@ -200,6 +200,7 @@ mod tests {
             children: children.iter().map(child).collect(),
             related: related.iter().map(|text| kind(text)).collect(),
             finalizes: false,
+            ready_means: ReadyMeans::Applied,
             resync: None,
             config_schema: None,
             metrics: Vec::new(),

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::contract::{
-    CallFailure, CallReport, Failure, Note, Observed, Phase, PluginResult, Related, Request,
+    CallFailure, CallReport, ChildOptions, Failure, Note, Observed, Phase, PluginResult, Related, Request, Response,
 };
 use windlass_core::value::difference::Difference;
 use windlass_core::value::json;
@@ -243,6 +243,7 @@ fn document(result: Result<PluginResult, CallFailure>, report: CallReport, depth
     }
     let fields = [
         ("children", response.children.iter().map(|child| parsed(child)).collect()),
+        ("options", options(&response)),
         ("status", response.status.as_deref().map(parsed).unwrap_or_default()),
         ("requeueMs", json!(response.requeue)),
         ("events", json!(response.events)),
@@ -255,6 +256,12 @@ fn document(result: Result<PluginResult, CallFailure>, report: CallReport, depth
     ];
     let empty = [json!(null), json!(false), json!([]), json!({})];
     Ok(fields.into_iter().filter(|(_, value)| !empty.contains(value)).collect())
+}
+
+/// The options of the children, if any has some.
+fn options(response: &Response) -> Value {
+    let all = response.options.as_deref().unwrap_or_default();
+    if all.iter().all(|options| *options == ChildOptions::default()) { Value::Null } else { json!(all) }
 }
 
 #[cfg(test)]

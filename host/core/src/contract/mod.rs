@@ -13,7 +13,7 @@ pub mod reserved;
 pub mod snapshot;
 
 pub use exchange::{
-    CallFailure, CallReport, ChildRule, Descriptor, Event, EventType, Failure, JSON_DEPTH_MAX, Json, Level, Limits,
-    LoadFailure, Metric, MetricType, Note, Observed, Parent, Phase, PluginResult, Related, Request, Requirement,
-    Response, Selection, Surface, UpdateStrategy,
+    CallFailure, CallReport, ChildOptions, ChildRule, Descriptor, Event, EventType, Failure, JSON_DEPTH_MAX, Json,
+    Level, Limits, LoadFailure, Metric, MetricType, Note, Observed, Parent, Phase, PluginResult, ReadyMeans, Related,
+    Request, Requirement, Response, Selection, Surface, Until, UpdateStrategy,
 };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::contract::desired::Grants;
-use crate::contract::{Limits, Observed, Phase, Related, Request, Response};
+use crate::contract::desired::{DesiredChild, Grants};
+use crate::contract::{Limits, Observed, Phase, ReadyMeans, Related, Request, Response};
 use crate::object::Object;
 use crate::object::observed_status::StatusShape;
 use crate::object::parent::ParentRef;
@@ -109,6 +109,11 @@ impl Snapshot {
             std::mem::take(&mut self.children).into_iter().partition(|child| left_out.contains(&child.uid));
     }
 
+    /// Whether an existing child is omitted from the request.
+    pub fn is_left_out(&self, child: &DesiredChild) -> bool {
+        self.left_out.iter().any(|left| left.key == child.key && left.kind.group_kind() == child.kind.group_kind())
+    }
+
     /// Size of the request's objects and config in bytes, without the names beside them. Unpacks nothing.
     pub fn size(&self) -> u64 {
         let related = self.related.iter().flat_map(|served| &served.objects);
@@ -173,6 +178,10 @@ impl Snapshot {
             u8::from(response.finalized),
         ]);
         hash.add(&response.requeue.unwrap_or_default().to_le_bytes());
+        // At the end, where the number of the parts before is fixed.
+        for options in response.options.iter().flatten() {
+            options.for_each_part(|part| hash.add(part.as_bytes()));
+        }
         hash.digest()
     }
 
@@ -195,10 +204,10 @@ impl Snapshot {
     }
 }
 
-/// Hash of everything by which responses are validated; equal for all parents of a live component.
+/// Hash of everything by which responses are validated and carried out; equal for all parents of a live component.
 ///
 /// The Plugin's status has a hash over it, which a later release compares, so it depends on no name in this code.
-pub fn rules(grants: &Grants, limits: &Limits, shape: StatusShape) -> Digest {
+pub fn rules(grants: &Grants, limits: &Limits, shape: StatusShape, ready_means: ReadyMeans) -> Digest {
     let mut hash = Parts::default();
     grants.for_each_part(|part| hash.add(part.as_bytes()));
     let Limits {
@@ -221,6 +230,11 @@ pub fn rules(grants: &Grants, limits: &Limits, shape: StatusShape) -> Digest {
     let counts = counts.into_iter().map(ToString::to_string);
     for part in sizes.into_iter().chain(counts).chain([deadline.as_nanos().to_string()]).chain(flags) {
         hash.add(part.as_bytes());
+    }
+    match ready_means {
+        ReadyMeans::Applied => {}
+        ReadyMeans::Children => hash.add(b"ready means children"),
+        ReadyMeans::Plugin => hash.add(b"ready means plugin"),
     }
     hash.digest()
 }
@@ -268,10 +282,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::contract::UpdateStrategy;
     use crate::contract::desired::Grant;
     use crate::contract::grant::Withheld;
     use crate::contract::reserved::HostNamespace;
+    use crate::contract::{ChildOptions, Until, UpdateStrategy};
     use crate::fixtures::{PARENT_UID, object, snapshot};
     use crate::value::packed::Packer;
 
@@ -397,12 +411,12 @@ mod tests {
         let conditions = Arc::new(["Ready".to_owned()]);
         let grant =
             |update, namespaces| Grant { kind: kind.clone(), namespaced: true, update, namespaces, tokens: false };
-        let rolling = UpdateStrategy::Rolling { recreate: true, conditions };
+        let rolling = UpdateStrategy::Rolling { recreate: true, until: Until::Conditions(conditions) };
         let of = |grant: Grant| {
             let grants = Grants::new(HostNamespace::new("windlass-system"), [grant]);
             let withheld = vec![(Gvk::from_api_version("v1", "Node"), Withheld::OutOfScope)];
             let shape = StatusShape { subresource: true, observed_generation: true, conditions: false };
-            rules(&grants.with_withheld(withheld), &Limits::default(), shape).short()
+            rules(&grants.with_withheld(withheld), &Limits::default(), shape, ReadyMeans::Applied).short()
         };
         expect_test::expect!["2bc2d8e1e0a0"].assert_eq(&of(grant(rolling, Some(Box::new(["a".into()])))));
         expect_test::expect!["8efc8f57bafd"].assert_eq(&of(grant(UpdateStrategy::Apply, None)));
@@ -416,6 +430,7 @@ mod tests {
                 &Grants::default(),
                 &Limits { children, ..Limits::default() },
                 StatusShape { subresource: true, observed_generation: true, conditions: true },
+                ReadyMeans::Applied,
             )
         };
         let response = |children: &[&str], status: Option<&str>, requeue| Response {
@@ -424,6 +439,7 @@ mod tests {
             requeue,
             ..Response::default()
         };
+        let with_options = |options| Response { options: Some(vec![options]), ..response(&["a"], None, None) };
         let plain = snapshot(&[]);
         let with_child = Snapshot { children: vec![secret("a", "1")], ..plain.clone() };
         let hashes = [
@@ -434,6 +450,17 @@ mod tests {
             plain.hash_response(&rules(1), Phase::Sync, &response(&["a"], None, None)),
             plain.hash_response(&rules(1), Phase::Sync, &response(&["a", ""], None, None)),
             plain.hash_response(&rules(1), Phase::Sync, &response(&["a", "end"], None, None)),
+            plain.hash_response(&rules(1), Phase::Sync, &with_options(ChildOptions::default())),
+            plain.hash_response(
+                &rules(1),
+                Phase::Sync,
+                &with_options(ChildOptions { stage: 1, ..ChildOptions::default() }),
+            ),
+            plain.hash_response(
+                &rules(1),
+                Phase::Sync,
+                &with_options(ChildOptions { update: Some(UpdateStrategy::Recreate), ..ChildOptions::default() }),
+            ),
             plain.hash_response(&rules(1), Phase::Sync, &response(&[], Some(""), None)),
             plain.hash_response(&rules(1), Phase::Sync, &response(&[], Some("{}"), None)),
             plain.hash_response(&rules(1), Phase::Sync, &response(&[], None, Some(0))),

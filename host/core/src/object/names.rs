@@ -35,6 +35,8 @@ pub const ANNOTATION_RETAINED_FOR: &str = "windlass.dev/retained-for";
 /// Annotation on a child of a cluster-scoped parent: the proof that the host made the object a child (see
 /// [`crate::object::mark`]).
 pub const ANNOTATION_MARK: &str = "windlass.dev/mark";
+/// Annotation on a child of a stage above 0: its stage (rule R23).
+pub const ANNOTATION_STAGE: &str = "windlass.dev/stage";
 /// Annotation that a plugin sets on a child: the host forces ownership of fields that other managers own, once.
 pub const ANNOTATION_TAKE_OVER: &str = "windlass.dev/take-over";
 

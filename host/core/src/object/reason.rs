@@ -137,6 +137,10 @@ pub enum ParentReason {
     ChildrenTerminating,
     /// Changed children must be ready before the next ones change (`rolling`).
     RollingUpdate,
+    /// Children are not ready yet; others may wait for them.
+    WaitingForReady,
+    /// A child has failed, and does not become ready by itself.
+    ChildFailed,
     /// Deletions that no user asked for are blocked until a user allows them.
     DeletionBlocked,
     /// Used only in `Stalled`, while deletions of many parents are blocked at the Plugin.

@@ -10,6 +10,7 @@ use crate::contract::desired::Desired;
 use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
 use crate::object::child::ChildId;
+use crate::reconcile::plan::Staged;
 
 /// What a plan came to.
 pub struct Carried<'a> {
@@ -33,6 +34,8 @@ pub struct Carried<'a> {
     pub terminating: Vec<ChildId>,
     /// Children whose change waits until others are ready.
     pub rolling: Vec<ChildId>,
+    /// Children that wait for those of lower stages.
+    pub staged: Option<Box<Staged>>,
 }
 
 impl Carried<'_> {
@@ -51,6 +54,7 @@ impl Carried<'_> {
             .or(self.blocked)
             .or_else(|| unless_empty(self.terminating).map(Problem::Terminating))
             .or_else(|| unless_empty(self.rolling).map(Problem::Rolling))
+            .or_else(|| self.staged.map(|staged| Problem::Staged(staged, self.desired.requeue)))
             // Also if the plugin reports that it has cleaned up: it has not seen all children.
             .or_else(left_out)
             .or_else(|| is_finalizing.then_some(Problem::Finalizing(self.desired.requeue)))
@@ -78,9 +82,9 @@ mod tests {
         let failed = Applied { problems: vec![(child.clone(), WriteProblem::Outdated)], ..Applied::default() };
         let mut order = Vec::new();
         // Each turn has all that is left of what the turn before it had but for one.
-        for gone in 0..8 {
+        for gone in 0..9 {
             let is_there = |place: usize| gone <= place;
-            let is_left_out = is_there(6);
+            let is_left_out = is_there(7);
             if !is_left_out {
                 snapshot.left_out.clear();
             }
@@ -95,11 +99,12 @@ mod tests {
                 blocked: is_there(3).then_some(Problem::PutOff(Awaited::Leader)),
                 terminating: is_there(4).then(|| child.clone()).into_iter().collect(),
                 rolling: is_there(5).then(|| child.clone()).into_iter().collect(),
+                staged: is_there(6).then(|| Box::new(Staged { waiting: vec![child.clone()], not_ready: Vec::new() })),
             };
             let problem = format!("{:?}", carried.problem().expect("a problem"));
             order.push(problem.split(['(', ' ']).next().expect("a name").to_owned());
         }
-        let expected = "WritesLimited Writes Thrashing PutOff Terminating Rolling LeftOut Finalizing";
+        let expected = "WritesLimited Writes Thrashing PutOff Terminating Rolling Staged LeftOut Finalizing";
         assert_eq!(order.join(" "), expected);
     }
 }

@@ -12,6 +12,7 @@ pub mod carry_out;
 pub mod claim;
 pub mod events;
 pub mod next_step;
+pub mod not_ready;
 pub mod outcome;
 pub mod plan;
 pub mod recent;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::next_step::{Circumstances, NextStep, next_step};
-use crate::contract::Limits;
 use crate::contract::desired::Grants;
 use crate::contract::grant::SpecGrants;
 use crate::contract::related::ReadGrants;
+use crate::contract::{Limits, ReadyMeans};
 use crate::guard::deletions::DeletionGuard;
 use crate::object::Object;
 use crate::object::mark::MarkKey;
@@ -54,6 +54,8 @@ pub struct Terms {
     pub version: String,
     /// Whether parents get the plugin's finalizer.
     pub finalizes: bool,
+    /// What `Ready=True` of a parent means.
+    pub ready_means: ReadyMeans,
     /// The kinds of children that the plugin may own, and the namespaces in which it may own them.
     pub grants: Grants,
     /// The kinds of related objects that the plugin may require, and the namespaces in which it may read them.

@@ -308,8 +308,8 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::contract::Parent;
     use windlass_core::contract::declared_parent::DeclaredParent;
+    use windlass_core::contract::{Parent, ReadyMeans};
     use windlass_core::value::ids::{Gvk, PluginName};
 
     use super::*;
@@ -355,6 +355,7 @@ mod tests {
             children: Vec::new(),
             related: Vec::new(),
             finalizes,
+            ready_means: ReadyMeans::Applied,
             resync: None,
             config_schema: None,
             metrics: Vec::new(),

@@ -36,7 +36,7 @@ pub fn settings_of(plugin: &Plugin, descriptor: &Descriptor) -> Result<Settings,
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use windlass_core::contract::Parent;
+    use windlass_core::contract::{Parent, ReadyMeans};
 
     use super::*;
 
@@ -56,6 +56,7 @@ mod tests {
             children: Vec::new(),
             related: Vec::new(),
             finalizes: false,
+            ready_means: ReadyMeans::Applied,
             resync: Some(30_000),
             config_schema: None,
             metrics: Vec::new(),

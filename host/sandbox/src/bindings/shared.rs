@@ -1,14 +1,14 @@
 //! Conversions whose code is the same for every version of the contract, although the types that `bindgen!` generates are not.
 
-/// Defines them for the version whose `types` and `host` the caller has imported as `wit` and `host`, and whose function `observe`
-/// converts one object.
+/// Defines them for the version whose `types` and `host` the caller has imported as `wit` and `host`, and whose type `WorkedOut`
+/// has what an object needs beside the core's, and whose function `observe` converts it.
 macro_rules! shared_conversions {
     () => {
-        /// The `apiVersion` of every object in a request, in order. All other texts are borrowed from the request; the core
-        /// stores group and version separately.
-        pub(super) fn api_versions(request: &core::Request) -> Vec<Cow<'_, str>> {
+        /// What the core does not store of an object in a request as WIT has it, in the order of the objects. All other texts are
+        /// borrowed from the request.
+        pub(super) fn worked_out(request: &core::Request) -> Vec<WorkedOut<'_>> {
             let related = request.related.iter().flat_map(|related| &related.objects);
-            request.children.iter().chain(related).map(|object| api_version(&object.kind)).collect()
+            request.children.iter().chain(related).map(WorkedOut::of).collect()
         }
 
         fn api_version(kind: &Gvk) -> Cow<'_, str> {
@@ -22,11 +22,11 @@ macro_rules! shared_conversions {
         }
 
         impl<'a> Lists<'a> {
-            pub(super) fn of(request: &'a core::Request, api_versions: &'a [Cow<'a, str>]) -> Self {
-                let mut api_versions = api_versions.iter();
+            pub(super) fn of(request: &'a core::Request, worked_out: &'a [WorkedOut<'a>]) -> Self {
+                let mut worked_out = worked_out.iter();
                 let mut observed = |objects: &'a [core::Observed]| -> Vec<_> {
-                    // `zip` advances its left side first: in the reverse order it would consume one version too many.
-                    objects.iter().zip(api_versions.by_ref()).map(|(object, version)| observe(object, version)).collect()
+                    // `zip` advances its left side first: in the reverse order it would consume one item too many.
+                    objects.iter().zip(worked_out.by_ref()).map(|(object, more)| observe(object, more)).collect()
                 };
                 let children = observed(&request.children);
                 let related =
@@ -43,14 +43,18 @@ macro_rules! shared_conversions {
             Gvk::from_api_version(&kind.api_version, &kind.name)
         }
 
-        fn update(strategy: wit::UpdateStrategy) -> core::UpdateStrategy {
+        fn update(
+            strategy: wit::UpdateStrategy,
+            until: impl FnOnce(Arc<[String]>) -> core::Until,
+        ) -> core::UpdateStrategy {
             match strategy {
                 wit::UpdateStrategy::Apply => core::UpdateStrategy::Apply,
                 wit::UpdateStrategy::Recreate => core::UpdateStrategy::Recreate,
                 wit::UpdateStrategy::OnDelete => core::UpdateStrategy::OnDelete,
-                wit::UpdateStrategy::Rolling(rolling) => {
-                    core::UpdateStrategy::Rolling { recreate: rolling.recreate, conditions: rolling.conditions.into() }
-                }
+                wit::UpdateStrategy::Rolling(rolling) => core::UpdateStrategy::Rolling {
+                    recreate: rolling.recreate,
+                    until: until(rolling.conditions.into()),
+                },
             }
         }
 

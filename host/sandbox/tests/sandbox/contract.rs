@@ -1,7 +1,10 @@
 //! Components of contract 0.2, beside those of 0.1.
 
 use serde_json::json;
-use windlass_core::contract::{CallFailure, Failure, LoadFailure, PluginResult, Requirement, Response, Selection};
+use windlass_core::contract::{
+    CallFailure, ChildOptions, Failure, LoadFailure, Observed, PluginResult, Request, Requirement, Response, Selection,
+    Until, UpdateStrategy,
+};
 use windlass_core::value::ids::Gvk;
 use windlass_sandbox::{Ambient, Component, run_here};
 
@@ -38,22 +41,65 @@ fn component_of_contract_0_2_is_described_and_called() {
         select: Selection::Name("settings".to_owned()),
     };
     let child = br#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"web"},"stringData":{"of":"Echo"}}"#.to_vec();
-    let expected = Response { children: vec![child], requeue: Some(5000), requirements: vec![requirement], ..Response::default() };
+    let expected = Response {
+        children: vec![child],
+        options: Some(vec![ChildOptions::default()]),
+        status: Some(b"[]".to_vec()),
+        requeue: Some(5000),
+        requirements: vec![requirement],
+        ..Response::default()
+    };
     assert_eq!(response, expected);
     let failure = call(&newest, &parent("failure")).unwrap().unwrap_err();
     assert_eq!(failure, Failure::Invalid("data.size: must be a number".to_owned()));
 }
 
 #[test]
+fn options_of_a_child_arrive_as_the_guest_returns_them() {
+    let newest = load(&component("contract/newest"));
+    let none = ChildOptions::default;
+    for (asks, expected) in [
+        ("stage", ChildOptions { stage: 1, ..none() }),
+        ("retain", ChildOptions { retain: true, ..none() }),
+        ("take-over", ChildOptions { take_over: true, ..none() }),
+        ("ready", ChildOptions { ready: Some(true), ..none() }),
+        ("update", ChildOptions { update: Some(UpdateStrategy::Recreate), ..none() }),
+        ("rolling", {
+            let update = UpdateStrategy::Rolling { recreate: true, until: Until::Ready };
+            ChildOptions { update: Some(update), ..none() }
+        }),
+    ] {
+        let response = call(&newest, &parent(asks)).unwrap().unwrap();
+        assert_eq!(response.options, Some(vec![expected]), "{asks}");
+    }
+}
+
+#[test]
+fn guest_is_told_how_far_each_child_is() {
+    let child = |api_version: &str, kind: &str, status: serde_json::Value| {
+        let object = json!({"metadata": {"name": "web"}, "status": status}).to_string().into_bytes().into();
+        let kind = Gvk::from_api_version(api_version, kind);
+        Observed { kind, namespace: Some("default".into()), name: "web".into(), object }
+    };
+    let failed = json!({"conditions": [{"type": "Failed", "status": "True", "message": "no luck"}]});
+    let children = vec![
+        child("v1", "Secret", json!({})),
+        child("batch/v1", "Job", json!({})),
+        child("batch/v1", "Job", failed),
+        child("example.com/v1", "Own", json!({})),
+    ];
+    let newest = load(&component("contract/newest"));
+    let request = Request { children, ..request(&parent("")) };
+    let response = run_here(newest.reconcile(&request, &limits(), Ambient::now([7; 32]))).0.unwrap().unwrap();
+    let told = String::from_utf8(response.status.unwrap()).unwrap();
+    assert_eq!(told, r#"["ready","progressing: it has not ended yet","failed: no luck","unknown"]"#);
+}
+
+#[test]
 fn component_that_asks_for_what_is_not_built_is_refused_with_its_name() {
     let newest = load(&component("contract/newest"));
     for (asks, names) in [
-        ("stage", "stage"),
-        ("retain", "retain"),
-        ("take-over", "take-over"),
         ("once", "create: once"),
-        ("ready", "ready"),
-        ("update", "update of a single child"),
         ("replaces", "replaces"),
         ("keep", "keep"),
         ("waiting", "waiting"),
@@ -74,15 +120,18 @@ fn component_of_both_contracts_is_called_by_the_newer() {
     let both = load(&component("contract/both"));
     assert_eq!(&*both.surface().contract, CANDIDATE);
     assert_eq!(both.descriptor().version, "0.2.0");
-    let failure = call(&both, b"{}").unwrap().unwrap_err();
-    assert_eq!(failure, Failure::Failed("called by contract 0.2".to_owned()));
+    let parent = br#"{"metadata":{"name":"web"},"spec":{"replicas":2,"image":"nginx:1"}}"#;
+    let [new, old] = [&both, &load(&component("echo"))].map(|one| call(one, parent).unwrap().unwrap());
+    assert_eq!(new.children, old.children);
+    assert_eq!((new.options.map(|all| all.len()), old.options), (Some(2), None), "by 0.2 and by 0.1");
 }
 
 #[test]
 fn component_of_another_candidate_is_refused_with_what_to_do() {
     let mut bytes = component("contract/newest");
     let (this, another) = (b"@0.2.0-rc.1", b"@0.2.0-rc.9");
-    let places: Vec<_> = bytes.windows(this.len()).enumerate().filter(|(_, found)| found == this).map(|(at, _)| at).collect();
+    let places: Vec<_> =
+        bytes.windows(this.len()).enumerate().filter(|(_, found)| found == this).map(|(at, _)| at).collect();
     for at in places {
         bytes[at..at + another.len()].copy_from_slice(another);
     }

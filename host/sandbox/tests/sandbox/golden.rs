@@ -11,7 +11,7 @@ use chacha20::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 use windlass_core::contract::{
     CallReport, ChildRule, Descriptor, Event, EventType, Failure, Metric, MetricType, Note, Observed, Parent, Phase,
-    PluginResult, Related, Request, Requirement, Response, Selection, UpdateStrategy,
+    PluginResult, ReadyMeans, Related, Request, Requirement, Response, Selection, Until, UpdateStrategy,
 };
 use windlass_core::value::ids::Gvk;
 use windlass_plugin::testing::{self, HostCalls, Measurement, golden};
@@ -174,6 +174,7 @@ fn response(response: raw::Response) -> Response {
     };
     Response {
         children: response.children,
+        options: None,
         status: response.status,
         requeue: response.requeue,
         events: response.events.into_iter().map(event).collect(),
@@ -208,9 +209,10 @@ fn descriptor(descriptor: raw::Descriptor) -> Descriptor {
             raw::UpdateStrategy::Apply => UpdateStrategy::Apply,
             raw::UpdateStrategy::Recreate => UpdateStrategy::Recreate,
             raw::UpdateStrategy::OnDelete => UpdateStrategy::OnDelete,
-            raw::UpdateStrategy::Rolling(rolling) => {
-                UpdateStrategy::Rolling { recreate: rolling.recreate, conditions: rolling.conditions.into() }
-            }
+            raw::UpdateStrategy::Rolling(rolling) => UpdateStrategy::Rolling {
+                recreate: rolling.recreate,
+                until: Until::Conditions(rolling.conditions.into()),
+            },
         },
     };
     Descriptor {
@@ -226,6 +228,7 @@ fn descriptor(descriptor: raw::Descriptor) -> Descriptor {
         children: descriptor.children.into_iter().map(child).collect(),
         related: descriptor.related.iter().map(gvk).collect(),
         finalizes: descriptor.finalizes,
+        ready_means: ReadyMeans::Applied,
         resync: descriptor.resync,
         config_schema: descriptor.config_schema,
         metrics: descriptor.metrics.into_iter().map(metric).collect(),

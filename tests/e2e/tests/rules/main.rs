@@ -19,6 +19,7 @@ mod quarantine;
 mod related;
 mod rolling;
 mod scripts;
+mod stages;
 mod suspend;
 
 use std::collections::HashSet;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use regex::Regex;
 use serde_json::Value;
 use windlass_core::contract::declared_parent::storage_of;
-use windlass_core::contract::{Descriptor, UpdateStrategy};
+use windlass_core::contract::{Descriptor, Until, UpdateStrategy};
 use windlass_core::plugin::schema::structural as schema;
 use windlass_sandbox::run_here;
 
@@ -49,8 +49,11 @@ fn names(descriptor: &Descriptor) -> Option<String> {
         return Some(format!("the related kind {twice} is declared twice"));
     }
     let conditions = children.iter().filter_map(|rule| match &rule.update {
-        UpdateStrategy::Rolling { conditions, .. } => Some(conditions.iter()),
-        UpdateStrategy::Apply | UpdateStrategy::Recreate | UpdateStrategy::OnDelete => None,
+        UpdateStrategy::Rolling { until: Until::Conditions(conditions), .. } => Some(conditions.iter()),
+        UpdateStrategy::Rolling { until: Until::Ready, .. }
+        | UpdateStrategy::Apply
+        | UpdateStrategy::Recreate
+        | UpdateStrategy::OnDelete => None,
     });
     let condition = conditions.flatten().find(|condition| !fits(CONDITION, condition))?;
     Some(format!("a rolling update waits for {condition:?}, which is not the type of a condition"))
@@ -85,13 +88,14 @@ fn config_schema(schema: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use windlass_core::contract::{ChildRule, Parent};
+    use windlass_core::contract::{ChildRule, Parent, ReadyMeans};
     use windlass_core::value::ids::Gvk;
 
     use super::*;
 
     fn descriptor() -> Descriptor {
-        let rolling = UpdateStrategy::Rolling { recreate: false, conditions: ["Ready".to_owned()].into() };
+        let rolling =
+            UpdateStrategy::Rolling { recreate: false, until: Until::Conditions(["Ready".to_owned()].into()) };
         Descriptor {
             name: "probe".to_owned(),
             version: "1.0.0-rc.1+build.5".to_owned(),
@@ -100,6 +104,7 @@ mod tests {
             children: vec![ChildRule { kind: Gvk::from_api_version("v1", "Pod"), update: rolling }],
             related: vec![Gvk::from_api_version("v1", "Secret")],
             finalizes: false,
+            ready_means: ReadyMeans::Applied,
             resync: None,
             config_schema: None,
             metrics: Vec::new(),
@@ -119,7 +124,7 @@ mod tests {
         assert!(problem(|of| of.related.push(of.related[0].clone())).contains("Secret"));
         let with_condition = |of: &mut Descriptor| {
             of.children[0].update =
-                UpdateStrategy::Rolling { recreate: false, conditions: ["not ready".to_owned()].into() };
+                UpdateStrategy::Rolling { recreate: false, until: Until::Conditions(["not ready".to_owned()].into()) };
         };
         assert!(problem(with_condition).contains("not ready"));
     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use windlass_fuzz::Target;
 
 use super::*;
-use crate::contract::ChildRule;
+use crate::contract::{ChildRule, ReadyMeans};
 
 /// Parses a corpus file as a descriptor; if it is not one, uses the whole text for each field.
 fn descriptor(input: &[u8]) -> Descriptor {
@@ -20,7 +20,9 @@ fn descriptor(input: &[u8]) -> Descriptor {
         None => UpdateStrategy::Apply,
         Some(conditions) => UpdateStrategy::Rolling {
             recreate: false,
-            conditions: conditions.iter().map(|value| value.as_str().unwrap_or_default().to_owned()).collect(),
+            until: Until::Conditions(
+                conditions.iter().map(|value| value.as_str().unwrap_or_default().to_owned()).collect(),
+            ),
         },
     };
     let selector = |value: &Value| value.get("selector").and_then(Value::as_str).map(str::to_owned);
@@ -35,6 +37,7 @@ fn descriptor(input: &[u8]) -> Descriptor {
         children: list("children").iter().map(|value| ChildRule { kind: kind(value), update: update(value) }).collect(),
         related: list("related").iter().map(kind).collect(),
         finalizes: false,
+        ready_means: ReadyMeans::Applied,
         resync: None,
         config_schema: None,
         metrics: Vec::new(),
@@ -58,7 +61,7 @@ fn fuzz_descriptors() {
         assert!(version.len() <= 128 && !version.contains(char::is_control));
         assert!(children.len() <= 100 && related.len() <= 100);
         for rule in children {
-            if let UpdateStrategy::Rolling { conditions, .. } = &rule.update {
+            if let UpdateStrategy::Rolling { until: Until::Conditions(conditions), .. } = &rule.update {
                 assert!(conditions.iter().map(String::len).sum::<usize>() <= 16 * 316);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::contract::{Descriptor, Metric, MetricType, Parent, UpdateStrategy};
+use crate::contract::{Descriptor, Metric, MetricType, Parent, Until, UpdateStrategy};
 use crate::object::selector::SELECTOR_MAX;
 use crate::value::ids::{Gvk, is_dns_label, is_dns_subdomain};
 
@@ -74,8 +74,8 @@ pub fn check(descriptor: &Descriptor) -> Result<(), String> {
 
 /// Checks the size of an update strategy: it stays in memory while the component is live, and every child of the kind
 /// refers to it.
-fn check_update(update: &UpdateStrategy) -> Result<(), String> {
-    let UpdateStrategy::Rolling { conditions, .. } = update else { return Ok(()) };
+pub(super) fn check_update(update: &UpdateStrategy) -> Result<(), String> {
+    let UpdateStrategy::Rolling { until: Until::Conditions(conditions), .. } = update else { return Ok(()) };
     if conditions.len() > CONDITIONS_MAX {
         let count = conditions.len();
         return Err(format!("a rolling update waits for {count} conditions, more than the limit of {CONDITIONS_MAX}"));
@@ -158,7 +158,7 @@ mod fuzz;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{ChildRule, MetricType};
+    use crate::contract::{ChildRule, MetricType, ReadyMeans};
 
     fn descriptor() -> Descriptor {
         Descriptor {
@@ -169,6 +169,7 @@ mod tests {
             children: Vec::new(),
             related: vec![Gvk::from_api_version("apps/v1", "Deployment")],
             finalizes: false,
+            ready_means: ReadyMeans::Applied,
             resync: None,
             config_schema: None,
             metrics: Vec::new(),
@@ -282,8 +283,10 @@ mod tests {
             assert!(message.contains("the version") && message.len() < 200, "{message}");
         }
         let rolling = |count: usize, length: usize| {
-            let update =
-                UpdateStrategy::Rolling { recreate: false, conditions: vec!["C".repeat(length); count].into() };
+            let update = UpdateStrategy::Rolling {
+                recreate: false,
+                until: Until::Conditions(vec!["C".repeat(length); count].into()),
+            };
             let kind = Gvk::from_api_version("v1", "Pod");
             check(&Descriptor { children: vec![ChildRule { kind, update }], ..descriptor() })
         };

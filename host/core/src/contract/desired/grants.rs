@@ -50,15 +50,7 @@ impl Grants {
             part(&kind.api_version());
             part(&kind.kind);
             part(if *namespaced { "namespaced" } else { "cluster-scoped" });
-            match update {
-                UpdateStrategy::Apply => part("Apply"),
-                UpdateStrategy::Recreate => part("Recreate"),
-                UpdateStrategy::OnDelete => part("OnDelete"),
-                UpdateStrategy::Rolling { recreate, conditions } => {
-                    part(if *recreate { "Rolling, Recreate" } else { "Rolling, Apply" });
-                    conditions.iter().for_each(|condition| part(condition));
-                }
-            }
+            update.for_each_part(&mut part);
             part(if *tokens { "tokens" } else { "no tokens" });
             match namespaces {
                 None => part("all namespaces"),

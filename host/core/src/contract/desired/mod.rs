@@ -4,6 +4,7 @@
 //! was not granted, is rejected as a whole: a doubtful response writes nothing.
 
 mod grants;
+mod options;
 mod rejection;
 mod secret;
 
@@ -12,9 +13,11 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 
+use self::options::strip_options;
 use self::secret::store_string_data;
+use crate::contract::descriptor::check_update;
 use crate::contract::reserved::{BOOTSTRAP_SECRET, SYSTEM_NAMESPACES, TOKEN_SECRET};
-use crate::contract::{Limits, Response, UpdateStrategy};
+use crate::contract::{ChildOptions, Limits, Response, UpdateStrategy};
 use crate::object::child::ChildId;
 use crate::object::name_rule::NameRule;
 use crate::object::names;
@@ -36,18 +39,6 @@ const CONDITIONS_MAX: usize = 100;
 /// Types of Secrets whose readers can log in to the API server.
 const TOKENS: [&str; 2] = [TOKEN_SECRET, BOOTSTRAP_SECRET];
 
-/// The metadata that the API server alone sets. It is ignored in a returned child.
-const SET_BY_API_SERVER: [&str; 8] = [
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
-
 /// Memory limit for a response's parsed values, as a multiple of the response's size limit. Ordinary objects need three
 /// times the size of their text, which fits; a response of tiny values needs fifty times, and is rejected.
 const VALUE_MEMORY_FACTOR: usize = 8;
@@ -55,7 +46,7 @@ const VALUE_MEMORY_FACTOR: usize = 8;
 /// A validated response.
 #[derive(Debug, Clone, Default)]
 pub struct Desired {
-    /// The children, in install order.
+    /// The children, by stage, and in install order within a stage.
     pub children: Vec<Arc<DesiredChild>>,
     /// The plugin's part of the status, if the response has one.
     pub status: Option<Map>,
@@ -84,6 +75,10 @@ pub struct DesiredChild {
     pub owner: Option<Uid>,
     /// Whether the apply forces ownership of fields that other managers own.
     pub force_ownership: bool,
+    /// The child waits until those of lower stages are ready (rule R23).
+    pub stage: u32,
+    /// Whether the child is ready, if the plugin says so.
+    pub ready: Option<bool>,
 }
 
 impl DesiredChild {
@@ -112,19 +107,26 @@ pub fn validate(
     too_many("children", response.children.len(), limits.children)?;
     too_many("events", response.events.len(), limits.events)?;
     let mut room = usize::try_from(limits.response_bytes).unwrap_or(usize::MAX).saturating_mul(VALUE_MEMORY_FACTOR);
+    if let Some(options) = response.options.as_ref().filter(|options| options.len() != response.children.len()) {
+        let (children, options) = (response.children.len(), options.len());
+        return Err(ResponseRejection::malformed(format!(
+            "the response has {children} children and options for {options}"
+        )));
+    }
     let mut seen = HashSet::new();
     let mut children = Vec::with_capacity(response.children.len());
     for (index, bytes) in response.children.iter().enumerate() {
         let malformed = |error| ResponseRejection::malformed(format!("child {index} is not valid JSON: {error}"));
         let value = json::parse_within(bytes, limits.json_depth, &mut room).map_err(malformed)?;
-        let child = validate_child(index, value, parent, grants)?;
+        let options = response.options.as_ref().and_then(|all| all.get(index));
+        let child = validate_child(index, (value, options), parent, grants)?;
         if !seen.insert((child.kind.group_kind(), child.key.clone())) {
             let child = describe(&child.kind, &child.key);
             return Err(ResponseRejection::not_allowed(format!("{child} is twice in the response")));
         }
         children.push(Arc::new(child));
     }
-    children.sort_by_key(|child| install_rank(&child.kind));
+    children.sort_by_key(|child| (child.stage, install_rank(&child.kind)));
     let status = match &response.status {
         None => None,
         Some(bytes) => Some(validate_status(bytes, limits, &mut room)?),
@@ -162,7 +164,7 @@ pub fn describe(kind: &Gvk, key: &ObjectKey) -> String {
 
 fn validate_child(
     index: usize,
-    value: Value,
+    (value, options): (Value, Option<&ChildOptions>),
     parent: &ParentRef,
     grants: &Grants,
 ) -> Result<DesiredChild, ResponseRejection> {
@@ -198,8 +200,11 @@ fn validate_child(
     if is_secret && !grant.tokens {
         check_secret_type(&body, &child)?;
     }
-    let options = strip_options(&mut meta, &child)?;
-    complete_metadata(&mut meta, (&grant.kind, &key), parent, options.retain);
+    let options = strip_options(&mut meta, &child, options)?;
+    if let Some(update) = &options.update {
+        check_update(update).map_err(|problem| ResponseRejection::not_allowed(format!("{child}: {problem}")))?;
+    }
+    complete_metadata(&mut meta, (&grant.kind, &key), parent, &options);
     // A child's status belongs to its own controller; typed builders write an empty one.
     body.remove("status");
     body.insert("metadata", meta);
@@ -214,9 +219,11 @@ fn validate_child(
         body,
         applied,
         applied_as_string_data,
-        update: grant.update.clone(),
         owner: (!options.retain).then(|| parent.uid.clone()),
-        force_ownership: options.force_ownership,
+        force_ownership: options.take_over,
+        stage: options.stage,
+        ready: options.ready,
+        update: options.update.unwrap_or_else(|| grant.update.clone()),
     })
 }
 
@@ -290,49 +297,8 @@ fn placed(
     }
 }
 
-#[derive(Default, Clone, Copy)]
-struct Options {
-    retain: bool,
-    force_ownership: bool,
-}
-
-/// Removes the host's options from the metadata. Rejects fields that a plugin must not set.
-fn strip_options(meta: &mut Map, child: &str) -> Result<Options, ResponseRejection> {
-    let not_allowed =
-        |field: String| ResponseRejection::not_allowed(format!("{child} sets {field}, which plugins must not set"));
-    // Typed builders write null and empty lists for unset fields. What the API server sets is in each object that was read.
-    let is_unset = |value: &Value| matches!(value, Value::Null) || value.as_array().is_some_and(<[Value]>::is_empty);
-    meta.retain(|field, value| !is_unset(value) && !SET_BY_API_SERVER.contains(&field));
-    if let Some((field, _)) =
-        meta.iter().find(|(key, _)| !matches!(*key, "name" | "namespace" | "labels" | "annotations"))
-    {
-        return Err(not_allowed(format!("metadata.{field}")));
-    }
-    let mut options = Options::default();
-    for field in ["labels", "annotations"] {
-        let Some(value) = meta.get(field) else { continue };
-        let wrong_type =
-            |part: &str, expected| ResponseRejection::wrong_type(child, &format!("metadata.{field}{part}"), expected);
-        let entries = value.as_object().ok_or_else(|| wrong_type("", "map of strings"))?;
-        if let Some((key, _)) = entries.iter().find(|(_, value)| value.as_str().is_none()) {
-            return Err(wrong_type(&format!("[{key}]"), "string"));
-        }
-        for (key, value) in entries.iter().filter(|(key, _)| key.starts_with(names::ANNOTATION_PREFIX)) {
-            let on = value.as_str() == Some("true");
-            match (field, key) {
-                ("annotations", names::ANNOTATION_RETAIN) => options.retain = on,
-                ("annotations", names::ANNOTATION_TAKE_OVER) => options.force_ownership = on,
-                _ => return Err(not_allowed(format!("metadata.{field}[{key}]"))),
-            }
-        }
-    }
-    if let Some(annotations) = meta.object_mut("annotations") {
-        annotations.retain(|key, _| !key.starts_with(names::ANNOTATION_PREFIX));
-    }
-    Ok(options)
-}
-
-fn complete_metadata(meta: &mut Map, (kind, key): (&Gvk, &ObjectKey), parent: &ParentRef, retain: bool) {
+fn complete_metadata(meta: &mut Map, (kind, key): (&Gvk, &ObjectKey), parent: &ParentRef, options: &ChildOptions) {
+    let retain = options.retain;
     match &key.namespace {
         Some(namespace) => meta.insert("namespace", Value::from(&**namespace)),
         None => meta.remove("namespace"),
@@ -344,8 +310,9 @@ fn complete_metadata(meta: &mut Map, (kind, key): (&Gvk, &ObjectKey), parent: &P
     }
     let mark = parent.mark(&kind.group_kind(), key, retain).map(|mark| (names::ANNOTATION_MARK, mark));
     let retained_for = retain.then(|| (names::ANNOTATION_RETAINED_FOR, parent.retained_for()));
+    let stage = (options.stage > 0).then(|| (names::ANNOTATION_STAGE, options.stage.to_string()));
     if let Some(annotations) = meta.object_mut("annotations") {
-        for (annotation, value) in mark.into_iter().chain(retained_for) {
+        for (annotation, value) in mark.into_iter().chain(retained_for).chain(stage) {
             annotations.insert(annotation, value);
         }
     }

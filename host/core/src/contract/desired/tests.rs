@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::contract::grant::{ChildGrant, SpecGrants, Withheld};
 use crate::contract::reserved::HostNamespace;
-use crate::contract::{Event, EventType};
+use crate::contract::{Event, EventType, Until};
 use crate::fixtures::{grants_with, parent_ref, pod, response, validate};
 use crate::object::OwnerKey;
 use crate::object::mark::MarkKey;
@@ -418,4 +418,33 @@ fn job_with_a_time_to_live_expires() {
         !validate(&[with(|pod| pod["spec"]["ttlSecondsAfterFinished"] = json!(1))]).expect("valid").children[0]
             .expires()
     );
+}
+
+#[test]
+fn options_of_contract_0_2_are_those_of_the_annotations_of_0_1_which_it_rejects() {
+    let of = |child: Value, options: Option<ChildOptions>| {
+        let response = Response { options: options.map(|options| vec![options]), ..response(&[child]) };
+        super::validate(&response, &parent_ref(), &grants_with(&UpdateStrategy::Apply), &Limits::default())
+    };
+    let annotated = |key: &str| with(|pod| pod["metadata"]["annotations"] = json!({key: "true"}));
+    let (retain, take_over) = ("windlass.dev/retain", "windlass.dev/take-over");
+    let retained = ChildOptions { retain: true, ..ChildOptions::default() };
+    let taken = ChildOptions { take_over: true, ..ChildOptions::default() };
+    for (annotation, options) in [(retain, retained), (take_over, taken)] {
+        let (before, now) = (of(annotated(annotation), None), of(pod("a"), Some(options)));
+        assert_eq!(before.expect("valid").children, now.expect("valid").children);
+        let message = of(annotated(annotation), Some(ChildOptions::default())).expect_err("refused").to_string();
+        assert!(message.contains("since contract 0.2 this is a field of the child"), "{message}");
+    }
+    let update = Some(UpdateStrategy::OnDelete);
+    let child = of(pod("a"), Some(ChildOptions { update, ready: Some(false), stage: 3, ..ChildOptions::default() }));
+    let child = &child.expect("valid").children[0];
+    assert_eq!((&child.update, child.ready, child.stage), (&UpdateStrategy::OnDelete, Some(false), 3));
+    let long = UpdateStrategy::Rolling { recreate: false, until: Until::Conditions(vec!["C".repeat(400)].into()) };
+    let message =
+        of(pod("a"), Some(ChildOptions { update: Some(long), ..ChildOptions::default() })).expect_err("refused");
+    assert!(message.to_string().contains("is longer than 316 bytes"), "{message}");
+    let two = Response { options: Some(vec![ChildOptions::default(); 2]), ..response(&[pod("a")]) };
+    let message = super::validate(&two, &parent_ref(), &grants_with(&UpdateStrategy::Apply), &Limits::default());
+    assert_eq!(message.expect_err("refused").to_string(), "the response has 1 children and options for 2");
 }

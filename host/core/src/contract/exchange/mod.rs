@@ -1,6 +1,7 @@
 //! The types that plugin and host exchange, independent of the contract version: `windlass-sandbox` converts between
 //! these and the WIT bindings of each version. `wit/` documents every item.
 
+mod child;
 mod failure;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::value::digest::Digest;
 use crate::value::ids::Gvk;
 use crate::value::milliseconds;
 
+pub use child::{ChildOptions, ChildRule, Until, UpdateStrategy};
 pub use failure::{CallFailure, LoadFailure};
 
 /// One JSON document in UTF-8, as it is transferred.
@@ -35,6 +37,8 @@ pub struct Descriptor {
     pub related: Vec<Gvk>,
     /// Whether parents get a finalizer and `finalize` calls.
     pub finalizes: bool,
+    /// What `Ready=True` of a parent means.
+    pub ready_means: ReadyMeans,
     /// Interval between resyncs in milliseconds, before jitter; `None` means the host's default.
     pub resync: Option<u64>,
     /// JSON Schema of the Plugin's `spec.config`; `None` if the plugin takes no configuration.
@@ -57,32 +61,16 @@ pub enum Parent {
     },
 }
 
-/// A kind of children that a plugin may return.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChildRule {
-    /// The kind.
-    pub kind: Gvk,
-    /// How existing children are updated.
-    pub update: UpdateStrategy,
-}
-
-/// How existing children are updated to the desired state (rule R11).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UpdateStrategy {
-    /// Server-side apply in place.
-    Apply,
-    /// If the desired state changed, delete the child, wait until it is gone, and create it.
-    Recreate,
-    /// Leave existing children as they are.
-    OnDelete,
-    /// Update one child at a time, in the order of the response.
-    Rolling {
-        /// Recreate children instead of applying in place.
-        recreate: bool,
-        /// Conditions that must have status True on a changed child before the next child changes. Shared by all
-        /// children of the kind.
-        conditions: Arc<[String]>,
-    },
+/// What `Ready=True` of a parent means (rule R22). A condition `Ready` in the response takes precedence.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ReadyMeans {
+    /// All children are applied, and each is ready.
+    Children,
+    /// All children are applied; the meaning in contract 0.1.
+    #[default]
+    Applied,
+    /// What the plugin says: the host sets the condition only while it cannot carry out the response.
+    Plugin,
 }
 
 /// An instrument that a plugin declares.
@@ -205,6 +193,8 @@ pub enum Selection {
 pub struct Response {
     /// All children that should exist.
     pub children: Vec<Json>,
+    /// The options of each child, in the same order; `None` if they are annotations of the children (contract 0.1).
+    pub options: Option<Vec<ChildOptions>>,
     /// The plugin's part of `.status`; `None` leaves that part unchanged.
     pub status: Option<Json>,
     /// Milliseconds until the next reconcile; `None` means the resync interval.

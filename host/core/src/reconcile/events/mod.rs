@@ -137,6 +137,11 @@ impl Changes {
         ]
     }
 
+    /// Whether a child is among them.
+    pub fn concern(&self, child: &ChildId) -> bool {
+        self.kinds().into_iter().any(|(_, _, children)| children.contains(child))
+    }
+
     fn reason(&self) -> &'static str {
         let mut reasons = self.kinds().into_iter().filter(|(_, _, children)| !children.is_empty());
         match (reasons.next(), reasons.next()) {
@@ -273,6 +278,7 @@ fn event_type_of(reason: ParentReason) -> Option<EventType> {
         ParentReason::Succeeded
         | ParentReason::ChildrenTerminating
         | ParentReason::RollingUpdate
+        | ParentReason::WaitingForReady
         | ParentReason::FinalizerRemoved
         | ParentReason::Outdated => None,
         ParentReason::Waiting | ParentReason::Suspended | ParentReason::Finalizing => Some(EventType::Normal),
@@ -293,6 +299,7 @@ fn event_type_of(reason: ParentReason) -> Option<EventType> {
         | ParentReason::StatusRejected
         | ParentReason::ApiError
         | ParentReason::CacheBehind
+        | ParentReason::ChildFailed
         | ParentReason::DeletionBlocked
         | ParentReason::BlockedAtPlugin
         | ParentReason::SpecUnchanged

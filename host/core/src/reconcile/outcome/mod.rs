@@ -16,6 +16,8 @@ use crate::contract::{CallFailure, Failure};
 use crate::guard::deletions::{BlockReason, BlockedDeletions};
 use crate::object::child::ChildId;
 use crate::object::reason::ParentReason;
+use crate::reconcile::not_ready::NotReady;
+use crate::reconcile::plan::Staged;
 use crate::value::line::one_line;
 
 /// Time until a finalizing plugin is called again, if it does not ask for a time.
@@ -34,12 +36,23 @@ const WAY_OUT: &str = "To delete the object without it, annotate the object with
 pub enum Progress {
     /// The desired state is applied.
     Applied,
+    /// The desired state is applied, and children are not ready yet (kstatus `Reconciling`).
+    Unready,
+    /// The desired state is applied, and a child does not become ready by itself (kstatus `Stalled`).
+    Failed,
     /// The desired state is not applied yet; the host tries again (kstatus `Reconciling`).
     Reconciling,
     /// The host does not try again before the parent or the plugin changes (kstatus `Stalled`).
     Stalled,
     /// The host has nothing more to do, because a user suspended, deselected or deleted the parent; neither reconciling nor stalled.
     Suspended,
+}
+
+impl Progress {
+    /// Whether the whole desired state is applied, so that the same inputs need no further write.
+    pub fn is_applied(self) -> bool {
+        matches!(self, Self::Applied | Self::Unready | Self::Failed)
+    }
 }
 
 /// The outcome of a reconcile, as conditions report it.
@@ -58,11 +71,13 @@ pub struct Outcome {
     pub requeue: Requeue,
     /// Why deletions of children stay blocked, if `reason` is another one: a later process reads it back.
     pub blocked: Option<BlockReason>,
+    /// Whether the condition `Ready` of an applied desired state is the plugin's alone.
+    pub leaves_ready: bool,
 }
 
 impl Outcome {
     fn new(progress: Progress, reason: ParentReason, message: String, requeue: Requeue) -> Self {
-        Self { progress, reason, cause: reason, message, requeue, blocked: None }
+        Self { progress, reason, cause: reason, message, requeue, blocked: None, leaves_ready: false }
     }
 
     /// The outcome of a reconcile that applied the whole desired state.
@@ -70,6 +85,27 @@ impl Outcome {
         let noun = if children == 1 { "child" } else { "children" };
         let message = format!("{children} {noun} applied");
         Self::new(Progress::Applied, ParentReason::Succeeded, message, Requeue::Settled(requeue))
+    }
+
+    /// The outcome of a reconcile that applied the whole desired state, of which these children are not ready.
+    pub fn not_ready(children: &[NotReady], requeue: Option<Duration>) -> Self {
+        let (progress, reason) = if children.iter().any(|child| child.is_failed) {
+            (Progress::Failed, ParentReason::ChildFailed)
+        } else {
+            (Progress::Unready, ParentReason::WaitingForReady)
+        };
+        let message = bounded(one_line(&bounded(of_not_ready(children))).into_owned());
+        Self::new(progress, reason, message, Requeue::Settled(requeue))
+    }
+
+    /// Whether the host has done for this generation of the parent what it can.
+    pub fn is_of_this_generation(&self) -> bool {
+        match self.progress {
+            Progress::Applied | Progress::Unready | Progress::Failed => true,
+            // The children that wait for the failed one are still to be written.
+            Progress::Stalled => self.reason != ParentReason::ChildFailed,
+            Progress::Reconciling | Progress::Suspended => false,
+        }
     }
 
     /// Adds to the message that the API server also rejected the plugin's status, with this message of the API server.
@@ -186,6 +222,20 @@ fn unbounded(problem: &Problem) -> Outcome {
             format!("{} wait until the children before them are ready", list(children.iter())),
             Requeue::After(Duration::from_mins(1)),
         ),
+        Problem::Staged(staged, asked) => {
+            let Staged { waiting, not_ready } = &**staged;
+            // A change of the awaited children triggers a reconcile; the requeue covers a write that changed nothing.
+            let again = Duration::from_mins(1);
+            let requeue = Requeue::After(asked.map_or(again, |asked| asked.min(again)));
+            let wait = if waiting.len() == 1 { "waits" } else { "wait" };
+            let them = if not_ready.len() == 1 { "it" } else { "them" };
+            let message = format!("{}. {} {wait} for {them}", of_not_ready(not_ready), list(waiting.iter()));
+            if not_ready.iter().any(|child| child.is_failed) {
+                stalled(ParentReason::ChildFailed, message, requeue)
+            } else {
+                reconciling(ParentReason::WaitingForReady, message, requeue)
+            }
+        }
         // Allowing the deletions changes the parent or its Plugin, which triggers a reconcile.
         Problem::DeletionsBlocked(blocked) => Outcome {
             cause: blocked.because.reason(),
@@ -264,6 +314,18 @@ fn of_finalizer_removed(end: &FinalizerEnd, others: &[String]) -> String {
         FinalizerEnd::NamespaceTerminating(_) => "The plugin did not clean up, because the namespace is being deleted",
     };
     format!("{why}. Its finalizer is removed; the object is kept by {}", list(others.iter()))
+}
+
+/// Names the children that are not ready, each with the reason.
+fn of_not_ready(children: &[NotReady]) -> String {
+    const SHOWN: usize = 3;
+    let mut all: Vec<_> = children.iter().take(SHOWN).map(ToString::to_string).collect();
+    match children.len().saturating_sub(SHOWN) {
+        0 => {}
+        1 => all.push("1 more is not ready".to_owned()),
+        more => all.push(format!("{more} more are not ready")),
+    }
+    all.join("; ")
 }
 
 fn of_left_out(children: &[(ChildId, u64)], limit: u64) -> String {

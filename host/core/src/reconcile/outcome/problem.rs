@@ -9,6 +9,7 @@ use crate::contract::reserved::HostNamespace;
 use crate::contract::{CallFailure, Failure};
 use crate::guard::deletions::BlockedDeletions;
 use crate::object::child::ChildId;
+use crate::reconcile::plan::Staged;
 use crate::value::ids::PluginName;
 
 /// Why the finalizer of a parent is removed.
@@ -47,6 +48,8 @@ pub enum Problem {
     Terminating(Vec<ChildId>),
     /// Children whose update waits until other children are ready (update strategy `rolling`).
     Rolling(Vec<ChildId>),
+    /// Children wait until those of lower stages are ready (rule R23). The time is the requeue time that the plugin asked for, if any.
+    Staged(Box<Staged>, Option<Duration>),
     /// Blocked deletions of this parent's children: no user asked for them (rule R9).
     DeletionsBlocked(BlockedDeletions),
     /// Deletions that are blocked at the named Plugin, because they concern many of its parents.

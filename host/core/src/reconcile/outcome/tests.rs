@@ -276,3 +276,38 @@ fn rejected_status_is_added_to_the_problem_that_comes_first() {
     expect![[r#"RollingUpdate (After(60s)): Pod default/a wait until the children before them are ready. The API server also rejected the plugin's status: status.ready: Invalid value: "yes""#]]
         .assert_eq(&format!("{} ({:?}): {}", outcome.reason, outcome.requeue, outcome.message));
 }
+
+#[test]
+fn r23_children_that_are_not_ready_are_named_with_the_reason_and_failed_ones_stall() {
+    let not_ready = |name: &str, is_failed| NotReady { child: child(name), why: "why".into(), is_failed };
+    let staged = |not_ready: Vec<NotReady>, waiting: &[&str], asked: Option<u64>| {
+        let waiting = waiting.iter().map(|name| child(name)).collect();
+        Problem::Staged(Box::new(Staged { waiting, not_ready }), asked.map(Duration::from_secs))
+    };
+    expect![[r"
+        WaitingForReady (After(60s)): Pod default/a is not ready: why. Pod default/b waits for it
+        ChildFailed (After(5s)): Pod default/x has failed: why; Pod default/a is not ready: why. Pod default/b, Pod default/c wait for them
+    "]]
+    .assert_eq(&rendered(&[
+        staged(vec![not_ready("a", false)], &["b"], None),
+        staged(vec![not_ready("x", true), not_ready("a", false)], &["b", "c"], Some(5)),
+    ]));
+    let failed = Outcome::from(&staged(vec![not_ready("x", true)], &["b"], None));
+    assert_eq!(failed.progress, Progress::Stalled);
+    assert!(!failed.is_of_this_generation(), "children are still to be written");
+
+    let many: Vec<_> = ["a", "b", "c", "d", "e"].map(|name| not_ready(name, false)).into();
+    let waiting = Outcome::not_ready(&many, None);
+    assert_eq!((waiting.progress, waiting.reason), (Progress::Unready, ParentReason::WaitingForReady));
+    assert_eq!(
+        waiting.message,
+        "Pod default/a is not ready: why; Pod default/b is not ready: why; Pod default/c is not ready: why; 2 more are not ready"
+    );
+    let failed = Outcome::not_ready(&[not_ready("a", true)], Some(Duration::from_secs(5)));
+    assert_eq!((failed.progress, failed.reason), (Progress::Failed, ParentReason::ChildFailed));
+    assert_eq!(
+        (&*failed.message, failed.requeue),
+        ("Pod default/a has failed: why", Requeue::Settled(Some(Duration::from_secs(5))))
+    );
+    assert!(failed.is_of_this_generation() && waiting.is_of_this_generation());
+}

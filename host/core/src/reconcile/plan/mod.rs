@@ -2,6 +2,7 @@
 //! differs.
 
 mod rolling;
+mod stages;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use std::time::{Duration, Instant};
 use hashbrown::{HashMap, HashSet};
 
 use self::rolling::Rolling;
+pub use self::stages::Staged;
+use self::stages::Stages;
 use crate::contract::UpdateStrategy;
 use crate::contract::desired::{APPLIED_VERSION, Desired, DesiredChild};
 use crate::contract::snapshot::Snapshot;
@@ -38,6 +41,8 @@ pub struct Plan {
     pub terminating: Vec<ChildId>,
     /// Existing children whose change waits until another child of their kind is ready (rule R11).
     pub rolling: Vec<ChildId>,
+    /// Children that wait for those of lower stages (rule R23).
+    pub staged: Option<Box<Staged>>,
     /// Existing children that change only once a user deletes them (update strategy `on-delete`).
     pub when_deleted: Vec<ChildId>,
 }
@@ -106,14 +111,14 @@ impl Plan {
         })
     }
 
-    /// Returns true if a desired child must wait for a deletion; nothing is pruned before that (rule R8).
+    /// Returns true if a desired child must wait for a deletion or for a lower stage; nothing is pruned before that (rule R8).
     pub fn waits(&self) -> bool {
-        !self.terminating.is_empty() || self.recreated().next().is_some()
+        !self.terminating.is_empty() || self.staged.is_some() || self.recreated().next().is_some()
     }
 
     /// Removes the deletes that are not due; later plans contain them again.
     ///
-    /// No delete is due while a desired child waits for a deletion. During a rolling update, only deletes of the
+    /// No delete is due while a desired child waits for a deletion or for a lower stage. During a rolling update, only deletes of the
     /// rolling kinds are due, that is, a scale-down: children that have not changed yet may depend on all other
     /// children that they used.
     pub fn put_off_prunes(&mut self) {
@@ -136,19 +141,6 @@ impl Plan {
     /// Returns true if the plan writes and deletes nothing.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.prunes.is_empty()
-    }
-
-    /// Removes the writes of children that were omitted from the request ([`Snapshot::left_out`]): the plugin decided
-    /// without them.
-    pub fn keep_left_out(&mut self, snapshot: &Snapshot) {
-        if snapshot.left_out.is_empty() {
-            return;
-        }
-        self.writes.retain(|write| {
-            let ChildId { kind, key } = write.child();
-            let is_it = |child: &Arc<Object>| child.key == key && child.kind.group_kind() == kind.group_kind();
-            !snapshot.left_out.iter().any(is_it)
-        });
     }
 
     /// Removes all deletes, because the children outlive their parent.
@@ -263,40 +255,14 @@ pub fn plan_comparing(
 ) -> Plan {
     let mut existing: HashMap<(GroupKind, &ObjectKey), &Arc<Object>> =
         snapshot.children.iter().map(|child| ((child.kind.group_kind(), &child.key), child)).collect();
-    let mut plan = Plan::default();
-    let mut rolling = Rolling::default();
+    let mut planning = Planning::default();
     for child in &desired.children {
         match existing.remove(&(child.kind.group_kind(), &child.key)) {
-            None => {
-                rolling.in_progress(child);
-                plan.writes.push(Write::Create(child.clone()));
-            }
-            Some(live) if live.deleting => {
-                rolling.in_progress(child);
-                plan.terminating.push(ChildId::of(live));
-            }
-            Some(live) if is_settled(live, child) => match differing(live, child) {
-                None => rolling.settled(live, child),
-                Some(_) if child.update == UpdateStrategy::OnDelete => {}
-                Some(values) => {
-                    rolling.in_progress(child);
-                    plan.writes.push(apply(live, child, Some(values)));
-                }
-            },
-            // An edit is reverted in place, also with the strategies that recreate children: the child need not restart.
-            Some(live) if child.update != UpdateStrategy::OnDelete && is_drift(live, child) => {
-                rolling.in_progress(child);
-                plan.writes.push(apply(live, child, None));
-            }
-            Some(live) if rolling.change(live, child, plan.writes.len()) => {}
-            Some(live) => match child.update {
-                UpdateStrategy::OnDelete => plan.when_deleted.push(ChildId::of(live)),
-                UpdateStrategy::Recreate => plan.writes.push(replace(live, child)),
-                UpdateStrategy::Apply | UpdateStrategy::Rolling { .. } => plan.writes.push(apply(live, child, None)),
-            },
+            None => planning.missing(child, snapshot.is_left_out(child)),
+            Some(live) => planning.existing(live, child, &differing),
         }
     }
-    rolling.plan_into(&mut plan);
+    let mut plan = planning.finish();
     plan.prunes = existing
         .into_values()
         .filter(|live| !live.deleting && live.is_owned_by(&snapshot.parent.uid))
@@ -304,6 +270,86 @@ pub fn plan_comparing(
         .collect();
     plan.prunes.sort_by(|a, b| install_order(b).cmp(&install_order(a)));
     plan
+}
+
+/// A plan that is being made, child by child.
+#[derive(Default)]
+struct Planning<'a> {
+    plan: Plan,
+    rolling: Rolling<'a>,
+    stages: Stages<'a>,
+}
+
+impl<'a> Planning<'a> {
+    /// Plans a child that the snapshot does not show. One that was left out of the request stays as it is: the plugin decided without it.
+    fn missing(&mut self, child: &'a Arc<DesiredChild>, is_left_out: bool) {
+        self.rolling.in_progress(child);
+        if is_left_out {
+            self.stages.busy(child, "it was left out of the request");
+        } else if !self.stages.waits(child) {
+            self.stages.busy(child, "it does not exist yet");
+            self.plan.writes.push(Write::Create(child.clone()));
+        }
+    }
+
+    fn existing(
+        &mut self,
+        live: &'a Arc<Object>,
+        child: &'a Arc<DesiredChild>,
+        differing: impl Fn(&Object, &DesiredChild) -> Option<Digest>,
+    ) {
+        if live.deleting {
+            self.busy(child, "it is being deleted");
+            self.plan.terminating.push(ChildId::of(live));
+        } else if is_settled(live, child) {
+            match differing(live, child) {
+                None => {
+                    self.rolling.settled(live, child);
+                    self.stages.unchanged(live, child);
+                }
+                Some(_) if child.update == UpdateStrategy::OnDelete => self.stages.unchanged(live, child),
+                Some(values) => self.restore(live, child, Some(values)),
+            }
+        } else if child.update != UpdateStrategy::OnDelete && is_drift(live, child) {
+            // An edit is reverted in place, also with the strategies that recreate children: the child need not restart.
+            self.restore(live, child, None);
+        } else if !self.stages.waits(child) {
+            self.change(live, child);
+        }
+    }
+
+    /// Plans a child whose desired state was applied before, and that others have changed.
+    fn restore(&mut self, live: &Object, child: &'a Arc<DesiredChild>, differing: Option<Digest>) {
+        self.busy(child, "it is being changed");
+        self.plan.writes.push(apply(live, child, differing));
+    }
+
+    /// Plans a child whose desired state has changed.
+    fn change(&mut self, live: &'a Arc<Object>, child: &'a Arc<DesiredChild>) {
+        if child.update == UpdateStrategy::OnDelete {
+            self.plan.when_deleted.push(ChildId::of(live));
+            self.stages.unchanged(live, child);
+            return;
+        }
+        self.stages.busy(child, "it is being changed");
+        if !self.rolling.change(live, child, self.plan.writes.len()) {
+            let is_recreated = child.update == UpdateStrategy::Recreate;
+            self.plan.writes.push(if is_recreated { replace(live, child) } else { apply(live, child, None) });
+        }
+    }
+
+    /// Records a child on which the host is still working.
+    fn busy(&mut self, child: &'a DesiredChild, why: &'static str) {
+        self.rolling.in_progress(child);
+        self.stages.busy(child, why);
+    }
+
+    fn finish(self) -> Plan {
+        let Self { mut plan, rolling, stages } = self;
+        rolling.plan_into(&mut plan);
+        stages.plan_into(&mut plan);
+        plan
+    }
 }
 
 fn install_order(delete: &Delete) -> (u8, &ObjectKey, &Gvk) {

@@ -1,18 +1,19 @@
 //! Plans rolling updates: selects the existing child of a kind that changes now, and the children that wait (rule R11).
 //!
 //! One child is in progress at a time. A child is in progress while it is created, deleted or written, and while it
-//! matches the desired state but lacks one of the conditions that the strategy names. A child that still has an earlier
+//! matches the desired state but lacks one of the conditions that the strategy names, or is not ready. A child that still has an earlier
 //! desired state never blocks its own change; otherwise a broken rollout could not be repaired.
 
 use std::sync::Arc;
 
 use super::{Plan, apply, replace};
-use crate::contract::UpdateStrategy;
 use crate::contract::desired::DesiredChild;
+use crate::contract::{Until, UpdateStrategy};
 use crate::object::Object;
 use crate::object::child::ChildId;
 use crate::object::conditions::{conditions_of, type_of};
 use crate::object::observed_status::observed;
+use crate::reconcile::not_ready::NotReady;
 use crate::value::ids::Gvk;
 use crate::value::json::Value;
 
@@ -22,17 +23,16 @@ pub(super) struct Rolling<'a>(Vec<OfKind<'a>>);
 
 struct OfKind<'a> {
     kind: &'a Arc<Gvk>,
-    conditions: &'a [String],
-    recreate: bool,
     /// Whether a child is in progress regardless of its conditions.
     is_busy: bool,
-    settled: Vec<&'a Object>,
+    settled: Vec<(&'a Object, &'a DesiredChild, &'a Until)>,
     changes: Vec<Change<'a>>,
 }
 
 struct Change<'a> {
     live: &'a Object,
     child: &'a Arc<DesiredChild>,
+    recreate: bool,
     /// Index in the plan's writes at which the write of this change is inserted.
     at: usize,
 }
@@ -40,23 +40,23 @@ struct Change<'a> {
 impl<'a> Rolling<'a> {
     /// Records a child that is missing, being deleted, or being reverted.
     pub(super) fn in_progress(&mut self, child: &'a DesiredChild) {
-        if let Some(of_kind) = self.of_kind(child) {
+        if let Some((of_kind, ..)) = self.of_kind(child) {
             of_kind.is_busy = true;
         }
     }
 
     /// Records a child that matches the desired state.
     pub(super) fn settled(&mut self, live: &'a Object, child: &'a DesiredChild) {
-        if let Some(of_kind) = self.of_kind(child) {
-            of_kind.settled.push(live);
+        if let Some((of_kind, _, until)) = self.of_kind(child) {
+            of_kind.settled.push((live, child, until));
         }
     }
 
     /// Records a child that changes when its turn comes; its write is inserted at index `at` of the plan's writes.
     /// Returns false if its kind does not use a rolling update.
     pub(super) fn change(&mut self, live: &'a Object, child: &'a Arc<DesiredChild>, at: usize) -> bool {
-        let Some(of_kind) = self.of_kind(child) else { return false };
-        of_kind.changes.push(Change { live, child, at });
+        let Some((of_kind, recreate, _)) = self.of_kind(child) else { return false };
+        of_kind.changes.push(Change { live, child, recreate, at });
         true
     }
 
@@ -68,40 +68,37 @@ impl<'a> Rolling<'a> {
             // Conditions are read only for kinds with a pending change.
             let may_start = changes.peek().is_some()
                 && !of_kind.is_busy
-                && of_kind.settled.iter().all(|live| is_ready(live, of_kind.conditions));
+                && of_kind.settled.iter().all(|(live, child, until)| match until {
+                    Until::Ready => NotReady::of(live, child).is_none(),
+                    Until::Conditions(conditions) => are_true(live, conditions),
+                });
             if may_start {
-                now.extend(changes.next().map(|change| (change, of_kind.recreate)));
+                now.extend(changes.next());
             }
             plan.rolling.extend(changes.map(|change| ChildId::of(change.live)));
         }
         // Changes are inserted from the back, so that earlier indices stay valid.
-        now.sort_by_key(|(change, _)| std::cmp::Reverse(change.at));
-        for (Change { live, child, at }, recreate) in now {
+        now.sort_by_key(|change| std::cmp::Reverse(change.at));
+        for Change { live, child, recreate, at } in now {
             let write = if recreate { replace(live, child) } else { apply(live, child, None) };
             plan.writes.insert(at.min(plan.writes.len()), write);
         }
     }
 
-    fn of_kind(&mut self, child: &'a DesiredChild) -> Option<&mut OfKind<'a>> {
-        let UpdateStrategy::Rolling { recreate, conditions } = &child.update else { return None };
+    /// The kind of a child with a rolling update, whether it is recreated, and what it must come to.
+    fn of_kind(&mut self, child: &'a DesiredChild) -> Option<(&mut OfKind<'a>, bool, &'a Until)> {
+        let UpdateStrategy::Rolling { recreate, until } = &child.update else { return None };
         let at = self.0.iter().position(|of_kind| of_kind.kind == &child.kind).unwrap_or_else(|| {
-            self.0.push(OfKind {
-                kind: &child.kind,
-                conditions,
-                recreate: *recreate,
-                is_busy: false,
-                settled: Vec::new(),
-                changes: Vec::new(),
-            });
+            self.0.push(OfKind { kind: &child.kind, is_busy: false, settled: Vec::new(), changes: Vec::new() });
             self.0.len() - 1
         });
-        self.0.get_mut(at)
+        Some((self.0.get_mut(at)?, *recreate, until))
     }
 }
 
 /// Returns true if all these conditions are True for the child's present generation. A condition that the child's
 /// controller reported for an earlier generation does not cover the change.
-fn is_ready(live: &Object, conditions: &[String]) -> bool {
+fn are_true(live: &Object, conditions: &[String]) -> bool {
     if conditions.is_empty() {
         return true;
     }
@@ -154,7 +151,7 @@ mod tests {
     }
 
     fn rolled(live: &[Json], desired: &[Json], recreate: bool) -> Plan {
-        let strategy = UpdateStrategy::Rolling { recreate, conditions: ["Ready".to_owned()].into() };
+        let strategy = UpdateStrategy::Rolling { recreate, until: Until::Conditions(["Ready".to_owned()].into()) };
         plan(&snapshot(live), &validate_with(desired, &strategy).expect("valid"))
     }
 
@@ -246,7 +243,7 @@ mod tests {
 
     #[test]
     fn r11_without_readiness_conditions_one_child_changes_per_reconcile() {
-        let strategy = UpdateStrategy::Rolling { recreate: false, conditions: Arc::new([]) };
+        let strategy = UpdateStrategy::Rolling { recreate: false, until: Until::Conditions(Arc::new([])) };
         let desired = validate_with(&pods(&["a", "b"], "new"), &strategy).expect("valid");
         let planned = |live: &[Json]| plan(&snapshot(live), &desired);
         let first = planned(&[exists("a", "old", false), exists("b", "old", false)]);

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::contract::Until;
 use crate::fixtures::{
     PARENT_UID, created, object, parent, parent_ref, plan, pod, snapshot, validate, validate_secrets, validate_with,
 };
@@ -134,8 +135,7 @@ fn s02_child_left_out_of_the_request_is_neither_changed_nor_created_nor_deleted(
     for pod in &mut pods {
         pod["spec"]["containers"][0]["image"] = json!("nginx:2");
     }
-    let mut plan = plan(&snapshot, &validate(&pods).expect("valid"));
-    plan.keep_left_out(&snapshot);
+    let plan = plan(&snapshot, &validate(&pods).expect("valid"));
     let written: Vec<_> = plan.writes.iter().map(|write| write.child().key.name.to_string()).collect();
     assert_eq!((written, plan.prunes.len()), (vec!["fresh".to_owned(), "shown".to_owned()], 0), "{plan:?}");
 }
@@ -210,7 +210,7 @@ fn r04_object_in_another_namespace_is_never_a_child() {
 
 #[test]
 fn r05_child_without_applied_hash_is_changed_in_place_and_never_deleted() {
-    let rolling = UpdateStrategy::Rolling { recreate: true, conditions: Arc::new([]) };
+    let rolling = UpdateStrategy::Rolling { recreate: true, until: Until::Conditions(Arc::new([])) };
     for (update, writes) in
         [(UpdateStrategy::Apply, 1), (UpdateStrategy::Recreate, 1), (rolling, 1), (UpdateStrategy::OnDelete, 0)]
     {
@@ -292,7 +292,9 @@ fn r11_retained_child_is_changed_in_place_and_never_recreated() {
         child
     };
     let live = created(&validate(&[retained("nginx:1")]).expect("valid").children[0]);
-    for update in [UpdateStrategy::Recreate, UpdateStrategy::Rolling { recreate: true, conditions: Arc::new([]) }] {
+    for update in
+        [UpdateStrategy::Recreate, UpdateStrategy::Rolling { recreate: true, until: Until::Conditions(Arc::new([])) }]
+    {
         let desired = validate_with(&[retained("nginx:2")], &update).expect("valid");
         let plan = plan(&snapshot(std::slice::from_ref(&live)), &desired);
         assert!(matches!(plan.writes[..], [Write::Apply { .. }]), "{plan:?}");

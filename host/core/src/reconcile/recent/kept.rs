@@ -2,7 +2,7 @@
 
 use lz4_flex::block::{compress, decompress};
 
-use crate::contract::{CallFailure, Event, Failure, PluginResult, Requirement, Response, Selection};
+use crate::contract::{CallFailure, ChildOptions, Event, Failure, PluginResult, Requirement, Response, Selection};
 use crate::value::ids::Gvk;
 use crate::value::memory::{self, allocated};
 
@@ -28,6 +28,7 @@ impl KeptResult {
         documents().for_each(|document| all.extend_from_slice(document));
         let rest = Response {
             children: Vec::new(),
+            options: response.options.clone(),
             status: response.status.as_ref().map(|_| Vec::new()),
             requeue: response.requeue,
             events: response.events.clone(),
@@ -61,7 +62,10 @@ impl KeptResult {
                 let events = events.map(|Event { reason, message, .. }| {
                     size_of::<Event>() + allocated(reason.len()) + allocated(message.len())
                 });
-                events.sum::<usize>() + response.requirements.iter().map(size_of_requirement).sum::<usize>()
+                let options =
+                    response.options.iter().map(|options| allocated(options.len() * size_of::<ChildOptions>()));
+                let requirements = response.requirements.iter().map(size_of_requirement);
+                events.sum::<usize>() + options.sum::<usize>() + requirements.sum::<usize>()
             }
             Ok(Err(Failure::Invalid(message) | Failure::Failed(message) | Failure::Retry { message, .. })) => {
                 allocated(message.len())

@@ -153,7 +153,7 @@ impl Reconciled {
     fn changed_something(&self) -> bool {
         let Decision { progress, message, changes, failed, .. } = &self.decision;
         let is_applied = match progress {
-            Some(progress) => *progress == Progress::Applied,
+            Some(progress) => progress.is_applied(),
             // A failure that the conditions do not report has a message.
             None => message.is_empty(),
         };

@@ -7,7 +7,10 @@ use super::{
     RecordedResponse, RecordedResult, RecordedWrite,
 };
 use crate::contract::snapshot::Snapshot;
-use crate::contract::{CallFailure, Event, Failure, Observed, PluginResult, Request, Requirement, Response, Selection};
+use crate::contract::{
+    CallFailure, ChildOptions, Event, Failure, Observed, PluginResult, Request, Requirement, Response, Selection,
+    Until, UpdateStrategy,
+};
 use crate::object::child::ChildId;
 use crate::object::masking::{Masker, TooManyValues, hidden};
 use crate::reconcile::outcome::{Outcome, Problem, Requeue};
@@ -103,8 +106,9 @@ fn learn_values(
         }
     }
     let objects = request.children.iter().chain(request.related.iter().flat_map(|related| &related.objects));
-    let given =
-        std::iter::once(&*request.parent.object).chain(objects.map(|one| &*one.object)).chain(request.config.as_deref());
+    let given = std::iter::once(&*request.parent.object)
+        .chain(objects.map(|one| &*one.object))
+        .chain(request.config.as_deref());
     let response = result.iter().flatten();
     let returned = response.flat_map(|response| response.children.iter().chain(&response.status)).map(Vec::as_slice);
     given.chain(returned).try_for_each(|document| masker.learn(&parsed(document)))?;
@@ -174,6 +178,7 @@ impl Recorder<'_> {
     fn response(&mut self, response: &Response) -> RecordedResponse {
         RecordedResponse {
             children: response.children.iter().map(|child| self.document(child)).collect(),
+            options: response.options.as_ref().map(|all| all.iter().map(|one| self.options(one)).collect()),
             status: response.status.as_deref().map(|status| self.document(status)),
             requeue_ms: response.requeue,
             events: response
@@ -188,6 +193,17 @@ impl Recorder<'_> {
             requirements: response.requirements.iter().map(|one| self.requirement(one)).collect(),
             finalized: response.finalized,
         }
+    }
+
+    fn options(&mut self, options: &ChildOptions) -> ChildOptions {
+        let update = options.update.as_ref().map(|update| match update {
+            UpdateStrategy::Rolling { recreate, until: Until::Conditions(conditions) } => {
+                let conditions = conditions.iter().map(|condition| self.text(condition)).collect();
+                UpdateStrategy::Rolling { recreate: *recreate, until: Until::Conditions(conditions) }
+            }
+            without_text => without_text.clone(),
+        });
+        ChildOptions { update, ..options.clone() }
     }
 
     fn requirement(&mut self, one: &Requirement) -> Requirement {

@@ -88,7 +88,7 @@ pub fn digest(result: &Result<PluginResult, CallFailure>) -> Digest {
 }
 
 fn add_response(hash: &mut Parts, response: &Response) {
-    let Response { children, status, requeue, events, requirements, finalized } = response;
+    let Response { children, options, status, requeue, events, requirements, finalized } = response;
     // The number of the parts that follow.
     let count = |items: usize| (items as u64).to_le_bytes();
     add(hash, [b"response", b"children", &count(children.len())]);
@@ -110,6 +110,12 @@ fn add_response(hash: &mut Parts, response: &Response) {
             Selection::Labels(labels) => ("labels", labels),
         };
         add(hash, [how, select].map(str::as_bytes));
+    }
+    if let Some(options) = options {
+        add(hash, [b"options", &count(options.len())]);
+        for options in options {
+            options.for_each_part(|part| hash.add(part.as_bytes()));
+        }
     }
 }
 

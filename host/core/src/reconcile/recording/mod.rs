@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::contract::{Event, Limits, Phase, Requirement};
+use crate::contract::{ChildOptions, Event, Limits, Phase, Requirement};
 use crate::object::child::ChildId;
 
 pub use changes::{Change, Changed, changes};
@@ -148,6 +148,9 @@ pub enum RecordedResult {
 pub struct RecordedResponse {
     /// The desired children. A child that is not JSON is a string.
     pub children: Vec<Document>,
+    /// The options of each child, in the same order; absent if they are annotations of the children (contract 0.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<Vec<ChildOptions>>,
     /// The plugin's part of the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Document>,

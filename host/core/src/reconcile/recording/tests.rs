@@ -65,7 +65,8 @@ fn recorded_object_may_nest_deeper_than_serde_reads_into_values() {
     let (open, close) = ("[".repeat(200), "]".repeat(200));
     let child =
         format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","namespace":"n"}},"spec":{open}{close}}}"#);
-    let text = format!(r#"{{"phase":"sync","parent":{{}},"children":[{child}]}}"#);
+    let parent = child.replace("Pod", "Echo");
+    let text = format!(r#"{{"phase":"sync","parent":{parent},"children":[{child}]}}"#);
     let request = serde_json::from_str::<RecordedRequest>(&text).expect("a request").request().expect("a child");
     let [read] = &request.children[..] else { panic!("{:?}", request.children) };
     assert_eq!((read.kind.to_string(), read.namespace.as_deref(), &*read.name), ("Pod.v1".to_owned(), Some("n"), "a"));

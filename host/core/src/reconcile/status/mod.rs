@@ -23,7 +23,7 @@ pub fn next(parent: &Object, part: Option<&Map>, outcome: &Outcome, shape: Statu
     let base = part.unwrap_or(&observed);
     let mut next = base.without(&["observedGeneration", "conditions"]);
     if shape.observed_generation {
-        let generation = if matches!(outcome.progress, Progress::Applied | Progress::Stalled) {
+        let generation = if outcome.is_of_this_generation() {
             parent.generation.map(Value::from)
         } else {
             observed.get("observedGeneration").cloned()
@@ -73,15 +73,16 @@ fn merge(base: &Map, fresh: bool, outcome: &Outcome, generation: Option<i64>) ->
     let applied = outcome.progress == Progress::Applied;
     let plugins_ready = conditions_of(base).find(|own| fresh && type_of(own) == Some(parent_condition::READY));
     let ready = match plugins_ready {
-        Some(own) if applied => completed(own, generation),
-        _ => host(parent_condition::READY, if applied { "True" } else { "False" }, outcome.reason),
+        Some(own) if applied => Some(completed(own, generation)),
+        None if applied && outcome.leaves_ready => None,
+        _ => Some(host(parent_condition::READY, if applied { "True" } else { "False" }, outcome.reason)),
     };
     let abnormal = match outcome.progress {
         Progress::Applied | Progress::Suspended => None,
-        Progress::Reconciling => Some(parent_condition::RECONCILING),
-        Progress::Stalled => Some(parent_condition::STALLED),
+        Progress::Unready | Progress::Reconciling => Some(parent_condition::RECONCILING),
+        Progress::Failed | Progress::Stalled => Some(parent_condition::STALLED),
     };
-    let mut all = vec![ready];
+    let mut all: Vec<_> = ready.into_iter().collect();
     all.extend(abnormal.map(|kind| host(kind, "True", outcome.cause)));
     // Otherwise `Ready` and `Stalled` report the block.
     if let Some(because) = outcome.blocked.filter(|_| outcome.reason != ParentReason::DeletionBlocked) {
@@ -90,9 +91,14 @@ fn merge(base: &Map, fresh: bool, outcome: &Outcome, generation: Option<i64>) ->
     }
     let hosts_alone =
         [parent_condition::RECONCILING, parent_condition::STALLED, parent_condition::DELETIONS_BLOCKED].map(Some);
+    // What the host reported while it could not carry out a response.
+    let is_hosts_ready = |own: &Map| {
+        let reason = own.get("reason").and_then(Value::as_str).unwrap_or_default();
+        !fresh && type_of(own) == Some(parent_condition::READY) && reason.parse::<ParentReason>().is_ok()
+    };
     for own in conditions_of(base) {
         let known = all.iter().any(|condition| type_of(condition) == type_of(own));
-        if !known && !hosts_alone.contains(&type_of(own)) {
+        if !known && !hosts_alone.contains(&type_of(own)) && !is_hosts_ready(own) {
             // A condition kept from an earlier response keeps its `observedGeneration`.
             all.push(if fresh { completed(own, generation) } else { own.clone() });
         }

@@ -4,7 +4,10 @@ use super::*;
 use crate::contract::{CallFailure, Failure};
 use crate::fixtures::{parent_with, parent_with_host_owned_status};
 use crate::guard::deletions::BlockReason;
+use crate::object::child::ChildId;
+use crate::reconcile::not_ready::NotReady;
 use crate::reconcile::outcome::Problem;
+use crate::value::ids::{Gvk, ObjectKey};
 use crate::value::json;
 
 const ALL: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };
@@ -207,4 +210,37 @@ fn r12_condition_of_blocked_deletions_ends_with_the_block_in_every_kind_of_list(
     let over = after(&status, None, &failed()).expect("differs");
     assert_eq!(condition_of(&over, "DeletionsBlocked")["status"], "False");
     assert_eq!(after(&over, None, &failed()), None);
+}
+
+#[test]
+fn r22_parent_whose_children_are_not_ready_is_reconciling_and_one_with_a_failed_child_is_stalled() {
+    let pod = ChildId { kind: std::sync::Arc::new(Gvk::from_api_version("v1", "Pod")), key: ObjectKey::new(None, "a") };
+    for (is_failed, condition, reason) in [(false, "Reconciling", "WaitingForReady"), (true, "Stalled", "ChildFailed")]
+    {
+        let not_ready = NotReady { child: pod.clone(), why: "why".into(), is_failed };
+        let status = after(&json!({}), None, &Outcome::not_ready(&[not_ready], None)).expect("differs");
+        assert_eq!(types(&status), ["Ready", condition]);
+        assert_eq!(
+            (&condition_of(&status, "Ready")["status"], &condition_of(&status, "Ready")["reason"]),
+            (&json!("False"), &json!(reason))
+        );
+        assert_eq!(status["observedGeneration"], 3, "everything is applied");
+        let ready = after(&status, None, &applied()).expect("differs");
+        assert_eq!(types(&ready), ["Ready"]);
+    }
+}
+
+#[test]
+fn r22_condition_ready_that_is_left_to_the_plugin_is_the_hosts_only_while_it_cannot_carry_out_the_response() {
+    let left = || Outcome { leaves_ready: true, ..applied() };
+    let own = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "Starting"}]});
+    assert_eq!(types(&after(&json!({}), Some(&json!({"a": 1})), &left()).expect("differs")), [""; 0]);
+    let status = after(&json!({}), Some(&own), &left()).expect("differs");
+    assert_eq!(condition_of(&status, "Ready")["reason"], "Starting");
+    assert_eq!(after(&status, None, &left()), None, "a response without a status leaves it as it is");
+    let broken = after(&status, None, &failed()).expect("differs");
+    assert_eq!(condition_of(&broken, "Ready")["reason"], "DeadlineExceeded");
+    let parent = parent_with_host_owned_status(&broken);
+    let over = next(&parent, None, &left(), ALL, now()).map(|map| to_json(&map)).expect("differs");
+    assert_eq!(types(&over), [""; 0], "the failure is over");
 }

@@ -120,7 +120,7 @@ impl Reconcile<'_> {
             self.wake(&self.shared.state.unplanned(self.key));
         }
         let mut outcome = self.completed(&snapshot, outcome, is_planned);
-        let is_applied = outcome.progress == Progress::Applied;
+        let is_applied = outcome.progress.is_applied();
         let reported = match reporting {
             Reporting::Full => self.report(&snapshot, part.as_ref(), &mut outcome).await,
             Reporting::WritesOnly => Reported::default(),
@@ -219,7 +219,7 @@ impl Reconcile<'_> {
     fn note_result(&self, result: &Finished<'_>) {
         let Finished { snapshot, outcome, applied, reported, unwritten, .. } = *result;
         let refused = unwritten.filter(|_| self.is_status_refused(reported));
-        if matches!(outcome.progress, Progress::Applied | Progress::Stalled) {
+        if outcome.is_of_this_generation() {
             self.note_observed(&snapshot.parent);
         }
         let failure = std::iter::once(outcome).chain(refused).find(|outcome| is_failing(outcome));
@@ -242,5 +242,8 @@ impl Reconcile<'_> {
 
 /// Whether a parent does not have its desired state, and no user asked for that.
 fn is_failing(outcome: &Outcome) -> bool {
-    matches!(outcome.progress, Progress::Reconciling | Progress::Stalled)
+    match outcome.progress {
+        Progress::Failed | Progress::Reconciling | Progress::Stalled => true,
+        Progress::Applied | Progress::Unready | Progress::Suspended => false,
+    }
 }

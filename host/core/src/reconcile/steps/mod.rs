@@ -22,8 +22,10 @@ use tracing::field::Empty;
 use self::ending::{Attempt, Ending, Last, NothingToDo, Report, Reporting, outcome_of};
 use self::plan_and_apply::take_tokens;
 use self::without_call::{leave, no_response, suspended};
+use super::applied::Applied;
 use super::carried::Carried;
 use super::next_step::NextStep;
+use super::not_ready::NotReady;
 use super::outcome::{Outcome, Problem, Progress, Requeue};
 use super::plan::Plan;
 use super::record::Record;
@@ -33,12 +35,14 @@ use super::shared::component_state::Consequences;
 use super::terms::Terms;
 use super::trigger::Trigger;
 use super::world::{Follows, Happened, Selected, Wake, World};
-use crate::contract::Phase;
 use crate::contract::desired::{self, Desired};
 use crate::contract::snapshot::Snapshot;
+use crate::contract::{Phase, ReadyMeans};
 use crate::guard::breaker::ParentRevision;
 use crate::guard::deletions::SpecHash;
 use crate::object::Object;
+use crate::object::conditions::condition_of;
+use crate::object::names::parent_condition;
 use crate::object::parent::ParentRef;
 use crate::value::ids::ObjectKey;
 
@@ -185,7 +189,8 @@ impl Reconcile<'_> {
         let revision = (!plan.is_empty()).then(|| ParentRevision::of(&snapshot.parent));
         let admit = |revision| plan.admit(&mut self.shared.breaker.lock(), revision, self.shared.clock.now());
         let thrashing = revision.map(admit).unwrap_or_default();
-        let (terminating, rolling) = (plan.being_deleted(), std::mem::take(&mut plan.rolling));
+        let (terminating, rolling, staged) =
+            (plan.being_deleted(), std::mem::take(&mut plan.rolling), plan.staged.take());
         let applied = self.apply(snapshot, revision, plan).await;
         let carried = Carried {
             phase,
@@ -198,11 +203,12 @@ impl Reconcile<'_> {
             blocked,
             terminating,
             rolling,
+            staged,
         };
         let problem = carried.problem();
         let mut outcome = match &problem {
             Some(problem) => outcome_of(problem),
-            None => Outcome::applied(desired.children.len(), desired.requeue),
+            None => self.of_applied(snapshot, how, &desired, &applied),
         };
         if matches!(problem, Some(Problem::Writes(_))) {
             outcome.add_waiting_deletions(applied.kept_from_pruning);
@@ -212,6 +218,23 @@ impl Reconcile<'_> {
         let is_later = matches!(problem, Some(Problem::PutOff(_))) || problem.is_none() && applied.marked;
         let reporting = Reporting::omitted_if(is_later);
         Attempt { part: desired.status, applied, outcome, is_planned: true, finalized, reporting, events: Vec::new() }
+    }
+
+    /// The outcome of an applied desired state: whether that is enough for the parent to be ready (rule R22).
+    fn of_applied(&self, snapshot: &Snapshot, how: How, desired: &Desired, applied: &Applied) -> Outcome {
+        let of_plugin =
+            || desired.status.as_ref().is_some_and(|part| condition_of(part, parent_condition::READY).is_some());
+        let not_ready = match self.terms.ready_means {
+            ReadyMeans::Children if how.phase == Phase::Sync && how.is_selected && !of_plugin() => {
+                NotReady::among(snapshot, desired, &applied.changes)
+            }
+            ReadyMeans::Children | ReadyMeans::Applied | ReadyMeans::Plugin => Vec::new(),
+        };
+        if !not_ready.is_empty() {
+            return Outcome::not_ready(&not_ready, desired.requeue);
+        }
+        let leaves_ready = self.terms.ready_means == ReadyMeans::Plugin;
+        Outcome { leaves_ready, ..Outcome::applied(desired.children.len(), desired.requeue) }
     }
 
     /// Deletes the children of an object that is no longer a parent, as far as the deletion guard allows (rule R9).

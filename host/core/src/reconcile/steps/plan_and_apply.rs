@@ -159,7 +159,6 @@ fn planned(
     // The deletion of the object that has the name queues the parent again.
     let is_predecessors = |found: Arc<Object>| found.is_left_by_predecessor_of(&snapshot.parent_ref);
     plan.put_off_creates(|child| world.cached_child(&child.id()).is_some_and(is_predecessors));
-    plan.keep_left_out(snapshot);
     if !may_write_children(&snapshot.parent) {
         plan.writes.clear();
     }

@@ -15,7 +15,7 @@ use crate::object::child::ChildId;
 use crate::reconcile::applied::Applied;
 use crate::reconcile::carry_out::status_written;
 use crate::reconcile::events::{Before, Note, Occasion, note};
-use crate::reconcile::outcome::{FinalizerEnd, Outcome, Problem, Progress, WriteProblem};
+use crate::reconcile::outcome::{FinalizerEnd, Outcome, Problem, WriteProblem};
 use crate::reconcile::status;
 use crate::reconcile::trigger::Trigger;
 use crate::reconcile::world::{About, ApiRequest};
@@ -63,7 +63,7 @@ impl Reconcile<'_> {
         if let (Some(_), Some(WriteProblem::Rejected { message, .. })) = (part, &reported.failed)
             && !reported.is_gone()
         {
-            if outcome.progress == Progress::Applied {
+            if outcome.progress.is_applied() {
                 *outcome = outcome_of(&Problem::StatusRejected(message.clone()));
             } else {
                 // The other problem stays the first: a block of deletions must survive a restart.

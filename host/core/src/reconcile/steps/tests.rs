@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::contract::related::{Needs, ReadGrants, ReadProblem};
-use crate::contract::{Limits, Response, UpdateStrategy};
+use crate::contract::{ChildOptions, Limits, Response, UpdateStrategy};
 use crate::fixtures::{CLOCK, created, grants_with, object, parent, pod, response, validate};
 use crate::guard::budget::Budget;
 use crate::object::child::ChildId;
@@ -33,6 +33,7 @@ struct Model {
     /// Whether the caches show the host's last writes.
     is_current: bool,
     desired: Vec<Value>,
+    options: Option<Vec<ChildOptions>>,
     /// Whether the host may read no children.
     refuses_children: bool,
     /// What the reconcile did; none if nobody listens.
@@ -117,7 +118,8 @@ impl World for Model {
 
     fn call<'a>(&'a self, _permit: &'a Permit<'_>, _call: Call<'a>) -> Later<'a, Called> {
         self.did(|| "call".to_owned());
-        let response = Response { children: response(&self.desired).children, ..Response::default() };
+        let options = self.options.clone();
+        let response = Response { children: response(&self.desired).children, options, ..Response::default() };
         Box::pin(async { Called { result: Ok(Ok(response)), is_pure: true } })
     }
 
@@ -135,7 +137,7 @@ impl World for Model {
 /// A parent without children, whose plugin wants none.
 fn model() -> Model {
     let (children, desired) = (Vec::new(), Vec::new());
-    Model { parent: parent(), children, is_current: true, desired, refuses_children: false, did: None }
+    Model { parent: parent(), children, is_current: true, desired, options: None, refuses_children: false, did: None }
 }
 
 fn terms() -> Terms {
@@ -150,6 +152,7 @@ fn terms() -> Terms {
         rules: Digest::of(b"rules"),
         version: "1.0.0".to_owned(),
         finalizes: false,
+        ready_means: ReadyMeans::Applied,
         grants: grants_with(&UpdateStrategy::Apply),
         reads: ReadGrants::default(),
         config: None,
@@ -197,6 +200,36 @@ fn r17_reconcile_writes_once_waits_for_its_writes_and_then_calls_no_more() {
     world.parent = crate::fixtures::parent_with_host_owned_status(&applied);
     assert_eq!(did(&mut world, &terms, &shared), ["call", "Succeeded"], "nothing is left to write");
     assert_eq!(did(&mut world, &terms, &shared), ["unchanged"]);
+}
+
+#[test]
+fn r22_parent_is_ready_once_its_children_are_and_costs_nothing_while_it_waits() {
+    let (terms, shared) = (Terms { ready_means: ReadyMeans::Children, ..terms() }, shared());
+    let mut world = Model { desired: vec![pod("a")], ..model() };
+    assert_eq!(did(&mut world, &terms, &shared), ["call", "create a", "status hello", "WaitingForReady"]);
+    let live = |status: &Value| {
+        let mut live = created(&validate(&[pod("a")]).expect("valid").children[0]);
+        live["status"] = status.clone();
+        vec![object(&live)]
+    };
+    let reported = |outcome: &Outcome| {
+        crate::fixtures::parent_with_host_owned_status(&crate::fixtures::status_after(outcome, None))
+    };
+    world.children = live(&json!({"phase": "Pending"}));
+    let not_ready =
+        NotReady { child: ChildId::of(&world.children[0]), why: "it is not ready".into(), is_failed: false };
+    world.parent = reported(&Outcome::not_ready(&[not_ready], None));
+    assert_eq!(did(&mut world, &terms, &shared), ["call", "WaitingForReady"], "the status says so already");
+    assert_eq!(did(&mut world, &terms, &shared), ["unchanged"]);
+    world.children = live(&json!({"conditions": [{"type": "Ready", "status": "True"}]}));
+    assert_eq!(did(&mut world, &terms, &shared), ["call", "status hello", "Succeeded"]);
+    world.children = live(&json!({"phase": "Failed"}));
+    assert_eq!(did(&mut world, &terms, &shared), ["call", "status hello", "ChildFailed"]);
+    world.options = Some(vec![ChildOptions { ready: Some(true), ..ChildOptions::default() }]);
+    assert_eq!(
+        did(&mut world, &Terms { call_inputs: Digest::of(b"other"), ..terms.clone() }, &shared),
+        ["call", "status hello", "Succeeded"]
+    );
 }
 
 #[test]

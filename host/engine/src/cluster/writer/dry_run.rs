@@ -120,6 +120,8 @@ mod tests {
             update: UpdateStrategy::Apply,
             owner: None,
             force_ownership: false,
+            stage: 0,
+            ready: None,
         }
     }
 

@@ -265,6 +265,8 @@ mod tests {
             update: windlass_core::contract::UpdateStrategy::Apply,
             owner: None,
             force_ownership: false,
+            stage: 0,
+            ready: None,
         };
         let [own, other] = [0, 2].map(|index| Ownership { index, fields: Map::default() });
         let (taken, emptied) = ([other], ["/spec/map".to_owned()]);

@@ -2,6 +2,7 @@
 //! result.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use windlass_core::contract as core;
 use windlass_core::value::ids::Gvk;
@@ -33,7 +34,16 @@ impl Lists<'_> {
     }
 }
 
-fn observe<'a>(object: &'a core::Observed, api_version: &'a str) -> wit::Observed<'a> {
+/// The `apiVersion`: the core stores group and version separately.
+pub(super) struct WorkedOut<'a>(Cow<'a, str>);
+
+impl<'a> WorkedOut<'a> {
+    fn of(object: &'a core::Observed) -> Self {
+        Self(api_version(&object.kind))
+    }
+}
+
+fn observe<'a>(object: &'a core::Observed, WorkedOut(api_version): &'a WorkedOut<'_>) -> wit::Observed<'a> {
     wit::Observed {
         kind: wit::KindParam { api_version, name: &object.kind.kind },
         namespace: object.namespace.as_deref(),
@@ -56,6 +66,7 @@ pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
         children: descriptor.children.into_iter().map(child_rule).collect(),
         related: descriptor.related.iter().map(kind).collect(),
         finalizes: descriptor.finalizes,
+        ready_means: core::ReadyMeans::Applied,
         resync: descriptor.resync,
         config_schema: descriptor.config_schema,
         metrics: descriptor.metrics.into_iter().map(metric).collect(),
@@ -63,13 +74,14 @@ pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
 }
 
 fn child_rule(rule: wit::ChildRule) -> core::ChildRule {
-    core::ChildRule { kind: kind(&rule.kind), update: update(rule.update) }
+    core::ChildRule { kind: kind(&rule.kind), update: update(rule.update, core::Until::Conditions) }
 }
 
 pub(super) fn result(result: Result<wit::Response, wit::Failure>) -> core::PluginResult {
     match result {
         Ok(response) => Ok(core::Response {
             children: response.children,
+            options: None,
             status: response.status,
             requeue: response.requeue,
             events: response.events.into_iter().map(event).collect(),

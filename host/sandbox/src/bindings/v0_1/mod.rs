@@ -40,8 +40,8 @@ impl Instance {
         mut store: Store<T>,
         request: &Request,
     ) -> (wasmtime::Result<PluginResult>, Store<T>) {
-        let api_versions = convert::api_versions(request);
-        let lists = convert::Lists::of(request, &api_versions);
+        let worked_out = convert::worked_out(request);
+        let lists = convert::Lists::of(request, &worked_out);
         let related = lists.related();
         let request = lists.request(request, &related);
         let result = self.windlass_plugin_reconciler().call_reconcile(&mut store, request).await;

@@ -2,8 +2,10 @@
 //! result.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use windlass_core::contract as core;
+use windlass_core::object::readiness::Readiness;
 use windlass_core::value::ids::Gvk;
 
 use super::generated::windlass::plugin::{host, types as wit};
@@ -43,13 +45,31 @@ impl Lists<'_> {
     }
 }
 
-fn observe<'a>(object: &'a core::Observed, api_version: &'a str) -> wit::Observed<'a> {
+pub(super) struct WorkedOut<'a> {
+    /// The core stores group and version separately.
+    api_version: Cow<'a, str>,
+    readiness: Readiness,
+}
+
+impl<'a> WorkedOut<'a> {
+    fn of(object: &'a core::Observed) -> Self {
+        let readiness = Readiness::of_json(&object.kind, &object.object);
+        Self { api_version: api_version(&object.kind), readiness }
+    }
+}
+
+fn observe<'a>(object: &'a core::Observed, more: &'a WorkedOut<'_>) -> wit::Observed<'a> {
     wit::Observed {
-        kind: wit::KindParam { api_version, name: &object.kind.kind },
+        kind: wit::KindParam { api_version: &more.api_version, name: &object.kind.kind },
         namespace: object.namespace.as_deref(),
         name: &object.name,
         object: &object.object,
-        readiness: wit::Readiness::Unknown,
+        readiness: match &more.readiness {
+            Readiness::Ready => wit::Readiness::Ready,
+            Readiness::Progressing(why) => wit::Readiness::Progressing(why),
+            Readiness::Failed(why) => wit::Readiness::Failed(why),
+            Readiness::Unknown => wit::Readiness::Unknown,
+        },
     }
 }
 
@@ -68,6 +88,11 @@ pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
         children: descriptor.children.into_iter().map(child_rule).collect(),
         related: descriptor.related.iter().map(|rule| kind(&rule.kind)).collect(),
         finalizes: descriptor.finalizes,
+        ready_means: match descriptor.ready_means {
+            wit::ReadyMeans::Children => core::ReadyMeans::Children,
+            wit::ReadyMeans::Applied => core::ReadyMeans::Applied,
+            wit::ReadyMeans::Plugin => core::ReadyMeans::Plugin,
+        },
         resync: descriptor.resync,
         config_schema: descriptor.config_schema,
         metrics: descriptor.metrics.into_iter().map(metric).collect(),
@@ -75,7 +100,23 @@ pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
 }
 
 fn child_rule(rule: wit::ChildRule) -> core::ChildRule {
-    core::ChildRule { kind: kind(&rule.kind), update: update(rule.update) }
+    core::ChildRule { kind: kind(&rule.kind), update: update(rule.update, until) }
+}
+
+/// What a rolling update waits for: without conditions, that the child is ready.
+fn until(conditions: Arc<[String]>) -> core::Until {
+    if conditions.is_empty() { core::Until::Ready } else { core::Until::Conditions(conditions) }
+}
+
+fn child(child: wit::DesiredChild) -> (core::Json, core::ChildOptions) {
+    let options = core::ChildOptions {
+        stage: child.stage,
+        retain: child.retain,
+        take_over: child.take_over,
+        ready: child.ready,
+        update: child.update.map(|strategy| update(strategy, until)),
+    };
+    (child.object, options)
 }
 
 /// A result without anything that [`super::not_built`] refuses.
@@ -84,20 +125,22 @@ fn child_rule(rule: wit::ChildRule) -> core::ChildRule {
 /// If a part of it is not built.
 pub(super) fn result(result: Result<wit::Response, wit::Failure>) -> Returned<core::PluginResult> {
     Ok(match result {
-        Ok(response) => Ok(core::Response {
-            children: response.children.into_iter().map(|child| child.object).collect(),
-            status: response.status,
-            requeue: response.requeue,
-            events: response.events.into_iter().map(event).collect(),
-            requirements: response.requirements.into_iter().map(requirement).collect::<Returned<_>>()?,
-            finalized: response.finalized,
-        }),
-        Err(wit::Failure::Invalid(wit::Invalid { field, message })) => {
-            Err(core::Failure::Invalid(match field {
-                Some(field) => format!("{field}: {message}"),
-                None => message,
-            }))
+        Ok(response) => {
+            let (children, options) = response.children.into_iter().map(child).unzip();
+            Ok(core::Response {
+                children,
+                options: Some(options),
+                status: response.status,
+                requeue: response.requeue,
+                events: response.events.into_iter().map(event).collect(),
+                requirements: response.requirements.into_iter().map(requirement).collect::<Returned<_>>()?,
+                finalized: response.finalized,
+            })
         }
+        Err(wit::Failure::Invalid(wit::Invalid { field, message })) => Err(core::Failure::Invalid(match field {
+            Some(field) => format!("{field}: {message}"),
+            None => message,
+        })),
         Err(wit::Failure::Failed(message)) => Err(core::Failure::Failed(message)),
     })
 }

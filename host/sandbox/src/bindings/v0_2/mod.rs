@@ -37,7 +37,10 @@ impl Instance {
         mut store: Store<T>,
     ) -> (wasmtime::Result<Returned<Descriptor>>, Store<T>) {
         let result = self.windlass_plugin_reconciler().call_describe(&mut store).await;
-        (result.map(|descriptor| not_built::in_descriptor(&descriptor).map(|()| convert::descriptor(descriptor))), store)
+        (
+            result.map(|descriptor| not_built::in_descriptor(&descriptor).map(|()| convert::descriptor(descriptor))),
+            store,
+        )
     }
 
     pub(crate) async fn reconcile<T: Send>(
@@ -45,8 +48,8 @@ impl Instance {
         mut store: Store<T>,
         request: &Request,
     ) -> (wasmtime::Result<Returned<PluginResult>>, Store<T>) {
-        let api_versions = convert::api_versions(request);
-        let lists = convert::Lists::of(request, &api_versions);
+        let worked_out = convert::worked_out(request);
+        let lists = convert::Lists::of(request, &worked_out);
         let related = lists.related();
         let parents = request.parent.kind.api_version();
         let request = lists.request(request, &related, &parents);

@@ -19,7 +19,6 @@ pub(super) fn in_descriptor(descriptor: &wit::Descriptor) -> Returned<()> {
     refuse(is_optional || descriptor.related.iter().any(|rule| rule.optional), "optional kinds")?;
     refuse(descriptor.finalizes, "finalizes")?;
     refuse(descriptor.ordered_deletion, "ordered-deletion")?;
-    refuse(!matches!(descriptor.ready_means, wit::ReadyMeans::Applied), "ready-means other than applied")?;
     refuse(descriptor.clock, "clock")
 }
 
@@ -31,12 +30,7 @@ pub(super) fn in_response(response: &wit::Response) -> Returned<()> {
     refuse(response.requeue_at.is_some(), "requeue-at")?;
     refuse(!response.http.is_empty(), "http")?;
     for child in &response.children {
-        refuse(child.stage != 0, "stage")?;
-        refuse(child.retain, "retain")?;
-        refuse(child.take_over, "take-over")?;
         refuse(!matches!(child.create, wit::Create::Always), "create: once")?;
-        refuse(child.ready.is_some(), "ready")?;
-        refuse(child.update.is_some(), "update of a single child")?;
         refuse(child.replaces.is_some(), "replaces")?;
     }
     refuse(response.requirements.iter().any(|requirement| requirement.metadata_only), "metadata-only")

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::contract::{Limits, Phase, Response};
+use crate::contract::{Limits, Phase, Response, Until};
 use crate::fixtures::{created, guard_plan, object, parent_ref, parent_with, plan, snapshot, validate, validate_with};
 use crate::guard::deletions::{DeletionGuard, Fleet, Leavers, ParentDeletions, Rollout, Stop, cause};
 use crate::object::observed_status::StatusShape;
@@ -140,7 +140,7 @@ proptest! {
     fn r11_rolling_updates_complete_one_child_at_a_time(
         before in contents(), after in contents(), fates in fates(), ready in any::<u64>(), recreate in any::<bool>()
     ) {
-        let update = UpdateStrategy::Rolling { recreate, conditions: ["Ready".to_owned()].into() };
+        let update = UpdateStrategy::Rolling { recreate, until: Until::Conditions(["Ready".to_owned()].into()) };
         let desired = validate_with(&children(&after), &update).expect("valid");
         let mut turns = Turns(ready);
         let mut live = live_of(&before, &fates);
@@ -169,7 +169,7 @@ proptest! {
     fn r09_blocked_children_stay_until_allowed_and_everything_else_converges(
         before in contents(), after in contents(), rolls in any::<bool>(), is_allowed in any::<bool>()
     ) {
-        let rolling = UpdateStrategy::Rolling { recreate: true, conditions: Arc::new([]) };
+        let rolling = UpdateStrategy::Rolling { recreate: true, until: Until::Conditions(Arc::new([])) };
         let update = if rolls { rolling } else { UpdateStrategy::Apply };
         let desired = validate_with(&children(&after), &update).expect("valid");
         let mut live = live_of(&before, &[]);

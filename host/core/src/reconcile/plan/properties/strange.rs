@@ -201,7 +201,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
         }
     }
     live.push(elsewhere);
-    let rolling = |recreate| UpdateStrategy::Rolling { recreate, conditions: Arc::new([]) };
+    let rolling = |recreate| UpdateStrategy::Rolling { recreate, until: Until::Conditions(Arc::new([])) };
     let updates = [UpdateStrategy::Apply, UpdateStrategy::Recreate, rolling(false), rolling(true)];
     World {
         snapshot: snapshot(&live),

@@ -1,0 +1,68 @@
+//! Which desired children are not ready (rule R22).
+
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
+
+use super::events::Changes;
+use crate::contract::desired::{Desired, DesiredChild};
+use crate::contract::snapshot::Snapshot;
+use crate::object::Object;
+use crate::object::child::ChildId;
+use crate::object::readiness::Readiness;
+
+/// A child that is not ready.
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{child} {}: {why}", if *is_failed { "has failed" } else { "is not ready" })]
+pub struct NotReady {
+    /// The child.
+    pub child: ChildId,
+    /// Why.
+    pub why: Cow<'static, str>,
+    /// Whether it will not become ready by itself.
+    pub is_failed: bool,
+}
+
+impl NotReady {
+    /// A child on which the host is still working.
+    pub fn because(child: &DesiredChild, why: &'static str) -> Self {
+        Self { child: child.id(), why: why.into(), is_failed: false }
+    }
+
+    /// A child whose readiness is this, unless the plugin says whether it is ready; none if it is ready.
+    fn unless_ready(child: &DesiredChild, readiness: impl FnOnce() -> Readiness) -> Option<Self> {
+        let (why, is_failed) = match child.ready {
+            Some(true) => return None,
+            Some(false) => ("the plugin says that it is not".into(), false),
+            None => match readiness() {
+                Readiness::Ready => return None,
+                Readiness::Progressing(why) => (why, false),
+                Readiness::Failed(why) => (why, true),
+                Readiness::Unknown => {
+                    ("neither its kind nor its conditions say whether it is, so the plugin has to".into(), false)
+                }
+            },
+        };
+        Some(Self { child: child.id(), why, is_failed })
+    }
+
+    /// An existing child that has its desired state; none if it is ready.
+    pub fn of(live: &Object, child: &DesiredChild) -> Option<Self> {
+        Self::unless_ready(child, || Readiness::of(live))
+    }
+
+    /// The desired children that are not ready after these changes, failed ones first. `snapshot`: the children before the changes.
+    pub fn among(snapshot: &Snapshot, desired: &Desired, changes: &Changes) -> Vec<Self> {
+        let live: HashMap<_, _> =
+            snapshot.children.iter().map(|live| ((live.kind.group_kind(), &live.key), live)).collect();
+        let of = |child: &DesiredChild| {
+            let live = live.get(&(child.kind.group_kind(), &child.key)).filter(|_| !changes.concern(&child.id()));
+            Self::unless_ready(child, || {
+                live.map_or_else(|| Readiness::after_a_write(&child.kind), |live| Readiness::of(live))
+            })
+        };
+        let mut all: Vec<_> = desired.children.iter().filter_map(|child| of(child)).collect();
+        all.sort_by_key(|one| !one.is_failed);
+        all
+    }
+}

@@ -1,0 +1,150 @@
+//! A plugin of contract 0.2 without an SDK, whose parents' spec is the response: `children`, each an `object` with the options of a
+//! `desired-child`, and `status`. `Ready` means that all children are ready. Each call writes a line to the host's log.
+#![allow(unsafe_code, reason = "in the generated exports")]
+
+wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
+
+use exports::windlass::plugin::reconciler::Guest;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass::plugin::host;
+use windlass::plugin::types::{
+    ChildRule, Create, CustomParent, Descriptor, DesiredChild, Failure, Invalid, Keep, Kind, Observed, Parent,
+    ParentSelector, Phase, Readiness, ReadyMeans, Request, Response, UpdateStrategy,
+};
+
+const CHILDREN: [(&str, &str); 8] = [
+    ("v1", "ConfigMap"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "Pod"),
+    ("v1", "Secret"),
+    ("v1", "Service"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("batch/v1", "Job"),
+];
+
+/// The spec of a parent.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct Script {
+    children: Vec<Child>,
+    status: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Child {
+    object: Value,
+    #[serde(default)]
+    stage: u32,
+    #[serde(default)]
+    retain: bool,
+    ready: Option<bool>,
+}
+
+impl From<Child> for DesiredChild {
+    fn from(Child { object, stage, retain, ready }: Child) -> Self {
+        let object = object.to_string().into_bytes();
+        let (create, take_over) = (Create::Always, false);
+        Self { object, stage, retain, take_over, create, ready, update: None, replaces: None }
+    }
+}
+
+/// The kind of the parents, whose spec may have any field.
+fn definition() -> Value {
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let mut status = any.clone();
+    status["properties"] = json!({
+        "observedGeneration": {"type": "integer", "format": "int64"},
+        "conditions": {
+            "type": "array", "items": any, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
+        },
+    });
+    status["properties"]["conditions"]["items"]["required"] = json!(["type"]);
+    status["properties"]["conditions"]["items"]["properties"] = json!({"type": {"type": "string"}});
+    let schema = json!({"type": "object", "properties": {"spec": any, "status": status}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "stagedpuppets.puppets.example"},
+        "spec": {
+            "group": "puppets.example", "scope": "Namespaced",
+            "names": {"kind": "StagedPuppet", "plural": "stagedpuppets", "singular": "stagedpuppet"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+                "subresources": {"status": {}},
+            }],
+        },
+    })
+}
+
+/// A child and how far it is, for the log.
+fn line(child: &Observed) -> String {
+    let (kind, name) = (&child.kind.name, &child.name);
+    match &child.readiness {
+        Readiness::Ready => format!("{kind} {name}: ready"),
+        Readiness::Progressing(why) => format!("{kind} {name}: progressing, {why}"),
+        Readiness::Failed(why) => format!("{kind} {name}: failed, {why}"),
+        Readiness::Unknown => format!("{kind} {name}: unknown"),
+    }
+}
+
+struct Staged;
+
+impl Guest for Staged {
+    fn describe() -> Descriptor {
+        let child = |(api_version, name): (&str, &str)| ChildRule {
+            kind: Kind { api_version: api_version.to_owned(), name: name.to_owned() },
+            update: UpdateStrategy::Apply,
+            optional: false,
+        };
+        let selector = ParentSelector { labels: None, annotations: None };
+        Descriptor {
+            name: "puppet-staged".to_owned(),
+            version: "0.1.0".to_owned(),
+            description: "Returns what the spec of its parent says".to_owned(),
+            parent: Parent::Custom(CustomParent { definition: definition().to_string().into_bytes(), selector }),
+            children: CHILDREN.into_iter().map(child).collect(),
+            related: Vec::new(),
+            endpoints: Vec::new(),
+            finalizes: false,
+            ordered_deletion: false,
+            ready_means: ReadyMeans::Children,
+            clock: false,
+            resync: None,
+            config_schema: None,
+            metrics: Vec::new(),
+            extensions: Vec::new(),
+        }
+    }
+
+    fn reconcile(request: Request) -> Result<Response, Failure> {
+        let parent: Value = serde_json::from_slice(&request.parent).unwrap_or_default();
+        let text = |field: &str| parent["metadata"][field].as_str().unwrap_or_default();
+        let phase = if matches!(request.phase, Phase::Sync) { "sync" } else { "finalize" };
+        let children: Vec<_> = request.children.iter().map(line).collect();
+        let called = format!("puppet called: {phase} {}/{} {}", text("namespace"), text("name"), children.join("; "));
+        host::log(host::Level::Info, &called, &[]);
+        let script: Script = serde_json::from_value(parent["spec"].clone()).map_err(|error| {
+            Failure::Invalid(Invalid { field: Some("spec".to_owned()), message: error.to_string() })
+        })?;
+        Ok(Response {
+            children: script.children.into_iter().map(DesiredChild::from).collect(),
+            keep: Keep::None,
+            status: (!script.status.is_null()).then(|| script.status.to_string().into_bytes()),
+            waiting: None,
+            requeue: None,
+            requeue_at: None,
+            events: Vec::new(),
+            requirements: Vec::new(),
+            http: Vec::new(),
+            finalized: false,
+            extensions: Vec::new(),
+        })
+    }
+}
+
+#[cfg(target_family = "wasm")]
+export!(Staged);
+#[cfg(not(target_family = "wasm"))]
+const _: fn() -> Descriptor = Staged::describe;
