@@ -74,6 +74,7 @@ mod tests {
             children: Vec::new(),
             related: Vec::new(),
             finalizes: false,
+            ordered_deletion: false,
             ready_means: ReadyMeans::Applied,
             resync: None,
             config_schema: None,

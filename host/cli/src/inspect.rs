@@ -59,6 +59,9 @@ fn text(surface: &Surface, descriptor: &Descriptor) -> String {
     lines.extend(list("Reads", descriptor.related.iter().map(ToString::to_string).collect()));
     let finalizes = if descriptor.finalizes { "yes: parents get a finalizer" } else { "no" };
     lines.push(("Finalizes", finalizes.to_owned()));
+    if descriptor.ordered_deletion {
+        lines.push(("Deletion", "of the children by stage; parents get a finalizer".to_owned()));
+    }
     let ready = match descriptor.ready_means {
         ReadyMeans::Children => "all children are applied and ready",
         ReadyMeans::Applied => "all children are applied",
@@ -171,6 +174,7 @@ fn descriptor(descriptor: &Descriptor) -> Value {
         "children": children,
         "related": descriptor.related.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "finalizes": descriptor.finalizes,
+        "orderedDeletion": descriptor.ordered_deletion,
         "readyMeans": match descriptor.ready_means {
             ReadyMeans::Children => "children",
             ReadyMeans::Applied => "applied",
@@ -206,6 +210,7 @@ mod tests {
             children: vec![rule("Pod", rolling), rule("Secret", UpdateStrategy::OnDelete)],
             related: Vec::new(),
             finalizes: true,
+            ordered_deletion: true,
             ready_means: ReadyMeans::Children,
             resync: Some(90_000),
             config_schema: None,
@@ -231,6 +236,7 @@ mod tests {
                          Secret.v1, kept until a user deletes it
             Reads        none
             Finalizes    yes: parents get a finalizer
+            Deletion     of the children by stage; parents get a finalizer
             Ready means  all children are applied and ready
             Resync       90s
             Metrics      none

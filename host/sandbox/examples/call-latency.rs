@@ -24,19 +24,14 @@ fn main() {
     drop(sandbox.load(&bytes).unwrap());
     println!("loaded from the cache in {:?}, pooled: {}", begun.elapsed(), component.is_pooled());
     let parent = br#"{"apiVersion":"demo.windlass.dev/v1","kind":"Echo","metadata":{"name":"a","namespace":"default","uid":"u"},"spec":{"image":"nginx","replicas":3}}"#;
-    let request = Request {
-        phase: Phase::Sync,
-        parent: Observed {
-            kind: Gvk::from_api_version("demo.windlass.dev/v1", "Echo"),
-            namespace: Some("default".into()),
-            name: "a".into(),
-            object: parent[..].into(),
-        },
-        children: vec![],
-        related: vec![],
-        config: None,
-        namespace_terminating: false,
+    let parent = Observed {
+        deleting: false,
+        kind: Gvk::from_api_version("demo.windlass.dev/v1", "Echo"),
+        namespace: Some("default".into()),
+        name: "a".into(),
+        object: parent[..].into(),
     };
+    let request = Request::about(Phase::Sync, parent);
     let limits = Limits::default();
     let mut times: Vec<_> = (0..calls)
         .map(|_| {

@@ -1,5 +1,5 @@
-//! A plugin of contract 0.2 without an SDK, for ConfigMaps with the label `contract`. It returns a Secret of the parent's name and how
-//! far its children are, and asks for what the parent's annotation `asks` names.
+//! A plugin of contract 0.2 without an SDK, for ConfigMaps with the label `contract`. It returns a Secret of the parent's name and what
+//! the request says, and asks for what the parent's annotation `asks` names.
 #![allow(unsafe_code, reason = "in the generated exports")]
 
 wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
@@ -7,9 +7,9 @@ wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all })
 use exports::windlass::plugin::reconciler::Guest;
 use serde_json::{Value, json};
 use windlass::plugin::types::{
-    ChildRef, ChildRule, Create, Descriptor, DesiredChild, ExistingParent, Failure, Invalid, Keep, Kind, Namespaces,
-    Observed, Parent, ParentSelector, Readiness, ReadyMeans, RelatedRule, Request, Requirement, Response, Rolling,
-    Selection, UpdateStrategy,
+    ChildRef, ChildRule, Create, Descriptor, DesiredChild, Effect, ExistingParent, Failure, Finalizing, HttpFailure,
+    HttpRequest, Invalid, Keep, Kind, LeftOut, Namespaces, Observed, Parent, ParentSelector, Phase, Read, Readiness,
+    ReadyMeans, RelatedRule, Request, Requirement, Response, Rolling, Selection, UpdateStrategy,
 };
 
 struct Newest;
@@ -25,6 +25,36 @@ fn readiness(child: &Observed) -> String {
         Readiness::Progressing(why) => format!("progressing: {why}"),
         Readiness::Failed(why) => format!("failed: {why}"),
         Readiness::Unknown => "unknown".to_owned(),
+    }
+}
+
+/// What the request says beside the parent's content.
+fn told(request: &Request) -> Vec<String> {
+    let mut told: Vec<_> = request.children.iter().map(readiness).collect();
+    let left = |left: &LeftOut| format!("left out: {} {}, {} bytes", left.child.kind.name, left.child.name, left.size);
+    told.extend(request.left_out.iter().map(left));
+    told.extend(request.http.iter().map(|answer| match &answer.outcome {
+        Err(HttpFailure::NotGranted(why)) => format!("{}: not granted, {why}", answer.id),
+        _ => format!("{}: answered", answer.id),
+    }));
+    if let Phase::Finalize(Finalizing { cause, namespace_terminating }) = &request.phase {
+        told.push(format!("{cause:?}, {namespace_terminating}"));
+    }
+    told
+}
+
+/// A request to another system.
+fn asking() -> HttpRequest {
+    HttpRequest {
+        id: "zones".to_owned(),
+        endpoint: "dns".to_owned(),
+        connection: None,
+        method: "GET".to_owned(),
+        path: "/zones".to_owned(),
+        query: Vec::new(),
+        headers: Vec::new(),
+        body: Vec::new(),
+        effect: Effect::Read(Read { max_age: 60_000, select: Vec::new() }),
     }
 }
 
@@ -101,13 +131,13 @@ impl Guest for Newest {
         Ok(Response {
             children: vec![child],
             keep: if asks == "keep" { Keep::All } else { Keep::None },
-            status: Some(Value::from_iter(request.children.iter().map(readiness)).to_string().into_bytes()),
+            status: Some(Value::from(told(&request)).to_string().into_bytes()),
             waiting: (asks == "waiting").then(|| "a person".to_owned()),
             requeue: Some(5000),
             requeue_at: (asks == "requeue-at").then_some(1),
             events: Vec::new(),
             requirements: vec![requirement],
-            http: Vec::new(),
+            http: Vec::from_iter((asks == "http").then(asking)),
             finalized: false,
             extensions: Vec::new(),
         })

@@ -1,5 +1,5 @@
-//! A plugin of contract 0.2 without an SDK, whose parents' spec is the response: `children`, each an `object` with the options of a
-//! `desired-child`, and `status`. `Ready` means that all children are ready. Each call writes a line to the host's log.
+//! A plugin of contract 0.2 without an SDK, whose parents' spec is the response: `children`, each with its `options`, and `status`. In their
+//! strings `${name}` is the parent's name. `Ready` means that all children are ready, and they are deleted by stage. Each call writes a line to the host's log.
 #![allow(unsafe_code, reason = "in the generated exports")]
 
 wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
@@ -13,7 +13,7 @@ use windlass::plugin::types::{
     ParentSelector, Phase, Readiness, ReadyMeans, Request, Response, UpdateStrategy,
 };
 
-const CHILDREN: [(&str, &str); 8] = [
+const CHILDREN: [(&str, &str); 9] = [
     ("v1", "ConfigMap"),
     ("v1", "PersistentVolumeClaim"),
     ("v1", "Pod"),
@@ -22,6 +22,7 @@ const CHILDREN: [(&str, &str); 8] = [
     ("apps/v1", "Deployment"),
     ("apps/v1", "StatefulSet"),
     ("batch/v1", "Job"),
+    ("puppets.example/v1", "Doll"),
 ];
 
 /// The spec of a parent.
@@ -33,18 +34,23 @@ struct Script {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Child {
+    #[serde(default)]
+    options: Options,
+    #[serde(flatten)]
     object: Value,
-    #[serde(default)]
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct Options {
     stage: u32,
-    #[serde(default)]
     retain: bool,
     ready: Option<bool>,
 }
 
 impl From<Child> for DesiredChild {
-    fn from(Child { object, stage, retain, ready }: Child) -> Self {
+    fn from(Child { object, options: Options { stage, retain, ready } }: Child) -> Self {
         let object = object.to_string().into_bytes();
         let (create, take_over) = (Create::Always, false);
         Self { object, stage, retain, take_over, create, ready, update: None, replaces: None }
@@ -108,7 +114,7 @@ impl Guest for Staged {
             related: Vec::new(),
             endpoints: Vec::new(),
             finalizes: false,
-            ordered_deletion: false,
+            ordered_deletion: true,
             ready_means: ReadyMeans::Children,
             clock: false,
             resync: None,
@@ -125,9 +131,10 @@ impl Guest for Staged {
         let children: Vec<_> = request.children.iter().map(line).collect();
         let called = format!("puppet called: {phase} {}/{} {}", text("namespace"), text("name"), children.join("; "));
         host::log(host::Level::Info, &called, &[]);
-        let script: Script = serde_json::from_value(parent["spec"].clone()).map_err(|error| {
-            Failure::Invalid(Invalid { field: Some("spec".to_owned()), message: error.to_string() })
-        })?;
+        let script: Script = serde_json::from_str(&parent["spec"].to_string().replace("${name}", text("name")))
+            .map_err(|error| {
+                Failure::Invalid(Invalid { field: Some("spec".to_owned()), message: error.to_string() })
+            })?;
         Ok(Response {
             children: script.children.into_iter().map(DesiredChild::from).collect(),
             keep: Keep::None,

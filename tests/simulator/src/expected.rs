@@ -196,7 +196,8 @@ fn named(reference: &Value) -> String {
 /// How the content of a child differs from what its script says.
 pub fn content_problem(id: &Id, object: &Value, script: &Value) -> Option<String> {
     let is_left_alone = id.resource == "services";
-    let wanted = script.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata");
+    let wanted =
+        script.as_object().into_iter().flatten().filter(|(field, _)| !["metadata", "options"].contains(&&***field));
     lacking(object, wanted).filter(|_| !is_left_alone).map(|lacks| format!("{id} {lacks}"))
 }
 

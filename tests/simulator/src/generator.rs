@@ -9,6 +9,7 @@ use crate::history::{
 };
 use crate::scenes::SCENES;
 use crate::setup::OPERATORS;
+use crate::stages;
 
 /// Makes an act, with its weight among the others.
 type Weighted = (u32, fn(&mut Generator) -> Act);
@@ -115,6 +116,9 @@ impl Generator {
         let resync = self.chance.bool().then(|| "24h".to_owned());
         // Hosts that share parents stand by.
         let exits = self.chance.u8(0..4) == 0 && shards == 1;
+        if seed.is_multiple_of(4) {
+            self.plugins.push(stages::PLUGIN.to_owned());
+        }
         let (shows, fails, goes_on, workers, plugins) = (String::new(), false, true, few(), self.plugins);
         History { shows, fails, goes_on, seed, shards, workers, exits, plugins, resync, steps }
     }

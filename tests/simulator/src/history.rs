@@ -20,6 +20,8 @@ pub const ROLLING: u8 = 4;
 pub const ASTRAY: u8 = 5;
 /// The cluster-scoped parent, whose children have marks. Only histories with the Plugin `puppet-cluster` have it.
 pub const CLUSTER: u8 = 6;
+/// The parent whose children have stages. Only histories with the Plugin `puppet-staged` have it.
+pub const STAGED: u8 = 7;
 /// Number of names that the children of a parent may have.
 pub const NAMES: u8 = 5;
 

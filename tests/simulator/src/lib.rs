@@ -27,6 +27,7 @@ mod retained_child;
 mod rolling_update;
 mod scenes;
 pub mod setup;
+mod stages;
 mod steady_state;
 pub mod trace;
 mod trial;

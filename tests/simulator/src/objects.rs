@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use windlass_api_model::Id;
 
-use crate::history::{ASTRAY, CLUSTER, Child, FINALIZING, Kind, ROLLING};
+use crate::history::{ASTRAY, CLUSTER, Child, FINALIZING, Kind, ROLLING, STAGED};
 use crate::setup::NAMESPACE;
 
 /// The path of a Plugin.
@@ -18,6 +18,7 @@ pub fn collection_of_parent(parent: u8) -> String {
     let (namespace, plural) = match parent {
         FINALIZING => (NAMESPACE, "finalizingpuppets"),
         ROLLING => (NAMESPACE, "rollingpuppets"),
+        STAGED => (NAMESPACE, "stagedpuppets"),
         ASTRAY => ("windlass-system", "puppets"),
         CLUSTER => return "/apis/puppets.example/v1/clusterpuppets".to_owned(),
         _ => (NAMESPACE, "puppets"),

@@ -35,9 +35,9 @@ pub struct Operator {
 }
 
 /// The Plugins: one whose parents have no finalizer, one whose parents have one, and one whose children change one after the other; and
-/// for some histories one that owns Roles, too, one whose parents are cluster-scoped, and one whose parents are of a kind that exists
-/// without it.
-pub const OPERATORS: [Operator; 6] = [
+/// for some histories one that owns Roles, too, one whose parents are cluster-scoped, one whose parents are of a kind that exists
+/// without it, and one whose children have stages.
+pub const OPERATORS: [Operator; 7] = [
     Operator {
         name: "puppet",
         account: "system:serviceaccount:windlass-system:windlass-plugin-puppet",
@@ -79,6 +79,13 @@ pub const OPERATORS: [Operator; 6] = [
         parents: "marionettes.puppets.example",
         is_usual: false,
         existing: Some("Marionette"),
+    },
+    Operator {
+        name: "puppet-staged",
+        account: "system:serviceaccount:windlass-system:windlass-plugin-puppet-staged",
+        parents: "stagedpuppets.puppets.example",
+        is_usual: false,
+        existing: None,
     },
 ];
 

@@ -8,7 +8,7 @@ use windlass_core::object::names::{ANNOTATION_ALLOW_DELETION, ANNOTATION_SUSPEND
 use windlass_engine::clock;
 
 use crate::expected;
-use crate::history::{Act, CLUSTER, Child, Fail, Kind, Version};
+use crate::history::{Act, Child, Fail, Kind, STAGED, Version};
 use crate::network::Network;
 use crate::objects::{
     child_name, child_path, collection_of, collection_of_parent, content_of, parent_path, path_of, path_of_named,
@@ -242,7 +242,7 @@ impl User<'_> {
         let spec: BTreeMap<_, _> = unset.iter().map(|field| (field, Value::Null)).collect();
         self.send("PATCH", &plugin_path(OPERATORS[0].name), Some(json!({ "spec": spec })));
         self.send("PATCH", SOURCE, Some(self.compiled.source(Version::Whole)));
-        for parent in 0..=CLUSTER {
+        for parent in 0..=STAGED {
             self.set_finalizer(&parent_path(parent), false);
             let annotations = json!({ (ANNOTATION_SUSPEND): null });
             self.send("PATCH", &parent_path(parent), Some(json!({ "metadata": { "annotations": annotations } })));
@@ -294,7 +294,7 @@ impl User<'_> {
     /// The messages of the conditions of the Plugins and of parents.
     fn messages(&self) -> Vec<String> {
         let plugins = OPERATORS.iter().map(|operator| plugin_path(operator.name));
-        let paths = (0..=CLUSTER).map(parent_path).chain(plugins);
+        let paths = (0..=STAGED).map(parent_path).chain(plugins);
         let objects: Vec<_> = paths.map(|path| self.get(&path)).collect();
         objects.iter().flat_map(messages_of).map(str::to_owned).collect()
     }

@@ -21,6 +21,7 @@ use crate::network::{HOST_USER, Network};
 use crate::retained_child;
 use crate::rolling_update::RollingUpdate;
 use crate::setup::{Compiled, NAMESPACE, OPERATORS, Operator, beginning, cluster};
+use crate::stages;
 use crate::steady_state::{self, SOON};
 use crate::trial::{Killed, Trial};
 use crate::user::User;
@@ -144,7 +145,8 @@ impl<'a> World<'a> {
         }
         problems.extend(self.unshared().await);
         if history.goes_on {
-            problems.extend(self.change_in_steady_state(history.seed).await?);
+            let has_stages = history.plugins.iter().any(|plugin| plugin == stages::PLUGIN);
+            problems.extend(self.change_in_steady_state(history.seed, has_stages).await?);
         }
         problems.extend(self.network.violations());
         controllers.iter().for_each(AbortHandle::abort);
@@ -153,7 +155,7 @@ impl<'a> World<'a> {
     }
 
     /// Lets users do what hosts must follow exactly, when nothing fails.
-    async fn change_in_steady_state(&mut self, seed: u64) -> anyhow::Result<Vec<String>> {
+    async fn change_in_steady_state(&mut self, seed: u64, has_stages: bool) -> anyhow::Result<Vec<String>> {
         let mut problems = steady_state::parents_change(&self.network).await;
         if self.network.with_server(|server| steady_state::is_calm(server)) {
             self.act_all(&Trial::clear())?;
@@ -169,6 +171,9 @@ impl<'a> World<'a> {
             problems.extend(leaving_finalizers::problems(self.user()).await?);
             problems.extend(steady_state::objects_are_adopted(self.user()).await?);
             problems.extend(self.roll_out(&RollingUpdate::of(seed)).await?);
+            if has_stages {
+                problems.extend(self.go_through_stages(seed).await?);
+            }
         }
         problems.extend(steady_state::parents_go(&self.network).await);
         Ok(problems)
@@ -223,6 +228,29 @@ impl<'a> World<'a> {
         let problems =
             self.network.with_server(|server| [update.problems(server, begin), expected::differences(server)].concat());
         Ok(untold.into_iter().chain(problems).collect())
+    }
+
+    /// Creates, changes and deletes a parent whose children have stages, in the steady state. A host may be killed meanwhile.
+    async fn go_through_stages(&mut self, seed: u64) -> anyhow::Result<Vec<String>> {
+        let mut problems = Vec::new();
+        for (value, is_killed) in [(0, seed.is_multiple_of(8)), (1, seed % 8 == 4)] {
+            let begin = self.network.with_server(|server| server.changes().len());
+            self.act(&stages::apply(value))?;
+            if is_killed {
+                sleep(FIRST_IS_CHANGED).await;
+                self.replace_first().await?;
+            }
+            sleep(SOON).await;
+            let found = |server: &mut ApiServer| {
+                [stages::problems_going_up(server, begin), expected::differences(server)].concat()
+            };
+            problems.extend(self.network.with_server(found));
+        }
+        let begin = self.network.with_server(|server| server.changes().len());
+        self.act(&stages::delete())?;
+        sleep(SOON).await;
+        problems.extend(self.network.with_server(|server| stages::problems_going_down(server, begin)));
+        Ok(problems)
     }
 
     /// Number of hosts that run.

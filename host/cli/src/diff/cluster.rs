@@ -169,6 +169,7 @@ fn terms_of(plugin: &PluginName, (offline, digest): (&Offline, Digest), settings
         rules: digest,
         version: descriptor.version.clone(),
         finalizes: descriptor.finalizes,
+        ordered_deletion: descriptor.ordered_deletion,
         ready_means: descriptor.ready_means,
         grants: Grants::default(),
         reads: ReadGrants::default(),

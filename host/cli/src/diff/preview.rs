@@ -23,13 +23,11 @@ use windlass_engine::telemetry::one_line;
 use super::Args;
 use super::cluster::Scope;
 use super::parents::{Children, Related};
-use super::seen::{Seen, value_of};
+use super::seen::{Later, Seen, value_of};
 use super::world::Dry;
 
 /// Largest number of reconciles of one parent: the finalizer, an adoption, a recreation and failures each take one more.
 const RECONCILES: usize = 20;
-/// Largest number of further reconciles after which children of higher stages were left.
-const STAGES: usize = 200;
 
 /// Previews parents.
 pub struct Previewer {
@@ -145,16 +143,12 @@ impl Previewer {
     pub async fn reconcile(&self, Preview { live, seen, shared }: Preview) -> Preview {
         let world = Dry::new((&self.scope, &self.related, &self.children), &live, (self.shows_status, seen));
         let (terms, key) = (&self.scope.terms, &live.key);
-        let (mut left, mut stages_left) = (RECONCILES, STAGES);
+        let mut left = RECONCILES;
         loop {
             world.seen.lock().begin();
             Reconcile { world: &world, terms, shared: &shared, key, trigger: Trigger::Resync }.run().await;
             let mut seen = world.seen.lock();
-            if seen.is_staged() && stages_left > 0 {
-                stages_left -= 1;
-            } else {
-                left -= 1;
-            }
+            left -= 1;
             if !seen.goes_on() {
                 break;
             }
@@ -184,15 +178,23 @@ impl Previewer {
 
 /// Shows what the host does later: recreations that a user must allow, and changes that wait until other children are ready.
 async fn show_later(world: &Dry<'_>) {
-    let (blocked, rolling) = world.seen.lock().later();
+    let Later { blocked, changes, creates } = world.seen.lock().later();
     let snapshot = world.seen.lock().snapshot().cloned();
     for (live, child) in blocked {
         if let Some(after) = recreated(world, &child).await {
             world.seen.lock().show(ChildId::of(&live), Verb::BlockedRecreation, Some(live), Some(after));
         }
     }
-    for (live, child) in rolling {
-        let is_recreated = matches!(child.update, UpdateStrategy::Rolling { recreate: true, .. });
+    for child in creates {
+        if let Some(snapshot) = &snapshot
+            && let (child, Err(failed)) = carry_out::write(world, snapshot, &[], Write::Create(child)).await
+        {
+            world.seen.lock().fail(&child, failed.problem);
+        }
+    }
+    for (live, child) in changes {
+        let is_recreated =
+            matches!(child.update, UpdateStrategy::Recreate | UpdateStrategy::Rolling { recreate: true, .. });
         if is_recreated && live.controller.is_some() {
             if let Some(after) = recreated(world, &child).await {
                 world.seen.lock().change(&child.id(), Verb::Recreate, Some(live), (after, Some(&child.applied)));
@@ -218,8 +220,10 @@ fn why_left_out(scope: &Scope, parent: &Object) -> Option<&'static str> {
         NextStep::Call(Phase::Sync) | NextStep::AddFinalizer => None,
         NextStep::RemoveFinalizer if !parent.deleting => None,
         NextStep::Suspended => Some("it is suspended, so the host changes nothing"),
-        NextStep::Call(Phase::Finalize) | NextStep::RemoveFinalizer | NextStep::Leave | NextStep::DeleteChildren => {
-            Some("it is being deleted")
-        }
+        NextStep::Call(Phase::Finalize)
+        | NextStep::RemoveFinalizer
+        | NextStep::Leave
+        | NextStep::DeleteInOrder
+        | NextStep::DeleteChildren => Some("it is being deleted"),
     }
 }

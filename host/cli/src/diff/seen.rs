@@ -103,8 +103,19 @@ struct Planned {
     deletions: Vec<(Arc<Object>, Verb)>,
     /// The children that change once the children before them are ready.
     rolling: Vec<ChildId>,
-    /// Whether children wait for those of lower stages.
-    is_staged: bool,
+    /// The children that are created or change once those of lower stages are ready.
+    staged: Vec<ChildId>,
+}
+
+/// What the host does later.
+#[derive(Default)]
+pub struct Later {
+    /// The children that the guard keeps from being recreated, each with the desired one.
+    pub blocked: Vec<Pending>,
+    /// The children that change once others are ready, each with the desired one.
+    pub changes: Vec<Pending>,
+    /// The children that are created once others are ready.
+    pub creates: Vec<Arc<DesiredChild>>,
 }
 
 fn place(id: &ChildId) -> Place {
@@ -232,8 +243,8 @@ impl Seen {
         let object = |uid: &Uid| snapshot.children.iter().find(|live| live.uid == *uid).cloned();
         let deletions = deletions.filter_map(|(delete, verb)| Some((object(&delete.uid)?, verb))).collect();
         let (desired, rolling) = (desired.children.clone(), plan.rolling.clone());
-        self.planned =
-            Some(Planned { snapshot: snapshot.clone(), desired, deletions, rolling, is_staged: plan.staged.is_some() });
+        let staged = plan.staged.iter().flat_map(|staged| staged.waiting.clone()).collect();
+        self.planned = Some(Planned { snapshot: snapshot.clone(), desired, deletions, rolling, staged });
         self.last.is_planned = true;
         if plan.staged.is_some() {
             self.note("children of a higher stage are changed once those of the lower stages are ready".to_owned());
@@ -307,11 +318,6 @@ impl Seen {
         self.planned.is_some()
     }
 
-    /// Whether children of the last plan wait for those of lower stages.
-    pub fn is_staged(&self) -> bool {
-        self.planned.as_ref().is_some_and(|planned| planned.is_staged)
-    }
-
     /// Whether deletions wait until all parents were previewed.
     pub fn is_put_off(&self) -> bool {
         self.last.deletions == Deletions::PutOff
@@ -322,18 +328,28 @@ impl Seen {
         self.failed.is_empty()
     }
 
-    /// The children that the guard keeps from being recreated, and those that wait until others are ready, each with the desired one.
-    pub fn later(&self) -> (Vec<Pending>, Vec<Pending>) {
-        let Some(planned) = &self.planned else { return (Vec::new(), Vec::new()) };
+    /// What the host does later.
+    pub fn later(&self) -> Later {
+        let Some(planned) = &self.planned else { return Later::default() };
+        let desired = |at: &Place| planned.desired.iter().find(|child| place(&child.id()) == *at);
         let pending = |live: &Arc<Object>| {
             let at = place(&ChildId::of(live));
-            let child = planned.desired.iter().find(|child| place(&child.id()) == at)?;
+            let child = desired(&at)?;
             (!self.changed.contains_key(&at)).then(|| (live.clone(), child.clone()))
         };
         let recreated = planned.deletions.iter().filter(|(_, verb)| *verb == Verb::Recreate).map(|(live, _)| live);
         let is_blocked = self.last.deletions == Deletions::Blocked;
-        let rolling = planned.snapshot.children.iter().filter(|live| planned.rolling.contains(&ChildId::of(live)));
-        (recreated.filter(|_| is_blocked).filter_map(pending).collect(), rolling.filter_map(pending).collect())
+        let existing = &planned.snapshot.children;
+        let waits = |live: &&Arc<Object>| {
+            [&planned.rolling, &planned.staged].iter().any(|all| all.contains(&ChildId::of(live)))
+        };
+        let is_missing = |at: &Place| !existing.iter().any(|live| place(&ChildId::of(live)) == *at);
+        let missing = planned.staged.iter().map(place).filter(is_missing);
+        Later {
+            blocked: recreated.filter(|_| is_blocked).filter_map(pending).collect(),
+            changes: existing.iter().filter(waits).filter_map(pending).collect(),
+            creates: missing.filter_map(|at| desired(&at).cloned()).collect(),
+        }
     }
 
     /// What the last plan is based on.

@@ -353,11 +353,7 @@ impl World for Dry<'_> {
                 seen.note(warning);
             }
             // Parents are previewed although calls for others fail: as a failure of the host, it leads to no quarantine.
-            let mut result = result.map_err(|failure| CallFailure::Host(failure.to_string()));
-            // What is shown is the end, after each stage became ready.
-            if let Ok(Ok(response)) = &mut result {
-                response.options.iter_mut().flatten().for_each(|options| options.ready = Some(true));
-            }
+            let result = result.map_err(|failure| CallFailure::Host(failure.to_string()));
             Called { result, is_pure: false }
         })
     }

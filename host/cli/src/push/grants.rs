@@ -148,7 +148,7 @@ impl<'a> Declared<'a> {
     /// Why these grants do not allow the component's existing parent kind, and the value of `--grant` that does; `None` if they do.
     pub fn ungranted_parent(self, grants: &SpecGrants, namespaced: bool) -> Option<(String, String)> {
         let parent = self.parent?;
-        let why = grants.may_reconcile(parent, namespaced, self.descriptor.finalizes).err()?;
+        let why = grants.may_reconcile(parent, namespaced, self.descriptor.sets_finalizer()).err()?;
         Some((format!("the component reconciles {parent}, which {why}"), self.flag(parent)))
     }
 
@@ -200,6 +200,7 @@ mod tests {
             children: children.iter().map(child).collect(),
             related: related.iter().map(|text| kind(text)).collect(),
             finalizes: false,
+            ordered_deletion: false,
             ready_means: ReadyMeans::Applied,
             resync: None,
             config_schema: None,

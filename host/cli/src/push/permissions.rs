@@ -219,7 +219,7 @@ fn parents_of_others(declared: &DeclaredParent, descriptor: &Descriptor) -> Stri
         DeclaredParent::Existing { selector: None, .. } | DeclaredParent::Own(_) => String::new(),
     };
     let finalizer =
-        if descriptor.finalizes { "; it sets a finalizer on them, which can block their deletion" } else { "" };
+        if descriptor.sets_finalizer() { "; it sets a finalizer on them, which can block their deletion" } else { "" };
     format!("note: the plugin reads the objects of {kind} in all namespaces as its parents{selected}{finalizer}")
 }
 

@@ -113,6 +113,7 @@ fn observed_as(object: &Value, json: String) -> Observed {
         kind: gvk_of(object),
         namespace: text("/metadata/namespace").map(Arc::from),
         name: text("/metadata/name").unwrap_or_default().into(),
+        deleting: text("/metadata/deletionTimestamp").is_some(),
         object: json.into_bytes().into(),
     }
 }
@@ -149,12 +150,10 @@ impl Golden {
         };
         Ok(Self {
             request: Request {
-                phase: if finalize { Phase::Finalize } else { Phase::Sync },
-                parent: parent_of(parent),
                 children,
                 related: related.collect::<anyhow::Result<_>>()?,
                 config: config.map(|config| config.to_string().into_bytes().into()),
-                namespace_terminating: false,
+                ..Request::about(if finalize { Phase::Finalize } else { Phase::Sync }, parent_of(parent))
             },
             now,
             expected: Value::Null,

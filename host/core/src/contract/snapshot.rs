@@ -6,8 +6,9 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use crate::contract::desired::{DesiredChild, Grants};
-use crate::contract::{Limits, Observed, Phase, ReadyMeans, Related, Request, Response};
+use crate::contract::{FinalizeCause, LeftOut, Limits, Observed, Phase, ReadyMeans, Related, Request, Response};
 use crate::object::Object;
+use crate::object::child::ChildId;
 use crate::object::observed_status::StatusShape;
 use crate::object::parent::ParentRef;
 use crate::value::digest::Digest;
@@ -28,8 +29,12 @@ pub struct Snapshot {
     /// The related objects that the last final response, or the previous round of this reconcile, required, in the
     /// order of its requirements.
     pub related: Vec<Served>,
+    /// The ids of the last response's requests to other systems.
+    pub unsent: Box<[String]>,
     /// The Plugin's `spec.config`; `None` if it is not set.
     pub config: Option<Arc<[u8]>>,
+    /// Why the parent is finalized, if it is.
+    pub cause: FinalizeCause,
     /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
     pub namespace_terminating: bool,
 }
@@ -77,7 +82,9 @@ impl Snapshot {
             children,
             left_out: Vec::new(),
             related: Vec::new(),
+            unsent: Box::default(),
             config,
+            cause: FinalizeCause::default(),
             namespace_terminating: false,
         }
     }
@@ -134,14 +141,17 @@ impl Snapshot {
             phase,
             parent: Observed::from(&*self.parent),
             children: self.children.iter().map(|child| Observed::from(&**child)).collect(),
+            left_out: self.left_out.iter().map(|child| left_out(child)).collect(),
             related: self.related.iter().map(Served::related).collect(),
+            unsent: self.unsent.clone(),
             config: self.config.clone(),
+            cause: self.cause,
             namespace_terminating: self.namespace_terminating,
         }
     }
 
     /// The identity of a call: equal hashes mean equal inputs. Hashes the result of [`call_inputs`], the phase, the
-    /// content hashes of all objects in their order, and whether the namespace is being deleted.
+    /// content hashes of all objects in their order, why the parent is finalized, and whether the namespace is being deleted.
     pub fn hash(&self, call_inputs: &Digest, phase: Phase) -> Digest {
         let mut hash = self.hash_objects(call_inputs, phase);
         for served in &self.related {
@@ -154,8 +164,17 @@ impl Snapshot {
                 hash.add(object.content.as_bytes());
             }
         }
+        match self.cause {
+            FinalizeCause::Deleted => {}
+            FinalizeCause::LeftSelector => hash.add(b"left-selector"),
+            FinalizeCause::LeftNamespaces => hash.add(b"left-namespaces"),
+        }
         if self.namespace_terminating {
             hash.add(b"namespace-terminating");
+        }
+        if !self.unsent.is_empty() {
+            hash.add(b"unsent");
+            self.unsent.iter().for_each(|id| hash.add(id.as_bytes()));
         }
         hash.digest()
     }
@@ -202,6 +221,10 @@ impl Snapshot {
         }
         hash
     }
+}
+
+fn left_out(child: &Object) -> LeftOut {
+    LeftOut { child: ChildId::of(child), size: child.json.unpacked_size() as u64 }
 }
 
 /// Hash of everything by which responses are validated and carried out; equal for all parents of a live component.
@@ -439,7 +462,7 @@ mod tests {
             requeue,
             ..Response::default()
         };
-        let with_options = |options| Response { options: Some(vec![options]), ..response(&["a"], None, None) };
+        let with_options = |options| Response { options: Some([options].into()), ..response(&["a"], None, None) };
         let plain = snapshot(&[]);
         let with_child = Snapshot { children: vec![secret("a", "1")], ..plain.clone() };
         let hashes = [

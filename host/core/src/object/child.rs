@@ -35,11 +35,14 @@ pub struct Delete {
     pub uid: Uid,
     /// The resource version on which the plan is based, so that no object is deleted that is no child any more.
     pub resource_version: u64,
+    /// The stage of the child (rule R23).
+    pub stage: u32,
 }
 
 impl Delete {
     /// Deletes an existing object.
     pub fn of(live: &Object) -> Self {
-        Self { child: ChildId::of(live), uid: live.uid.clone(), resource_version: live.resource_version }
+        let (child, uid, resource_version) = (ChildId::of(live), live.uid.clone(), live.resource_version);
+        Self { child, uid, resource_version, stage: live.stage() }
     }
 }

@@ -36,6 +36,8 @@ pub struct Carried<'a> {
     pub rolling: Vec<ChildId>,
     /// Children that wait for those of lower stages.
     pub staged: Option<Box<Staged>>,
+    /// Whether all children must be gone.
+    pub until_gone: bool,
 }
 
 impl Carried<'_> {
@@ -46,6 +48,11 @@ impl Carried<'_> {
             let children = unless_empty(self.snapshot.left_out.iter().map(of).collect())?;
             Some(Problem::LeftOut { children, limit: self.request_bytes, again: self.desired.requeue })
         };
+        let remaining = || {
+            let is_owned = |child: &&Arc<Object>| child.is_owned_by(&self.snapshot.parent.uid);
+            let owned = self.snapshot.children.iter().filter(is_owned).map(|child| ChildId::of(child));
+            self.until_gone.then(|| owned.collect()).and_then(unless_empty).map(Problem::Terminating)
+        };
         let is_finalizing = self.phase == Phase::Finalize && !self.desired.finalized;
         self.limited
             .map(Problem::WritesLimited)
@@ -54,9 +61,10 @@ impl Carried<'_> {
             .or(self.blocked)
             .or_else(|| unless_empty(self.terminating).map(Problem::Terminating))
             .or_else(|| unless_empty(self.rolling).map(Problem::Rolling))
-            .or_else(|| self.staged.map(|staged| Problem::Staged(staged, self.desired.requeue)))
             // Also if the plugin reports that it has cleaned up: it has not seen all children.
             .or_else(left_out)
+            .or_else(|| self.staged.map(|staged| Problem::Staged(staged, self.desired.requeue)))
+            .or_else(remaining)
             .or_else(|| is_finalizing.then_some(Problem::Finalizing(self.desired.requeue)))
     }
 }
@@ -84,7 +92,7 @@ mod tests {
         // Each turn has all that is left of what the turn before it had but for one.
         for gone in 0..9 {
             let is_there = |place: usize| gone <= place;
-            let is_left_out = is_there(7);
+            let is_left_out = is_there(6);
             if !is_left_out {
                 snapshot.left_out.clear();
             }
@@ -99,12 +107,14 @@ mod tests {
                 blocked: is_there(3).then_some(Problem::PutOff(Awaited::Leader)),
                 terminating: is_there(4).then(|| child.clone()).into_iter().collect(),
                 rolling: is_there(5).then(|| child.clone()).into_iter().collect(),
-                staged: is_there(6).then(|| Box::new(Staged { waiting: vec![child.clone()], not_ready: Vec::new() })),
+                until_gone: false,
+                staged: is_there(7)
+                    .then(|| Box::new(Staged { from: 1, waiting: vec![child.clone()], not_ready: Vec::new() })),
             };
             let problem = format!("{:?}", carried.problem().expect("a problem"));
             order.push(problem.split(['(', ' ']).next().expect("a name").to_owned());
         }
-        let expected = "WritesLimited Writes Thrashing PutOff Terminating Rolling Staged LeftOut Finalizing";
+        let expected = "WritesLimited Writes Thrashing PutOff Terminating Rolling LeftOut Staged Finalizing";
         assert_eq!(order.join(" "), expected);
     }
 }

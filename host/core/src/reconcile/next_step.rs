@@ -29,6 +29,8 @@ pub enum NextStep {
     /// its children (rule R15); or the object is not a parent any more, but it or the Plugin is suspended, so its
     /// children stay.
     Leave,
+    /// Delete the children by stage, and then remove the finalizer: the plugin does not clean up by itself.
+    DeleteInOrder,
     /// Delete the children: the object is not a parent any more, and has no finalizer of the host (rule R9).
     DeleteChildren,
 }
@@ -42,11 +44,22 @@ fn is_finalizer_of(plugin: &PluginName, finalizer: &str) -> bool {
     finalizer.strip_prefix(names::FINALIZER_PREFIX) == Some(plugin.as_str())
 }
 
+/// What parents have the plugin's finalizer for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CleanUp {
+    /// They have none.
+    None,
+    /// The host deletes their children by stage (`ordered-deletion`).
+    InOrder,
+    /// The plugin is called to clean up (`finalizes`).
+    ByPlugin,
+}
+
 /// What the next step depends on, in addition to the parent itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Circumstances {
-    /// The active component's descriptor has `finalizes`.
-    pub finalizes: bool,
+    /// What the active component needs the finalizer for.
+    pub clean_up: CleanUp,
     /// The Plugin has `spec.suspend`.
     pub suspended: bool,
     /// The Plugin still selects the object. An object that is no longer selected is finalized as if it were deleted.
@@ -55,7 +68,7 @@ pub struct Circumstances {
 
 /// Decides the next step for a parent.
 pub fn next_step(parent: &Object, plugin: &PluginName, circumstances: Circumstances) -> NextStep {
-    let Circumstances { finalizes, suspended, selected } = circumstances;
+    let Circumstances { clean_up, suspended, selected } = circumstances;
     let has_finalizer = has_finalizer(parent, plugin);
     let suspended = suspended || parent.marks.is_true(names::ANNOTATION_SUSPEND);
     let is_leaving = parent.deleting || !selected;
@@ -66,9 +79,10 @@ pub fn next_step(parent: &Object, plugin: &PluginName, circumstances: Circumstan
         // A user's request to skip the cleanup takes precedence.
         (true, true) if skips_cleanup => NextStep::RemoveFinalizer,
         _ if suspended => NextStep::Suspended,
-        (true, true) if finalizes => NextStep::Call(Phase::Finalize),
-        (_, true) if !finalizes => NextStep::RemoveFinalizer,
-        (false, false) if finalizes => NextStep::AddFinalizer,
+        (true, true) if clean_up == CleanUp::ByPlugin => NextStep::Call(Phase::Finalize),
+        (true, true) if clean_up == CleanUp::InOrder => NextStep::DeleteInOrder,
+        (_, true) if clean_up == CleanUp::None => NextStep::RemoveFinalizer,
+        (false, false) if clean_up != CleanUp::None => NextStep::AddFinalizer,
         _ => NextStep::Call(Phase::Sync),
     }
 }
@@ -135,12 +149,16 @@ mod tests {
         object(&json!({"apiVersion": "my-operator.dev/v1", "kind": "Echo", "metadata": all}))
     }
 
+    fn by_plugin(finalizes: bool) -> CleanUp {
+        if finalizes { CleanUp::ByPlugin } else { CleanUp::None }
+    }
+
     fn echo() -> PluginName {
         "echo".parse().expect("a name")
     }
 
     fn decide(parent: &Object, finalizes: bool, suspended: bool) -> NextStep {
-        next_step(parent, &echo(), Circumstances { finalizes, suspended, selected: true })
+        next_step(parent, &echo(), Circumstances { clean_up: by_plugin(finalizes), suspended, selected: true })
     }
 
     fn deleted(finalizers: &[&str], annotations: &Value) -> Arc<Object> {
@@ -197,7 +215,11 @@ mod tests {
     #[test]
     fn r14_a_parent_that_has_left_the_selector_is_finalized_like_a_deleted_one() {
         let decide = |meta: &Value, finalizes, suspended| {
-            next_step(&parent(meta), &echo(), Circumstances { finalizes, suspended, selected: false })
+            next_step(
+                &parent(meta),
+                &echo(),
+                Circumstances { clean_up: by_plugin(finalizes), suspended, selected: false },
+            )
         };
         let with_finalizer = json!({"finalizers": [OURS]});
         assert_eq!(decide(&with_finalizer, true, false), NextStep::Call(Phase::Finalize));
@@ -214,6 +236,25 @@ mod tests {
             );
             assert_eq!(decide(&plain, finalizes, true), NextStep::Leave, "a suspended plugin deletes no children");
         }
+    }
+
+    #[test]
+    fn r23_parent_whose_children_are_deleted_by_stage_has_a_finalizer() {
+        let decide = |parent: &Object, selected, suspended| {
+            [CleanUp::InOrder, CleanUp::ByPlugin].map(|clean_up| {
+                let circumstances = Circumstances { clean_up, suspended, selected };
+                next_step(parent, &echo(), circumstances)
+            })
+        };
+        let with_finalizer = parent(&json!({"finalizers": [OURS]}));
+        assert_eq!(decide(&parent(&json!({})), true, false), [NextStep::AddFinalizer; 2]);
+        assert_eq!(decide(&with_finalizer, true, false), [NextStep::Call(Phase::Sync); 2]);
+        let leaves = [NextStep::DeleteInOrder, NextStep::Call(Phase::Finalize)];
+        assert_eq!(decide(&deleted(&[OURS], &json!({})), true, false), leaves);
+        assert_eq!(decide(&with_finalizer, false, false), leaves);
+        assert_eq!(decide(&deleted(&[OURS], &json!({})), true, true), [NextStep::Suspended; 2]);
+        let skip = json!({"windlass.dev/skip-finalize": "true"});
+        assert_eq!(decide(&deleted(&[OURS], &skip), true, false), [NextStep::RemoveFinalizer; 2]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl NotReady {
                 Readiness::Progressing(why) => (why, false),
                 Readiness::Failed(why) => (why, true),
                 Readiness::Unknown => {
-                    ("neither its kind nor its conditions say whether it is, so the plugin has to".into(), false)
+                    ("it is unknown whether it is, by its kind and its conditions, so the plugin must set `ready` of this child".into(), false)
                 }
             },
         };

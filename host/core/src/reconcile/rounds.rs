@@ -34,10 +34,11 @@ pub async fn respond<A: Ask>(
     loop {
         let response = ask.call(snapshot).await?;
         let required = ask.resolve(&response.requirements).map_err(ReadProblem::from)?;
-        match rounds.answered(required) {
+        match rounds.answered(required, response.http == snapshot.unsent) {
             Next::Final => return Ok((response, rounds.served().clone())),
             Next::Again => {
                 snapshot.related = ask.serve(rounds.served()).await?;
+                snapshot.unsent = response.http;
                 snapshot.fit(request_bytes);
             }
             Next::Unsettled => return Err(ReadProblem::Unsettled.into()),

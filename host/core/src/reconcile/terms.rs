@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::next_step::{Circumstances, NextStep, next_step};
+use super::next_step::{Circumstances, CleanUp, NextStep, next_step};
 use crate::contract::desired::Grants;
 use crate::contract::grant::SpecGrants;
 use crate::contract::related::ReadGrants;
@@ -52,8 +52,10 @@ pub struct Terms {
     pub rules: Digest,
     /// The component's version, from its descriptor.
     pub version: String,
-    /// Whether parents get the plugin's finalizer.
+    /// Whether the plugin is called to clean up.
     pub finalizes: bool,
+    /// Whether the children of a parent that goes are deleted by stage.
+    pub ordered_deletion: bool,
     /// What `Ready=True` of a parent means.
     pub ready_means: ReadyMeans,
     /// The kinds of children that the plugin may own, and the namespaces in which it may own them.
@@ -94,10 +96,20 @@ impl Settings {
 }
 
 impl Terms {
+    /// Whether parents get the plugin's finalizer.
+    pub fn sets_finalizer(&self) -> bool {
+        self.finalizes || self.ordered_deletion
+    }
+
     /// The next step for an object of the parent kind; `selected` is true if it is one of the parents now.
     pub fn next_step(&self, parent: &Object, selected: bool) -> NextStep {
-        let (finalizes, suspended) = (self.finalizes, self.settings.suspended);
-        next_step(parent, &self.name, Circumstances { finalizes, suspended, selected })
+        let clean_up = match (self.finalizes, self.ordered_deletion) {
+            (true, _) => CleanUp::ByPlugin,
+            (false, true) => CleanUp::InOrder,
+            (false, false) => CleanUp::None,
+        };
+        let circumstances = Circumstances { clean_up, suspended: self.settings.suspended, selected };
+        next_step(parent, &self.name, circumstances)
     }
 
     /// Whether this plugin may own or read what its Plugin does not grant any more.

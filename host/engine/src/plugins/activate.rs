@@ -71,7 +71,7 @@ impl Plugins {
         // The deletion policy may have changed with this generation.
         let was_live = plugin.status.as_ref().is_some_and(|status| status.parent_kind.is_some());
         match live {
-            Some(live) => self.ensure_finalizer(object, plugin, live.terms.finalizes).await,
+            Some(live) => self.ensure_finalizer(object, plugin, live.terms.sets_finalizer()).await,
             None if was_live => self.ensure_finalizer(object, plugin, false).await,
             None => Ok(()),
         }
@@ -124,7 +124,7 @@ impl Plugins {
     /// its ServiceAccount lacks, if any.
     async fn make_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
         if let Some(live) = self.registry.get(&prepared.terms.name).filter(|live| live.decides_like(&prepared)) {
-            self.ensure_finalizer(object, plugin, live.terms.finalizes).await?;
+            self.ensure_finalizer(object, plugin, live.terms.sets_finalizer()).await?;
             let lacking = permissions::review(&self.ask, &live).await?;
             self.retry_failing(&live, lacking.is_some());
             return Ok(lacking);
@@ -153,7 +153,7 @@ impl Plugins {
         wave: Wave,
     ) -> Result<(), Problem> {
         self.exclude_members_before(object, &prepared).await?;
-        self.ensure_finalizer(object, plugin, prepared.terms.finalizes).await?;
+        self.ensure_finalizer(object, plugin, prepared.terms.sets_finalizer()).await?;
         let record = prepared.shared.state.record_of_rollout();
         status::record_rollout(&self.client, &self.own.resource, object, &record).await?;
         self.publish(object, prepared, wave)

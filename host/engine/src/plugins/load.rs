@@ -190,8 +190,8 @@ impl<'a> Loading<'a> {
     /// Whether parents may have the plugin's finalizer. If the component does not finalize, the host removes the finalizer,
     /// also from parents that left the label selector.
     fn parents_may_have_finalizer(&self, live: Option<&Live>) -> bool {
-        self.component.descriptor().finalizes
-            || live.is_some_and(|live| live.terms.finalizes || live.caches.parents.id.finalizer.is_some())
+        self.component.descriptor().sets_finalizer()
+            || live.is_some_and(|live| live.terms.sets_finalizer() || live.caches.parents.id.finalizer.is_some())
             || self.plugin.status.as_ref().and_then(|status| status.set_finalizers) == Some(true)
     }
 
@@ -271,6 +271,7 @@ impl<'a> Loading<'a> {
             rules: snapshot::rules(&granted.grants, &limits, shape, descriptor.ready_means),
             version: descriptor.version.clone(),
             finalizes: descriptor.finalizes,
+            ordered_deletion: descriptor.ordered_deletion,
             ready_means: descriptor.ready_means,
             grants: granted.grants,
             reads: reads.grants,

@@ -30,7 +30,7 @@ pub(super) async fn resolve(
             let parent = existing(&plugins.discovery, kind, selector.as_deref()).await?;
             let grants = plugin.spec.grants.spec_grants();
             grants
-                .may_reconcile(kind, parent.namespaced, component.descriptor().finalizes)
+                .may_reconcile(kind, parent.namespaced, component.descriptor().sets_finalizer())
                 .map_err(|why| not_granted(kind, why))?;
             Ok(parent)
         }

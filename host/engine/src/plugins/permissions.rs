@@ -139,7 +139,7 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
     });
     let status = matches!(live.terms.status_writer, StatusWriter::Account | StatusWriter::Denied)
         .then(|| Kind::of_status(live.terms.parents.clone(), &live.caches.parents.resource, namespaced));
-    let finalizers = (live.crd_owner == CrdOwner::Others && live.terms.finalizes).then(|| Kind {
+    let finalizers = (live.crd_owner == CrdOwner::Others && live.terms.sets_finalizer()).then(|| Kind {
         verbs: &[FINALIZER_VERB],
         vital: &[FINALIZER_VERB],
         subresource: Some(FINALIZERS),

@@ -121,7 +121,7 @@ impl Plugins {
         let is_revoked = |live: Arc<Live>| {
             let (kind, is_namespaced) = (&live.terms.parents, live.caches.unselected.namespaced);
             let grants = plugin.spec.grants.spec_grants();
-            !live.terms.owns_kind && grants.may_reconcile(kind, is_namespaced, live.terms.finalizes).is_err()
+            !live.terms.owns_kind && grants.may_reconcile(kind, is_namespaced, live.terms.sets_finalizer()).is_err()
         };
         if self.registry.get(name).is_some_and(is_revoked) {
             tracing::warn!(plugin = %name, "no longer live: the Plugin does not grant the parent kind any more");

@@ -166,7 +166,7 @@ pub enum StatusWriter {
 pub fn plugin_role(name: &str, descriptor: &Descriptor, kinds: &Kinds, set_finalizers: bool) -> Value {
     let (group, plural) = &kinds.parent;
     let mut verbs = vec!["get", "list", "watch"];
-    if descriptor.finalizes || set_finalizers {
+    if descriptor.sets_finalizer() || set_finalizers {
         // To set and remove the finalizer; there is no permission for finalizers alone.
         verbs.push("patch");
     }
@@ -355,6 +355,7 @@ mod tests {
             children: Vec::new(),
             related: Vec::new(),
             finalizes,
+            ordered_deletion: false,
             ready_means: ReadyMeans::Applied,
             resync: None,
             config_schema: None,

@@ -56,6 +56,7 @@ mod tests {
             children: Vec::new(),
             related: Vec::new(),
             finalizes: false,
+            ordered_deletion: false,
             ready_means: ReadyMeans::Applied,
             resync: Some(30_000),
             config_schema: None,

@@ -48,6 +48,7 @@ fn parent_reaches_the_guest_and_returns_as_status() {
 #[test]
 fn children_and_related_objects_reach_the_guest_in_order() {
     let observed = |kind: &str, name: &str| Observed {
+        deleting: false,
         kind: Gvk::from_api_version("apps/v1", kind),
         namespace: Some("ns".into()),
         name: name.into(),

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 use windlass_core::contract::{
-    CallFailure, ChildOptions, Failure, LoadFailure, Observed, PluginResult, Request, Requirement, Response, Selection,
-    Until, UpdateStrategy,
+    CallFailure, ChildOptions, Failure, FinalizeCause, LeftOut, LoadFailure, Observed, Phase, PluginResult, Request,
+    Requirement, Response, Selection, Until, UpdateStrategy,
 };
-use windlass_core::value::ids::Gvk;
+use windlass_core::object::child::ChildId;
+use windlass_core::value::ids::{Gvk, ObjectKey};
 use windlass_sandbox::{Ambient, Component, run_here};
 
 use crate::golden::component;
@@ -43,7 +44,7 @@ fn component_of_contract_0_2_is_described_and_called() {
     let child = br#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"web"},"stringData":{"of":"Echo"}}"#.to_vec();
     let expected = Response {
         children: vec![child],
-        options: Some(vec![ChildOptions::default()]),
+        options: Some([ChildOptions::default()].into()),
         status: Some(b"[]".to_vec()),
         requeue: Some(5000),
         requirements: vec![requirement],
@@ -70,7 +71,7 @@ fn options_of_a_child_arrive_as_the_guest_returns_them() {
         }),
     ] {
         let response = call(&newest, &parent(asks)).unwrap().unwrap();
-        assert_eq!(response.options, Some(vec![expected]), "{asks}");
+        assert_eq!(response.options, Some([expected].into()), "{asks}");
     }
 }
 
@@ -79,7 +80,7 @@ fn guest_is_told_how_far_each_child_is() {
     let child = |api_version: &str, kind: &str, status: serde_json::Value| {
         let object = json!({"metadata": {"name": "web"}, "status": status}).to_string().into_bytes().into();
         let kind = Gvk::from_api_version(api_version, kind);
-        Observed { kind, namespace: Some("default".into()), name: "web".into(), object }
+        Observed { kind, namespace: Some("default".into()), name: "web".into(), deleting: false, object }
     };
     let failed = json!({"conditions": [{"type": "Failed", "status": "True", "message": "no luck"}]});
     let children = vec![
@@ -93,6 +94,31 @@ fn guest_is_told_how_far_each_child_is() {
     let response = run_here(newest.reconcile(&request, &limits(), Ambient::now([7; 32]))).0.unwrap().unwrap();
     let told = String::from_utf8(response.status.unwrap()).unwrap();
     assert_eq!(told, r#"["ready","progressing: it has not ended yet","failed: no luck","unknown"]"#);
+}
+
+#[test]
+fn guest_is_told_what_was_left_out_why_it_finalizes_and_that_no_request_was_sent() {
+    let newest = load(&component("contract/newest"));
+    let asking = call(&newest, &parent("http")).unwrap().unwrap();
+    assert_eq!(*asking.http, ["zones"]);
+    let kind = Gvk::from_api_version("apps/v1", "Deployment").into();
+    let child = ChildId { kind, key: ObjectKey::new(Some("default"), "big") };
+    let request = Request {
+        phase: Phase::Finalize,
+        left_out: vec![LeftOut { child, size: 12 }],
+        unsent: asking.http,
+        cause: FinalizeCause::LeftNamespaces,
+        namespace_terminating: true,
+        ..request(&parent(""))
+    };
+    let response = run_here(newest.reconcile(&request, &limits(), Ambient::now([7; 32]))).0.unwrap().unwrap();
+    let told: Vec<String> = serde_json::from_slice(&response.status.unwrap()).unwrap();
+    let expected = [
+        "left out: Deployment big, 12 bytes",
+        "zones: not granted, this host does not send requests to other systems yet",
+        "FinalizeCause::LeftNamespaces, true",
+    ];
+    assert_eq!(told, expected);
 }
 
 #[test]

@@ -65,6 +65,7 @@ fn echo_of_the_first_release_responds_in_every_language_as_it_did_then_byte_for_
 fn call(component: &Component, case: &Value) -> PluginResult {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let pod = |pod: &Value| Observed {
+        deleting: false,
         kind: Gvk::from_api_version("v1", "Pod"),
         namespace: Some("default".into()),
         name: (*text(&pod["name"])).into(),

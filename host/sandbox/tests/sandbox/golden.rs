@@ -132,6 +132,7 @@ fn gvk(kind: &raw::Kind) -> Gvk {
 
 fn request(request: &raw::Request) -> Request {
     let observed = |object: &raw::Observed| Observed {
+        deleting: false,
         kind: gvk(&object.kind),
         namespace: object.namespace.as_deref().map(Into::into),
         name: (*object.name).into(),
@@ -141,16 +142,16 @@ fn request(request: &raw::Request) -> Request {
         id: related.id.clone(),
         objects: related.objects.iter().map(observed).collect(),
     };
+    let phase = match request.phase {
+        raw::Phase::Sync => Phase::Sync,
+        raw::Phase::Finalize => Phase::Finalize,
+    };
     Request {
-        phase: match request.phase {
-            raw::Phase::Sync => Phase::Sync,
-            raw::Phase::Finalize => Phase::Finalize,
-        },
-        parent: parent_of(&request.parent),
         children: request.children.iter().map(observed).collect(),
         related: request.related.iter().map(related).collect(),
         config: request.config.as_deref().map(Into::into),
         namespace_terminating: request.extensions.iter().any(|(name, _)| name == "namespace-terminating"),
+        ..Request::about(phase, parent_of(&request.parent))
     }
 }
 
@@ -175,6 +176,7 @@ fn response(response: raw::Response) -> Response {
     Response {
         children: response.children,
         options: None,
+        http: Box::default(),
         status: response.status,
         requeue: response.requeue,
         events: response.events.into_iter().map(event).collect(),
@@ -228,6 +230,7 @@ fn descriptor(descriptor: raw::Descriptor) -> Descriptor {
         children: descriptor.children.into_iter().map(child).collect(),
         related: descriptor.related.iter().map(gvk).collect(),
         finalizes: descriptor.finalizes,
+        ordered_deletion: false,
         ready_means: ReadyMeans::Applied,
         resync: descriptor.resync,
         config_schema: descriptor.config_schema,

@@ -208,6 +208,7 @@ fn exception_in_every_language_gives_its_message_in_one_line_and_its_stack_in_th
     let spec = br#"{"metadata":{"name":"web","uid":"u-1"},"spec":{"replicas":1,"image":"nginx:1.27"}}"#;
     // No host sends such a Pod, and no plugin expects it.
     let pod = Observed {
+        deleting: false,
         kind: Gvk::from_api_version("v1", "Pod"),
         namespace: Some("default".into()),
         name: "web-0".into(),

@@ -59,18 +59,11 @@ fn load(bytes: &[u8]) -> Arc<Component> {
 /// A parent with these bytes; what is not in them is as in most tests.
 fn parent_of(object: &[u8]) -> Observed {
     let kind = Gvk::from_api_version("demo.windlass.dev/v1", "Echo");
-    Observed { kind, namespace: Some("default".into()), name: "a".into(), object: object.into() }
+    Observed { kind, namespace: Some("default".into()), name: "a".into(), deleting: false, object: object.into() }
 }
 
 fn request(parent: &[u8]) -> Request {
-    Request {
-        phase: Phase::Sync,
-        parent: parent_of(parent),
-        children: Vec::new(),
-        related: Vec::new(),
-        config: None,
-        namespace_terminating: false,
-    }
+    Request::about(Phase::Sync, parent_of(parent))
 }
 
 /// Generous for slow machines; calls that must end by themselves end long before.

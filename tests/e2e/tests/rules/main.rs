@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
-use windlass_e2e::{AuditEvents, Env, Host, HostOptions, Mark, Namespace, Puppet, TIMEOUT};
+use windlass_e2e::{AuditEvents, Env, Host, HostOptions, Mark, Namespace, Puppet, TIMEOUT, windlass};
 
 /// Where tests live side by side, each in a namespace of its own. Plugins and host are left as they are.
 struct Stage {
@@ -43,7 +43,7 @@ impl Stage {
         // The lock is held during the push: another test that needs the Plugin waits for it.
         let mut pushed = self.pushed.lock().unwrap_or_else(PoisonError::into_inner);
         if pushed.insert(plugin) {
-            if plugin == "puppet-rolling" {
+            if ["puppet-rolling", "puppet-staged"].contains(&plugin) {
                 self.env.apply(scripts::DEFINITIONS);
             }
             self.env.push_granted(&guest(plugin), plugin);
@@ -105,6 +105,15 @@ fn alone() -> Alone {
 /// The component of a scripted guest.
 fn guest(name: &str) -> PathBuf {
     windlass_e2e::guest(&format!("puppets/{name}"))
+}
+
+/// How many changes `windlass diff` shows of a Plugin that begin with these words.
+fn previewed(ns: &Namespace, plugin: &str, words: &str) -> usize {
+    let mut command = windlass();
+    command.arg("diff").arg(guest(plugin)).args(["-n", ns.name()]);
+    command.arg("--kubeconfig").arg(ns.env().cluster().kubeconfig());
+    let output = command.output().expect("windlass starts");
+    String::from_utf8_lossy(&output.stdout).matches(words).count()
 }
 
 /// Waits until the host has handled earlier changes, as far as a test can observe it: a new parent is created and

@@ -1,10 +1,10 @@
 //! Rolling updates change one child at a time (R11).
 
 use serde_json::{Value, json};
-use windlass_e2e::{Namespace, Puppet, guest, text, windlass};
+use windlass_e2e::{Namespace, Puppet, text};
 
 use crate::scripts::toy;
-use crate::{barrier_of, children, stage, verbs};
+use crate::{barrier_of, children, previewed, stage, verbs};
 
 /// The order of the response, which differs from the order of the names.
 const ORDER: [&str; 3] = ["b", "c", "a"];
@@ -28,15 +28,6 @@ fn set_ready(ns: &Namespace, resource: &str, name: &str, ready: bool) {
 fn values(ns: &Namespace, resource: &str) -> Vec<String> {
     let value = |name| ns.get(resource, name).map(|child| text(&child, "/spec/value")).unwrap_or_default();
     ORDER.map(value).into()
-}
-
-/// How many changes `windlass diff` shows that begin with these words.
-fn previewed(ns: &Namespace, words: &str) -> usize {
-    let mut command = windlass();
-    command.arg("diff").arg(guest("puppets/puppet-rolling")).args(["-n", ns.name()]);
-    command.arg("--kubeconfig").arg(ns.env().cluster().kubeconfig());
-    let output = command.output().expect("windlass starts");
-    String::from_utf8_lossy(&output.stdout).matches(words).count()
 }
 
 /// Creates all children and makes them Ready.
@@ -68,7 +59,11 @@ fn r11_rolling_update_changes_one_child_in_place_and_continues_when_it_is_ready(
             barrier_of(&ns, "RollingPuppet", &format!("after-{name}"));
             let changed = values(&ns, "dolls").iter().filter(|value| *value == "2").count();
             assert_eq!(changed, at + 1, "one child changes at a time");
-            assert_eq!(previewed(&ns, "update Doll "), ORDER.len() - at - 1, "diff shows what the host does later");
+            assert_eq!(
+                previewed(&ns, "puppet-rolling", "update Doll "),
+                ORDER.len() - at - 1,
+                "diff shows what the host does later"
+            );
         }
         set_ready(&ns, "dolls", name, true);
     }
@@ -95,7 +90,11 @@ fn r11_rolling_update_recreates_one_child_and_continues_when_the_new_one_is_read
         barrier_of(&ns, "RollingPuppet", &format!("after-{name}"));
         let changed = values(&ns, "masks").iter().filter(|value| *value == "2").count();
         assert_eq!(changed, at + 1, "one child changes at a time");
-        assert_eq!(previewed(&ns, "recreate Mask "), ORDER.len() - at - 1, "diff shows what the host does later");
+        assert_eq!(
+            previewed(&ns, "puppet-rolling", "recreate Mask "),
+            ORDER.len() - at - 1,
+            "diff shows what the host does later"
+        );
         set_ready(&ns, "masks", name, true);
     }
     puppet.wait_done();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windlass_e2e::{Condition, Env, Namespace, Puppet, TIMEOUT, condition, text};
 
 use crate::scripts::{config_map, deployment, job};
-use crate::stage;
+use crate::{previewed, stage};
 
 fn namespace(name: &str) -> Namespace<'static> {
     stage().with("puppet-staged").namespace(name)
@@ -12,8 +12,12 @@ fn namespace(name: &str) -> Namespace<'static> {
 
 /// The spec of a parent with these children, each of its stage.
 fn staged(children: &[(u32, Value)]) -> Value {
-    let children: Vec<_> = children.iter().map(|(stage, object)| json!({ "stage": stage, "object": object })).collect();
-    json!({ "children": children })
+    let with_options = |(stage, child): &(u32, Value)| {
+        let mut child = child.clone();
+        child["options"] = json!({ "stage": stage });
+        child
+    };
+    json!({ "children": children.iter().map(with_options).collect::<Vec<_>>() })
 }
 
 fn stateful_set(name: &str, node_selector: &Value) -> Value {
@@ -91,6 +95,7 @@ fn r23_failed_job_is_named_with_its_reason_and_the_stage_above_it_waits() {
     let parent = puppet.get().expect("the parent");
     assert!(condition(&parent, "Stalled").is_true() && !condition(&parent, "Reconciling").is_true(), "{parent:#}");
     assert_eq!(ns.get("deployments", "web"), None);
+    assert_eq!(previewed(&ns, "puppet-staged", "create Deployment "), 1, "diff shows all stages");
     // Another Job in its place: the failed one stays until everything is there.
     puppet.play(&staged(&[(0, job("migrate-again")), web]));
     ns.env().wait("the failed Job gone", TIMEOUT, || ns.get("jobs", "migrate").is_none().then_some(()));
@@ -129,6 +134,34 @@ fn r23_degraded_stage_stops_changes_of_the_stages_above_it_and_no_repair() {
     ns.kubectl(&["delete", "pod", "db-0", "--ignore-not-found"]);
     puppet.wait_done();
     assert_eq!(image(), "nginx:2");
+}
+
+#[test]
+fn r23_children_of_a_deleted_parent_go_from_the_highest_stage_down_each_gone_before_the_next() {
+    let ns = namespace("reverse");
+    let puppet = ns.puppet_of("StagedPuppet", "web");
+    puppet.play(&staged(&[
+        (0, config_map("settings", "1")),
+        (0, stateful_set("db", &json!({}))),
+        (1, deployment("web", "nginx:1", Some(1))),
+        (2, config_map("entry", "1")),
+    ]));
+    let hold = json!({ "metadata": { "finalizers": ["users.example/hold"] } }).to_string();
+    ns.kubectl(&["patch", "deployments", "web", "--type=merge", "-p", &hold]);
+    let mark = ns.env().mark();
+    puppet.kubectl("delete", &["--wait=false"]);
+    let waits = puppet.wait_reason("ChildrenTerminating");
+    puppet.wait(|puppet| condition(puppet, "Ready").message.contains(&format!("Deployment {}/web", ns.name())));
+    assert!(waits.message.contains("windlass.dev/skip-finalize"), "{waits:?}");
+    assert_eq!(ns.get("configmaps", "entry"), None);
+    assert_eq!(ns.get("statefulsets", "db").expect("it")["metadata"]["deletionTimestamp"], Value::Null);
+    let release = json!({ "metadata": { "finalizers": null } }).to_string();
+    ns.kubectl(&["patch", "deployments", "web", "--type=merge", "-p", &release]);
+    ns.env().wait("the parent gone", TIMEOUT, || puppet.get().is_none().then_some(()));
+    let writes = ns.env().host_writes(mark).namespace(ns.name()).filter(|write| write.verb == "delete");
+    let deleted: Vec<_> = writes.iter().map(|write| format!("{} {}", write.resource, write.name)).collect();
+    assert_eq!(deleted, ["configmaps entry", "deployments web", "statefulsets db", "configmaps settings"]);
+    assert_eq!(ns.get("statefulsets", "db"), None, "the parent goes last");
 }
 
 #[test]

@@ -104,6 +104,7 @@ mod tests {
             children: vec![ChildRule { kind: Gvk::from_api_version("v1", "Pod"), update: rolling }],
             related: vec![Gvk::from_api_version("v1", "Secret")],
             finalizes: false,
+            ordered_deletion: false,
             ready_means: ReadyMeans::Applied,
             resync: None,
             config_schema: None,

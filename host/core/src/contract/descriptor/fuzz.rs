@@ -37,6 +37,7 @@ fn descriptor(input: &[u8]) -> Descriptor {
         children: list("children").iter().map(|value| ChildRule { kind: kind(value), update: update(value) }).collect(),
         related: list("related").iter().map(kind).collect(),
         finalizes: false,
+        ordered_deletion: false,
         ready_means: ReadyMeans::Applied,
         resync: None,
         config_schema: None,

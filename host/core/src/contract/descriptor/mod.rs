@@ -169,6 +169,7 @@ mod tests {
             children: Vec::new(),
             related: vec![Gvk::from_api_version("apps/v1", "Deployment")],
             finalizes: false,
+            ordered_deletion: false,
             ready_means: ReadyMeans::Applied,
             resync: None,
             config_schema: None,

@@ -204,7 +204,7 @@ fn validate_child(
     if let Some(update) = &options.update {
         check_update(update).map_err(|problem| ResponseRejection::not_allowed(format!("{child}: {problem}")))?;
     }
-    complete_metadata(&mut meta, (&grant.kind, &key), parent, &options);
+    complete_metadata(&mut meta, (&grant.kind, &key), parent, options.retain);
     // A child's status belongs to its own controller; typed builders write an empty one.
     body.remove("status");
     body.insert("metadata", meta);
@@ -212,7 +212,7 @@ fn validate_child(
     if is_secret {
         store_string_data(&mut body, &child)?;
     }
-    let applied = set_applied_hash(&mut body);
+    let applied = set_applied_hash(&mut body, options.stage);
     Ok(DesiredChild {
         kind: grant.kind.clone(),
         key,
@@ -297,8 +297,7 @@ fn placed(
     }
 }
 
-fn complete_metadata(meta: &mut Map, (kind, key): (&Gvk, &ObjectKey), parent: &ParentRef, options: &ChildOptions) {
-    let retain = options.retain;
+fn complete_metadata(meta: &mut Map, (kind, key): (&Gvk, &ObjectKey), parent: &ParentRef, retain: bool) {
     match &key.namespace {
         Some(namespace) => meta.insert("namespace", Value::from(&**namespace)),
         None => meta.remove("namespace"),
@@ -310,9 +309,8 @@ fn complete_metadata(meta: &mut Map, (kind, key): (&Gvk, &ObjectKey), parent: &P
     }
     let mark = parent.mark(&kind.group_kind(), key, retain).map(|mark| (names::ANNOTATION_MARK, mark));
     let retained_for = retain.then(|| (names::ANNOTATION_RETAINED_FOR, parent.retained_for()));
-    let stage = (options.stage > 0).then(|| (names::ANNOTATION_STAGE, options.stage.to_string()));
     if let Some(annotations) = meta.object_mut("annotations") {
-        for (annotation, value) in mark.into_iter().chain(retained_for).chain(stage) {
+        for (annotation, value) in mark.into_iter().chain(retained_for) {
             annotations.insert(annotation, value);
         }
     }
@@ -328,11 +326,15 @@ fn hash_of(body: &Map) -> String {
     format!("{APPLIED_VERSION}{}", Digest::of(text.as_bytes()).hex())
 }
 
-/// Hashes the child, writes the hash into its annotation and returns it (rule R7).
-fn set_applied_hash(body: &mut Map) -> String {
+/// Hashes the child, writes the hash into its annotation and returns it (rule R7). The annotation with its stage is no part of the hash: a
+/// child that moves to another stage is not another desired state, which might have to be recreated.
+fn set_applied_hash(body: &mut Map, stage: u32) -> String {
     let applied = hash_of(body);
     if let Some(annotations) = body.object_mut("metadata").and_then(|meta| meta.object_mut("annotations")) {
         annotations.insert(names::ANNOTATION_APPLIED, applied.as_str());
+        if stage > 0 {
+            annotations.insert(names::ANNOTATION_STAGE, stage.to_string());
+        }
     }
     applied
 }

@@ -423,7 +423,7 @@ fn job_with_a_time_to_live_expires() {
 #[test]
 fn options_of_contract_0_2_are_those_of_the_annotations_of_0_1_which_it_rejects() {
     let of = |child: Value, options: Option<ChildOptions>| {
-        let response = Response { options: options.map(|options| vec![options]), ..response(&[child]) };
+        let response = Response { options: options.map(|options| [options].into()), ..response(&[child]) };
         super::validate(&response, &parent_ref(), &grants_with(&UpdateStrategy::Apply), &Limits::default())
     };
     let annotated = |key: &str| with(|pod| pod["metadata"]["annotations"] = json!({key: "true"}));
@@ -444,7 +444,7 @@ fn options_of_contract_0_2_are_those_of_the_annotations_of_0_1_which_it_rejects(
     let message =
         of(pod("a"), Some(ChildOptions { update: Some(long), ..ChildOptions::default() })).expect_err("refused");
     assert!(message.to_string().contains("is longer than 316 bytes"), "{message}");
-    let two = Response { options: Some(vec![ChildOptions::default(); 2]), ..response(&[pod("a")]) };
+    let two = Response { options: Some(vec![ChildOptions::default(); 2].into()), ..response(&[pod("a")]) };
     let message = super::validate(&two, &parent_ref(), &grants_with(&UpdateStrategy::Apply), &Limits::default());
     assert_eq!(message.expect_err("refused").to_string(), "the response has 1 children and options for 2");
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::object::Object;
+use crate::object::child::ChildId;
 use crate::value::digest::Digest;
 use crate::value::ids::Gvk;
 use crate::value::milliseconds;
@@ -35,8 +36,10 @@ pub struct Descriptor {
     pub children: Vec<ChildRule>,
     /// Kinds that the plugin's requirements may name.
     pub related: Vec<Gvk>,
-    /// Whether parents get a finalizer and `finalize` calls.
+    /// Whether parents get a finalizer, and `finalize` calls.
     pub finalizes: bool,
+    /// Whether the children of a parent that goes are deleted by stage, each stage gone before the next. Parents get a finalizer for it.
+    pub ordered_deletion: bool,
     /// What `Ready=True` of a parent means.
     pub ready_means: ReadyMeans,
     /// Interval between resyncs in milliseconds, before jitter; `None` means the host's default.
@@ -45,6 +48,13 @@ pub struct Descriptor {
     pub config_schema: Option<Json>,
     /// Instruments that `host.measure` may name.
     pub metrics: Vec<Metric>,
+}
+
+impl Descriptor {
+    /// Whether parents get the plugin's finalizer.
+    pub fn sets_finalizer(&self) -> bool {
+        self.finalizes || self.ordered_deletion
+    }
 }
 
 /// The kind that a plugin reconciles.
@@ -106,8 +116,31 @@ pub enum MetricType {
 pub enum Phase {
     /// Return what should exist.
     Sync,
-    /// The parent is being deleted: return what should still exist, and whether the cleanup is finished.
+    /// The parent is being deleted, or is no longer selected: return what should still exist, and whether the cleanup is finished.
     Finalize,
+}
+
+/// Why a parent is finalized. The texts are external: recordings have them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FinalizeCause {
+    /// It is being deleted.
+    #[default]
+    Deleted,
+    /// It does not match the plugin's selector any more.
+    LeftSelector,
+    /// Its namespace does not match the Plugin's namespace selector any more.
+    LeftNamespaces,
+}
+
+/// A child that a request leaves out, because it would be too large with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The child.
+    #[serde(flatten)]
+    pub child: ChildId,
+    /// Its size as JSON, in bytes.
+    pub size: u64,
 }
 
 /// An object as a plugin receives it. The bytes are shared with the caches; the only copy is the one into the guest's
@@ -120,6 +153,8 @@ pub struct Observed {
     pub namespace: Option<Arc<str>>,
     /// Name.
     pub name: Arc<str>,
+    /// Whether the object is being deleted.
+    pub deleting: bool,
     /// The API server's JSON without managedFields, always with apiVersion and kind.
     pub object: Arc<[u8]>,
 }
@@ -130,6 +165,7 @@ impl From<&Object> for Observed {
             kind: Gvk::clone(&object.kind),
             namespace: object.key.namespace.clone(),
             name: object.key.name.clone(),
+            deleting: object.deleting,
             object: object.json.bytes(),
         }
     }
@@ -144,13 +180,28 @@ pub struct Request {
     pub parent: Observed,
     /// Children that the parent owns, ordered bytewise by apiVersion, kind, namespace, name.
     pub children: Vec<Observed>,
+    /// The children that are left out.
+    pub left_out: Vec<LeftOut>,
     /// The related objects, in the order in which the last final response, or the previous round of this reconcile,
     /// required them.
     pub related: Vec<Related>,
+    /// The ids of the last response's requests to other systems. Each is answered with "not granted": the host sends none yet.
+    pub unsent: Box<[String]>,
     /// The Plugin's `spec.config`; `None` if it is not set.
     pub config: Option<Arc<[u8]>>,
+    /// In [`Phase::Finalize`]: why.
+    pub cause: FinalizeCause,
     /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
     pub namespace_terminating: bool,
+}
+
+impl Request {
+    /// The request for a parent without children, related objects and config.
+    pub fn about(phase: Phase, parent: Observed) -> Self {
+        let (children, left_out, related, unsent) = Default::default();
+        let cause = FinalizeCause::default();
+        Self { phase, parent, children, left_out, related, unsent, config: None, cause, namespace_terminating: false }
+    }
 }
 
 /// Objects served for one [`Requirement`].
@@ -194,7 +245,7 @@ pub struct Response {
     /// All children that should exist.
     pub children: Vec<Json>,
     /// The options of each child, in the same order; `None` if they are annotations of the children (contract 0.1).
-    pub options: Option<Vec<ChildOptions>>,
+    pub options: Option<Box<[ChildOptions]>>,
     /// The plugin's part of `.status`; `None` leaves that part unchanged.
     pub status: Option<Json>,
     /// Milliseconds until the next reconcile; `None` means the resync interval.
@@ -203,6 +254,8 @@ pub struct Response {
     pub events: Vec<Event>,
     /// All related objects that this response depends on.
     pub requirements: Vec<Requirement>,
+    /// The ids of its requests to other systems.
+    pub http: Box<[String]>,
     /// Whether the cleanup is finished, so that the host removes the finalizer; used only in [`Phase::Finalize`].
     pub finalized: bool,
 }

@@ -272,10 +272,11 @@ impl Rounds {
     }
 
     /// Compares the requirements of a response with those that its call was served, and decides the next step. Their
-    /// order does not matter, so that a plugin may keep them in a hash map.
-    pub fn answered(&mut self, required: Vec<Need>) -> Next {
+    /// order does not matter, so that a plugin may keep them in a hash map. `is_answered`: whether the call had the answers to its
+    /// requests to other systems.
+    pub fn answered(&mut self, required: Vec<Need>, is_answered: bool) -> Next {
         self.answered += 1;
-        if is_same(&self.served, &required) {
+        if is_answered && is_same(&self.served, &required) {
             return Next::Final;
         }
         if self.answered >= MAX_ROUNDS {

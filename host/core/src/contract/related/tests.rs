@@ -220,51 +220,51 @@ fn needs(names: &[&str]) -> Vec<Need> {
 fn related_steady_state_reconcile_takes_one_call() {
     for kept in [needs(&[]), needs(&["a", "b"])] {
         let mut rounds = Rounds::starting_with(kept.clone().into());
-        assert_eq!(rounds.answered(kept), Next::Final);
+        assert_eq!(rounds.answered(kept, true), Next::Final);
     }
 }
 
 #[test]
 fn related_response_is_final_when_its_requirements_equal_the_served_ones() {
     let mut rounds = Rounds::starting_with(Needs::default());
-    assert_eq!(rounds.answered(needs(&["a"])), Next::Again);
+    assert_eq!(rounds.answered(needs(&["a"]), true), Next::Again);
     assert_eq!(**rounds.served(), needs(&["a"]), "the next call is served what this response requires");
-    assert_eq!(rounds.answered(needs(&["a", "b"])), Next::Again);
-    assert_eq!(rounds.answered(needs(&["a", "b"])), Next::Final);
+    assert_eq!(rounds.answered(needs(&["a", "b"]), true), Next::Again);
+    assert_eq!(rounds.answered(needs(&["a", "b"]), true), Next::Final);
     assert_eq!(**rounds.served(), needs(&["a", "b"]));
 }
 
 #[test]
 fn related_response_with_fewer_requirements_than_served_is_not_final() {
     let mut rounds = Rounds::starting_with(needs(&["a", "b"]).into());
-    assert_eq!(rounds.answered(needs(&["a"])), Next::Again);
-    assert_eq!(rounds.answered(needs(&["a"])), Next::Final);
+    assert_eq!(rounds.answered(needs(&["a"]), true), Next::Again);
+    assert_eq!(rounds.answered(needs(&["a"]), true), Next::Final);
     let mut rounds = Rounds::starting_with(needs(&["a"]).into());
-    assert_eq!(rounds.answered(needs(&[])), Next::Again);
-    assert_eq!(rounds.answered(needs(&[])), Next::Final);
+    assert_eq!(rounds.answered(needs(&[]), true), Next::Again);
+    assert_eq!(rounds.answered(needs(&[]), true), Next::Final);
 }
 
 #[test]
 fn related_order_of_requirements_does_not_matter() {
     let mut rounds = Rounds::starting_with(needs(&["a", "b", "c"]).into());
-    assert_eq!(rounds.answered(needs(&["c", "a", "b"])), Next::Final);
+    assert_eq!(rounds.answered(needs(&["c", "a", "b"]), true), Next::Final);
     assert_eq!(**rounds.served(), needs(&["a", "b", "c"]), "the served requirements are kept");
     let other = Need { id: "a".into(), ..needs(&["b"]).remove(0) };
     let mut rounds = Rounds::starting_with(needs(&["a"]).into());
-    assert_eq!(rounds.answered(vec![other]), Next::Again, "the same id for another object");
+    assert_eq!(rounds.answered(vec![other], true), Next::Again, "the same id for another object");
 }
 
 #[test]
 fn related_requirements_that_change_in_five_calls_are_unsettled() {
     let mut rounds = Rounds::starting_with(Needs::default());
     for call in 1..MAX_ROUNDS {
-        assert_eq!(rounds.answered(needs(&[&format!("r{call}")])), Next::Again, "call {call}");
+        assert_eq!(rounds.answered(needs(&[&format!("r{call}")]), true), Next::Again, "call {call}");
     }
-    assert_eq!(rounds.answered(needs(&["r5"])), Next::Unsettled);
+    assert_eq!(rounds.answered(needs(&["r5"]), true), Next::Unsettled);
     assert_eq!(ReadProblem::Unsettled.reason(), ParentReason::RequirementsUnsettled);
 
     let mut rounds = Rounds::starting_with(Needs::default());
-    let settling = ["a", "b", "c", "d", "d"].map(|name| rounds.answered(needs(&[name])));
+    let settling = ["a", "b", "c", "d", "d"].map(|name| rounds.answered(needs(&[name]), true));
     assert_eq!(settling.last(), Some(&Next::Final), "the fifth call may still be the final one");
 }
 
@@ -333,4 +333,14 @@ fn related_objects_are_selected_without_unpacking_them() {
         large.labels.is_none() && needs("label-7=x").selects(&large),
         "labels that are too large to be kept are read"
     );
+}
+
+#[test]
+fn plugin_is_called_again_until_it_has_the_answers_to_its_requests() {
+    let mut rounds = Rounds::starting_with(Needs::default());
+    assert_eq!(rounds.answered(Vec::new(), false), Next::Again);
+    assert_eq!(rounds.answered(Vec::new(), true), Next::Final);
+    let mut rounds = Rounds::starting_with(Needs::default());
+    let steps: Vec<_> = (0..MAX_ROUNDS).map(|_| rounds.answered(Vec::new(), false)).collect();
+    assert_eq!(steps.last(), Some(&Next::Unsettled), "other requests each time");
 }

@@ -341,6 +341,11 @@ impl Object {
         self.controller.as_ref() == Some(parent) && self.labelled.as_ref() == Some(parent)
     }
 
+    /// The stage in which the object was applied as a child (rule R23); 0 if it says none.
+    pub fn stage(&self) -> u32 {
+        self.marks.get(names::ANNOTATION_STAGE).and_then(|stage| stage.parse().ok()).unwrap_or_default()
+    }
+
     /// The plugin, from the plugin label.
     pub fn plugin(&self) -> Option<&str> {
         self.marks.get(names::LABEL_PLUGIN)

@@ -1,4 +1,4 @@
-//! How far an object is on its way to what its spec says, from the object alone: rule R22. The rules are those of kstatus
+//! Whether an object does what its spec says, from the object alone: rule R22. The rules are those of kstatus
 //! (sigs.k8s.io/cli-utils), but for the differences that R22 lists.
 
 mod volumes;
@@ -34,14 +34,11 @@ const BUILT_IN_GROUPS: [&str; 19] = [
     "storagemigration.k8s.io",
 ];
 
-/// A part of the JSON of every object that is being deleted.
-const DELETION: &[u8] = b"\"deletionTimestamp\"";
-
 const BEING_DELETED: &str = "it is being deleted";
 const NOT_OBSERVED: &str = "its controller has not seen its latest change yet";
 
-/// How far an object is. The texts complete a sentence about it: "it is not ready: …". They have no counts, because each change of a text
-/// is a write of the parent's status.
+/// Whether an object is ready. The texts complete a sentence about it: "it is not ready: …". Ours have no counts, because each change of a
+/// text is a write of the parent's status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Readiness {
     /// It does what its spec says.
@@ -65,50 +62,31 @@ struct Parts {
 }
 
 impl Readiness {
-    /// How far the object is (rule R22). Parses it, unless its kind alone tells.
+    /// Whether the object is ready (rule R22). Parses it, unless its kind alone tells.
     pub fn of(object: &Object) -> Self {
-        if object.deleting {
+        Self::of_json(&object.kind, object.deleting, || object.json.bytes())
+    }
+
+    /// Whether an object of this kind is ready that is being deleted or not, and has this JSON.
+    pub fn of_json<J: AsRef<[u8]>>(kind: &Gvk, deleting: bool, json: impl FnOnce() -> J) -> Self {
+        if deleting {
             return Self::progressing(BEING_DELETED);
         }
-        match rule_of(&object.kind) {
-            None => Self::Ready,
-            Some(rule) => Self::parsed(rule, object.values()),
-        }
-    }
-
-    /// How far an object is whose JSON is all that is known.
-    pub fn of_json(kind: &Gvk, json: &[u8]) -> Self {
-        let rule = rule_of(kind);
-        let may_be_deleted = || json.windows(DELETION.len()).any(|part| part == DELETION);
-        if rule.is_none() && !may_be_deleted() {
-            return Self::Ready;
-        }
-        let values = match json::parse(json, json::OBJECT_DEPTH) {
-            Ok(Value::Object(values)) => Some(values),
-            _ => None,
+        let Some(rule) = rule_of(kind) else { return Self::Ready };
+        let Ok(Value::Object(mut values)) = json::parse(json().as_ref(), json::OBJECT_DEPTH) else {
+            return Self::Unknown;
         };
-        Self::parsed(rule.unwrap_or(|_| Self::Ready), values)
-    }
-
-    /// How far an object of this kind is that was just created or changed, so that its controller cannot have seen that.
-    pub fn after_a_write(kind: &Gvk) -> Self {
-        if rule_of(kind).is_none() { Self::Ready } else { Self::progressing(NOT_OBSERVED) }
-    }
-
-    fn parsed(rule: Rule, values: Option<Map>) -> Self {
-        let Some(mut values) = values else { return Self::Unknown };
         let mut part = |name| match values.remove(name) {
             Some(Value::Object(part)) => part,
             _ => Map::default(),
         };
         let parts = Parts { metadata: part("metadata"), spec: part("spec"), status: part("status") };
-        if parts.metadata.get("deletionTimestamp").is_some() {
-            Self::progressing(BEING_DELETED)
-        } else if !parts.is_current(&parts.status) {
-            Self::progressing(NOT_OBSERVED)
-        } else {
-            rule(&parts)
-        }
+        if parts.is_current(&parts.status) { rule(&parts) } else { Self::progressing(NOT_OBSERVED) }
+    }
+
+    /// Whether an object of this kind is ready that was just created or changed, so that its controller cannot have seen that.
+    pub fn after_a_write(kind: &Gvk) -> Self {
+        if rule_of(kind).is_none() { Self::Ready } else { Self::progressing(NOT_OBSERVED) }
     }
 
     fn progressing(text: &'static str) -> Self {
@@ -171,7 +149,9 @@ fn custom(parts: &Parts) -> Readiness {
     for (kind, of) in
         [("Stalled", Readiness::Failed as fn(_) -> _), ("Reconciling", Readiness::Progressing as fn(_) -> _)]
     {
-        if let Some(("True", condition)) = parts.condition(kind) {
+        if let Some(("True", condition)) = parts.condition(kind)
+            && parts.is_current(condition)
+        {
             return of(message_of(condition));
         }
     }

@@ -14,7 +14,7 @@ pub(super) fn pod(parts: &Parts) -> Readiness {
         _ if parts.is_true("Ready") => Readiness::Ready,
         _ => {
             if let Some(name) = waiting(parts, &["CrashLoopBackOff"]) {
-                return Readiness::Failed(format!("its container {name} ends again and again").into());
+                return Readiness::Failed(format!("its container {name} crashes repeatedly (CrashLoopBackOff)").into());
             }
             if let Some(name) = waiting(parts, &["ImagePullBackOff", "ErrImagePull", "InvalidImageName"]) {
                 return Readiness::Progressing(format!("the image of its container {name} cannot be pulled").into());

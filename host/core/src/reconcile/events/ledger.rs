@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use jiff::Timestamp;
 
-use super::{Before, Note, Source};
+use super::{Before, Note, Source, event_type_of};
 use crate::contract::EventType;
 use crate::guard::bucket::{Bucket, Rate};
 use crate::object::reason::ParentReason;
@@ -182,6 +182,11 @@ impl Ledger {
         let (key, failing) = (self.hasher.hash_one(parent), &mut of(&mut self.plugins, plugin, now).failing);
         if outcome.progress == Progress::Applied {
             return failing.pop(&key).map_or_else(unknown, |(reason, _)| Before::Other(Some(reason)));
+        }
+        let warns = |(reason, _): &(ParentReason, u64)| event_type_of(*reason) == Some(EventType::Warning);
+        if event_type_of(outcome.reason).is_none() && failing.peek(&key).is_some_and(warns) {
+            // A step on the way: the failure before it is over once the parent has its desired state.
+            return Before::Same;
         }
         let latest = (outcome.reason, self.hasher.hash_one(&outcome.message));
         match failing.put(key, latest) {

@@ -65,12 +65,15 @@ impl Note {
     /// Creates the last event on a parent that had a finalizer (rule R14).
     pub fn finalized(why: &FinalizerEnd) -> Self {
         let (event_type, reason) = match why {
-            FinalizerEnd::CleanedUp | FinalizerEnd::Unneeded => (EventType::Normal, event_reason::FINALIZED),
+            FinalizerEnd::CleanedUp | FinalizerEnd::ChildrenDeleted | FinalizerEnd::Unneeded => {
+                (EventType::Normal, event_reason::FINALIZED)
+            }
             FinalizerEnd::Skipped | FinalizerEnd::NotCalled => (EventType::Warning, event_reason::FINALIZER_SKIPPED),
             FinalizerEnd::NamespaceTerminating(_) => (EventType::Warning, event_reason::FINALIZER_ABANDONED),
         };
         let message = match why {
             FinalizerEnd::CleanedUp => "The plugin has cleaned up",
+            FinalizerEnd::ChildrenDeleted => "All children are deleted, by stage",
             FinalizerEnd::Skipped => {
                 "The finalizer was removed without clean-up, as a user asked; what the plugin would have cleaned up stays"
             }

@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::contract::{CallFailure, Failure};
 use crate::fixtures::{created, parent_ref, parent_with, pod, snapshot, status_after, validate};
+use crate::reconcile::not_ready::NotReady;
 use crate::reconcile::outcome::{Problem, SuspendedBy, WriteProblem};
 use crate::value::ids::{Gvk, ObjectKey, Uid};
 use crate::value::line::is_unprintable;
@@ -517,6 +518,24 @@ mod ledger_tests {
         reporter.pass(Duration::from_hours(1));
         assert!(is_new(reporter.report("standing", Occasion::Changed)));
         assert!(is_new(reporter.report("news", Occasion::Steady)));
+    }
+
+    #[test]
+    fn r20_recovery_is_told_although_steps_without_an_event_come_between() {
+        let mut reporter = Reporter::new();
+        let Reporter { ledger, plugin, parent, now } = &mut reporter;
+        let mut before = |outcome: &Outcome| ledger.before(plugin, parent, outcome, *now, || Before::Other(None));
+        let pod = |is_failed| {
+            let child = child("Pod", "a");
+            Outcome::not_ready(&[NotReady { child, why: "why".into(), is_failed }], None)
+        };
+        assert_eq!(before(&pod(true)), Before::Other(None));
+        for _ in 0..2 {
+            assert_eq!(before(&pod(false)), Before::Same);
+            assert_eq!(before(&pod(true)), Before::Same, "the same failure again");
+        }
+        assert_eq!(before(&pod(false)), Before::Same);
+        assert_eq!(before(&Outcome::applied(1, None)), Before::Other(Some(ParentReason::ChildFailed)));
     }
 
     #[test]

@@ -223,7 +223,7 @@ fn unbounded(problem: &Problem) -> Outcome {
             Requeue::After(Duration::from_mins(1)),
         ),
         Problem::Staged(staged, asked) => {
-            let Staged { waiting, not_ready } = &**staged;
+            let Staged { waiting, not_ready, .. } = &**staged;
             // A change of the awaited children triggers a reconcile; the requeue covers a write that changed nothing.
             let again = Duration::from_mins(1);
             let requeue = Requeue::After(asked.map_or(again, |asked| asked.min(again)));
@@ -308,6 +308,7 @@ fn unbounded(problem: &Problem) -> Outcome {
 fn of_finalizer_removed(end: &FinalizerEnd, others: &[String]) -> String {
     let why = match end {
         FinalizerEnd::CleanedUp => "The plugin has cleaned up",
+        FinalizerEnd::ChildrenDeleted => "All children are deleted",
         FinalizerEnd::Skipped => "The plugin did not clean up, as a user asked",
         FinalizerEnd::Unneeded => "The component does not clean up",
         FinalizerEnd::NotCalled => "The plugin did not clean up, because no plugin is called in the host's namespace",

@@ -17,6 +17,8 @@ use crate::value::ids::PluginName;
 pub enum FinalizerEnd {
     /// The plugin has finished its cleanup.
     CleanedUp,
+    /// All children are deleted, by stage; the component does nothing else to clean up.
+    ChildrenDeleted,
     /// A user asked to skip the plugin's cleanup.
     Skipped,
     /// The component does not clean up (any more).

@@ -282,7 +282,7 @@ fn r23_children_that_are_not_ready_are_named_with_the_reason_and_failed_ones_sta
     let not_ready = |name: &str, is_failed| NotReady { child: child(name), why: "why".into(), is_failed };
     let staged = |not_ready: Vec<NotReady>, waiting: &[&str], asked: Option<u64>| {
         let waiting = waiting.iter().map(|name| child(name)).collect();
-        Problem::Staged(Box::new(Staged { waiting, not_ready }), asked.map(Duration::from_secs))
+        Problem::Staged(Box::new(Staged { from: 1, waiting, not_ready }), asked.map(Duration::from_secs))
     };
     expect![[r"
         WaitingForReady (After(60s)): Pod default/a is not ready: why. Pod default/b waits for it

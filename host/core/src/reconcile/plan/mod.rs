@@ -41,10 +41,21 @@ pub struct Plan {
     pub terminating: Vec<ChildId>,
     /// Existing children whose change waits until another child of their kind is ready (rule R11).
     pub rolling: Vec<ChildId>,
+    /// Children that are no longer desired, if some are on their way out or must be gone before others (rule R23).
+    pub leaving: Option<Box<Leaving>>,
     /// Children that wait for those of lower stages (rule R23).
     pub staged: Option<Box<Staged>>,
     /// Existing children that change only once a user deletes them (update strategy `on-delete`).
     pub when_deleted: Vec<ChildId>,
+}
+
+/// Children that are no longer desired, and go by stage (rule R23).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Leaving {
+    /// Those that are being deleted already.
+    pub deleting: Vec<Delete>,
+    /// Those that must be gone before children of lower stages are deleted.
+    pub first: Vec<ChildId>,
 }
 
 /// One write towards the desired state.
@@ -86,7 +97,8 @@ impl Target {
             uid: live.uid.clone(),
             resource_version: live.resource_version,
             create_entry: live.managed.create_entry(&child.body, live.controller.as_ref()),
-            restores: live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str()),
+            restores: live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str())
+                && live.stage() == child.stage,
             differing,
         }
     }
@@ -111,22 +123,40 @@ impl Plan {
         })
     }
 
-    /// Returns true if a desired child must wait for a deletion or for a lower stage; nothing is pruned before that (rule R8).
+    /// Returns true if a desired child must wait for a deletion; nothing is pruned before that (rule R8).
     pub fn waits(&self) -> bool {
-        !self.terminating.is_empty() || self.staged.is_some() || self.recreated().next().is_some()
+        !self.terminating.is_empty() || self.recreated().next().is_some()
     }
 
     /// Removes the deletes that are not due; later plans contain them again.
     ///
-    /// No delete is due while a desired child waits for a deletion or for a lower stage. During a rolling update, only deletes of the
+    /// No delete is due while a desired child waits for a deletion, and none of a stage of which, or below which, a desired child waits
+    /// for a lower one. During a rolling update, only deletes of the
     /// rolling kinds are due, that is, a scale-down: children that have not changed yet may depend on all other
-    /// children that they used.
+    /// children that they used. Of several stages, only deletes of the highest one are due, until its children are gone.
     pub fn put_off_prunes(&mut self) {
         let Self { prunes, rolling, .. } = self;
         prunes.retain(|delete| rolling.is_empty() || rolling.iter().any(|waiting| waiting.kind == delete.child.kind));
         if self.waits() {
             self.prunes.clear();
         }
+        if let Some(staged) = &self.staged {
+            self.prunes.retain(|delete| delete.stage < staged.from);
+        }
+        self.put_off_lower_stages();
+    }
+
+    /// Of several stages, leaves the deletes of the highest one.
+    fn put_off_lower_stages(&mut self) {
+        let deleting = self.leaving.iter().flat_map(|leaving| &leaving.deleting);
+        let Some(highest) = self.prunes.iter().chain(deleting).map(|delete| delete.stage).max() else { return };
+        if self.prunes.iter().all(|delete| delete.stage == highest) {
+            return;
+        }
+        let leaving = self.leaving.get_or_insert_default();
+        let first = self.prunes.iter().chain(&leaving.deleting).filter(|delete| delete.stage == highest);
+        leaving.first = first.map(|delete| delete.child.clone()).collect();
+        self.prunes.retain(|delete| delete.stage == highest);
     }
 
     /// Removes and returns the due deletes, in waves to be carried out one after another (rule R10).
@@ -233,9 +263,11 @@ impl Plan {
         renamed
     }
 
-    /// Children whose deletion must end before the desired ones can take their place.
+    /// Children whose deletion must end before the desired ones can take their place, or before others are deleted.
     pub fn being_deleted(&self) -> Vec<ChildId> {
-        self.terminating.iter().chain(self.recreated().map(|delete| &delete.child)).cloned().collect()
+        let recreated = self.recreated().map(|delete| &delete.child);
+        let first = self.leaving.iter().flat_map(|leaving| &leaving.first);
+        self.terminating.iter().chain(recreated).chain(first).cloned().collect()
     }
 
     /// Returns the number of creates, updates and deletes.
@@ -255,7 +287,8 @@ pub fn plan_comparing(
 ) -> Plan {
     let mut existing: HashMap<(GroupKind, &ObjectKey), &Arc<Object>> =
         snapshot.children.iter().map(|child| ((child.kind.group_kind(), &child.key), child)).collect();
-    let mut planning = Planning::default();
+    let stages = Stages::new(desired.children.last().is_some_and(|child| child.stage > 0));
+    let mut planning = Planning { stages, ..Planning::default() };
     for child in &desired.children {
         match existing.remove(&(child.kind.group_kind(), &child.key)) {
             None => planning.missing(child, snapshot.is_left_out(child)),
@@ -263,11 +296,13 @@ pub fn plan_comparing(
         }
     }
     let mut plan = planning.finish();
-    plan.prunes = existing
-        .into_values()
-        .filter(|live| !live.deleting && live.is_owned_by(&snapshot.parent.uid))
-        .map(|live| Delete::of(live))
-        .collect();
+    let undesired = existing.into_values().filter(|live| live.is_owned_by(&snapshot.parent.uid));
+    let (deleting, pruned): (Vec<_>, Vec<_>) =
+        undesired.map(|live| (live.deleting, Delete::of(live))).partition(|(is, _)| *is);
+    let [deleting, pruned] =
+        [deleting, pruned].map(|all| all.into_iter().map(|(_, delete)| delete).collect::<Vec<_>>());
+    plan.leaving = (!deleting.is_empty()).then(|| Box::new(Leaving { deleting, first: Vec::new() }));
+    plan.prunes = pruned;
     plan.prunes.sort_by(|a, b| install_order(b).cmp(&install_order(a)));
     plan
 }
@@ -283,11 +318,10 @@ struct Planning<'a> {
 impl<'a> Planning<'a> {
     /// Plans a child that the snapshot does not show. One that was left out of the request stays as it is: the plugin decided without it.
     fn missing(&mut self, child: &'a Arc<DesiredChild>, is_left_out: bool) {
-        self.rolling.in_progress(child);
         if is_left_out {
-            self.stages.busy(child, "it was left out of the request");
+            self.busy(child, "it was left out of the request");
         } else if !self.stages.waits(child) {
-            self.stages.busy(child, "it does not exist yet");
+            self.busy(child, "it does not exist yet");
             self.plan.writes.push(Write::Create(child.clone()));
         }
     }
@@ -313,6 +347,9 @@ impl<'a> Planning<'a> {
         } else if child.update != UpdateStrategy::OnDelete && is_drift(live, child) {
             // An edit is reverted in place, also with the strategies that recreate children: the child need not restart.
             self.restore(live, child, None);
+        } else if child.update == UpdateStrategy::OnDelete {
+            self.plan.when_deleted.push(ChildId::of(live));
+            self.stages.unchanged(live, child);
         } else if !self.stages.waits(child) {
             self.change(live, child);
         }
@@ -326,11 +363,6 @@ impl<'a> Planning<'a> {
 
     /// Plans a child whose desired state has changed.
     fn change(&mut self, live: &'a Arc<Object>, child: &'a Arc<DesiredChild>) {
-        if child.update == UpdateStrategy::OnDelete {
-            self.plan.when_deleted.push(ChildId::of(live));
-            self.stages.unchanged(live, child);
-            return;
-        }
         self.stages.busy(child, "it is being changed");
         if !self.rolling.change(live, child, self.plan.writes.len()) {
             let is_recreated = child.update == UpdateStrategy::Recreate;
@@ -366,7 +398,7 @@ fn is_settled(live: &Object, child: &DesiredChild) -> bool {
         Some(_) => holds(live, &child.body),
         None => false,
     };
-    as_applied && live.managed.cover(&child.body, &live.json, live.controller.as_ref())
+    as_applied && live.stage() == child.stage && live.managed.cover(&child.body, &live.json, live.controller.as_ref())
 }
 
 /// Returns true if a live object has every field of a body, except for the annotation with the applied hash.

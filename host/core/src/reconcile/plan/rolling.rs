@@ -23,6 +23,8 @@ pub(super) struct Rolling<'a>(Vec<OfKind<'a>>);
 
 struct OfKind<'a> {
     kind: &'a Arc<Gvk>,
+    /// Children of other stages never wait for these: stages have an order of their own.
+    stage: u32,
     /// Whether a child is in progress regardless of its conditions.
     is_busy: bool,
     settled: Vec<(&'a Object, &'a DesiredChild, &'a Until)>,
@@ -88,10 +90,20 @@ impl<'a> Rolling<'a> {
     /// The kind of a child with a rolling update, whether it is recreated, and what it must come to.
     fn of_kind(&mut self, child: &'a DesiredChild) -> Option<(&mut OfKind<'a>, bool, &'a Until)> {
         let UpdateStrategy::Rolling { recreate, until } = &child.update else { return None };
-        let at = self.0.iter().position(|of_kind| of_kind.kind == &child.kind).unwrap_or_else(|| {
-            self.0.push(OfKind { kind: &child.kind, is_busy: false, settled: Vec::new(), changes: Vec::new() });
-            self.0.len() - 1
-        });
+        let at = self
+            .0
+            .iter()
+            .position(|of_kind| of_kind.kind == &child.kind && of_kind.stage == child.stage)
+            .unwrap_or_else(|| {
+                self.0.push(OfKind {
+                    kind: &child.kind,
+                    stage: child.stage,
+                    is_busy: false,
+                    settled: Vec::new(),
+                    changes: Vec::new(),
+                });
+                self.0.len() - 1
+            });
         Some((self.0.get_mut(at)?, *recreate, until))
     }
 }

@@ -12,22 +12,32 @@ use crate::reconcile::not_ready::NotReady;
 /// The stages of one response, from the lowest up.
 #[derive(Default)]
 pub(super) struct Stages<'a> {
+    /// Whether there are several; otherwise nothing is recorded.
+    are_several: bool,
     /// Children of the stage that is being planned and of lower ones, whose readiness was not needed yet.
     unchecked: Vec<(&'a Object, &'a DesiredChild)>,
     /// Children that are not ready.
     not_ready: Vec<(u32, NotReady)>,
-    waiting: Vec<ChildId>,
+    waiting: Vec<(u32, ChildId)>,
 }
 
 impl<'a> Stages<'a> {
+    pub(super) fn new(are_several: bool) -> Self {
+        Self { are_several, ..Self::default() }
+    }
+
     /// Records a child on which the host is still working.
     pub(super) fn busy(&mut self, child: &DesiredChild, why: &'static str) {
-        self.not_ready.push((child.stage, NotReady::because(child, why)));
+        if self.are_several {
+            self.not_ready.push((child.stage, NotReady::because(child, why)));
+        }
     }
 
     /// Records a child that exists and is not changed.
     pub(super) fn unchanged(&mut self, live: &'a Object, child: &'a DesiredChild) {
-        self.unchecked.push((live, child));
+        if self.are_several {
+            self.unchecked.push((live, child));
+        }
     }
 
     /// Whether a child that is missing or must change waits. Then it is recorded.
@@ -40,24 +50,29 @@ impl<'a> Stages<'a> {
         }
         let waits = self.not_ready.iter().any(|(stage, _)| *stage < child.stage);
         if waits {
-            self.waiting.push(child.id());
+            self.waiting.push((child.stage, child.id()));
         }
         waits
     }
 
     /// Hands over what waits, and the children of lower stages for which it waits.
     pub(super) fn plan_into(self, plan: &mut Plan) {
-        if !self.waiting.is_empty() {
-            let mut not_ready: Vec<_> = self.not_ready.into_iter().map(|(_, one)| one).collect();
-            not_ready.sort_by_key(|one| !one.is_failed);
-            plan.staged = Some(Box::new(Staged { waiting: self.waiting, not_ready }));
-        }
+        // Children are recorded from the lowest stage up.
+        let (Some((from, _)), Some((to, _))) = (self.waiting.first(), self.waiting.last()) else { return };
+        let (from, to) = (*from, *to);
+        let not_ready = self.not_ready.into_iter().filter(|(stage, _)| *stage < to);
+        let mut not_ready: Vec<_> = not_ready.map(|(_, one)| one).collect();
+        not_ready.sort_by_key(|one| !one.is_failed);
+        let waiting = self.waiting.into_iter().map(|(_, child)| child).collect();
+        plan.staged = Some(Box::new(Staged { from, waiting, not_ready }));
     }
 }
 
 /// Children that wait for those of lower stages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staged {
+    /// The lowest stage of a child that waits.
+    pub from: u32,
     /// The children that wait.
     pub waiting: Vec<ChildId>,
     /// The children that are not ready, failed ones first.
@@ -70,7 +85,7 @@ mod tests {
 
     use super::*;
     use crate::contract::desired::{Desired, validate};
-    use crate::contract::{ChildOptions, Limits, Response, UpdateStrategy};
+    use crate::contract::{ChildOptions, Limits, Response, Until, UpdateStrategy};
     use crate::fixtures::{created, grants_with, parent_ref, plan, pod, response, snapshot};
     use crate::reconcile::plan::Write;
 
@@ -112,7 +127,7 @@ mod tests {
             Write::Replace(delete) => format!("replace {}", delete.child.key.name),
         };
         let mut all: Vec<_> = plan.writes.iter().map(write).collect();
-        if let Some(Staged { waiting, not_ready }) = plan.staged.as_deref() {
+        if let Some(Staged { waiting, not_ready, .. }) = plan.staged.as_deref() {
             all.push("|".to_owned());
             all.extend(waiting.iter().map(|child| child.key.name.to_string()));
             all.push("<".to_owned());
@@ -148,15 +163,21 @@ mod tests {
     }
 
     #[test]
-    fn r23_failed_child_is_named_first_and_nothing_is_pruned_while_children_wait() {
+    fn r23_failed_child_is_named_first_and_nothing_of_a_stage_that_waits_is_pruned() {
         let (a, b, c) = ((0, "a", "1"), (0, "b", "1"), (1, "c", "1"));
         let failed = live(b, &json!({"phase": "Failed"}));
         assert_eq!(steps(&[starting(a), failed], &[a, b, c]), "| c < b a");
-        let old = ready((0, "old", "1"));
-        let mut plan = plan(&snapshot(&[starting(a), old]), &desired(&[a, c]));
-        assert_eq!(plan.prunes.len(), 1);
-        plan.put_off_prunes();
-        assert_eq!(plan.prunes.len(), 0);
+        for (stage, are_pruned) in [(0, true), (1, false), (2, false)] {
+            let old = ready((stage, "old", "1"));
+            let mut plan = plan(&snapshot(&[starting(a), old]), &desired(&[a, c]));
+            assert_eq!(plan.prunes.len(), 1);
+            plan.put_off_prunes();
+            assert_eq!(
+                !plan.prunes.is_empty(),
+                are_pruned,
+                "stage {stage}: what the new children need may be free then"
+            );
+        }
     }
 
     #[test]
@@ -170,6 +191,83 @@ mod tests {
         let plan = plan(&snapshot, &desired(&[a, b]));
         assert_eq!(plan.writes, []);
         assert_eq!(plan.staged.expect("b waits").not_ready[0].why, "it was left out of the request");
+    }
+
+    #[test]
+    fn r23_children_that_are_no_longer_desired_go_from_the_highest_stage_down_each_gone_before_the_next() {
+        let deleted = |live: &[Json], wanted: &[Child<'_>]| {
+            let mut plan = plan(&snapshot(live), &desired(wanted));
+            assert_eq!(
+                plan.deletions().pruned.len(),
+                live.len() - plan.leaving.iter().map(|leaving| leaving.deleting.len()).sum::<usize>(),
+                "the guard sees all of them"
+            );
+            plan.put_off_prunes();
+            plan.put_off_prunes();
+            let names = |children: Vec<ChildId>| {
+                let mut names: Vec<_> = children.iter().map(|child| child.key.name.to_string()).collect();
+                names.sort();
+                names.join(" ")
+            };
+            let pruned = plan.prunes.iter().map(|delete| delete.child.clone()).collect();
+            format!("{} < {}", names(pruned), names(plan.being_deleted()))
+        };
+        let (a, b, c) = (ready((0, "a", "1")), ready((1, "b", "1")), ready((1, "c", "1")));
+        assert_eq!(deleted(&[a.clone(), b.clone(), c.clone()], &[]), "b c < b c");
+        let mut leaving = b.clone();
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(deleted(&[a.clone(), leaving.clone(), c], &[]), "c < b c");
+        assert_eq!(deleted(&[a.clone(), leaving], &[]), " < b");
+        assert_eq!(deleted(std::slice::from_ref(&a), &[]), "a < ");
+        assert_eq!(deleted(&[b], &[]), "b < ", "one stage needs no order");
+    }
+
+    /// Desired Pods `a` and `b`, with these options and images.
+    fn two(options: [ChildOptions; 2], images: [&str; 2]) -> Desired {
+        let mut pods = ["a", "b"].map(pod);
+        for (pod, image) in pods.iter_mut().zip(images) {
+            pod["spec"]["containers"][0]["image"] = json!(image);
+        }
+        let response = Response { options: Some(options.into()), ..response(&pods) };
+        validate(&response, &parent_ref(), &grants_with(&UpdateStrategy::Apply), &Limits::default()).expect("valid")
+    }
+
+    fn with(stage: u32, update: UpdateStrategy) -> ChildOptions {
+        ChildOptions { stage, update: Some(update), ..ChildOptions::default() }
+    }
+
+    #[test]
+    fn r23_child_whose_stage_alone_changed_is_changed_in_place_and_waits_for_none() {
+        let moved = |stage| two([0, stage].map(|stage| with(stage, UpdateStrategy::Recreate)), ["1", "1"]);
+        for (before, after) in [(0, 1), (1, 2), (1, 0)] {
+            let live: Vec<_> = moved(before).children.iter().map(|child| created(child)).collect();
+            let plan = plan(&snapshot(&live), &moved(after));
+            let [Write::Apply { child, target }] = &plan.writes[..] else { panic!("{plan:?}") };
+            assert_eq!((&*child.key.name, target.restores, plan.staged.is_none()), ("b", false, true));
+        }
+    }
+
+    #[test]
+    fn r23_rolling_updates_of_two_stages_do_not_wait_for_each_other() {
+        let rolling = |stage| with(stage, UpdateStrategy::Rolling { recreate: false, until: Until::Ready });
+        let wanted = |image| two([rolling(0), rolling(1)], [image, "1"]);
+        let [mut a, mut b] = [0, 1].map(|at| created(&wanted("1").children[at]));
+        let written = |live: &[Json]| {
+            let plan = plan(&snapshot(live), &wanted("2"));
+            plan.writes.iter().map(|write| write.child().key.name.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(written(std::slice::from_ref(&a)), "a", "b is missing, and waits for a");
+        a["status"] = json!({"phase": "Failed"});
+        b["status"] = json!({"phase": "Pending"});
+        assert_eq!(written(&[a, b]), "a", "b is not ready for want of a");
+    }
+
+    #[test]
+    fn r23_child_that_a_user_must_delete_first_waits_for_no_stage() {
+        let wanted = |image| two([ChildOptions::default(), with(1, UpdateStrategy::OnDelete)], ["1", image]);
+        let live: Vec<_> = wanted("1").children.iter().map(|child| created(child)).collect();
+        let plan = plan(&snapshot(&live), &wanted("2"));
+        assert_eq!((plan.when_deleted.len(), plan.staged, plan.writes), (1, None, Vec::new()));
     }
 
     #[test]

@@ -33,6 +33,7 @@ impl KeptResult {
             requeue: response.requeue,
             events: response.events.clone(),
             requirements: response.requirements.clone(),
+            http: response.http.clone(),
             finalized: response.finalized,
         };
         Self { rest: Ok(Ok(rest)), block: compress(&all).into(), lengths: documents().map(Vec::len).collect() }
@@ -65,7 +66,8 @@ impl KeptResult {
                 let options =
                     response.options.iter().map(|options| allocated(options.len() * size_of::<ChildOptions>()));
                 let requirements = response.requirements.iter().map(size_of_requirement);
-                events.sum::<usize>() + options.sum::<usize>() + requirements.sum::<usize>()
+                let http = response.http.iter().map(|id| size_of::<String>() + allocated(id.len()));
+                events.sum::<usize>() + http.sum::<usize>() + options.sum::<usize>() + requirements.sum::<usize>()
             }
             Ok(Err(Failure::Invalid(message) | Failure::Failed(message) | Failure::Retry { message, .. })) => {
                 allocated(message.len())

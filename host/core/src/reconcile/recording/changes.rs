@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Document, Exchange, RecordedRequest, RecordedResponse, RecordedResult};
+use crate::contract::ChildOptions;
 use crate::object::names::ANNOTATION_APPLIED;
 use crate::value::difference::{Difference, differences, is_bookkeeping};
 use crate::value::json::{self, Value};
@@ -111,6 +112,7 @@ fn inputs(request: &RecordedRequest) -> BTreeMap<String, Value> {
         inputs.extend(related.objects.iter().map(|object| named(&role, object)));
     }
     inputs.extend(request.config.iter().map(|config| ("config".to_owned(), parsed(config))));
+    inputs.insert("cause of the clean-up".to_owned(), format!("{:?}", request.cause).into());
     inputs.insert("namespace is being deleted".to_owned(), request.namespace_terminating.into());
     inputs
 }
@@ -134,7 +136,7 @@ fn outputs(result: &RecordedResult) -> BTreeMap<String, Value> {
 fn outputs_of(response: &RecordedResponse) -> BTreeMap<String, Value> {
     let mut outputs = BTreeMap::new();
     let mut counts = HashMap::<String, usize>::new();
-    for child in &response.children {
+    for (at, child) in response.children.iter().enumerate() {
         let (mut subject, child) = named("child", child);
         let count = counts.entry(subject.clone()).or_default();
         *count += 1;
@@ -142,6 +144,12 @@ fn outputs_of(response: &RecordedResponse) -> BTreeMap<String, Value> {
         if *count > 1 {
             subject = format!("{subject} ({count})");
         }
+        let options = response
+            .options
+            .as_ref()
+            .and_then(|all| all.get(at))
+            .filter(|options| **options != ChildOptions::default());
+        outputs.extend(options.map(|options| (format!("options of {subject}"), value(&json!(options)))));
         outputs.insert(subject, child);
     }
     outputs.extend(response.status.iter().map(|status| ("status".to_owned(), parsed(status))));
@@ -149,6 +157,7 @@ fn outputs_of(response: &RecordedResponse) -> BTreeMap<String, Value> {
         ("requeueMs", json!(response.requeue_ms)),
         ("events", json!(response.events)),
         ("requirements", json!(response.requirements)),
+        ("requests to other systems", json!(response.http)),
         ("finalized", json!(response.finalized)),
     ] {
         outputs.insert(name.to_owned(), value(&part));

@@ -152,7 +152,10 @@ impl Recorder<'_> {
             parent: self.document(&request.parent.object),
             children: self.objects(&request.children),
             related,
+            left_out: request.left_out.clone(),
+            unsent: request.unsent.iter().map(|id| self.text(id)).collect(),
             config: request.config.as_deref().map(|config| self.document(config)),
+            cause: request.cause,
             namespace_terminating: request.namespace_terminating,
         }
     }
@@ -191,6 +194,7 @@ impl Recorder<'_> {
                 })
                 .collect(),
             requirements: response.requirements.iter().map(|one| self.requirement(one)).collect(),
+            http: response.http.iter().map(|id| self.text(id)).collect(),
             finalized: response.finalized,
         }
     }

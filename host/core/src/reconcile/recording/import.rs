@@ -26,7 +26,16 @@ pub struct NotARequest {
 struct Header {
     api_version: String,
     kind: String,
-    metadata: ObjectKey,
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(flatten)]
+    key: ObjectKey,
+    #[serde(default)]
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
 }
 
 impl RecordedRequest {
@@ -44,7 +53,10 @@ impl RecordedRequest {
             parent: observed(&self.parent)?,
             children: objects(&self.children)?,
             related: related.collect::<Result<_, _>>()?,
+            left_out: self.left_out.clone(),
+            unsent: self.unsent.clone(),
             config: self.config.as_ref().map(bytes),
+            cause: self.cause,
             namespace_terminating: self.namespace_terminating,
         })
     }
@@ -55,9 +67,16 @@ fn bytes(document: &Document) -> Arc<[u8]> {
 }
 
 fn observed(document: &Document) -> Result<Observed, NotARequest> {
-    let Header { api_version, kind, metadata: ObjectKey { namespace, name } } = serde_json::from_str(document.get())
-        .map_err(|error| NotARequest { what: "object", problem: error.to_string() })?;
-    Ok(Observed { kind: Gvk::from_api_version(&api_version, &kind), namespace, name, object: bytes(document) })
+    let Header { api_version, kind, metadata: Metadata { key: ObjectKey { namespace, name }, deletion_timestamp } } =
+        serde_json::from_str(document.get())
+            .map_err(|error| NotARequest { what: "object", problem: error.to_string() })?;
+    Ok(Observed {
+        kind: Gvk::from_api_version(&api_version, &kind),
+        namespace,
+        name,
+        deleting: deletion_timestamp.is_some(),
+        object: bytes(document),
+    })
 }
 
 impl Exchange {
@@ -88,7 +107,7 @@ pub fn digest(result: &Result<PluginResult, CallFailure>) -> Digest {
 }
 
 fn add_response(hash: &mut Parts, response: &Response) {
-    let Response { children, options, status, requeue, events, requirements, finalized } = response;
+    let Response { children, options, status, requeue, events, requirements, http, finalized } = response;
     // The number of the parts that follow.
     let count = |items: usize| (items as u64).to_le_bytes();
     add(hash, [b"response", b"children", &count(children.len())]);
@@ -110,6 +129,10 @@ fn add_response(hash: &mut Parts, response: &Response) {
             Selection::Labels(labels) => ("labels", labels),
         };
         add(hash, [how, select].map(str::as_bytes));
+    }
+    if !http.is_empty() {
+        add(hash, [b"http", &count(http.len())]);
+        http.iter().for_each(|id| hash.add(id.as_bytes()));
     }
     if let Some(options) = options {
         add(hash, [b"options", &count(options.len())]);

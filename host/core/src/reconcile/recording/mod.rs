@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::contract::{ChildOptions, Event, Limits, Phase, Requirement};
+use crate::contract::{ChildOptions, Event, FinalizeCause, LeftOut, Limits, Phase, Requirement};
 use crate::object::child::ChildId;
 
 pub use changes::{Change, Changed, changes};
@@ -103,9 +103,18 @@ pub struct RecordedRequest {
     /// The related objects, by requirement.
     #[serde(default)]
     pub related: Vec<RecordedRelated>,
+    /// The children that are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+    /// The ids of the last response's requests to other systems.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub unsent: Box<[String]>,
     /// The Plugin's `spec.config`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<Document>,
+    /// In the phase `finalize`: why.
+    #[serde(default)]
+    pub cause: FinalizeCause,
     /// Whether the parent is finalized in a namespace that is being deleted.
     #[serde(default)]
     pub namespace_terminating: bool,
@@ -150,7 +159,7 @@ pub struct RecordedResponse {
     pub children: Vec<Document>,
     /// The options of each child, in the same order; absent if they are annotations of the children (contract 0.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub options: Option<Vec<ChildOptions>>,
+    pub options: Option<Box<[ChildOptions]>>,
     /// The plugin's part of the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Document>,
@@ -163,6 +172,9 @@ pub struct RecordedResponse {
     /// The related objects that the response depends on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<Requirement>,
+    /// The ids of its requests to other systems.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub http: Box<[String]>,
     /// Whether clean-up is complete.
     #[serde(default)]
     pub finalized: bool,

@@ -317,7 +317,8 @@ mod tests {
 
     fn evaluate(component: &ComponentState, parent: &str, child: &str) -> Consequences {
         let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
-        let prunes = [Delete { child: ChildId { kind, key: key(child) }, uid: Uid::from(child), resource_version: 1 }];
+        let prunes =
+            [Delete { child: ChildId { kind, key: key(child) }, uid: Uid::from(child), resource_version: 1, stage: 0 }];
         let unasked = (false, Cause::Unchanged);
         component
             .with_fleet(|fleet| {

@@ -91,10 +91,13 @@ fn merge(base: &Map, fresh: bool, outcome: &Outcome, generation: Option<i64>) ->
     }
     let hosts_alone =
         [parent_condition::RECONCILING, parent_condition::STALLED, parent_condition::DELETIONS_BLOCKED].map(Some);
-    // What the host reported while it could not carry out a response.
+    // What the host reported while it could not carry out a response: beside another condition, or because a user asked for that.
     let is_hosts_ready = |own: &Map| {
-        let reason = own.get("reason").and_then(Value::as_str).unwrap_or_default();
-        !fresh && type_of(own) == Some(parent_condition::READY) && reason.parse::<ParentReason>().is_ok()
+        let reason = own.get("reason").and_then(Value::as_str).unwrap_or_default().parse();
+        let is_asked_for = matches!(reason, Ok(ParentReason::Suspended | ParentReason::NotSelected));
+        let is_abnormal =
+            || [parent_condition::RECONCILING, parent_condition::STALLED].iter().any(|kind| is_true(base, kind));
+        !fresh && type_of(own) == Some(parent_condition::READY) && (is_asked_for || reason.is_ok() && is_abnormal())
     };
     for own in conditions_of(base) {
         let known = all.iter().any(|condition| type_of(condition) == type_of(own));

@@ -243,4 +243,7 @@ fn r22_condition_ready_that_is_left_to_the_plugin_is_the_hosts_only_while_it_can
     let parent = parent_with_host_owned_status(&broken);
     let over = next(&parent, None, &left(), ALL, now()).map(|map| to_json(&map)).expect("differs");
     assert_eq!(types(&over), [""; 0], "the failure is over");
+    let like_ours = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "Waiting"}]});
+    let status = after(&json!({}), Some(&like_ours), &left()).expect("differs");
+    assert_eq!(next(&parent_with_host_owned_status(&status), None, &left(), ALL, now()), None, "the plugin's stays");
 }

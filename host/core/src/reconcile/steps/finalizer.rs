@@ -6,7 +6,6 @@ use tracing::Instrument;
 
 use super::ending::{Attempt, Ending, FinalizerChanged, Last, outcome_of};
 use super::{CACHE_LAG, Follows, Reconcile, TRACE};
-use crate::contract::Phase;
 use crate::contract::snapshot::Snapshot;
 use crate::guard::breaker::ParentRevision;
 use crate::object::Object;
@@ -72,30 +71,29 @@ impl Reconcile<'_> {
         }
     }
 
-    /// Why the finalizer of a parent is removed after this attempt, if it is. Records a rejection because of a terminating namespace, since
+    /// Why the finalizer of a parent is removed after this attempt to clean up, if it is. Records a rejection because of a terminating namespace, since
     /// the finalizer is removed only if they last.
-    pub(super) fn end_of_finalizer(
-        &self,
-        snapshot: &Snapshot,
-        phase: Phase,
-        attempt: &Attempt,
-    ) -> Option<FinalizerEnd> {
+    pub(super) fn end_of_finalizer(&self, snapshot: &Snapshot, attempt: &Attempt) -> Option<FinalizerEnd> {
         let parent = &snapshot.parent;
-        let is_namespace_terminating = phase == Phase::Finalize
-            && parent.deleting
-            && is_in_terminating_namespace(parent, &attempt.applied.problems);
+        let is_namespace_terminating =
+            parent.deleting && is_in_terminating_namespace(parent, &attempt.applied.problems);
         if !is_namespace_terminating {
             let has_cleaned_up = attempt.finalized && attempt.outcome.progress == Progress::Applied;
-            return has_cleaned_up.then_some(FinalizerEnd::CleanedUp);
+            return has_cleaned_up.then(|| self.cleaned_up());
         }
         let now = self.shared.clock.now();
         let since = self.record(|record| record.note_namespace_terminating(&parent.uid, now));
         // Retained children cannot be kept in a namespace that is being deleted.
         if attempt.finalized {
-            Some(FinalizerEnd::CleanedUp)
+            Some(self.cleaned_up())
         } else {
             (since >= NAMESPACE_PATIENCE).then(|| FinalizerEnd::NamespaceTerminating(snapshot.parent_ref.to_string()))
         }
+    }
+
+    /// What the end of a clean-up is called.
+    fn cleaned_up(&self) -> FinalizerEnd {
+        if self.terms.finalizes { FinalizerEnd::CleanedUp } else { FinalizerEnd::ChildrenDeleted }
     }
 
     /// Removes the finalizer of a parent for which there will be no further call. If the parent stays, because it has other finalizers or
@@ -104,7 +102,7 @@ impl Reconcile<'_> {
         let others = finalizers_with(&snapshot.parent, &self.terms.name, FinalizerChange::Remove);
         let problem = if !snapshot.parent.deleting {
             // Without a clean-up, its children are deleted next, which is reported then.
-            (end == FinalizerEnd::CleanedUp).then(|| Problem::Released(self.terms.name.clone()))
+            (end == self.cleaned_up()).then(|| Problem::Released(self.terms.name.clone()))
         } else if others.is_empty() {
             None
         } else {

@@ -91,7 +91,7 @@ impl Reconcile<'_> {
         let FinalizerChanged { snapshot, written, removed, last } = changed;
         let outcome = match &removed {
             None => "finalizer_added",
-            Some(FinalizerEnd::CleanedUp) => "finalizer_removed",
+            Some(FinalizerEnd::CleanedUp | FinalizerEnd::ChildrenDeleted) => "finalizer_removed",
             Some(FinalizerEnd::Skipped) => "finalizer_skipped",
             Some(FinalizerEnd::Unneeded) => "finalizer_unneeded",
             Some(FinalizerEnd::NotCalled) => "finalizer_not_called",

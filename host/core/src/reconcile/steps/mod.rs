@@ -24,7 +24,7 @@ use self::plan_and_apply::take_tokens;
 use self::without_call::{leave, no_response, suspended};
 use super::applied::Applied;
 use super::carried::Carried;
-use super::next_step::NextStep;
+use super::next_step::{NextStep, keeps_children};
 use super::not_ready::NotReady;
 use super::outcome::{Outcome, Problem, Progress, Requeue};
 use super::plan::Plan;
@@ -37,7 +37,7 @@ use super::trigger::Trigger;
 use super::world::{Follows, Happened, Selected, Wake, World};
 use crate::contract::desired::{self, Desired};
 use crate::contract::snapshot::Snapshot;
-use crate::contract::{Phase, ReadyMeans};
+use crate::contract::{FinalizeCause, Phase, ReadyMeans};
 use crate::guard::breaker::ParentRevision;
 use crate::guard::deletions::SpecHash;
 use crate::object::Object;
@@ -58,6 +58,8 @@ struct How {
     pub phase: Phase,
     pub is_selected: bool,
     pub compared: Compared,
+    /// Whether all children must be gone before the desired state is reached.
+    pub until_gone: bool,
 }
 
 /// One reconcile of a parent.
@@ -87,7 +89,7 @@ impl Reconcile<'_> {
             return ending;
         }
         if self.world.follows() != Follows::All {
-            return self.not_followed().await;
+            return Box::pin(self.not_followed()).await;
         }
         let Some(parent) = self.world.cached_parent(self.key) else {
             return Box::pin(self.not_shown()).await;
@@ -110,6 +112,7 @@ impl Reconcile<'_> {
             NextStep::RemoveFinalizer => self.skip_clean_up(snapshot).await,
             NextStep::Suspended => suspended(snapshot),
             NextStep::Leave => leave(&snapshot.parent),
+            NextStep::DeleteInOrder => Box::pin(self.delete_in_order(snapshot)).await,
             NextStep::DeleteChildren => self.delete_children(snapshot).await,
         }
     }
@@ -119,6 +122,7 @@ impl Reconcile<'_> {
         let (rounds, Selected { objects, took }) = self.required_before(&snapshot.parent_ref).await;
         snapshot.related = objects;
         snapshot.fit(self.terms.limits.request_bytes);
+        snapshot.cause = self.cause_of(phase, &snapshot.parent);
         snapshot.namespace_terminating =
             phase == Phase::Finalize && self.record(|record| record.is_namespace_terminating(&snapshot.parent.uid));
         let call_hash = snapshot.hash(&self.terms.call_inputs, phase);
@@ -149,23 +153,55 @@ impl Reconcile<'_> {
         let (parent, grants) = (&snapshot.parent_ref, &self.terms.grants);
         let attempt = match desired::validate(&response, parent, grants, &self.terms.limits) {
             Ok(mut desired) => {
-                if phase == Phase::Finalize && desired.finalized && !snapshot.parent.deleting {
-                    // The parent lives on outside the selectors, so no garbage collector deletes its children: the host does.
-                    desired.children.clear();
+                let (is_last, is_deleted) = (phase == Phase::Finalize && desired.finalized, snapshot.parent.deleting);
+                let in_order = is_last && self.terms.ordered_deletion;
+                if is_last && (in_order || !is_deleted) {
+                    // If the parent lives on outside the selectors, no garbage collector deletes its children: the host does.
+                    desired.children.retain(|child| is_deleted && child.owner.is_none());
                 }
                 // A parent that is finalized but not deleted has left the label selector or the Plugin's namespaces.
                 let is_selected = phase == Phase::Sync || snapshot.parent.deleting;
-                let how = How { phase, is_selected, compared };
+                let until_gone = in_order && !keeps_children(&snapshot.parent);
+                let how = How { phase, is_selected, compared, until_gone };
                 Attempt { events: response.events, ..self.carry_out(&snapshot, how, desired).await }
             }
             Err(refusal) => Attempt::from(&Problem::Refused(refusal)),
         };
-        match self.end_of_finalizer(&snapshot, phase, &attempt) {
+        let report = Box::new(Report { inputs, ..Report::new(snapshot, attempt) });
+        match phase {
+            Phase::Sync => Ending::Report(report),
+            Phase::Finalize => Box::pin(self.after_clean_up(report)).await,
+        }
+    }
+
+    /// Deletes the children of a parent that goes, by stage, and removes its finalizer once they are gone (rule R23).
+    async fn delete_in_order(&self, snapshot: Snapshot) -> Ending {
+        let (is_selected, until_gone) = (snapshot.parent.deleting, !keeps_children(&snapshot.parent));
+        let how = How { phase: Phase::Finalize, is_selected, compared: Compared::ManagedFields, until_gone };
+        let desired = Desired { finalized: true, ..Desired::default() };
+        let attempt = self.carry_out(&snapshot, how, desired).await;
+        self.after_clean_up(Box::new(Report::new(snapshot, attempt))).await
+    }
+
+    /// Removes the finalizer of a parent if nothing is left to clean up. Otherwise reports the attempt.
+    async fn after_clean_up(&self, report: Box<Report>) -> Ending {
+        match self.end_of_finalizer(&report.snapshot, &report.attempt) {
             Some(end) => {
-                let Attempt { part, applied, events, .. } = attempt;
-                Box::pin(self.end_clean_up(snapshot, end, Last { part, applied, events })).await
+                let Report { snapshot, attempt: Attempt { part, applied, events, .. }, .. } = *report;
+                self.end_clean_up(snapshot, end, Last { part, applied, events }).await
             }
-            None => Ending::Report(Box::new(Report { inputs, ..Report::new(snapshot, attempt) })),
+            None => Ending::Report(report),
+        }
+    }
+
+    /// Why a parent is finalized, if it is.
+    fn cause_of(&self, phase: Phase, parent: &Object) -> FinalizeCause {
+        if phase == Phase::Sync || parent.deleting {
+            FinalizeCause::Deleted
+        } else if self.world.selects_namespace(parent) {
+            FinalizeCause::LeftSelector
+        } else {
+            FinalizeCause::LeftNamespaces
         }
     }
 
@@ -204,6 +240,7 @@ impl Reconcile<'_> {
             terminating,
             rolling,
             staged,
+            until_gone: how.until_gone,
         };
         let problem = carried.problem();
         let mut outcome = match &problem {
@@ -244,7 +281,7 @@ impl Reconcile<'_> {
             // deletions.
             return Ending::NothingToDo(NothingToDo::NotSelected);
         }
-        let how = How { phase: Phase::Sync, is_selected: false, compared: Compared::ManagedFields };
+        let how = How { phase: Phase::Sync, is_selected: false, compared: Compared::ManagedFields, until_gone: false };
         let mut attempt = self.carry_out(&snapshot, how, Desired::default()).await;
         if attempt.outcome.progress == Progress::Applied {
             attempt.outcome = outcome_of(&Problem::Released(self.terms.name.clone()));
@@ -279,7 +316,7 @@ impl Reconcile<'_> {
 
     /// Tells the rollout that this parent was called and deletes nothing: other parents may wait for that.
     fn note_nothing_is_deleted(&self, snapshot: &Snapshot) {
-        let how = How { phase: Phase::Sync, is_selected: true, compared: Compared::ManagedFields };
+        let how = How { phase: Phase::Sync, is_selected: true, compared: Compared::ManagedFields, until_gone: false };
         self.guard(snapshot, how, &mut Plan::default());
         self.note_observed(&snapshot.parent);
     }

@@ -46,7 +46,7 @@ impl Reconcile<'_> {
             NextStep::RemoveFinalizer => self.skip_clean_up(snapshot).await,
             NextStep::Leave => leave(&snapshot.parent),
             // The watch shows every parent that must be finalized, and is about to show this one.
-            NextStep::Call(_) | NextStep::AddFinalizer | NextStep::Suspended => {
+            NextStep::Call(_) | NextStep::AddFinalizer | NextStep::DeleteInOrder | NextStep::Suspended => {
                 Ending::waits("waiting_for_watch", Requeue::After(GOOD_FOR))
             }
         };

@@ -97,7 +97,9 @@ impl Reconcile<'_> {
             // A user's annotation to skip the finalizer counts first.
             NextStep::RemoveFinalizer => Some(self.skip_clean_up(snapshot).await),
             NextStep::Leave | NextStep::Suspended | NextStep::DeleteChildren => None,
-            NextStep::Call(_) | NextStep::AddFinalizer => Some(Ending::problem(snapshot, problem)),
+            NextStep::Call(_) | NextStep::AddFinalizer | NextStep::DeleteInOrder => {
+                Some(Ending::problem(snapshot, problem))
+            }
         }
     }
 }

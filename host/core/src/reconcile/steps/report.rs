@@ -141,9 +141,11 @@ impl Reconcile<'_> {
         let notes = last.events.iter().map(Note::of_plugin).chain([Note::finalized(why)]).collect();
         let about = match why {
             FinalizerEnd::NamespaceTerminating(_) => About::PluginOf(&snapshot.parent_ref),
-            FinalizerEnd::CleanedUp | FinalizerEnd::Skipped | FinalizerEnd::Unneeded | FinalizerEnd::NotCalled => {
-                About::Parent(&snapshot.parent_ref)
-            }
+            FinalizerEnd::CleanedUp
+            | FinalizerEnd::ChildrenDeleted
+            | FinalizerEnd::Skipped
+            | FinalizerEnd::Unneeded
+            | FinalizerEnd::NotCalled => About::Parent(&snapshot.parent_ref),
         };
         self.world.emit(about, notes, Occasion::Changed);
     }

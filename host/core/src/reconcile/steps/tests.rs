@@ -33,7 +33,7 @@ struct Model {
     /// Whether the caches show the host's last writes.
     is_current: bool,
     desired: Vec<Value>,
-    options: Option<Vec<ChildOptions>>,
+    options: Option<Box<[ChildOptions]>>,
     /// Whether the host may read no children.
     refuses_children: bool,
     /// What the reconcile did; none if nobody listens.
@@ -152,6 +152,7 @@ fn terms() -> Terms {
         rules: Digest::of(b"rules"),
         version: "1.0.0".to_owned(),
         finalizes: false,
+        ordered_deletion: false,
         ready_means: ReadyMeans::Applied,
         grants: grants_with(&UpdateStrategy::Apply),
         reads: ReadGrants::default(),
@@ -225,11 +226,50 @@ fn r22_parent_is_ready_once_its_children_are_and_costs_nothing_while_it_waits() 
     assert_eq!(did(&mut world, &terms, &shared), ["call", "status hello", "Succeeded"]);
     world.children = live(&json!({"phase": "Failed"}));
     assert_eq!(did(&mut world, &terms, &shared), ["call", "status hello", "ChildFailed"]);
-    world.options = Some(vec![ChildOptions { ready: Some(true), ..ChildOptions::default() }]);
+    world.options = Some([ChildOptions { ready: Some(true), ..ChildOptions::default() }].into());
     assert_eq!(
         did(&mut world, &Terms { call_inputs: Digest::of(b"other"), ..terms.clone() }, &shared),
         ["call", "status hello", "Succeeded"]
     );
+}
+
+#[test]
+fn r23_children_of_a_deleted_parent_go_by_stage_and_then_its_finalizer() {
+    let (terms, shared) = (Terms { ordered_deletion: true, ..terms() }, shared());
+    let live = |name: &str, stage: u32, is_leaving: bool| {
+        let mut live = created(&validate(&[pod(name)]).expect("valid").children[0]);
+        live["metadata"]["annotations"]["windlass.dev/stage"] = json!(stage.to_string());
+        if is_leaving {
+            live["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        object(&live)
+    };
+    let with = |finalizers: &[&str], is_deleted: bool| {
+        let mut parent: Value = serde_json::from_slice(&parent().json.bytes()).expect("JSON");
+        parent["metadata"]["finalizers"] = json!(finalizers);
+        if is_deleted {
+            parent["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        object(&parent)
+    };
+    let mut world = Model { parent: with(&[], false), ..model() };
+    assert_eq!(did(&mut world, &terms, &shared), ["patch hello", "finalizer_added"]);
+    world.parent = with(&["windlass.dev/echo"], true);
+    world.children = vec![live("a", 0, false), live("b", 1, false)];
+    let waits = "ChildrenTerminating";
+    assert_eq!(did(&mut world, &terms, &shared), ["delete b", "status hello", waits]);
+    world.children = vec![live("a", 0, false), live("b", 1, true)];
+    assert_eq!(did(&mut world, &terms, &shared), ["status hello", waits]);
+    world.children = vec![live("a", 0, false)];
+    assert_eq!(did(&mut world, &terms, &shared), ["delete a", "status hello", waits]);
+    world.children = Vec::new();
+    assert_eq!(did(&mut world, &terms, &shared), ["patch hello", "finalizer_removed"]);
+    // The garbage collector releases the children of an orphaning deletion.
+    world.parent = with(&["windlass.dev/echo", "orphan"], true);
+    world.children = vec![live("a", 0, false)];
+    let orphaned = did(&mut world, &terms, &shared);
+    assert_eq!(orphaned.last().map(String::as_str), Some("finalizer_removed"), "{orphaned:?}");
+    assert!(orphaned.iter().all(|did| !did.starts_with("delete")), "{orphaned:?}");
 }
 
 #[test]

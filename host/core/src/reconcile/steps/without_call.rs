@@ -9,7 +9,7 @@ use crate::object::Object;
 use crate::object::names::ANNOTATION_SUSPEND;
 use crate::object::observed_status::observed;
 use crate::object::reason::ParentReason;
-use crate::reconcile::next_step::{Circumstances, NextStep, next_step};
+use crate::reconcile::next_step::{Circumstances, CleanUp, NextStep, next_step};
 use crate::reconcile::outcome::{FinalizerEnd, Problem, SuspendedBy, UNAVAILABLE};
 
 impl Reconcile<'_> {
@@ -24,13 +24,17 @@ impl Reconcile<'_> {
     /// Refuses a parent in the host's namespace: a plugin that saw objects there, or had children there, could act as the host.
     pub(super) async fn in_host_namespace(&self, snapshot: Snapshot, host_namespace: HostNamespace) -> Ending {
         // The plugin does not clean up there either, so the host removes its finalizer.
-        let never_calls = Circumstances { finalizes: false, suspended: false, selected: true };
+        let never_calls = Circumstances { clean_up: CleanUp::None, suspended: false, selected: true };
         match next_step(&snapshot.parent, &self.terms.name, never_calls) {
             NextStep::RemoveFinalizer => {
                 return self.set_finalizer(snapshot, Some(FinalizerEnd::NotCalled), Last::default()).await;
             }
             NextStep::Leave => return Ending::NothingToDo(NothingToDo::InHostNamespace),
-            NextStep::Call(_) | NextStep::AddFinalizer | NextStep::Suspended | NextStep::DeleteChildren => {}
+            NextStep::Call(_)
+            | NextStep::AddFinalizer
+            | NextStep::DeleteInOrder
+            | NextStep::Suspended
+            | NextStep::DeleteChildren => {}
         }
         // Objects of a kind that exists without the plugin have other owners: the host reports nothing on them.
         let reporting = Reporting::omitted_if(!self.terms.owns_kind);

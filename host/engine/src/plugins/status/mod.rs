@@ -198,7 +198,7 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
     if let Some(pushed) = object.marks.get(ANNOTATION_PUSHED_AT) {
         next.insert("lastHandledPush", pushed);
     }
-    if live.is_some_and(|live| live.terms.finalizes) || before.get("setFinalizers").is_some() {
+    if live.is_some_and(|live| live.terms.sets_finalizer()) || before.get("setFinalizers").is_some() {
         next.insert("setFinalizers", true);
     }
     if let Some(sums) = &sums {

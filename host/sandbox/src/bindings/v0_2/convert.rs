@@ -19,23 +19,26 @@ impl Lists<'_> {
         &'b self,
         request: &'b core::Request,
         related: &'b [wit::Related<'b>],
-        api_version: &'b str,
+        beside: &'b Beside<'b>,
     ) -> wit::Request<'b> {
         wit::Request {
             phase: match request.phase {
                 core::Phase::Sync => wit::Phase::Sync,
                 core::Phase::Finalize => wit::Phase::Finalize(wit::Finalizing {
-                    // `not_built` refuses a descriptor with `finalizes`, so only tools get here.
-                    cause: wit::FinalizeCause::Deleted,
+                    cause: match request.cause {
+                        core::FinalizeCause::Deleted => wit::FinalizeCause::Deleted,
+                        core::FinalizeCause::LeftSelector => wit::FinalizeCause::LeftSelector,
+                        core::FinalizeCause::LeftNamespaces => wit::FinalizeCause::LeftNamespaces,
+                    },
                     namespace_terminating: request.namespace_terminating,
                 }),
             },
-            parent_kind: wit::KindParam { api_version, name: &request.parent.kind.kind },
+            parent_kind: wit::KindParam { api_version: &beside.parents, name: &request.parent.kind.kind },
             parent: &request.parent.object,
             children: &self.children,
-            left_out: &[],
+            left_out: &beside.left_out,
             related,
-            http: &[],
+            http: &beside.http,
             kinds: &[],
             now: None,
             config: request.config.as_deref(),
@@ -45,6 +48,41 @@ impl Lists<'_> {
     }
 }
 
+/// What a request has beside the lists of objects.
+pub(super) struct Beside<'a> {
+    parents: Cow<'a, str>,
+    left_out: Vec<wit::LeftOut<'a>>,
+    http: Vec<wit::HttpAnswer<'a>>,
+}
+
+/// The `apiVersion`s of the children that are left out.
+pub(super) fn left_out_versions(request: &core::Request) -> Vec<Cow<'_, str>> {
+    request.left_out.iter().map(|left| api_version(&left.child.kind)).collect()
+}
+
+impl<'a> Beside<'a> {
+    pub(super) fn of(request: &'a core::Request, left_out_versions: &'a [Cow<'a, str>]) -> Self {
+        let left_out = request.left_out.iter().zip(left_out_versions).map(|(left, api_version)| wit::LeftOut {
+            child: wit::ChildRefParam {
+                kind: wit::KindParam { api_version, name: &left.child.kind.kind },
+                namespace: left.child.key.namespace.as_deref(),
+                name: &left.child.key.name,
+            },
+            size: left.size,
+        });
+        let not_granted = || Err(wit::HttpFailure::NotGranted(NOT_SENT));
+        let answer = |id: &'a String| wit::HttpAnswer { id, stale: false, outcome: not_granted() };
+        Self {
+            parents: api_version(&request.parent.kind),
+            left_out: left_out.collect(),
+            http: request.unsent.iter().map(answer).collect(),
+        }
+    }
+}
+
+/// The answer to every request to another system.
+const NOT_SENT: &str = "this host does not send requests to other systems yet";
+
 pub(super) struct WorkedOut<'a> {
     /// The core stores group and version separately.
     api_version: Cow<'a, str>,
@@ -53,7 +91,7 @@ pub(super) struct WorkedOut<'a> {
 
 impl<'a> WorkedOut<'a> {
     fn of(object: &'a core::Observed) -> Self {
-        let readiness = Readiness::of_json(&object.kind, &object.object);
+        let readiness = Readiness::of_json(&object.kind, object.deleting, || &object.object);
         Self { api_version: api_version(&object.kind), readiness }
     }
 }
@@ -88,6 +126,7 @@ pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
         children: descriptor.children.into_iter().map(child_rule).collect(),
         related: descriptor.related.iter().map(|rule| kind(&rule.kind)).collect(),
         finalizes: descriptor.finalizes,
+        ordered_deletion: descriptor.ordered_deletion,
         ready_means: match descriptor.ready_means {
             wit::ReadyMeans::Children => core::ReadyMeans::Children,
             wit::ReadyMeans::Applied => core::ReadyMeans::Applied,
@@ -126,14 +165,15 @@ fn child(child: wit::DesiredChild) -> (core::Json, core::ChildOptions) {
 pub(super) fn result(result: Result<wit::Response, wit::Failure>) -> Returned<core::PluginResult> {
     Ok(match result {
         Ok(response) => {
-            let (children, options) = response.children.into_iter().map(child).unzip();
+            let (children, options): (Vec<_>, Vec<_>) = response.children.into_iter().map(child).unzip();
             Ok(core::Response {
                 children,
-                options: Some(options),
+                options: Some(options.into()),
                 status: response.status,
                 requeue: response.requeue,
                 events: response.events.into_iter().map(event).collect(),
                 requirements: response.requirements.into_iter().map(requirement).collect::<Returned<_>>()?,
+                http: response.http.into_iter().map(|request| request.id).collect(),
                 finalized: response.finalized,
             })
         }

@@ -51,8 +51,9 @@ impl Instance {
         let worked_out = convert::worked_out(request);
         let lists = convert::Lists::of(request, &worked_out);
         let related = lists.related();
-        let parents = request.parent.kind.api_version();
-        let request = lists.request(request, &related, &parents);
+        let left_out = convert::left_out_versions(request);
+        let beside = convert::Beside::of(request, &left_out);
+        let request = lists.request(request, &related, &beside);
         let result = self.windlass_plugin_reconciler().call_reconcile(&mut store, request).await;
         let returned = |result: Result<types::Response, types::Failure>| {
             result.as_ref().map_or(Ok(()), not_built::in_response).and_then(|()| convert::result(result))

@@ -17,8 +17,6 @@ pub(super) fn in_descriptor(descriptor: &wit::Descriptor) -> Returned<()> {
     refuse(selector.annotations.is_some(), "a selector over annotations")?;
     let is_optional = descriptor.children.iter().any(|rule| rule.optional);
     refuse(is_optional || descriptor.related.iter().any(|rule| rule.optional), "optional kinds")?;
-    refuse(descriptor.finalizes, "finalizes")?;
-    refuse(descriptor.ordered_deletion, "ordered-deletion")?;
     refuse(descriptor.clock, "clock")
 }
 
@@ -28,7 +26,6 @@ pub(super) fn in_response(response: &wit::Response) -> Returned<()> {
     refuse(!matches!(response.keep, wit::Keep::None), "keep")?;
     refuse(response.waiting.is_some(), "waiting")?;
     refuse(response.requeue_at.is_some(), "requeue-at")?;
-    refuse(!response.http.is_empty(), "http")?;
     for child in &response.children {
         refuse(!matches!(child.create, wit::Create::Always), "create: once")?;
         refuse(child.replaces.is_some(), "replaces")?;

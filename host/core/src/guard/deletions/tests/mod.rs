@@ -96,6 +96,7 @@ fn prunes_of(parent: &str, count: usize) -> Vec<Delete> {
     let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
     (0..count)
         .map(|at| Delete {
+            stage: 0,
             child: ChildId { kind: kind.clone(), key: key(&format!("{parent}-{at}")) },
             uid: Uid::from(format!("uid-of-{parent}-{at}").as_str()),
             resource_version: 1,
