@@ -68,6 +68,9 @@ fn text(surface: &Surface, descriptor: &Descriptor) -> String {
         ReadyMeans::Plugin => "what the plugin says",
     };
     lines.push(("Ready means", ready.to_owned()));
+    if descriptor.clock {
+        lines.push(("Clock", "calls have the time".to_owned()));
+    }
     let resync = descriptor.resync.map(std::time::Duration::from_millis);
     lines.push(("Resync", resync.map_or_else(|| "as the Plugin says".to_owned(), |resync| format!("{resync:?}"))));
     lines.extend(list("Metrics", descriptor.metrics.iter().map(|metric| metric.name.clone()).collect()));
@@ -175,6 +178,7 @@ fn descriptor(descriptor: &Descriptor) -> Value {
         "related": descriptor.related.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "finalizes": descriptor.finalizes,
         "orderedDeletion": descriptor.ordered_deletion,
+        "clock": descriptor.clock,
         "readyMeans": match descriptor.ready_means {
             ReadyMeans::Children => "children",
             ReadyMeans::Applied => "applied",
@@ -212,6 +216,7 @@ mod tests {
             finalizes: true,
             ordered_deletion: true,
             ready_means: ReadyMeans::Children,
+            clock: false,
             resync: Some(90_000),
             config_schema: None,
             metrics: Vec::<Metric>::new(),

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::future::ready;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use windlass_core::contract::desired::{self, Desired, Grant, Grants, ResponseRej
 use windlass_core::contract::related::{Need, Needs, ReadGrant, ReadGrants, Refusal, Rounds};
 use windlass_core::contract::reserved::HostNamespace;
 use windlass_core::contract::snapshot::{Served, Snapshot};
-use windlass_core::contract::{CallFailure, Descriptor, Limits, PluginResult, Requirement, Response};
+use windlass_core::contract::{CallFailure, Descriptor, Limits, PluginResult, Request, Requirement, Response};
 use windlass_core::object::Object;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::plugin::schema::structural as schema;
@@ -93,6 +94,13 @@ impl Offline {
     /// How children refer to a parent.
     pub fn parent_ref(&self, parent: &Object) -> ParentRef {
         ParentRef::of(&self.plugin, parent, None)
+    }
+
+    /// A request at this time, if the component asks for the time.
+    pub fn at(&self, time: SystemTime, request: Request) -> Request {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = self.descriptor().clock.then(|| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+        Request { now, ..request }
     }
 
     /// Calls the plugin until its requirements are final. `call` runs one call, `find` returns the objects that a

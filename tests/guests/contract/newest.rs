@@ -40,7 +40,14 @@ fn told(request: &Request) -> Vec<String> {
     if let Phase::Finalize(Finalizing { cause, namespace_terminating }) = &request.phase {
         told.push(format!("{cause:?}, {namespace_terminating}"));
     }
+    let closed = request.capabilities.closed_namespaces.iter().map(|namespace| format!("closed: {namespace}"));
+    told.extend(closed);
     told
+}
+
+/// A child that is not returned.
+fn old() -> ChildRef {
+    ChildRef { kind: kind("Secret"), namespace: None, name: "old".to_owned() }
 }
 
 /// A request to another system.
@@ -109,17 +116,17 @@ impl Guest for Newest {
             child.stage = 1;
         }
         if asks == "replaces" {
-            child.replaces = Some(ChildRef { kind: kind("Secret"), namespace: None, name: "old".to_owned() });
+            child.replaces = Some(old());
         }
         let namespaces = match asks {
             "all" => Namespaces::All,
             "two" => Namespaces::Named(vec!["a".to_owned(), "b".to_owned()]),
             _ => Namespaces::Named(vec!["default".to_owned()]),
         };
-        let select = if asks == "label-selector" {
-            Selection::LabelSelector(b"{}".to_vec())
-        } else {
-            Selection::Name("settings".to_owned())
+        let select = match asks {
+            "label-selector" => Selection::LabelSelector(br#"{"matchLabels": {"app": "web"}}"#.to_vec()),
+            "no-selector" => Selection::LabelSelector(b"[]".to_vec()),
+            _ => Selection::Name("settings".to_owned()),
         };
         let requirement = Requirement {
             id: "settings".to_owned(),
@@ -130,7 +137,11 @@ impl Guest for Newest {
         };
         Ok(Response {
             children: vec![child],
-            keep: if asks == "keep" { Keep::All } else { Keep::None },
+            keep: match asks {
+                "keep" => Keep::All,
+                "keep-these" => Keep::These(vec![old()]),
+                _ => Keep::None,
+            },
             status: Some(Value::from(told(&request)).to_string().into_bytes()),
             waiting: (asks == "waiting").then(|| "a person".to_owned()),
             requeue: Some(5000),

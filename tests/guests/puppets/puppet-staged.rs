@@ -1,4 +1,4 @@
-//! A plugin of contract 0.2 without an SDK, whose parents' spec is the response: `children`, each with its `options`, and `status`. In their
+//! A plugin of contract 0.2 without an SDK, whose parents' spec is the response: `children`, each with its `options`, `keep`, `waiting` and `status`. In their
 //! strings `${name}` is the parent's name. `Ready` means that all children are ready, and they are deleted by stage. Each call writes a line to the host's log.
 #![allow(unsafe_code, reason = "in the generated exports")]
 
@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::plugin::host;
 use windlass::plugin::types::{
-    ChildRule, Create, CustomParent, Descriptor, DesiredChild, Failure, Invalid, Keep, Kind, Observed, Parent,
-    ParentSelector, Phase, Readiness, ReadyMeans, Request, Response, UpdateStrategy,
+    ChildRef, ChildRule, Create, CustomParent, Descriptor, DesiredChild, Failure, Invalid, Keep, Kind, Observed,
+    Parent, ParentSelector, Phase, Readiness, ReadyMeans, Request, Response, UpdateStrategy,
 };
 
 const CHILDREN: [(&str, &str); 9] = [
@@ -30,6 +30,9 @@ const CHILDREN: [(&str, &str); 9] = [
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Script {
     children: Vec<Child>,
+    /// `all`, or objects with apiVersion, kind and name.
+    keep: Value,
+    waiting: Option<String>,
     status: Value,
 }
 
@@ -47,13 +50,18 @@ struct Options {
     stage: u32,
     retain: bool,
     ready: Option<bool>,
+    /// The name of a child of the same kind.
+    replaces: Option<String>,
 }
 
 impl From<Child> for DesiredChild {
-    fn from(Child { object, options: Options { stage, retain, ready } }: Child) -> Self {
+    fn from(Child { object, options: Options { stage, retain, ready, replaces } }: Child) -> Self {
+        let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+        let kind = Kind { api_version: text("apiVersion"), name: text("kind") };
+        let replaces = replaces.map(|name| ChildRef { kind, namespace: None, name });
         let object = object.to_string().into_bytes();
         let (create, take_over) = (Create::Always, false);
-        Self { object, stage, retain, take_over, create, ready, update: None, replaces: None }
+        Self { object, stage, retain, take_over, create, ready, update: None, replaces }
     }
 }
 
@@ -92,6 +100,20 @@ fn line(child: &Observed) -> String {
         Readiness::Progressing(why) => format!("{kind} {name}: progressing, {why}"),
         Readiness::Failed(why) => format!("{kind} {name}: failed, {why}"),
         Readiness::Unknown => format!("{kind} {name}: unknown"),
+    }
+}
+
+fn keep(keep: &Value) -> Keep {
+    let text = |child: &Value, field: &str| child[field].as_str().unwrap_or_default().to_owned();
+    let child = |child: &Value| ChildRef {
+        kind: Kind { api_version: text(child, "apiVersion"), name: text(child, "kind") },
+        namespace: None,
+        name: text(child, "name"),
+    };
+    match keep {
+        Value::Null => Keep::None,
+        Value::Array(children) => Keep::These(children.iter().map(child).collect()),
+        _ => Keep::All,
     }
 }
 
@@ -137,9 +159,9 @@ impl Guest for Staged {
             })?;
         Ok(Response {
             children: script.children.into_iter().map(DesiredChild::from).collect(),
-            keep: Keep::None,
+            keep: keep(&script.keep),
             status: (!script.status.is_null()).then(|| script.status.to_string().into_bytes()),
-            waiting: None,
+            waiting: script.waiting,
             requeue: None,
             requeue_at: None,
             events: Vec::new(),

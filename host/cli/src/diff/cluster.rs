@@ -22,6 +22,7 @@ use windlass_core::object::mark::MarkKey;
 use windlass_core::object::observed_status::StatusShape;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::plugin::schema::structural as schema;
+use windlass_core::reconcile::next_step::CleanUp;
 use windlass_core::reconcile::terms::{Settings, StatusWriter, Terms};
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::{Gvk, PluginName};
@@ -168,8 +169,9 @@ fn terms_of(plugin: &PluginName, (offline, digest): (&Offline, Digest), settings
         call_inputs: digest,
         rules: digest,
         version: descriptor.version.clone(),
-        finalizes: descriptor.finalizes,
-        ordered_deletion: descriptor.ordered_deletion,
+        clean_up: CleanUp::of(descriptor),
+        clock: descriptor.clock,
+        closed_namespaces: Arc::default(),
         ready_means: descriptor.ready_means,
         grants: Grants::default(),
         reads: ReadGrants::default(),

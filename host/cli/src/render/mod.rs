@@ -7,6 +7,7 @@ mod status;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
@@ -192,8 +193,8 @@ fn render(
     let call = |snapshot: &Snapshot| {
         // A fixed seed, so that the same input gives the same output.
         let ambient = Ambient::now([0; 32]);
-        let (result, report) =
-            run_here(offline.component.reconcile(&snapshot.request(phase), &offline.limits, ambient));
+        let request = offline.at(SystemTime::now(), snapshot.request(phase));
+        let (result, report) = run_here(offline.component.reconcile(&request, &offline.limits, ambient));
         print_logs(&report, parent_name);
         result
     };

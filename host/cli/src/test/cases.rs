@@ -171,7 +171,8 @@ impl Golden {
     pub fn problem(&self, offline: &Offline, is_shared: bool) -> Option<String> {
         let call = |seed: u8| {
             let ambient = Ambient { seed: [seed; 32], now: self.now };
-            let (result, report) = run_here(offline.component.reconcile(&self.request, &offline.limits, ambient));
+            let request = offline.at(self.now, self.request.clone());
+            let (result, report) = run_here(offline.component.reconcile(&request, &offline.limits, ambient));
             document(result, report, offline.limits.json_depth)
         };
         let (mut actual, other) = match (call(7), call(8)) {
@@ -243,8 +244,11 @@ fn document(result: Result<PluginResult, CallFailure>, report: CallReport, depth
     let fields = [
         ("children", response.children.iter().map(|child| parsed(child)).collect()),
         ("options", options(&response)),
+        ("keep", if response.keep.is_none() { Value::Null } else { json!(response.keep) }),
+        ("waiting", json!(response.waiting)),
         ("status", response.status.as_deref().map(parsed).unwrap_or_default()),
         ("requeueMs", json!(response.requeue)),
+        ("requeueAtMs", json!(response.requeue_at)),
         ("events", json!(response.events)),
         ("requirements", json!(response.requirements)),
         ("finalized", json!(response.finalized)),

@@ -78,7 +78,8 @@ impl<'a> Tested<'a> {
             }
         };
         let call = |snapshot: &Snapshot| {
-            let mut request = snapshot.request(phase);
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(world.now);
+            let mut request = self.offline.at(time, snapshot.request(phase));
             if is_reversed {
                 request.children.reverse();
                 request.related.iter_mut().for_each(|related| related.objects.reverse());
@@ -89,7 +90,7 @@ impl<'a> Tested<'a> {
                 Seed::Fixed => [7; 32],
                 Seed::OtherFixed => [8; 32],
             };
-            let ambient = Ambient { seed, now: SystemTime::UNIX_EPOCH + Duration::from_secs(world.now) };
+            let ambient = Ambient { seed, now: time };
             let (result, report) = run_here(component.reconcile(&request, &self.offline.limits, ambient));
             is_impure.set(is_impure.get() || report.impure);
             result

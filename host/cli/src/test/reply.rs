@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use windlass_core::contract::desired::describe;
-use windlass_core::contract::{Response, UpdateStrategy};
+use windlass_core::contract::{ChildRef, Keep, Response, UpdateStrategy};
 use windlass_core::value::ids::{Gvk, ObjectKey};
 
 /// A response that the host accepts.
@@ -33,6 +33,25 @@ pub struct Child {
     pub update: UpdateStrategy,
     /// Whether the child outlives its parent.
     pub is_retained: bool,
+}
+
+impl Reply {
+    /// Whether an existing child that is not returned stays.
+    pub fn keeps(&self, live: &Value) -> bool {
+        let text = |path: &str| live.pointer(path).and_then(Value::as_str);
+        let (api_version, kind) = (text("/apiVersion").unwrap_or_default(), text("/kind").unwrap_or_default());
+        let group_kind = Gvk::from_api_version(api_version, kind).group_kind();
+        let is_it = |child: &ChildRef| {
+            let is_place =
+                child.namespace.as_deref().is_none_or(|namespace| text("/metadata/namespace") == Some(namespace));
+            child.kind.group_kind() == group_kind && is_place && text("/metadata/name") == Some(&*child.name)
+        };
+        match &self.raw.keep {
+            Keep::None => false,
+            Keep::All => true,
+            Keep::These(children) => children.iter().any(is_it),
+        }
+    }
 }
 
 impl Child {

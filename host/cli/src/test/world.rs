@@ -104,7 +104,7 @@ impl World {
         }
         let desired: HashSet<String> = reply.children.iter().map(|child| identity(&child.body)).collect();
         self.live.retain(|live| {
-            let stays = is_retained(live) || desired.contains(&identity(live));
+            let stays = is_retained(live) || reply.keeps(live) || desired.contains(&identity(live));
             if !stays {
                 note(format!("{} is deleted", title(live)));
             }

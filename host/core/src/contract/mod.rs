@@ -13,7 +13,7 @@ pub mod reserved;
 pub mod snapshot;
 
 pub use exchange::{
-    CallFailure, CallReport, ChildOptions, ChildRule, Descriptor, Event, EventType, Failure, FinalizeCause,
-    JSON_DEPTH_MAX, Json, LeftOut, Level, Limits, LoadFailure, Metric, MetricType, Note, Observed, Parent, Phase,
+    CallFailure, CallReport, ChildOptions, ChildRef, ChildRule, Descriptor, Event, EventType, Failure, FinalizeCause,
+    JSON_DEPTH_MAX, Json, Keep, LeftOut, Level, Limits, LoadFailure, Metric, MetricType, Note, Observed, Parent, Phase,
     PluginResult, ReadyMeans, Related, Request, Requirement, Response, Selection, Surface, Until, UpdateStrategy,
 };

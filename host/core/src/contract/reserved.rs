@@ -29,6 +29,11 @@ impl HostNamespace {
         Self(name.into())
     }
 
+    /// The namespace, if there is one.
+    pub fn name(&self) -> Option<Arc<str>> {
+        (!self.0.is_empty()).then(|| self.0.clone())
+    }
+
     /// Returns true if a namespace is the host's.
     pub fn is(&self, namespace: &str) -> bool {
         !self.0.is_empty() && *self.0 == *namespace

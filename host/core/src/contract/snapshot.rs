@@ -33,6 +33,10 @@ pub struct Snapshot {
     pub unsent: Box<[String]>,
     /// The Plugin's `spec.config`; `None` if it is not set.
     pub config: Option<Arc<[u8]>>,
+    /// The time at which the reconcile began, in milliseconds since 1970, if the plugin asks for it. It is no part of the hash of a call.
+    pub now: Option<u64>,
+    /// The namespaces in which the plugin may have no children.
+    pub closed_namespaces: Arc<[Arc<str>]>,
     /// Why the parent is finalized, if it is.
     pub cause: FinalizeCause,
     /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
@@ -84,6 +88,8 @@ impl Snapshot {
             related: Vec::new(),
             unsent: Box::default(),
             config,
+            now: None,
+            closed_namespaces: Arc::default(),
             cause: FinalizeCause::default(),
             namespace_terminating: false,
         }
@@ -145,6 +151,8 @@ impl Snapshot {
             related: self.related.iter().map(Served::related).collect(),
             unsent: self.unsent.clone(),
             config: self.config.clone(),
+            now: self.now,
+            closed_namespaces: self.closed_namespaces.clone(),
             cause: self.cause,
             namespace_terminating: self.namespace_terminating,
         }
@@ -200,6 +208,15 @@ impl Snapshot {
         // At the end, where the number of the parts before is fixed.
         for options in response.options.iter().flatten() {
             options.for_each_part(|part| hash.add(part.as_bytes()));
+        }
+        if let Some(at) = response.requeue_at {
+            hash.add(b"requeue at");
+            hash.add(&at.get().to_le_bytes());
+        }
+        response.keep.for_each_part(|part| hash.add(part.as_bytes()));
+        if let Some(waiting) = &response.waiting {
+            hash.add(b"waiting");
+            hash.add(waiting.as_bytes());
         }
         hash.digest()
     }
@@ -308,7 +325,7 @@ mod tests {
     use crate::contract::desired::Grant;
     use crate::contract::grant::Withheld;
     use crate::contract::reserved::HostNamespace;
-    use crate::contract::{ChildOptions, Until, UpdateStrategy};
+    use crate::contract::{ChildOptions, Keep, Until, UpdateStrategy};
     use crate::fixtures::{PARENT_UID, object, snapshot};
     use crate::value::packed::Packer;
 
@@ -474,6 +491,8 @@ mod tests {
             plain.hash_response(&rules(1), Phase::Sync, &response(&["a", ""], None, None)),
             plain.hash_response(&rules(1), Phase::Sync, &response(&["a", "end"], None, None)),
             plain.hash_response(&rules(1), Phase::Sync, &with_options(ChildOptions::default())),
+            plain.hash_response(&rules(1), Phase::Sync, &Response { keep: Keep::All, ..Response::default() }),
+            plain.hash_response(&rules(1), Phase::Sync, &Response { waiting: Some("a".into()), ..Response::default() }),
             plain.hash_response(
                 &rules(1),
                 Phase::Sync,

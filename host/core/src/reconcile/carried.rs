@@ -65,7 +65,9 @@ impl Carried<'_> {
             .or_else(left_out)
             .or_else(|| self.staged.map(|staged| Problem::Staged(staged, self.desired.requeue)))
             .or_else(remaining)
-            .or_else(|| is_finalizing.then_some(Problem::Finalizing(self.desired.requeue)))
+            .or_else(|| {
+                is_finalizing.then_some(Problem::Finalizing(self.desired.requeue, self.desired.waiting.clone()))
+            })
     }
 }
 

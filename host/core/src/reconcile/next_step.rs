@@ -1,6 +1,6 @@
 //! Decides the next step for a parent from its own state, before the plugin is called (rules R14 to R16).
 
-use crate::contract::Phase;
+use crate::contract::{Descriptor, Phase};
 use crate::object::Object;
 use crate::object::child::ChildId;
 use crate::object::names;
@@ -52,7 +52,26 @@ pub enum CleanUp {
     /// The host deletes their children by stage (`ordered-deletion`).
     InOrder,
     /// The plugin is called to clean up (`finalizes`).
-    ByPlugin,
+    ByPlugin {
+        /// Whether the host deletes their children by stage after that.
+        then_in_order: bool,
+    },
+}
+
+impl CleanUp {
+    /// What a component needs the finalizer for.
+    pub fn of(descriptor: &Descriptor) -> Self {
+        match (descriptor.finalizes, descriptor.ordered_deletion) {
+            (true, then_in_order) => Self::ByPlugin { then_in_order },
+            (false, true) => Self::InOrder,
+            (false, false) => Self::None,
+        }
+    }
+
+    /// Whether the host deletes children by stage.
+    pub fn is_in_order(self) -> bool {
+        matches!(self, Self::InOrder | Self::ByPlugin { then_in_order: true })
+    }
 }
 
 /// What the next step depends on, in addition to the parent itself.
@@ -79,7 +98,7 @@ pub fn next_step(parent: &Object, plugin: &PluginName, circumstances: Circumstan
         // A user's request to skip the cleanup takes precedence.
         (true, true) if skips_cleanup => NextStep::RemoveFinalizer,
         _ if suspended => NextStep::Suspended,
-        (true, true) if clean_up == CleanUp::ByPlugin => NextStep::Call(Phase::Finalize),
+        (true, true) if matches!(clean_up, CleanUp::ByPlugin { .. }) => NextStep::Call(Phase::Finalize),
         (true, true) if clean_up == CleanUp::InOrder => NextStep::DeleteInOrder,
         (_, true) if clean_up == CleanUp::None => NextStep::RemoveFinalizer,
         (false, false) if clean_up != CleanUp::None => NextStep::AddFinalizer,
@@ -150,7 +169,7 @@ mod tests {
     }
 
     fn by_plugin(finalizes: bool) -> CleanUp {
-        if finalizes { CleanUp::ByPlugin } else { CleanUp::None }
+        if finalizes { CleanUp::ByPlugin { then_in_order: false } } else { CleanUp::None }
     }
 
     fn echo() -> PluginName {
@@ -241,7 +260,7 @@ mod tests {
     #[test]
     fn r23_parent_whose_children_are_deleted_by_stage_has_a_finalizer() {
         let decide = |parent: &Object, selected, suspended| {
-            [CleanUp::InOrder, CleanUp::ByPlugin].map(|clean_up| {
+            [CleanUp::InOrder, CleanUp::ByPlugin { then_in_order: true }].map(|clean_up| {
                 let circumstances = Circumstances { clean_up, suspended, selected };
                 next_step(parent, &echo(), circumstances)
             })

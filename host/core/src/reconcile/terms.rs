@@ -52,14 +52,16 @@ pub struct Terms {
     pub rules: Digest,
     /// The component's version, from its descriptor.
     pub version: String,
-    /// Whether the plugin is called to clean up.
-    pub finalizes: bool,
-    /// Whether the children of a parent that goes are deleted by stage.
-    pub ordered_deletion: bool,
+    /// What parents have the plugin's finalizer for.
+    pub clean_up: CleanUp,
     /// What `Ready=True` of a parent means.
     pub ready_means: ReadyMeans,
+    /// Whether requests have the time.
+    pub clock: bool,
     /// The kinds of children that the plugin may own, and the namespaces in which it may own them.
     pub grants: Grants,
+    /// The namespaces in which the plugin may have no children.
+    pub closed_namespaces: Arc<[Arc<str>]>,
     /// The kinds of related objects that the plugin may require, and the namespaces in which it may read them.
     pub reads: ReadGrants,
     /// `spec.config` as JSON; none if it is not set.
@@ -98,18 +100,13 @@ impl Settings {
 impl Terms {
     /// Whether parents get the plugin's finalizer.
     pub fn sets_finalizer(&self) -> bool {
-        self.finalizes || self.ordered_deletion
+        self.clean_up != CleanUp::None
     }
 
     /// The next step for an object of the parent kind; `selected` is true if it is one of the parents now.
     pub fn next_step(&self, parent: &Object, selected: bool) -> NextStep {
-        let clean_up = match (self.finalizes, self.ordered_deletion) {
-            (true, _) => CleanUp::ByPlugin,
-            (false, true) => CleanUp::InOrder,
-            (false, false) => CleanUp::None,
-        };
-        let circumstances = Circumstances { clean_up, suspended: self.settings.suspended, selected };
-        next_step(parent, &self.name, circumstances)
+        let (clean_up, suspended) = (self.clean_up, self.settings.suspended);
+        next_step(parent, &self.name, Circumstances { clean_up, suspended, selected })
     }
 
     /// Whether this plugin may own or read what its Plugin does not grant any more.

@@ -59,6 +59,29 @@ pub struct Gvk {
     pub kind: Arc<str>,
 }
 
+/// The API groups of kube-apiserver and its aggregator whose names have a dot. Others under `k8s.io` are of custom kinds.
+const BUILT_IN_GROUPS: [&str; 19] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "imagepolicy.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
 impl Gvk {
     /// Creates a kind from an object's `apiVersion` and `kind`.
     pub fn from_api_version(api_version: &str, kind: &str) -> Self {
@@ -74,6 +97,11 @@ impl Gvk {
                 | ("apiextensions.k8s.io", "CustomResourceDefinition")
                 | ("snapshot.storage.k8s.io", "VolumeSnapshot")
         )
+    }
+
+    /// Whether the API server has the kind without a CustomResourceDefinition.
+    pub fn is_built_in(&self) -> bool {
+        !self.group.contains('.') || BUILT_IN_GROUPS.contains(&&*self.group)
     }
 
     /// Returns true if this is the kind with this `apiVersion` and `kind`.

@@ -18,7 +18,7 @@ use windlass_core::object::names::LABEL_PLUGIN;
 use windlass_core::object::observed_status::StatusShape;
 use windlass_core::object::reason::PluginReason;
 use windlass_core::plugin::config;
-use windlass_core::reconcile::next_step::finalizer_of;
+use windlass_core::reconcile::next_step::{CleanUp, finalizer_of};
 use windlass_core::reconcile::outcome::Requeue;
 use windlass_core::reconcile::shared::Shared;
 use windlass_core::reconcile::shared::component_state::{ComponentState, Decisions};
@@ -270,8 +270,9 @@ impl<'a> Loading<'a> {
             call_inputs: snapshot::call_inputs(&surface.contract, &surface.digest, config.as_deref(), &kinds),
             rules: snapshot::rules(&granted.grants, &limits, shape, descriptor.ready_means),
             version: descriptor.version.clone(),
-            finalizes: descriptor.finalizes,
-            ordered_deletion: descriptor.ordered_deletion,
+            clean_up: CleanUp::of(descriptor),
+            clock: descriptor.clock,
+            closed_namespaces: granted.grants.closed_namespaces(),
             ready_means: descriptor.ready_means,
             grants: granted.grants,
             reads: reads.grants,

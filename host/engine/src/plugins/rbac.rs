@@ -357,6 +357,7 @@ mod tests {
             finalizes,
             ordered_deletion: false,
             ready_means: ReadyMeans::Applied,
+            clock: false,
             resync: None,
             config_schema: None,
             metrics: Vec::new(),

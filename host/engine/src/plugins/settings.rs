@@ -58,6 +58,7 @@ mod tests {
             finalizes: false,
             ordered_deletion: false,
             ready_means: ReadyMeans::Applied,
+            clock: false,
             resync: Some(30_000),
             config_schema: None,
             metrics: Vec::new(),

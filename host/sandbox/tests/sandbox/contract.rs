@@ -1,9 +1,11 @@
 //! Components of contract 0.2, beside those of 0.1.
 
+use std::num::NonZero;
+
 use serde_json::json;
 use windlass_core::contract::{
-    CallFailure, ChildOptions, Failure, FinalizeCause, LeftOut, LoadFailure, Observed, Phase, PluginResult, Request,
-    Requirement, Response, Selection, Until, UpdateStrategy,
+    CallFailure, ChildOptions, ChildRef, Failure, FinalizeCause, Keep, LeftOut, LoadFailure, Observed, Phase,
+    PluginResult, Request, Requirement, Response, Selection, Until, UpdateStrategy,
 };
 use windlass_core::object::child::ChildId;
 use windlass_core::value::ids::{Gvk, ObjectKey};
@@ -65,6 +67,10 @@ fn options_of_a_child_arrive_as_the_guest_returns_them() {
         ("take-over", ChildOptions { take_over: true, ..none() }),
         ("ready", ChildOptions { ready: Some(true), ..none() }),
         ("update", ChildOptions { update: Some(UpdateStrategy::Recreate), ..none() }),
+        ("replaces", {
+            let kind = Gvk::from_api_version("v1", "Secret");
+            ChildOptions { replaces: Some(ChildRef { kind, namespace: None, name: "old".to_owned() }), ..none() }
+        }),
         ("rolling", {
             let update = UpdateStrategy::Rolling { recreate: true, until: Until::Ready };
             ChildOptions { update: Some(update), ..none() }
@@ -107,6 +113,7 @@ fn guest_is_told_what_was_left_out_why_it_finalizes_and_that_no_request_was_sent
         phase: Phase::Finalize,
         left_out: vec![LeftOut { child, size: 12 }],
         unsent: asking.http,
+        closed_namespaces: ["windlass-system".into()].into(),
         cause: FinalizeCause::LeftNamespaces,
         namespace_terminating: true,
         ..request(&parent(""))
@@ -117,8 +124,23 @@ fn guest_is_told_what_was_left_out_why_it_finalizes_and_that_no_request_was_sent
         "left out: Deployment big, 12 bytes",
         "zones: not granted, this host does not send requests to other systems yet",
         "FinalizeCause::LeftNamespaces, true",
+        "closed: windlass-system",
     ];
     assert_eq!(told, expected);
+}
+
+#[test]
+fn what_is_kept_waited_for_and_selected_arrives_as_the_guest_returns_it() {
+    let newest = load(&component("contract/newest"));
+    let response = |asks: &str| call(&newest, &parent(asks)).unwrap().unwrap();
+    let secret = ChildRef { kind: Gvk::from_api_version("v1", "Secret"), namespace: None, name: "old".to_owned() };
+    assert_eq!(response("keep").keep, Keep::All);
+    assert_eq!(response("keep-these").keep, Keep::These([secret].into()));
+    assert_eq!(response("requeue-at").requeue_at, NonZero::new(1));
+    assert_eq!(response("waiting").waiting.as_deref(), Some("a person"));
+    assert_eq!(response("label-selector").requirements[0].select, Selection::Labels("app in (web)".to_owned()));
+    let CallFailure::Malformed(message) = call(&newest, &parent("no-selector")).unwrap_err() else { panic!() };
+    assert!(message.contains("\"settings\" has a label-selector that is not a LabelSelector"), "{message}");
 }
 
 #[test]
@@ -126,13 +148,8 @@ fn component_that_asks_for_what_is_not_built_is_refused_with_its_name() {
     let newest = load(&component("contract/newest"));
     for (asks, names) in [
         ("once", "create: once"),
-        ("replaces", "replaces"),
-        ("keep", "keep"),
-        ("waiting", "waiting"),
-        ("requeue-at", "requeue-at"),
         ("all", "all namespaces"),
         ("two", "other than one namespace"),
-        ("label-selector", "label-selector"),
         ("metadata-only", "metadata-only"),
     ] {
         let failure = call(&newest, &parent(asks)).unwrap_err();

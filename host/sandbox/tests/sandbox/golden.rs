@@ -10,8 +10,8 @@ use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 use windlass_core::contract::{
-    CallReport, ChildRule, Descriptor, Event, EventType, Failure, Metric, MetricType, Note, Observed, Parent, Phase,
-    PluginResult, ReadyMeans, Related, Request, Requirement, Response, Selection, Until, UpdateStrategy,
+    CallReport, ChildRule, Descriptor, Event, EventType, Failure, Keep, Metric, MetricType, Note, Observed, Parent,
+    Phase, PluginResult, ReadyMeans, Related, Request, Requirement, Response, Selection, Until, UpdateStrategy,
 };
 use windlass_core::value::ids::Gvk;
 use windlass_plugin::testing::{self, HostCalls, Measurement, golden};
@@ -176,9 +176,12 @@ fn response(response: raw::Response) -> Response {
     Response {
         children: response.children,
         options: None,
+        keep: Keep::None,
+        waiting: None,
         http: Box::default(),
         status: response.status,
         requeue: response.requeue,
+        requeue_at: None,
         events: response.events.into_iter().map(event).collect(),
         requirements: response.requirements.into_iter().map(requirement).collect(),
         finalized: response.finalized,
@@ -232,6 +235,7 @@ fn descriptor(descriptor: raw::Descriptor) -> Descriptor {
         finalizes: descriptor.finalizes,
         ordered_deletion: false,
         ready_means: ReadyMeans::Applied,
+        clock: false,
         resync: descriptor.resync,
         config_schema: descriptor.config_schema,
         metrics: descriptor.metrics.into_iter().map(metric).collect(),

@@ -12,6 +12,7 @@ mod children;
 mod events;
 mod finalize;
 mod guard;
+mod keep;
 mod kinds;
 mod memo;
 mod parents;

@@ -39,6 +39,7 @@ fn descriptor(input: &[u8]) -> Descriptor {
         finalizes: false,
         ordered_deletion: false,
         ready_means: ReadyMeans::Applied,
+        clock: false,
         resync: None,
         config_schema: None,
         metrics: Vec::new(),

@@ -171,6 +171,7 @@ mod tests {
             finalizes: false,
             ordered_deletion: false,
             ready_means: ReadyMeans::Applied,
+            clock: false,
             resync: None,
             config_schema: None,
             metrics: Vec::new(),

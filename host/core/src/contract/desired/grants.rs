@@ -75,6 +75,15 @@ impl Grants {
         }
     }
 
+    /// The namespaces in which the plugin may have no children: the host's, and those of the control plane that no grant names.
+    pub fn closed_namespaces(&self) -> Arc<[Arc<str>]> {
+        let named = |namespace: &str| {
+            self.kinds.iter().filter_map(|grant| grant.namespaces.as_deref()).flatten().any(|name| **name == *namespace)
+        };
+        let system = SYSTEM_NAMESPACES.into_iter().filter(|namespace| !named(namespace)).map(Arc::from);
+        self.host_namespace.name().into_iter().chain(system).collect()
+    }
+
     /// Records the kinds that the descriptor declares and the Plugin does not grant, so that a rejection can say why.
     #[must_use]
     pub fn with_withheld(self, withheld: Vec<(Gvk, Withheld)>) -> Self {

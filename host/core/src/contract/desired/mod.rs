@@ -4,30 +4,34 @@
 //! was not granted, is rejected as a whole: a doubtful response writes nothing.
 
 mod grants;
+mod kept;
 mod options;
 mod rejection;
 mod secret;
 
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashSet;
+use jiff::Timestamp;
 
 use self::options::strip_options;
 use self::secret::store_string_data;
 use crate::contract::descriptor::check_update;
 use crate::contract::reserved::{BOOTSTRAP_SECRET, SYSTEM_NAMESPACES, TOKEN_SECRET};
-use crate::contract::{ChildOptions, Limits, Response, UpdateStrategy};
+use crate::contract::{ChildOptions, ChildRef, Limits, Response, UpdateStrategy};
 use crate::object::child::ChildId;
 use crate::object::name_rule::NameRule;
 use crate::object::names;
 use crate::object::order::install_rank;
 use crate::object::parent::ParentRef;
 use crate::value::digest::Digest;
-use crate::value::ids::{Gvk, ObjectKey, Uid};
+use crate::value::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::value::json::{self, Map, Value};
 
 pub use grants::{Grant, Grants};
+pub use kept::Kept;
 pub use rejection::ResponseRejection;
 
 /// Prefix of the annotation with the applied hash; it identifies the version of the hash.
@@ -48,10 +52,16 @@ const VALUE_MEMORY_FACTOR: usize = 8;
 pub struct Desired {
     /// The children, by stage, and in install order within a stage.
     pub children: Vec<Arc<DesiredChild>>,
+    /// Existing children that stay as they are.
+    pub kept: Kept,
+    /// What the plugin waits for, for users.
+    pub waiting: Option<Box<str>>,
     /// The plugin's part of the status, if the response has one.
     pub status: Option<Map>,
     /// When the plugin asks to be called again.
     pub requeue: Option<Duration>,
+    /// The time at which it asks for that, in milliseconds since 1970.
+    pub requeue_at: Option<NonZero<u64>>,
     /// Whether the plugin has finished its cleanup, so that the finalizer can be removed.
     pub finalized: bool,
 }
@@ -79,6 +89,8 @@ pub struct DesiredChild {
     pub stage: u32,
     /// Whether the child is ready, if the plugin says so.
     pub ready: Option<bool>,
+    /// The place of a child that is no longer desired and must be gone before this one is created.
+    pub replaces: Option<Box<(GroupKind, ObjectKey)>>,
 }
 
 impl DesiredChild {
@@ -126,18 +138,38 @@ pub fn validate(
         }
         children.push(Arc::new(child));
     }
+    for child in &children {
+        if let Some(place) = child.replaces.as_deref().filter(|place| seen.contains(*place)) {
+            let message = format!(
+                "{} replaces {} {}, which the response returns as well",
+                describe(&child.kind, &child.key),
+                place.0.kind,
+                place.1
+            );
+            return Err(ResponseRejection::not_allowed(message));
+        }
+    }
     children.sort_by_key(|child| (child.stage, install_rank(&child.kind)));
     let status = match &response.status {
         None => None,
         Some(bytes) => Some(validate_status(bytes, limits, &mut room)?),
     };
-    Ok(Desired { children, status, requeue: response.requeue.map(asked_wait), finalized: response.finalized })
+    let kept = Kept::of(response, parent, grants, limits.children, &seen)?;
+    let (waiting, requeue) = (response.waiting.clone(), response.requeue.map(asked_wait));
+    let Response { requeue_at, finalized, .. } = *response;
+    Ok(Desired { children, kept, waiting, status, requeue, requeue_at, finalized })
 }
 
 /// Clamps a wait that a plugin asked for, in milliseconds, to at least one second, so that the plugin cannot keep the
 /// host busy with one parent, and at most one year.
 pub fn asked_wait(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds).clamp(Duration::from_secs(1), Duration::from_hours(24 * 365))
+}
+
+/// The wait until a time in milliseconds since 1970, from `now`; none if it has passed.
+pub fn until(at: NonZero<u64>, now: Timestamp) -> Option<Duration> {
+    let now = u64::try_from(now.as_millisecond()).unwrap_or_default();
+    at.get().checked_sub(now).filter(|left| *left > 0).map(Duration::from_millis)
 }
 
 fn too_many(what: &str, count: usize, limit: usize) -> Result<(), ResponseRejection> {
@@ -223,8 +255,25 @@ fn validate_child(
         force_ownership: options.take_over,
         stage: options.stage,
         ready: options.ready,
+        replaces: options.replaces.as_ref().map(|of| replaced(&child, of, parent, grants).map(Box::new)).transpose()?,
         update: options.update.unwrap_or_else(|| grant.update.clone()),
     })
+}
+
+/// The place of a child that another one replaces.
+fn replaced(
+    child: &str,
+    of: &ChildRef,
+    parent: &ParentRef,
+    grants: &Grants,
+) -> Result<(GroupKind, ObjectKey), ResponseRejection> {
+    if of.kind.holds_data() || !of.kind.is_built_in() {
+        return Err(ResponseRejection::not_allowed(format!(
+            "{child} replaces {} {}: the host deletes objects with data and custom resources only when they are no longer desired",
+            of.kind.kind, of.name
+        )));
+    }
+    Ok((of.kind.group_kind(), kept::key_of(of, "replaces", parent, grants)?))
 }
 
 /// The `apiVersion` and the kind that a child names.

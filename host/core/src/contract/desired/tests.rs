@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::contract::grant::{ChildGrant, SpecGrants, Withheld};
 use crate::contract::reserved::HostNamespace;
-use crate::contract::{Event, EventType, Until};
+use crate::contract::{ChildRef, Event, EventType, Keep, Until};
 use crate::fixtures::{grants_with, parent_ref, pod, response, validate};
 use crate::object::OwnerKey;
 use crate::object::mark::MarkKey;
@@ -447,4 +447,42 @@ fn options_of_contract_0_2_are_those_of_the_annotations_of_0_1_which_it_rejects(
     let two = Response { options: Some(vec![ChildOptions::default(); 2].into()), ..response(&[pod("a")]) };
     let message = super::validate(&two, &parent_ref(), &grants_with(&UpdateStrategy::Apply), &Limits::default());
     assert_eq!(message.expect_err("refused").to_string(), "the response has 1 children and options for 2");
+}
+
+#[test]
+fn namespaces_of_the_control_plane_are_closed_unless_a_grant_names_them_and_the_hosts_always() {
+    let grants = |namespaces: Option<&[&str]>| {
+        let namespaces = namespaces.map(|names| names.iter().map(|name| Arc::from(*name)).collect());
+        let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
+        let grant = Grant { kind, namespaced: true, update: UpdateStrategy::Apply, namespaces, tokens: false };
+        Grants::new(HostNamespace::new("windlass-system"), [grant]).closed_namespaces().join(" ")
+    };
+    assert_eq!(grants(None), "windlass-system kube-system kube-public kube-node-lease");
+    assert_eq!(grants(Some(&["a", "kube-system"])), "windlass-system kube-public kube-node-lease");
+}
+
+#[test]
+fn r08_kept_children_are_those_of_the_plugin_that_the_response_does_not_return() {
+    let kept = |api_version: &str, kind: &str, namespace: Option<&str>, name: &str| ChildRef {
+        kind: Gvk::from_api_version(api_version, kind),
+        namespace: namespace.map(ToOwned::to_owned),
+        name: name.to_owned(),
+    };
+    let of = |children: Vec<ChildRef>, finalized| {
+        let response = Response { keep: Keep::These(children.into()), finalized, ..response(&[pod("a")]) };
+        super::validate(&response, &parent_ref(), &grants_with(&UpdateStrategy::Apply), &Limits::default())
+    };
+    let desired =
+        of(vec![kept("v1", "Pod", None, "b"), kept("v1", "ConfigMap", Some("default"), "a")], false).expect("valid");
+    let Kept::These(these) = desired.kept else { panic!("{:?}", desired.kept) };
+    let mut names: Vec<_> = these.iter().map(|(kind, key)| format!("{} {key}", kind.kind)).collect();
+    names.sort();
+    assert_eq!(names, ["ConfigMap default/a", "Pod default/b"]);
+    let refused = |children, finalized| of(children, finalized).expect_err("refused").to_string();
+    let both = refused(vec![kept("v1", "Pod", None, "a")], false);
+    assert!(both.contains("returns Pod default/a and keeps it as it is"), "{both}");
+    let foreign = refused(vec![kept("v1", "Secret", None, "a")], false);
+    assert!(foreign.contains("the plugin may have no children of Secret.v1"), "{foreign}");
+    let last = refused(Vec::new(), true);
+    assert!(last.contains("the clean-up is complete"), "{last}");
 }

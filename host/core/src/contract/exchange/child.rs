@@ -63,6 +63,62 @@ pub struct ChildOptions {
     /// How the child is updated; `None` as the rule of its kind says.
     #[serde(skip_serializing_if = "is_default")]
     pub update: Option<UpdateStrategy>,
+    /// A child that is no longer desired and must be gone before this one is created.
+    #[serde(skip_serializing_if = "is_default")]
+    pub replaces: Option<ChildRef>,
+}
+
+/// Which child. Group, kind, namespace and name identify it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildRef {
+    /// The kind, in any version that is served.
+    #[serde(flatten)]
+    pub kind: Gvk,
+    /// The namespace; `None` means the parent's namespace, or no namespace if the kind is cluster-scoped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
+impl ChildRef {
+    fn for_each_part(&self, mut part: impl FnMut(&str)) {
+        let Self { kind, namespace, name } = self;
+        part(&kind.api_version());
+        [&*kind.kind, namespace.as_deref().unwrap_or_default(), name].into_iter().for_each(part);
+    }
+}
+
+/// Existing children that stay as they are although the response does not have them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Keep {
+    /// None: a child that is not in the response is deleted.
+    #[default]
+    None,
+    /// These.
+    These(Box<[ChildRef]>),
+    /// All.
+    All,
+}
+
+impl Keep {
+    /// Whether the response keeps no children.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+
+    /// Passes on everything that it says, in parts for a hash.
+    pub(crate) fn for_each_part(&self, mut part: impl FnMut(&str)) {
+        match self {
+            Self::None => {}
+            Self::All => part("keeps all"),
+            Self::These(children) => {
+                part("keeps these");
+                children.iter().for_each(|child| child.for_each_part(&mut part));
+            }
+        }
+    }
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -93,10 +149,14 @@ impl UpdateStrategy {
 impl ChildOptions {
     /// Passes on everything that it says, in parts for a hash.
     pub(crate) fn for_each_part(&self, mut part: impl FnMut(&str)) {
-        let Self { stage, retain, take_over, ready, update } = self;
+        let Self { stage, retain, take_over, ready, update, replaces } = self;
         part(&format!("options: {stage}, {retain}, {take_over}, {ready:?}"));
         if let Some(update) = update {
-            update.for_each_part(part);
+            update.for_each_part(&mut part);
+        }
+        if let Some(replaces) = replaces {
+            part("replaces");
+            replaces.for_each_part(part);
         }
     }
 }

@@ -4,6 +4,7 @@
 mod child;
 mod failure;
 
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::value::digest::Digest;
 use crate::value::ids::Gvk;
 use crate::value::milliseconds;
 
-pub use child::{ChildOptions, ChildRule, Until, UpdateStrategy};
+pub use child::{ChildOptions, ChildRef, ChildRule, Keep, Until, UpdateStrategy};
 pub use failure::{CallFailure, LoadFailure};
 
 /// One JSON document in UTF-8, as it is transferred.
@@ -42,6 +43,8 @@ pub struct Descriptor {
     pub ordered_deletion: bool,
     /// What `Ready=True` of a parent means.
     pub ready_means: ReadyMeans,
+    /// Whether requests have the time.
+    pub clock: bool,
     /// Interval between resyncs in milliseconds, before jitter; `None` means the host's default.
     pub resync: Option<u64>,
     /// JSON Schema of the Plugin's `spec.config`; `None` if the plugin takes no configuration.
@@ -189,6 +192,10 @@ pub struct Request {
     pub unsent: Box<[String]>,
     /// The Plugin's `spec.config`; `None` if it is not set.
     pub config: Option<Arc<[u8]>>,
+    /// The time at which the reconcile began, in milliseconds since 1970, if the descriptor has `clock`.
+    pub now: Option<u64>,
+    /// The namespaces in which the plugin may have no children.
+    pub closed_namespaces: Arc<[Arc<str>]>,
     /// In [`Phase::Finalize`]: why.
     pub cause: FinalizeCause,
     /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
@@ -199,8 +206,21 @@ impl Request {
     /// The request for a parent without children, related objects and config.
     pub fn about(phase: Phase, parent: Observed) -> Self {
         let (children, left_out, related, unsent) = Default::default();
-        let cause = FinalizeCause::default();
-        Self { phase, parent, children, left_out, related, unsent, config: None, cause, namespace_terminating: false }
+        let (config, cause, closed_namespaces) = (None, FinalizeCause::default(), Arc::default());
+        let (now, namespace_terminating) = (None, false);
+        Self {
+            phase,
+            parent,
+            children,
+            left_out,
+            related,
+            unsent,
+            config,
+            now,
+            closed_namespaces,
+            cause,
+            namespace_terminating,
+        }
     }
 }
 
@@ -246,10 +266,16 @@ pub struct Response {
     pub children: Vec<Json>,
     /// The options of each child, in the same order; `None` if they are annotations of the children (contract 0.1).
     pub options: Option<Box<[ChildOptions]>>,
+    /// Existing children that stay as they are although they are not in `children`.
+    pub keep: Keep,
+    /// What the plugin waits for, for users.
+    pub waiting: Option<Box<str>>,
     /// The plugin's part of `.status`; `None` leaves that part unchanged.
     pub status: Option<Json>,
     /// Milliseconds until the next reconcile; `None` means the resync interval.
     pub requeue: Option<u64>,
+    /// The time of the next reconcile, in milliseconds since 1970; with `requeue`, the earlier of both.
+    pub requeue_at: Option<NonZero<u64>>,
     /// Events to record on the parent.
     pub events: Vec<Event>,
     /// All related objects that this response depends on.

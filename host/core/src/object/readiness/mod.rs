@@ -11,29 +11,6 @@ use crate::object::conditions::{condition_of, is_true};
 use crate::value::ids::Gvk;
 use crate::value::json::{self, Map, Value};
 
-/// The API groups of kube-apiserver and its aggregator whose names have a dot. Others under `k8s.io` are of custom kinds.
-const BUILT_IN_GROUPS: [&str; 19] = [
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-    "imagepolicy.k8s.io",
-    "internal.apiserver.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-];
-
 const BEING_DELETED: &str = "it is being deleted";
 const NOT_OBSERVED: &str = "its controller has not seen its latest change yet";
 
@@ -107,7 +84,7 @@ fn rule_of(kind: &Gvk) -> Option<Rule> {
         ("policy", "PodDisruptionBudget") => observed,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition,
         ("apiregistration.k8s.io", "APIService") => service_of_api,
-        (group, _) if !group.contains('.') || BUILT_IN_GROUPS.contains(&group) => return None,
+        _ if kind.is_built_in() => return None,
         _ => custom,
     };
     Some(rule)

@@ -1,10 +1,12 @@
 //! Label selectors in kubectl's syntax, parsed and matched as `k8s.io/apimachinery/pkg/labels` does (`labels.Parse`).
 
+mod from_object;
 mod labels;
 
 use std::str::FromStr;
 use std::sync::Arc;
 
+pub use self::from_object::{NotASelector, from_object};
 pub use self::labels::{KeptLabels, Labels};
 use crate::value::ids::is_dns_subdomain;
 

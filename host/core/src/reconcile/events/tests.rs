@@ -233,7 +233,7 @@ fn r20_expected_states_emit_a_normal_event_or_none() {
     };
     let retry = Failure::Retry { message: "the database starts".to_owned(), after: 1000 };
     assert_eq!(summary(&Outcome::from(&Problem::Plugin(retry))).as_deref(), Some("Normal Waiting"));
-    assert_eq!(summary(&Outcome::from(&Problem::Finalizing(None))).as_deref(), Some("Normal Finalizing"));
+    assert_eq!(summary(&Outcome::from(&Problem::Finalizing(None, None))).as_deref(), Some("Normal Finalizing"));
     assert_eq!(summary(&suspended()).as_deref(), Some("Normal Suspended"));
     assert_eq!(summary(&Outcome::from(&Problem::Terminating(pods(&["web-0"])))), None);
     assert_eq!(summary(&Outcome::from(&Problem::Rolling(pods(&["web-0"])))), None);

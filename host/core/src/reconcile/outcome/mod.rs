@@ -98,6 +98,12 @@ impl Outcome {
         Self::new(progress, reason, message, Requeue::Settled(requeue))
     }
 
+    /// The outcome of a reconcile that applied the whole desired state of a plugin that waits for this.
+    pub fn waiting(message: &str, requeue: Option<Duration>) -> Self {
+        let message = bounded(one_line(&bounded(message.to_owned())).into_owned());
+        Self::new(Progress::Unready, ParentReason::Waiting, message, Requeue::Settled(requeue))
+    }
+
     /// Whether the host has done for this generation of the parent what it can.
     pub fn is_of_this_generation(&self) -> bool {
         match self.progress {
@@ -297,9 +303,12 @@ fn unbounded(problem: &Problem) -> Outcome {
         Problem::FinalizerRemoved { end, others } => {
             suspended(ParentReason::FinalizerRemoved, of_finalizer_removed(end, others))
         }
-        Problem::Finalizing(asked) => reconciling(
+        Problem::Finalizing(asked, waiting) => reconciling(
             ParentReason::Finalizing,
-            format!("The plugin has not finished cleaning up. {WAY_OUT}"),
+            match waiting {
+                Some(waiting) => format!("The plugin has not finished cleaning up: {}. {WAY_OUT}", waiting.trim_end_matches('.')),
+                None => format!("The plugin has not finished cleaning up. {WAY_OUT}"),
+            },
             Requeue::After(asked.unwrap_or(FINALIZE_AGAIN)),
         ),
     }

@@ -71,8 +71,8 @@ pub enum Problem {
     /// The named Plugin no longer selects the parent, and the parent's children are deleted.
     Released(PluginName),
     /// The plugin was called to finalize and has not finished (rule R14). The time is the requeue time that the plugin
-    /// asked for, if any.
-    Finalizing(Option<Duration>),
+    /// asked for, if any, and the text is what it waits for, if it says so.
+    Finalizing(Option<Duration>, Option<Box<str>>),
     /// The plugin's finalizer is being removed from a parent that other finalizers keep.
     FinalizerRemoved {
         /// Why it is removed.

@@ -211,8 +211,9 @@ fn message_of_the_plugin_is_one_line() {
 #[test]
 fn r14_message_of_a_delayed_deletion_names_the_skip_annotation_and_the_host_retries() {
     let problems = [
-        Problem::Finalizing(None),
-        Problem::Finalizing(Some(Duration::from_secs(3))),
+        Problem::Finalizing(None, None),
+        Problem::Finalizing(Some(Duration::from_secs(3)), None),
+        Problem::Finalizing(None, Some("the backup.".into())),
         Problem::Call(CallFailure::StackOverflow),
         Problem::Plugin(Failure::Invalid("replicas: too many".to_owned())),
     ];

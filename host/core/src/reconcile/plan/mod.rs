@@ -37,7 +37,7 @@ pub struct Plan {
     pub prunes: Vec<Delete>,
     /// Deletes that the guard does not allow.
     pub held: Vec<Delete>,
-    /// Desired children that are still being deleted; they are recreated once they are gone.
+    /// Children on whose deletion the creation of desired ones waits: these themselves, or those that they replace.
     pub terminating: Vec<ChildId>,
     /// Existing children whose change waits until another child of their kind is ready (rule R11).
     pub rolling: Vec<ChildId>,
@@ -135,8 +135,12 @@ impl Plan {
     /// rolling kinds are due, that is, a scale-down: children that have not changed yet may depend on all other
     /// children that they used. Of several stages, only deletes of the highest one are due, until its children are gone.
     pub fn put_off_prunes(&mut self) {
-        let Self { prunes, rolling, .. } = self;
-        prunes.retain(|delete| rolling.is_empty() || rolling.iter().any(|waiting| waiting.kind == delete.child.kind));
+        let Self { prunes, rolling, terminating, .. } = self;
+        // Children that others replace are due.
+        let (replaced, mut rest): (Vec<_>, Vec<_>) =
+            std::mem::take(prunes).into_iter().partition(|delete| terminating.contains(&delete.child));
+        rest.retain(|delete| rolling.is_empty() || rolling.iter().any(|waiting| waiting.kind == delete.child.kind));
+        self.prunes = rest;
         if self.waits() {
             self.prunes.clear();
         }
@@ -144,6 +148,7 @@ impl Plan {
             self.prunes.retain(|delete| delete.stage < staged.from);
         }
         self.put_off_lower_stages();
+        self.prunes.extend(replaced);
     }
 
     /// Of several stages, leaves the deletes of the highest one.
@@ -291,12 +296,13 @@ pub fn plan_comparing(
     let mut planning = Planning { stages, ..Planning::default() };
     for child in &desired.children {
         match existing.remove(&(child.kind.group_kind(), &child.key)) {
-            None => planning.missing(child, snapshot.is_left_out(child)),
+            None => planning.missing(child, snapshot),
             Some(live) => planning.existing(live, child, &differing),
         }
     }
     let mut plan = planning.finish();
-    let undesired = existing.into_values().filter(|live| live.is_owned_by(&snapshot.parent.uid));
+    let undesired =
+        existing.into_values().filter(|live| live.is_owned_by(&snapshot.parent.uid) && !desired.kept.has(live));
     let (deleting, pruned): (Vec<_>, Vec<_>) =
         undesired.map(|live| (live.deleting, Delete::of(live))).partition(|(is, _)| *is);
     let [deleting, pruned] =
@@ -317,12 +323,15 @@ struct Planning<'a> {
 
 impl<'a> Planning<'a> {
     /// Plans a child that the snapshot does not show. One that was left out of the request stays as it is: the plugin decided without it.
-    fn missing(&mut self, child: &'a Arc<DesiredChild>, is_left_out: bool) {
-        if is_left_out {
+    fn missing(&mut self, child: &'a Arc<DesiredChild>, snapshot: &Snapshot) {
+        if snapshot.is_left_out(child) {
             self.busy(child, "it was left out of the request");
         } else if !self.stages.waits(child) {
             self.busy(child, "it does not exist yet");
-            self.plan.writes.push(Write::Create(child.clone()));
+            match replaced_by(child, snapshot) {
+                Some(live) => self.plan.terminating.push(ChildId::of(live)),
+                None => self.plan.writes.push(Write::Create(child.clone())),
+            }
         }
     }
 
@@ -382,6 +391,13 @@ impl<'a> Planning<'a> {
         stages.plan_into(&mut plan);
         plan
     }
+}
+
+/// The existing child that must be gone before this one can be created.
+fn replaced_by<'a>(child: &DesiredChild, snapshot: &'a Snapshot) -> Option<&'a Arc<Object>> {
+    let (kind, key) = child.replaces.as_deref()?;
+    let is_it = |live: &&Arc<Object>| live.key == *key && live.kind.group_kind() == *kind;
+    snapshot.children.iter().find(is_it).filter(|live| live.is_owned_by(&snapshot.parent.uid))
 }
 
 fn install_order(delete: &Delete) -> (u8, &ObjectKey, &Gvk) {

@@ -1,9 +1,11 @@
 use serde_json::json;
 
 use super::*;
-use crate::contract::Until;
+use crate::contract::desired::{self, Kept};
+use crate::contract::{ChildOptions, ChildRef, Limits, Response, Until};
 use crate::fixtures::{
-    PARENT_UID, created, object, parent, parent_ref, plan, pod, snapshot, validate, validate_secrets, validate_with,
+    PARENT_UID, created, grants_with, object, parent, parent_ref, plan, pod, response, snapshot, validate,
+    validate_secrets, validate_with,
 };
 
 fn converged(names: &[&str]) -> (Desired, Vec<serde_json::Value>) {
@@ -339,4 +341,64 @@ fn r14_only_retained_children_of_a_terminating_parent_are_written() {
     plan.keep_retained_writes();
     let written: Vec<_> = plan.writes.iter().map(|write| write.child().key.name.to_string()).collect();
     assert_eq!(written, ["kept"]);
+}
+
+#[test]
+fn r08_child_that_the_response_keeps_is_neither_changed_nor_deleted() {
+    let (all, live) = converged(&["a", "b"]);
+    let snapshot = snapshot(&live);
+    let deleted = |kept| {
+        let plan = plan(&snapshot, &Desired { kept, ..Desired::default() });
+        assert_eq!(plan.deletions().pruned.len(), plan.prunes.len(), "the guard does not count it");
+        plan.prunes.iter().map(|delete| delete.child.key.name.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let a = [(all.children[0].kind.group_kind(), all.children[0].key.clone())];
+    assert_eq!(deleted(Kept::None), "b a");
+    assert_eq!(deleted(Kept::These(a.into_iter().collect())), "b");
+    assert_eq!(deleted(Kept::All), "");
+}
+
+#[test]
+fn r10_child_that_replaces_another_is_created_once_that_one_is_gone() {
+    let kind = Gvk::from_api_version("v1", "Service");
+    let service = |name: &str| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [{"nodePort": 30000}]}});
+    let of = |children: &[serde_json::Value], replaces: Option<&str>| {
+        let replaces = replaces.map(|name| ChildRef { kind: kind.clone(), namespace: None, name: name.to_owned() });
+        let options = children.iter().map(|_| ChildOptions { replaces: replaces.clone(), ..ChildOptions::default() });
+        let response = Response { options: Some(options.collect()), ..response(children) };
+        desired::validate(&response, &parent_ref(), &grants_with(&UpdateStrategy::Apply), &Limits::default())
+    };
+    let wanted = of(&[service("new")], Some("old")).expect("valid");
+    let mut old = created(&of(&[service("old")], None).expect("valid").children[0]);
+    let other = created(&validate(&[pod("other")]).expect("valid").children[0]);
+    let mut first = plan(&snapshot(&[old.clone(), other.clone()]), &wanted);
+    assert_eq!(first.deletions().pruned.len(), 2, "the guard counts it");
+    first.put_off_prunes();
+    first.put_off_prunes();
+    let pruned: Vec<_> = first.prunes.iter().map(|delete| &*delete.child.key.name).collect();
+    assert_eq!((first.writes.len(), pruned), (0, vec!["old"]), "the other one goes last (R8)");
+    assert_eq!(first.being_deleted().len(), 1, "the parent says what it waits for");
+    old["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(plan(&snapshot(&[old]), &wanted).writes, []);
+    assert!(matches!(&plan(&snapshot(&[other]), &wanted).writes[..], [Write::Create(_)]));
+
+    let refused = |children: &[serde_json::Value], name| of(children, Some(name)).expect_err("refused").to_string();
+    let both = refused(&[service("a")], "a");
+    assert!(both.contains("which the response returns as well"), "{both}");
+    let kept = ChildRef {
+        kind: Gvk::from_api_version("v1", "PersistentVolumeClaim"),
+        namespace: None,
+        name: "data".to_owned(),
+    };
+    for kind in ["PersistentVolumeClaim.v1", "Namespace.v1", "Database.v1.example.com"] {
+        let (name, version) = kind.split_once('.').expect("a kind");
+        let api_version =
+            version.split_once('.').map_or(version.to_owned(), |(version, group)| format!("{group}/{version}"));
+        let replaces = Some(ChildRef { kind: Gvk::from_api_version(&api_version, name), ..kept.clone() });
+        let options = Some([ChildOptions { replaces, ..ChildOptions::default() }].into());
+        let response = Response { options, ..response(&[pod("a")]) };
+        let refused =
+            desired::validate(&response, &parent_ref(), &grants_with(&UpdateStrategy::Apply), &Limits::default());
+        assert!(refused.expect_err(kind).to_string().contains("objects with data and custom resources"), "{kind}");
+    }
 }

@@ -2,7 +2,9 @@
 
 use lz4_flex::block::{compress, decompress};
 
-use crate::contract::{CallFailure, ChildOptions, Event, Failure, PluginResult, Requirement, Response, Selection};
+use crate::contract::{
+    CallFailure, ChildOptions, ChildRef, Event, Failure, Keep, PluginResult, Requirement, Response, Selection,
+};
 use crate::value::ids::Gvk;
 use crate::value::memory::{self, allocated};
 
@@ -29,8 +31,11 @@ impl KeptResult {
         let rest = Response {
             children: Vec::new(),
             options: response.options.clone(),
+            keep: response.keep.clone(),
+            waiting: response.waiting.clone(),
             status: response.status.as_ref().map(|_| Vec::new()),
             requeue: response.requeue,
+            requeue_at: response.requeue_at,
             events: response.events.clone(),
             requirements: response.requirements.clone(),
             http: response.http.clone(),
@@ -67,7 +72,18 @@ impl KeptResult {
                     response.options.iter().map(|options| allocated(options.len() * size_of::<ChildOptions>()));
                 let requirements = response.requirements.iter().map(size_of_requirement);
                 let http = response.http.iter().map(|id| size_of::<String>() + allocated(id.len()));
-                events.sum::<usize>() + http.sum::<usize>() + options.sum::<usize>() + requirements.sum::<usize>()
+                let kept = match &response.keep {
+                    Keep::These(children) => {
+                        allocated(size_of_val::<[_]>(children)) + children.iter().map(size_of_ref).sum::<usize>()
+                    }
+                    Keep::None | Keep::All => 0,
+                };
+                let waiting = response.waiting.as_ref().map_or(0, |waiting| allocated(waiting.len()));
+                kept + waiting
+                    + events.sum::<usize>()
+                    + http.sum::<usize>()
+                    + options.sum::<usize>()
+                    + requirements.sum::<usize>()
             }
             Ok(Err(Failure::Invalid(message) | Failure::Failed(message) | Failure::Retry { message, .. })) => {
                 allocated(message.len())
@@ -77,6 +93,11 @@ impl KeptResult {
         };
         allocated(self.block.len()) + allocated(size_of_val::<[usize]>(&self.lengths)) + texts
     }
+}
+
+fn size_of_ref(ChildRef { kind, namespace, name }: &ChildRef) -> usize {
+    let texts = [Some(&*kind.group), Some(&*kind.version), Some(&*kind.kind), namespace.as_deref(), Some(name)];
+    texts.into_iter().flatten().map(|text| allocated(text.len())).sum()
 }
 
 fn size_of_requirement(requirement: &Requirement) -> usize {

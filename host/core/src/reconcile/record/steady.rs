@@ -4,8 +4,12 @@
 //! Two hashes and two times are kept for each such parent. The hashes cover everything that the decision depended on, so
 //! they also match with another component or config only if the decision would be the same.
 
+use std::num::NonZero;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+
+use crate::contract::desired;
 use crate::reconcile::outcome::Requeue;
 use crate::value::digest::Digest;
 
@@ -26,6 +30,8 @@ pub struct Inputs {
     pub call: Option<(u64, Digest)>,
     /// The hash of the response and its objects; none if the response has events, because events are emitted each time.
     pub response: Option<Digest>,
+    /// The time from which the call counts no more, in milliseconds since 1970; none if it counts for good.
+    pub until: Option<NonZero<u64>>,
     /// By what changes of the children were found.
     pub compared: Compared,
 }
@@ -44,6 +50,8 @@ pub enum Compared {
 struct Settled {
     call: Option<(u64, Short)>,
     response: Option<Short>,
+    /// The time from which the call counts no more.
+    until: Option<NonZero<u64>>,
     /// Time until the next reconcile that the plugin requested, if any.
     asked: Option<Duration>,
     compared: Compared,
@@ -64,20 +72,27 @@ impl Steady {
 
     /// When to reconcile again, if this snapshot needed no write with this component state; and its children were
     /// compared at least in this way. Otherwise none.
-    pub fn before_call(&self, state: u64, snapshot: Digest, compared: Compared) -> Option<Requeue> {
-        self.find(compared, |settled| settled.call == Some((state, short(snapshot))))
+    pub fn before_call(&self, state: u64, snapshot: Digest, compared: Compared, now: Timestamp) -> Option<Requeue> {
+        let counts = |settled: &Settled| settled.until.is_none_or(|until| desired::until(until, now).is_some());
+        self.find(compared, now, |settled| settled.call == Some((state, short(snapshot))) && counts(settled))
+    }
+
+    /// Whether the plugin asked to be called at a time that has not come.
+    pub fn waits_for_time(&self, now: Timestamp) -> bool {
+        let until = self.settled.as_ref().and_then(|settled| settled.until);
+        until.is_some_and(|until| desired::until(until, now).is_some())
     }
 
     /// When to reconcile again, if this response about these objects needed no write; and the children were
     /// compared at least in this way. Otherwise none.
-    pub fn before_plan(&self, response: Digest, compared: Compared) -> Option<Requeue> {
-        self.find(compared, |settled| settled.response == Some(short(response)))
+    pub fn before_plan(&self, response: Digest, compared: Compared, now: Timestamp) -> Option<Requeue> {
+        self.find(compared, now, |settled| settled.response == Some(short(response)))
     }
 
-    fn find(&self, compared: Compared, is_same: impl Fn(&Settled) -> bool) -> Option<Requeue> {
+    fn find(&self, compared: Compared, now: Timestamp, is_same: impl Fn(&Settled) -> bool) -> Option<Requeue> {
         let was_compared = |settled: &Settled| [settled.compared, Compared::ManagedFields].contains(&compared);
         let found = self.settled.as_ref().filter(|settled| is_same(settled) && was_compared(settled));
-        found.map(|settled| Requeue::Settled(settled.asked))
+        found.map(|Settled { asked, until, .. }| Requeue::Settled(earlier(*asked, *until, now)))
     }
 
     /// Whether the values of the parent's children must be compared, because they were not within this interval.
@@ -93,16 +108,16 @@ impl Steady {
 
     /// Records that the parent is in steady state: these inputs needed no write.
     pub fn keep(&mut self, inputs: Inputs, asked: Option<Duration>) {
-        let Inputs { call, response, compared } = inputs;
+        let Inputs { call, response, until, compared } = inputs;
         let call = call.map(|(state, snapshot)| (state, short(snapshot)));
         let is_known = call.is_some() || response.is_some();
-        self.settled = is_known.then(|| Settled { call, response: response.map(short), asked, compared });
+        self.settled = is_known.then(|| Settled { call, response: response.map(short), until, asked, compared });
     }
 
     /// Records the inputs of another call that gave the same response about the same objects.
     pub fn keep_after_call(&mut self, inputs: Inputs) {
-        if let Some(Settled { asked, compared, .. }) = self.settled {
-            self.keep(Inputs { compared, ..inputs }, asked);
+        if let Some(Settled { asked, compared, until, .. }) = self.settled {
+            self.keep(Inputs { until, compared, ..inputs }, asked);
         }
     }
 
@@ -112,39 +127,52 @@ impl Steady {
     }
 }
 
+/// The wait until a plugin is called again that asked for a wait, and for a time: the earlier of both, and at least a second.
+pub fn earlier(asked: Option<Duration>, at: Option<NonZero<u64>>, now: Timestamp) -> Option<Duration> {
+    let until = at.map(|at| desired::until(at, now).unwrap_or(Duration::from_secs(1)));
+    asked.into_iter().chain(until).min()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const AT_RESYNC: Requeue = Requeue::Settled(None);
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn call(name: &[u8]) -> Inputs {
-        Inputs { call: Some((1, Digest::of(name))), response: None, compared: Compared::ManagedFields }
+        Inputs { call: Some((1, Digest::of(name))), response: None, until: None, compared: Compared::ManagedFields }
     }
 
     #[test]
     fn r17_call_is_skipped_only_for_the_snapshot_that_needed_no_write() {
         let mut web = Steady::default();
         let (old, new) = (Digest::of(b"old"), Digest::of(b"new"));
-        assert_eq!(web.before_call(1, old, Compared::ManagedFields), None);
+        assert_eq!(web.before_call(1, old, Compared::ManagedFields, NOW), None);
         let soon = Requeue::Settled(Some(Duration::from_secs(5)));
         web.keep(call(b"old"), Some(Duration::from_secs(5)));
         assert_eq!(
-            (web.before_call(1, old, Compared::ManagedFields), web.before_call(1, new, Compared::ManagedFields)),
+            (
+                web.before_call(1, old, Compared::ManagedFields, NOW),
+                web.before_call(1, new, Compared::ManagedFields, NOW)
+            ),
             (Some(soon), None)
         );
         web.keep(call(b"new"), None);
         assert_eq!(
-            (web.before_call(1, old, Compared::ManagedFields), web.before_call(1, new, Compared::ManagedFields)),
+            (
+                web.before_call(1, old, Compared::ManagedFields, NOW),
+                web.before_call(1, new, Compared::ManagedFields, NOW)
+            ),
             (None, Some(AT_RESYNC))
         );
         assert_eq!(
-            web.before_call(2, new, Compared::ManagedFields),
+            web.before_call(2, new, Compared::ManagedFields, NOW),
             None,
             "a new component state needs a call, because other parents may wait for it"
         );
         web.end();
-        assert_eq!(web.before_call(1, new, Compared::ManagedFields), None);
+        assert_eq!(web.before_call(1, new, Compared::ManagedFields, NOW), None);
     }
 
     #[test]
@@ -168,32 +196,37 @@ mod tests {
     #[test]
     fn s06_comparison_is_skipped_only_for_inputs_that_were_compared_before() {
         let (mut web, call, response) = (Steady::default(), Digest::of(b"call"), Digest::of(b"response"));
-        let inputs = Inputs { call: Some((1, call)), response: Some(response), compared: Compared::ManagedFields };
+        let inputs =
+            Inputs { call: Some((1, call)), response: Some(response), until: None, compared: Compared::ManagedFields };
         web.keep(inputs, None);
         assert_eq!(
-            (web.before_call(1, call, Compared::ManagedFields), web.before_call(1, call, Compared::Values)),
+            (web.before_call(1, call, Compared::ManagedFields, NOW), web.before_call(1, call, Compared::Values, NOW)),
             (Some(AT_RESYNC), None)
         );
         assert_eq!(
-            (web.before_plan(response, Compared::ManagedFields), web.before_plan(response, Compared::Values)),
+            (web.before_plan(response, Compared::ManagedFields, NOW), web.before_plan(response, Compared::Values, NOW)),
             (Some(AT_RESYNC), None)
         );
         web.keep(Inputs { compared: Compared::Values, ..inputs }, None);
-        assert_eq!(web.before_call(1, call, Compared::Values), Some(AT_RESYNC));
+        assert_eq!(web.before_call(1, call, Compared::Values, NOW), Some(AT_RESYNC));
         let again = Digest::of(b"again");
         web.keep_after_call(Inputs { call: Some((1, again)), ..inputs });
-        assert_eq!(web.before_call(1, again, Compared::Values), Some(AT_RESYNC), "these objects were compared before");
+        assert_eq!(
+            web.before_call(1, again, Compared::Values, NOW),
+            Some(AT_RESYNC),
+            "these objects were compared before"
+        );
     }
 
     #[test]
     fn r17_response_that_needed_no_write_needs_none_again_whatever_the_call_was() {
         let (mut web, response) = (Steady::default(), Digest::of(b"response"));
         web.keep(Inputs { response: Some(response), ..Inputs::default() }, None);
-        assert_eq!(web.before_plan(response, Compared::ManagedFields), Some(AT_RESYNC), "also for an impure call");
+        assert_eq!(web.before_plan(response, Compared::ManagedFields, NOW), Some(AT_RESYNC), "also for an impure call");
         assert_eq!(
             (
-                web.before_plan(Digest::of(b"other"), Compared::ManagedFields),
-                web.before_call(1, response, Compared::ManagedFields)
+                web.before_plan(Digest::of(b"other"), Compared::ManagedFields, NOW),
+                web.before_call(1, response, Compared::ManagedFields, NOW)
             ),
             (None, None)
         );
@@ -205,5 +238,24 @@ mod tests {
         web.keep(call(b"call"), None);
         web.keep(Inputs { compared: Compared::Values, ..Inputs::default() }, None);
         assert!(web.is_empty());
+    }
+
+    #[test]
+    fn r17_call_of_a_plugin_with_a_clock_counts_until_the_time_that_it_named() {
+        let (mut web, snapshot) = (Steady::default(), Digest::of(b"snapshot"));
+        let at = |seconds: i64| Timestamp::from_second(seconds).expect("a time");
+        let seconds = |wait: u64| Some(Requeue::Settled(Some(Duration::from_secs(wait))));
+        let inputs = Inputs { call: Some((1, snapshot)), until: NonZero::new(3_600_000), ..Inputs::default() };
+        web.keep(inputs, None);
+        let next = |web: &Steady, now| web.before_call(1, snapshot, Compared::ManagedFields, at(now));
+        assert_eq!(next(&web, 0), seconds(3600));
+        assert_eq!(next(&web, 3000), seconds(600), "an event in between puts the time off by nothing");
+        assert_eq!((next(&web, 3600), next(&web, 9000)), (None, None));
+        assert_eq!(next(&web, 60), seconds(3540), "the clock was set back");
+        assert!(web.waits_for_time(at(3599)) && !web.waits_for_time(at(3600)));
+        web.keep(inputs, Some(Duration::from_secs(5)));
+        assert_eq!(next(&web, 0), seconds(5), "the earlier of both");
+        assert_eq!(earlier(None, NonZero::new(1), at(9)), Some(Duration::from_secs(1)), "a time that has passed");
+        assert_eq!(earlier(None, None, at(9)), None);
     }
 }

@@ -112,6 +112,8 @@ fn inputs(request: &RecordedRequest) -> BTreeMap<String, Value> {
         inputs.extend(related.objects.iter().map(|object| named(&role, object)));
     }
     inputs.extend(request.config.iter().map(|config| ("config".to_owned(), parsed(config))));
+    inputs.insert("time".to_owned(), value(&json!(request.now_ms)));
+    inputs.insert("closed namespaces".to_owned(), value(&json!(request.closed_namespaces)));
     inputs.insert("cause of the clean-up".to_owned(), format!("{:?}", request.cause).into());
     inputs.insert("namespace is being deleted".to_owned(), request.namespace_terminating.into());
     inputs
@@ -155,8 +157,11 @@ fn outputs_of(response: &RecordedResponse) -> BTreeMap<String, Value> {
     outputs.extend(response.status.iter().map(|status| ("status".to_owned(), parsed(status))));
     for (name, part) in [
         ("requeueMs", json!(response.requeue_ms)),
+        ("requeueAtMs", json!(response.requeue_at_ms)),
         ("events", json!(response.events)),
         ("requirements", json!(response.requirements)),
+        ("kept children", json!(response.keep)),
+        ("waiting", json!(response.waiting)),
         ("requests to other systems", json!(response.http)),
         ("finalized", json!(response.finalized)),
     ] {

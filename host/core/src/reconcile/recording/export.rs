@@ -8,8 +8,8 @@ use super::{
 };
 use crate::contract::snapshot::Snapshot;
 use crate::contract::{
-    CallFailure, ChildOptions, Event, Failure, Observed, PluginResult, Request, Requirement, Response, Selection,
-    Until, UpdateStrategy,
+    CallFailure, ChildOptions, ChildRef, Event, Failure, Keep, Observed, PluginResult, Request, Requirement, Response,
+    Selection, Until, UpdateStrategy,
 };
 use crate::object::child::ChildId;
 use crate::object::masking::{Masker, TooManyValues, hidden};
@@ -155,6 +155,8 @@ impl Recorder<'_> {
             left_out: request.left_out.clone(),
             unsent: request.unsent.iter().map(|id| self.text(id)).collect(),
             config: request.config.as_deref().map(|config| self.document(config)),
+            now_ms: request.now,
+            closed_namespaces: request.closed_namespaces.to_vec(),
             cause: request.cause,
             namespace_terminating: request.namespace_terminating,
         }
@@ -182,8 +184,14 @@ impl Recorder<'_> {
         RecordedResponse {
             children: response.children.iter().map(|child| self.document(child)).collect(),
             options: response.options.as_ref().map(|all| all.iter().map(|one| self.options(one)).collect()),
+            keep: match &response.keep {
+                Keep::These(children) => Keep::These(children.iter().map(|child| self.child_ref(child)).collect()),
+                without_text => without_text.clone(),
+            },
+            waiting: response.waiting.as_deref().map(|waiting| self.text(waiting).into()),
             status: response.status.as_deref().map(|status| self.document(status)),
             requeue_ms: response.requeue,
+            requeue_at_ms: response.requeue_at,
             events: response
                 .events
                 .iter()
@@ -207,7 +215,16 @@ impl Recorder<'_> {
             }
             without_text => without_text.clone(),
         });
-        ChildOptions { update, ..options.clone() }
+        let replaces = options.replaces.as_ref().map(|child| self.child_ref(child));
+        ChildOptions { update, replaces, ..options.clone() }
+    }
+
+    fn child_ref(&mut self, child: &ChildRef) -> ChildRef {
+        ChildRef {
+            kind: Gvk::from_api_version(&self.text(&child.kind.api_version()), &self.text(&child.kind.kind)),
+            namespace: child.namespace.as_deref().map(|namespace| self.text(namespace)),
+            name: self.text(&child.name),
+        }
     }
 
     fn requirement(&mut self, one: &Requirement) -> Requirement {

@@ -56,6 +56,8 @@ impl RecordedRequest {
             left_out: self.left_out.clone(),
             unsent: self.unsent.clone(),
             config: self.config.as_ref().map(bytes),
+            now: self.now_ms,
+            closed_namespaces: self.closed_namespaces.clone().into(),
             cause: self.cause,
             namespace_terminating: self.namespace_terminating,
         })
@@ -107,7 +109,19 @@ pub fn digest(result: &Result<PluginResult, CallFailure>) -> Digest {
 }
 
 fn add_response(hash: &mut Parts, response: &Response) {
-    let Response { children, options, status, requeue, events, requirements, http, finalized } = response;
+    let Response {
+        children,
+        options,
+        keep,
+        waiting,
+        status,
+        requeue,
+        requeue_at,
+        events,
+        requirements,
+        http,
+        finalized,
+    } = response;
     // The number of the parts that follow.
     let count = |items: usize| (items as u64).to_le_bytes();
     add(hash, [b"response", b"children", &count(children.len())]);
@@ -133,6 +147,13 @@ fn add_response(hash: &mut Parts, response: &Response) {
     if !http.is_empty() {
         add(hash, [b"http", &count(http.len())]);
         http.iter().for_each(|id| hash.add(id.as_bytes()));
+    }
+    if let Some(at) = requeue_at {
+        add(hash, [b"requeue at", &at.get().to_le_bytes()]);
+    }
+    keep.for_each_part(|part| hash.add(part.as_bytes()));
+    if let Some(waiting) = waiting {
+        add(hash, [b"waiting", waiting.as_bytes()]);
     }
     if let Some(options) = options {
         add(hash, [b"options", &count(options.len())]);

@@ -8,11 +8,14 @@ mod changes;
 mod export;
 mod import;
 
+use std::num::NonZero;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::contract::{ChildOptions, Event, FinalizeCause, LeftOut, Limits, Phase, Requirement};
+use crate::contract::{ChildOptions, Event, FinalizeCause, Keep, LeftOut, Limits, Phase, Requirement};
 use crate::object::child::ChildId;
 
 pub use changes::{Change, Changed, changes};
@@ -112,6 +115,12 @@ pub struct RecordedRequest {
     /// The Plugin's `spec.config`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<Document>,
+    /// The time at which the reconcile began, in milliseconds since 1970, if the component asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now_ms: Option<u64>,
+    /// The namespaces in which the plugin may have no children.
+    #[serde(default)]
+    pub closed_namespaces: Vec<Arc<str>>,
     /// In the phase `finalize`: why.
     #[serde(default)]
     pub cause: FinalizeCause,
@@ -160,12 +169,21 @@ pub struct RecordedResponse {
     /// The options of each child, in the same order; absent if they are annotations of the children (contract 0.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Box<[ChildOptions]>>,
+    /// The existing children that stay as they are.
+    #[serde(default, skip_serializing_if = "Keep::is_none")]
+    pub keep: Keep,
+    /// What the plugin waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Box<str>>,
     /// The plugin's part of the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Document>,
     /// Milliseconds until the next reconcile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue_ms: Option<u64>,
+    /// The time of the next reconcile, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requeue_at_ms: Option<NonZero<u64>>,
     /// Events on the parent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,

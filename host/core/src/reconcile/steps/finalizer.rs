@@ -15,7 +15,7 @@ use crate::reconcile::api_response::Refused;
 use crate::reconcile::applied::Failed;
 use crate::reconcile::carry_out::set_finalizer;
 use crate::reconcile::next_step::{
-    FinalizerChange, NextStep, finalizers_with, has_finalizer, is_in_terminating_namespace,
+    CleanUp, FinalizerChange, NextStep, finalizers_with, has_finalizer, is_in_terminating_namespace,
 };
 use crate::reconcile::outcome::{
     FinalizerEnd, NAMESPACE_PATIENCE, Problem, Progress, Requeue, UNAVAILABLE, WriteProblem,
@@ -93,7 +93,10 @@ impl Reconcile<'_> {
 
     /// What the end of a clean-up is called.
     fn cleaned_up(&self) -> FinalizerEnd {
-        if self.terms.finalizes { FinalizerEnd::CleanedUp } else { FinalizerEnd::ChildrenDeleted }
+        match self.terms.clean_up {
+            CleanUp::InOrder => FinalizerEnd::ChildrenDeleted,
+            CleanUp::ByPlugin { .. } | CleanUp::None => FinalizerEnd::CleanedUp,
+        }
     }
 
     /// Removes the finalizer of a parent for which there will be no further call. If the parent stays, because it has other finalizers or

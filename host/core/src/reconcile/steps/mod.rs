@@ -17,6 +17,7 @@ mod without_call;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tracing::field::Empty;
 
 use self::ending::{Attempt, Ending, Last, NothingToDo, Report, Reporting, outcome_of};
@@ -29,15 +30,15 @@ use super::not_ready::NotReady;
 use super::outcome::{Outcome, Problem, Progress, Requeue};
 use super::plan::Plan;
 use super::record::Record;
-use super::record::steady::{Compared, Inputs};
+use super::record::steady::{Compared, Inputs, earlier};
 use super::shared::Shared;
 use super::shared::component_state::Consequences;
 use super::terms::Terms;
 use super::trigger::Trigger;
 use super::world::{Follows, Happened, Selected, Wake, World};
-use crate::contract::desired::{self, Desired};
+use crate::contract::desired::{self, Desired, ResponseRejection};
 use crate::contract::snapshot::Snapshot;
-use crate::contract::{FinalizeCause, Phase, ReadyMeans};
+use crate::contract::{Event, FinalizeCause, Phase, ReadyMeans, Response};
 use crate::guard::breaker::ParentRevision;
 use crate::guard::deletions::SpecHash;
 use crate::object::Object;
@@ -129,7 +130,9 @@ impl Reconcile<'_> {
         let is_due = phase == Phase::Sync && self.is_comparison_due();
         let compared = if is_due { Compared::Values } else { Compared::ManagedFields };
         let state = self.shared.state.id;
-        if let Some(requeue) = self.record(|record| record.steady.before_call(state, call_hash, compared)) {
+        let now = self.shared.clock.date();
+        snapshot.now = self.terms.clock.then(|| u64::try_from(now.as_millisecond()).unwrap_or_default());
+        if let Some(requeue) = self.record(|record| record.steady.before_call(state, call_hash, compared, now)) {
             return Ending::Unchanged(None, requeue);
         }
         if phase == Phase::Finalize
@@ -144,26 +147,24 @@ impl Reconcile<'_> {
         };
         let may_repeat = response.events.is_empty() && phase == Phase::Sync;
         let hash = may_repeat.then(|| snapshot.hash_response(&self.terms.rules, phase, &response));
-        let inputs = Inputs { call: call.map(|call| (state, call)), response: hash, compared };
-        let same = |hash| self.record(|record| record.steady.before_plan(hash, compared));
+        // A call that had the time counts until the time that the response names.
+        let until = response.requeue_at;
+        let call = call.filter(|_| until.is_some() || !self.terms.clock).map(|call| (state, call));
+        let inputs = Inputs { call, response: hash, until, compared };
+        let same = |hash| self.record(|record| record.steady.before_plan(hash, compared, now));
         if let Some(requeue) = hash.and_then(same) {
             self.note_nothing_is_deleted(&snapshot);
             return Ending::Unchanged(Some(inputs), requeue);
         }
-        let (parent, grants) = (&snapshot.parent_ref, &self.terms.grants);
-        let attempt = match desired::validate(&response, parent, grants, &self.terms.limits) {
-            Ok(mut desired) => {
-                let (is_last, is_deleted) = (phase == Phase::Finalize && desired.finalized, snapshot.parent.deleting);
-                let in_order = is_last && self.terms.ordered_deletion;
-                if is_last && (in_order || !is_deleted) {
-                    // If the parent lives on outside the selectors, no garbage collector deletes its children: the host does.
-                    desired.children.retain(|child| is_deleted && child.owner.is_none());
-                }
+        let (events, validated) = self.validated(&snapshot, response, phase, now);
+        let attempt = match validated {
+            Ok(desired) => {
+                let in_order = phase == Phase::Finalize && desired.finalized && self.terms.clean_up.is_in_order();
                 // A parent that is finalized but not deleted has left the label selector or the Plugin's namespaces.
                 let is_selected = phase == Phase::Sync || snapshot.parent.deleting;
                 let until_gone = in_order && !keeps_children(&snapshot.parent);
                 let how = How { phase, is_selected, compared, until_gone };
-                Attempt { events: response.events, ..self.carry_out(&snapshot, how, desired).await }
+                Attempt { events, ..self.carry_out(&snapshot, how, desired).await }
             }
             Err(refusal) => Attempt::from(&Problem::Refused(refusal)),
         };
@@ -172,6 +173,27 @@ impl Reconcile<'_> {
             Phase::Sync => Ending::Report(report),
             Phase::Finalize => Box::pin(self.after_clean_up(report)).await,
         }
+    }
+
+    /// The events of a response, and the desired state that it says, or why it is rejected.
+    fn validated(
+        &self,
+        snapshot: &Snapshot,
+        response: Response,
+        phase: Phase,
+        now: Timestamp,
+    ) -> (Vec<Event>, Result<Desired, ResponseRejection>) {
+        let validated = desired::validate(&response, &snapshot.parent_ref, &self.terms.grants, &self.terms.limits);
+        let validated = validated.map(|mut desired| {
+            desired.requeue = earlier(desired.requeue, desired.requeue_at, now);
+            let is_deleted = snapshot.parent.deleting;
+            if phase == Phase::Finalize && desired.finalized && (self.terms.clean_up.is_in_order() || !is_deleted) {
+                // If the parent lives on outside the selectors, no garbage collector deletes its children: the host does.
+                desired.children.retain(|child| is_deleted && child.owner.is_none());
+            }
+            desired
+        });
+        (response.events, validated)
     }
 
     /// Deletes the children of a parent that goes, by stage, and removes its finalizer once they are gone (rule R23).
@@ -257,8 +279,11 @@ impl Reconcile<'_> {
         Attempt { part: desired.status, applied, outcome, is_planned: true, finalized, reporting, events: Vec::new() }
     }
 
-    /// The outcome of an applied desired state: whether that is enough for the parent to be ready (rule R22).
+    /// The outcome of an applied desired state: whether that is enough for the parent to be ready (rules R13 and R22).
     fn of_applied(&self, snapshot: &Snapshot, how: How, desired: &Desired, applied: &Applied) -> Outcome {
+        if let Some(waiting) = desired.waiting.as_deref().filter(|_| how.phase == Phase::Sync) {
+            return Outcome::waiting(waiting, desired.requeue);
+        }
         let of_plugin =
             || desired.status.as_ref().is_some_and(|part| condition_of(part, parent_condition::READY).is_some());
         let not_ready = match self.terms.ready_means {
@@ -303,7 +328,8 @@ impl Reconcile<'_> {
     fn around(&self, parent: Arc<Object>) -> Snapshot {
         let parent_ref = ParentRef::of(&self.terms.name, &parent, self.terms.mark_key.as_ref());
         let (children, config) = (self.world.children(&parent_ref), self.terms.config.clone());
-        Snapshot::new(parent_ref, parent, children, config, |plugin| self.world.inherits(plugin))
+        let snapshot = Snapshot::new(parent_ref, parent, children, config, |plugin| self.world.inherits(plugin));
+        Snapshot { closed_namespaces: self.terms.closed_namespaces.clone(), ..snapshot }
     }
 
     /// Whether the values of the children are compared with the desired ones, although managedFields show no change: they show changes by
@@ -311,7 +337,9 @@ impl Reconcile<'_> {
     fn is_comparison_due(&self) -> bool {
         let is_due =
             |record: &mut Record| record.steady.is_comparison_due(self.terms.settings.resync, self.shared.clock.now());
-        self.trigger == Trigger::Resync || self.record(is_due)
+        // The time that a plugin named does not come by a clock that is set back: the parent runs again, and the plugin is not called.
+        let waits = |record: &mut Record| record.steady.waits_for_time(self.shared.clock.date());
+        self.trigger == Trigger::Resync && !self.record(waits) || self.record(is_due)
     }
 
     /// Tells the rollout that this parent was called and deletes nothing: other parents may wait for that.

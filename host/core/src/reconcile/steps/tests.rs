@@ -15,6 +15,7 @@ use crate::guard::budget::Budget;
 use crate::object::child::ChildId;
 use crate::object::observed_status::StatusShape;
 use crate::reconcile::api_response::{Ack, Refused, Status};
+use crate::reconcile::next_step::CleanUp;
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::shared::component_state::ComponentState;
 use crate::reconcile::shared::records::Records;
@@ -34,6 +35,8 @@ struct Model {
     is_current: bool,
     desired: Vec<Value>,
     options: Option<Box<[ChildOptions]>>,
+    waiting: Option<&'static str>,
+    requeue_at: Option<std::num::NonZero<u64>>,
     /// Whether the host may read no children.
     refuses_children: bool,
     /// What the reconcile did; none if nobody listens.
@@ -119,7 +122,9 @@ impl World for Model {
     fn call<'a>(&'a self, _permit: &'a Permit<'_>, _call: Call<'a>) -> Later<'a, Called> {
         self.did(|| "call".to_owned());
         let options = self.options.clone();
-        let response = Response { children: response(&self.desired).children, options, ..Response::default() };
+        let waiting = self.waiting.map(Into::into);
+        let (children, requeue_at) = (response(&self.desired).children, self.requeue_at);
+        let response = Response { children, options, waiting, requeue_at, ..Response::default() };
         Box::pin(async { Called { result: Ok(Ok(response)), is_pure: true } })
     }
 
@@ -137,7 +142,17 @@ impl World for Model {
 /// A parent without children, whose plugin wants none.
 fn model() -> Model {
     let (children, desired) = (Vec::new(), Vec::new());
-    Model { parent: parent(), children, is_current: true, desired, options: None, refuses_children: false, did: None }
+    Model {
+        parent: parent(),
+        children,
+        is_current: true,
+        desired,
+        options: None,
+        waiting: None,
+        requeue_at: None,
+        refuses_children: false,
+        did: None,
+    }
 }
 
 fn terms() -> Terms {
@@ -151,8 +166,9 @@ fn terms() -> Terms {
         call_inputs: Digest::of(b"inputs"),
         rules: Digest::of(b"rules"),
         version: "1.0.0".to_owned(),
-        finalizes: false,
-        ordered_deletion: false,
+        clean_up: CleanUp::None,
+        clock: false,
+        closed_namespaces: Arc::default(),
         ready_means: ReadyMeans::Applied,
         grants: grants_with(&UpdateStrategy::Apply),
         reads: ReadGrants::default(),
@@ -235,7 +251,7 @@ fn r22_parent_is_ready_once_its_children_are_and_costs_nothing_while_it_waits() 
 
 #[test]
 fn r23_children_of_a_deleted_parent_go_by_stage_and_then_its_finalizer() {
-    let (terms, shared) = (Terms { ordered_deletion: true, ..terms() }, shared());
+    let (terms, shared) = (Terms { clean_up: CleanUp::InOrder, ..terms() }, shared());
     let live = |name: &str, stage: u32, is_leaving: bool| {
         let mut live = created(&validate(&[pod(name)]).expect("valid").children[0]);
         live["metadata"]["annotations"]["windlass.dev/stage"] = json!(stage.to_string());
@@ -270,6 +286,36 @@ fn r23_children_of_a_deleted_parent_go_by_stage_and_then_its_finalizer() {
     let orphaned = did(&mut world, &terms, &shared);
     assert_eq!(orphaned.last().map(String::as_str), Some("finalizer_removed"), "{orphaned:?}");
     assert!(orphaned.iter().all(|did| !did.starts_with("delete")), "{orphaned:?}");
+}
+
+#[test]
+fn r17_plugin_with_a_clock_is_not_called_again_before_the_time_that_it_names() {
+    let (terms, shared) = (Terms { clock: true, ..terms() }, shared());
+    let applied = crate::fixtures::status_after(&Outcome::applied(0, None), None);
+    let parent = crate::fixtures::parent_with_host_owned_status(&applied);
+    let in_an_hour = CLOCK.date().as_millisecond() + 3_600_000;
+    let requeue_at = u64::try_from(in_an_hour).ok().and_then(std::num::NonZero::new);
+    let mut world = Model { requeue_at, parent: parent.clone(), ..model() };
+    assert_eq!(did(&mut world, &terms, &shared), ["call", "Succeeded"]);
+    assert_eq!(did(&mut world, &terms, &shared), ["unchanged"], "another time is no other input");
+    let Requeue::Settled(Some(wait)) = reconcile(&world, &terms, &shared) else { panic!("it is called again") };
+    assert!(wait > Duration::from_mins(59) && wait <= Duration::from_hours(1), "{wait:?}");
+    let mut silent = Model { parent, ..model() };
+    let shared = self::shared();
+    assert_eq!(did(&mut silent, &terms, &shared), ["call", "Succeeded"]);
+    assert_eq!(did(&mut silent, &terms, &shared), ["call", "unchanged"], "it names no time");
+}
+
+#[test]
+fn r13_plugin_that_waits_has_its_children_and_is_not_called_before_something_changes() {
+    let (terms, shared) = (terms(), shared());
+    let mut world = Model { desired: vec![pod("a")], waiting: Some("a person decides"), ..model() };
+    assert_eq!(did(&mut world, &terms, &shared), ["call", "create a", "status hello", "Waiting"]);
+    world.children = vec![object(&created(&validate(&[pod("a")]).expect("valid").children[0]))];
+    let reported = crate::fixtures::status_after(&Outcome::waiting("a person decides", None), None);
+    world.parent = crate::fixtures::parent_with_host_owned_status(&reported);
+    assert_eq!(did(&mut world, &terms, &shared), ["call", "Waiting"], "the status says so already");
+    assert_eq!(did(&mut world, &terms, &shared), ["unchanged"]);
 }
 
 #[test]

@@ -122,6 +122,7 @@ mod tests {
             force_ownership: false,
             stage: 0,
             ready: None,
+            replaces: None,
         }
     }
 

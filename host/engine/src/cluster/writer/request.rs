@@ -267,6 +267,7 @@ mod tests {
             force_ownership: false,
             stage: 0,
             ready: None,
+            replaces: None,
         };
         let [own, other] = [0, 2].map(|index| Ownership { index, fields: Map::default() });
         let (taken, emptied) = ([other], ["/spec/map".to_owned()]);

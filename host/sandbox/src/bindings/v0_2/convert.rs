@@ -2,10 +2,12 @@
 //! result.
 
 use std::borrow::Cow;
+use std::num::NonZero;
 use std::sync::Arc;
 
 use windlass_core::contract as core;
 use windlass_core::object::readiness::Readiness;
+use windlass_core::object::selector::from_object;
 use windlass_core::value::ids::Gvk;
 
 use super::generated::windlass::plugin::{host, types as wit};
@@ -40,9 +42,9 @@ impl Lists<'_> {
             related,
             http: &beside.http,
             kinds: &[],
-            now: None,
+            now: request.now,
             config: request.config.as_deref(),
-            capabilities: wit::Capabilities { features: &[], closed_namespaces: &[] },
+            capabilities: wit::Capabilities { features: &[], closed_namespaces: &beside.closed_namespaces },
             extensions: &[],
         }
     }
@@ -53,6 +55,7 @@ pub(super) struct Beside<'a> {
     parents: Cow<'a, str>,
     left_out: Vec<wit::LeftOut<'a>>,
     http: Vec<wit::HttpAnswer<'a>>,
+    closed_namespaces: Vec<&'a str>,
 }
 
 /// The `apiVersion`s of the children that are left out.
@@ -76,6 +79,7 @@ impl<'a> Beside<'a> {
             parents: api_version(&request.parent.kind),
             left_out: left_out.collect(),
             http: request.unsent.iter().map(answer).collect(),
+            closed_namespaces: request.closed_namespaces.iter().map(|namespace| &**namespace).collect(),
         }
     }
 }
@@ -127,6 +131,7 @@ pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
         related: descriptor.related.iter().map(|rule| kind(&rule.kind)).collect(),
         finalizes: descriptor.finalizes,
         ordered_deletion: descriptor.ordered_deletion,
+        clock: descriptor.clock,
         ready_means: match descriptor.ready_means {
             wit::ReadyMeans::Children => core::ReadyMeans::Children,
             wit::ReadyMeans::Applied => core::ReadyMeans::Applied,
@@ -154,8 +159,21 @@ fn child(child: wit::DesiredChild) -> (core::Json, core::ChildOptions) {
         take_over: child.take_over,
         ready: child.ready,
         update: child.update.map(|strategy| update(strategy, until)),
+        replaces: child.replaces.map(child_ref),
     };
     (child.object, options)
+}
+
+fn keep(keep: wit::Keep) -> core::Keep {
+    match keep {
+        wit::Keep::None => core::Keep::None,
+        wit::Keep::All => core::Keep::All,
+        wit::Keep::These(children) => core::Keep::These(children.into_iter().map(child_ref).collect()),
+    }
+}
+
+fn child_ref(child: wit::ChildRefResult) -> core::ChildRef {
+    core::ChildRef { kind: kind(&child.kind), namespace: child.namespace, name: child.name }
 }
 
 /// A result without anything that [`super::not_built`] refuses.
@@ -169,8 +187,12 @@ pub(super) fn result(result: Result<wit::Response, wit::Failure>) -> Returned<co
             Ok(core::Response {
                 children,
                 options: Some(options.into()),
+                keep: keep(response.keep),
+                waiting: response.waiting.map(Into::into),
                 status: response.status,
                 requeue: response.requeue,
+                // At the very beginning of time is long past, and so is a millisecond later.
+                requeue_at: response.requeue_at.map(|at| NonZero::new(at).unwrap_or(NonZero::<u64>::MIN)),
                 events: response.events.into_iter().map(event).collect(),
                 requirements: response.requirements.into_iter().map(requirement).collect::<Returned<_>>()?,
                 http: response.http.into_iter().map(|request| request.id).collect(),
@@ -186,8 +208,9 @@ pub(super) fn result(result: Result<wit::Response, wit::Failure>) -> Returned<co
 }
 
 fn requirement(requirement: wit::Requirement) -> Returned<core::Requirement> {
+    let id = requirement.id;
     Ok(core::Requirement {
-        id: requirement.id,
+        id: id.clone(),
         kind: kind(&requirement.kind),
         namespace: match requirement.namespaces {
             wit::Namespaces::OfParent => None,
@@ -200,7 +223,10 @@ fn requirement(requirement: wit::Requirement) -> Returned<core::Requirement> {
         select: match requirement.select {
             wit::Selection::Name(name) => core::Selection::Name(name),
             wit::Selection::Labels(labels) => core::Selection::Labels(labels),
-            wit::Selection::LabelSelector(_) => return Err(not_built("label-selector")),
+            wit::Selection::LabelSelector(json) => {
+                let of = |error| format!("the requirement {id:?} has a label-selector that is {error}");
+                core::Selection::Labels(from_object(&json).map_err(of)?)
+            }
         },
     })
 }

@@ -1,4 +1,4 @@
-//! What this candidate of the contract has and the host does not do yet. A component that asks for it is refused with a sentence: the
+//! What this candidate of the contract has and the host does not do yet. A component that asks for it is refused with a message: the
 //! host must not do less than it was asked for.
 
 use super::types as wit;
@@ -16,19 +16,14 @@ pub(super) fn in_descriptor(descriptor: &wit::Descriptor) -> Returned<()> {
     };
     refuse(selector.annotations.is_some(), "a selector over annotations")?;
     let is_optional = descriptor.children.iter().any(|rule| rule.optional);
-    refuse(is_optional || descriptor.related.iter().any(|rule| rule.optional), "optional kinds")?;
-    refuse(descriptor.clock, "clock")
+    refuse(is_optional || descriptor.related.iter().any(|rule| rule.optional), "optional kinds")
 }
 
 /// # Errors
 /// The first thing in a response that the host does not do yet.
 pub(super) fn in_response(response: &wit::Response) -> Returned<()> {
-    refuse(!matches!(response.keep, wit::Keep::None), "keep")?;
-    refuse(response.waiting.is_some(), "waiting")?;
-    refuse(response.requeue_at.is_some(), "requeue-at")?;
     for child in &response.children {
         refuse(!matches!(child.create, wit::Create::Always), "create: once")?;
-        refuse(child.replaces.is_some(), "replaces")?;
     }
     refuse(response.requirements.iter().any(|requirement| requirement.metadata_only), "metadata-only")
 }
