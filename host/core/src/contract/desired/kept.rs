@@ -58,9 +58,14 @@ impl Kept {
 
     /// Whether an existing child stays as it is.
     pub fn has(&self, child: &Object) -> bool {
+        self.is_at(&(child.kind.group_kind(), child.key.clone()))
+    }
+
+    /// Whether the existing child of this kind, namespace and name stays as it is.
+    pub(super) fn is_at(&self, place: &(GroupKind, ObjectKey)) -> bool {
         match self {
             Self::None => false,
-            Self::These(these) => these.contains(&(child.kind.group_kind(), child.key.clone())),
+            Self::These(these) => these.contains(place),
             Self::All => true,
         }
     }

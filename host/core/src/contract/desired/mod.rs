@@ -155,6 +155,13 @@ pub fn validate(
         Some(bytes) => Some(validate_status(bytes, limits, &mut room)?),
     };
     let kept = Kept::of(response, parent, grants, limits.children, &seen)?;
+    if let Some(child) = children.iter().find(|child| child.replaces.as_deref().is_some_and(|place| kept.is_at(place)))
+    {
+        let child = describe(&child.kind, &child.key);
+        return Err(ResponseRejection::not_allowed(format!(
+            "{child} replaces a child that the response keeps as it is"
+        )));
+    }
     let (waiting, requeue) = (response.waiting.clone(), response.requeue.map(asked_wait));
     let Response { requeue_at, finalized, .. } = *response;
     Ok(Desired { children, kept, waiting, status, requeue, requeue_at, finalized })

@@ -486,3 +486,15 @@ fn r08_kept_children_are_those_of_the_plugin_that_the_response_does_not_return()
     let last = refused(Vec::new(), true);
     assert!(last.contains("the clean-up is complete"), "{last}");
 }
+
+#[test]
+fn child_that_replaces_a_kept_one_is_rejected() {
+    let old = ChildRef { kind: Gvk::from_api_version("v1", "Pod"), namespace: None, name: "old".to_owned() };
+    let options = ChildOptions { replaces: Some(old.clone()), ..ChildOptions::default() };
+    for (keep, is_rejected) in [(Keep::All, true), (Keep::These([old].into()), true), (Keep::None, false)] {
+        let response = Response { options: Some([options.clone()].into()), keep, ..response(&[pod("a")]) };
+        let result =
+            super::validate(&response, &parent_ref(), &grants_with(&UpdateStrategy::Apply), &Limits::default());
+        assert_eq!(result.is_err_and(|error| error.to_string().contains("replaces a child that")), is_rejected);
+    }
+}

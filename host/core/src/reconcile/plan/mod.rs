@@ -178,6 +178,12 @@ impl Plan {
         self.writes.is_empty() && self.prunes.is_empty()
     }
 
+    /// Forgets which children wait for others: those others are not written any more, so that nothing would end the wait.
+    pub fn wait_for_none(&mut self) {
+        self.rolling.clear();
+        self.staged = None;
+    }
+
     /// Removes all deletes, because the children outlive their parent.
     pub fn keep_children(&mut self) {
         self.prunes.clear();

@@ -198,6 +198,9 @@ impl Reconcile<'_> {
 
     /// Deletes the children of a parent that goes, by stage, and removes its finalizer once they are gone (rule R23).
     async fn delete_in_order(&self, snapshot: Snapshot) -> Ending {
+        if let Some(ending) = self.outdated_before_clean_up(&snapshot).await {
+            return ending;
+        }
         let (is_selected, until_gone) = (snapshot.parent.deleting, !keeps_children(&snapshot.parent));
         let how = How { phase: Phase::Finalize, is_selected, compared: Compared::ManagedFields, until_gone };
         let desired = Desired { finalized: true, ..Desired::default() };

@@ -161,6 +161,7 @@ fn planned(
     plan.put_off_creates(|child| world.cached_child(&child.id()).is_some_and(is_predecessors));
     if !may_write_children(&snapshot.parent) {
         plan.writes.clear();
+        plan.wait_for_none();
     }
     if keeps_children(&snapshot.parent) {
         plan.keep_children();
@@ -168,6 +169,7 @@ fn planned(
     if snapshot.parent.deleting && desired.finalized {
         // The garbage collector deletes the owned children right after, with their parent.
         plan.keep_retained_writes();
+        plan.wait_for_none();
     }
     plan
 }

@@ -273,13 +273,13 @@ fn r23_children_of_a_deleted_parent_go_by_stage_and_then_its_finalizer() {
     world.parent = with(&["windlass.dev/echo"], true);
     world.children = vec![live("a", 0, false), live("b", 1, false)];
     let waits = "ChildrenTerminating";
-    assert_eq!(did(&mut world, &terms, &shared), ["delete b", "status hello", waits]);
+    assert_eq!(did(&mut world, &terms, &shared), ["read", "delete b", "status hello", waits]);
     world.children = vec![live("a", 0, false), live("b", 1, true)];
-    assert_eq!(did(&mut world, &terms, &shared), ["status hello", waits]);
+    assert_eq!(did(&mut world, &terms, &shared), ["read", "status hello", waits]);
     world.children = vec![live("a", 0, false)];
-    assert_eq!(did(&mut world, &terms, &shared), ["delete a", "status hello", waits]);
+    assert_eq!(did(&mut world, &terms, &shared), ["read", "delete a", "status hello", waits]);
     world.children = Vec::new();
-    assert_eq!(did(&mut world, &terms, &shared), ["patch hello", "finalizer_removed"]);
+    assert_eq!(did(&mut world, &terms, &shared), ["read", "patch hello", "finalizer_removed"]);
     // The garbage collector releases the children of an orphaning deletion.
     world.parent = with(&["windlass.dev/echo", "orphan"], true);
     world.children = vec![live("a", 0, false)];
