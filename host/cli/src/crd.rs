@@ -61,26 +61,12 @@ fn crd_of(descriptor: &Descriptor) -> anyhow::Result<Value> {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::contract::{Parent, ReadyMeans};
+    use windlass_core::contract::Parent;
 
     use super::*;
 
     fn descriptor(crd: &Value) -> Descriptor {
-        Descriptor {
-            name: "echo".to_owned(),
-            version: "0.1.0".to_owned(),
-            description: String::new(),
-            parent: Parent::Custom(crd.to_string().into_bytes()),
-            children: Vec::new(),
-            related: Vec::new(),
-            finalizes: false,
-            ordered_deletion: false,
-            ready_means: ReadyMeans::Applied,
-            clock: false,
-            resync: None,
-            config_schema: None,
-            metrics: Vec::new(),
-        }
+        Descriptor::about("echo", "0.1.0", Parent::Custom(crd.to_string().into_bytes()))
     }
 
     #[test]

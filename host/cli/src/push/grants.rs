@@ -182,7 +182,7 @@ fn pushes(plugin: &Plugin, field: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
-    use windlass_core::contract::{ChildRule, Parent, ReadyMeans, UpdateStrategy};
+    use windlass_core::contract::{ChildRule, Parent, UpdateStrategy};
 
     use super::*;
 
@@ -193,19 +193,9 @@ mod tests {
     fn descriptor(parent: &str, children: &[&str], related: &[&str]) -> Descriptor {
         let child = |text: &&str| ChildRule { kind: kind(text), update: UpdateStrategy::Apply };
         Descriptor {
-            name: "tenants".to_owned(),
-            version: "1.0.0".to_owned(),
-            description: String::new(),
-            parent: Parent::Existing { kind: kind(parent), selector: None },
             children: children.iter().map(child).collect(),
             related: related.iter().map(|text| kind(text)).collect(),
-            finalizes: false,
-            ordered_deletion: false,
-            ready_means: ReadyMeans::Applied,
-            clock: false,
-            resync: None,
-            config_schema: None,
-            metrics: Vec::new(),
+            ..Descriptor::about("tenants", "1.0.0", Parent::Existing { kind: kind(parent), selector: None })
         }
     }
 

@@ -308,8 +308,8 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::contract::Parent;
     use windlass_core::contract::declared_parent::DeclaredParent;
-    use windlass_core::contract::{Parent, ReadyMeans};
     use windlass_core::value::ids::{Gvk, PluginName};
 
     use super::*;
@@ -347,21 +347,7 @@ mod tests {
     }
 
     fn role_of(parent: Parent, finalizes: bool, did: bool) -> Value {
-        let descriptor = Descriptor {
-            name: "echo".to_owned(),
-            version: "1.0.0".to_owned(),
-            description: String::new(),
-            parent,
-            children: Vec::new(),
-            related: Vec::new(),
-            finalizes,
-            ordered_deletion: false,
-            ready_means: ReadyMeans::Applied,
-            clock: false,
-            resync: None,
-            config_schema: None,
-            metrics: Vec::new(),
-        };
+        let descriptor = Descriptor { finalizes, ..Descriptor::about("echo", "1.0.0", parent) };
         let (resource, status) = match DeclaredParent::of(&descriptor).expect("valid") {
             DeclaredParent::Own(crd) => (crd.resource().clone(), StatusWriter::Host),
             DeclaredParent::Existing { .. } => ((String::new(), "namespaces".to_owned()), StatusWriter::Nobody),

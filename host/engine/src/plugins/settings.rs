@@ -36,7 +36,7 @@ pub fn settings_of(plugin: &Plugin, descriptor: &Descriptor) -> Result<Settings,
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use windlass_core::contract::{Parent, ReadyMeans};
+    use windlass_core::contract::Parent;
 
     use super::*;
 
@@ -48,21 +48,8 @@ mod tests {
         for (key, value) in spec.as_object().expect("an object") {
             plugin["spec"][key] = value.clone();
         }
-        let descriptor = Descriptor {
-            name: "echo".to_owned(),
-            version: "1.0.0".to_owned(),
-            description: String::new(),
-            parent: Parent::Custom(Vec::new()),
-            children: Vec::new(),
-            related: Vec::new(),
-            finalizes: false,
-            ordered_deletion: false,
-            ready_means: ReadyMeans::Applied,
-            clock: false,
-            resync: Some(30_000),
-            config_schema: None,
-            metrics: Vec::new(),
-        };
+        let descriptor =
+            Descriptor { resync: Some(30_000), ..Descriptor::about("echo", "1.0.0", Parent::Custom(Vec::new())) };
         settings_of(&serde_json::from_value(plugin).expect("a Plugin"), &descriptor)
     }
 

@@ -88,7 +88,7 @@ fn config_schema(schema: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use windlass_core::contract::{ChildRule, Parent, ReadyMeans};
+    use windlass_core::contract::{ChildRule, Parent};
     use windlass_core::value::ids::Gvk;
 
     use super::*;
@@ -96,20 +96,11 @@ mod tests {
     fn descriptor() -> Descriptor {
         let rolling =
             UpdateStrategy::Rolling { recreate: false, until: Until::Conditions(["Ready".to_owned()].into()) };
+        let parent = Parent::Existing { kind: Gvk::from_api_version("v1", "Namespace"), selector: None };
         Descriptor {
-            name: "probe".to_owned(),
-            version: "1.0.0-rc.1+build.5".to_owned(),
-            description: String::new(),
-            parent: Parent::Existing { kind: Gvk::from_api_version("v1", "Namespace"), selector: None },
             children: vec![ChildRule { kind: Gvk::from_api_version("v1", "Pod"), update: rolling }],
             related: vec![Gvk::from_api_version("v1", "Secret")],
-            finalizes: false,
-            ordered_deletion: false,
-            ready_means: ReadyMeans::Applied,
-            clock: false,
-            resync: None,
-            config_schema: None,
-            metrics: Vec::new(),
+            ..Descriptor::about("probe", "1.0.0-rc.1+build.5", parent)
         }
     }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 use windlass_fuzz::Target;
 
 use super::*;
-use crate::contract::{ChildRule, ReadyMeans};
+use crate::contract::ChildRule;
 
 /// Parses a corpus file as a descriptor; if it is not one, uses the whole text for each field.
 fn descriptor(input: &[u8]) -> Descriptor {
@@ -26,23 +26,14 @@ fn descriptor(input: &[u8]) -> Descriptor {
         },
     };
     let selector = |value: &Value| value.get("selector").and_then(Value::as_str).map(str::to_owned);
+    let parent = value.get("parent").map_or_else(
+        || Parent::Custom(input.to_vec()),
+        |value| Parent::Existing { kind: kind(value), selector: selector(value) },
+    );
     Descriptor {
-        name: String::new(),
-        version: text(&value, "version"),
-        description: String::new(),
-        parent: value.get("parent").map_or_else(
-            || Parent::Custom(input.to_vec()),
-            |value| Parent::Existing { kind: kind(value), selector: selector(value) },
-        ),
         children: list("children").iter().map(|value| ChildRule { kind: kind(value), update: update(value) }).collect(),
         related: list("related").iter().map(kind).collect(),
-        finalizes: false,
-        ordered_deletion: false,
-        ready_means: ReadyMeans::Applied,
-        clock: false,
-        resync: None,
-        config_schema: None,
-        metrics: Vec::new(),
+        ..Descriptor::about("", &text(&value, "version"), parent)
     }
 }
 

@@ -158,24 +158,12 @@ mod fuzz;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{ChildRule, MetricType, ReadyMeans};
+    use crate::contract::{ChildRule, MetricType};
 
     fn descriptor() -> Descriptor {
-        Descriptor {
-            name: String::new(),
-            version: "1.0.0+build".to_owned(),
-            description: String::new(),
-            parent: Parent::Existing { kind: Gvk::from_api_version("v1", "Namespace"), selector: None },
-            children: Vec::new(),
-            related: vec![Gvk::from_api_version("apps/v1", "Deployment")],
-            finalizes: false,
-            ordered_deletion: false,
-            ready_means: ReadyMeans::Applied,
-            clock: false,
-            resync: None,
-            config_schema: None,
-            metrics: Vec::new(),
-        }
+        let parent = Parent::Existing { kind: Gvk::from_api_version("v1", "Namespace"), selector: None };
+        let related = vec![Gvk::from_api_version("apps/v1", "Deployment")];
+        Descriptor { related, ..Descriptor::about("", "1.0.0+build", parent) }
     }
 
     fn child(api_version: &str, kind: &str) -> ChildRule {

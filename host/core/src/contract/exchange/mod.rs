@@ -2,7 +2,9 @@
 //! these and the WIT bindings of each version. `wit/` documents every item.
 
 mod child;
+mod descriptor;
 mod failure;
+mod request;
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -10,254 +12,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::object::Object;
-use crate::object::child::ChildId;
 use crate::value::digest::Digest;
-use crate::value::ids::Gvk;
 use crate::value::milliseconds;
 
 pub use child::{ChildOptions, ChildRef, ChildRule, Keep, Until, UpdateStrategy};
+pub use descriptor::{Descriptor, Metric, MetricType, Parent, ReadyMeans};
 pub use failure::{CallFailure, LoadFailure};
+pub use request::{FinalizeCause, LeftOut, Observed, Phase, Related, Request, Requirement, Selection};
 
 /// One JSON document in UTF-8, as it is transferred.
 pub type Json = Vec<u8>;
-
-/// A plugin's description of itself, read each time its component is loaded.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Descriptor {
-    /// DNS label; the default name of the plugin's Plugin resource.
-    pub name: String,
-    /// Semantic version of the component.
-    pub version: String,
-    /// One sentence for users.
-    pub description: String,
-    /// The kind that the plugin reconciles.
-    pub parent: Parent,
-    /// The kinds of children that the plugin may return.
-    pub children: Vec<ChildRule>,
-    /// Kinds that the plugin's requirements may name.
-    pub related: Vec<Gvk>,
-    /// Whether parents get a finalizer, and `finalize` calls.
-    pub finalizes: bool,
-    /// Whether the children of a parent that goes are deleted by stage, each stage gone before the next. Parents get a finalizer for it.
-    pub ordered_deletion: bool,
-    /// What `Ready=True` of a parent means.
-    pub ready_means: ReadyMeans,
-    /// Whether requests have the time.
-    pub clock: bool,
-    /// Interval between resyncs in milliseconds, before jitter; `None` means the host's default.
-    pub resync: Option<u64>,
-    /// JSON Schema of the Plugin's `spec.config`; `None` if the plugin takes no configuration.
-    pub config_schema: Option<Json>,
-    /// Instruments that `host.measure` may name.
-    pub metrics: Vec<Metric>,
-}
-
-impl Descriptor {
-    /// Whether parents get the plugin's finalizer.
-    pub fn sets_finalizer(&self) -> bool {
-        self.finalizes || self.ordered_deletion
-    }
-}
-
-/// The kind that a plugin reconciles.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Parent {
-    /// The kind of this CRD (`apiextensions.k8s.io/v1`, JSON), which the component carries.
-    Custom(Json),
-    /// A kind that exists already.
-    Existing {
-        /// The kind.
-        kind: Gvk,
-        /// Label selector of the parents, in kubectl's syntax; `None` selects all objects of the kind.
-        selector: Option<String>,
-    },
-}
-
-/// What `Ready=True` of a parent means (rule R22). A condition `Ready` in the response takes precedence.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ReadyMeans {
-    /// All children are applied, and each is ready.
-    Children,
-    /// All children are applied; the meaning in contract 0.1.
-    #[default]
-    Applied,
-    /// What the plugin says: the host sets the condition only while it cannot carry out the response.
-    Plugin,
-}
-
-/// An instrument that a plugin declares.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Metric {
-    /// Name, without the plugin's prefix.
-    pub name: String,
-    /// Unit (UCUM, as OpenTelemetry uses it).
-    pub unit: String,
-    /// One sentence for users.
-    pub description: String,
-    /// Kind of instrument.
-    pub metric_type: MetricType,
-    /// Label names.
-    pub labels: Vec<String>,
-}
-
-/// Kind of instrument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetricType {
-    /// A monotonic sum.
-    Counter,
-    /// The last value.
-    Gauge,
-    /// A distribution.
-    Histogram,
-}
-
-/// The purpose of a call. The texts are external: recordings have them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum Phase {
-    /// Return what should exist.
-    Sync,
-    /// The parent is being deleted, or is no longer selected: return what should still exist, and whether the cleanup is finished.
-    Finalize,
-}
-
-/// Why a parent is finalized. The texts are external: recordings have them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FinalizeCause {
-    /// It is being deleted.
-    #[default]
-    Deleted,
-    /// It does not match the plugin's selector any more.
-    LeftSelector,
-    /// Its namespace does not match the Plugin's namespace selector any more.
-    LeftNamespaces,
-}
-
-/// A child that a request leaves out, because it would be too large with it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
-    /// The child.
-    #[serde(flatten)]
-    pub child: ChildId,
-    /// Its size as JSON, in bytes.
-    pub size: u64,
-}
-
-/// An object as a plugin receives it. The bytes are shared with the caches; the only copy is the one into the guest's
-/// memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Observed {
-    /// The kind, as in the object's `apiVersion` and `kind`.
-    pub kind: Gvk,
-    /// Namespace; `None` for a cluster-scoped object.
-    pub namespace: Option<Arc<str>>,
-    /// Name.
-    pub name: Arc<str>,
-    /// Whether the object is being deleted.
-    pub deleting: bool,
-    /// The API server's JSON without managedFields, always with apiVersion and kind.
-    pub object: Arc<[u8]>,
-}
-
-impl From<&Object> for Observed {
-    fn from(object: &Object) -> Self {
-        Self {
-            kind: Gvk::clone(&object.kind),
-            namespace: object.key.namespace.clone(),
-            name: object.key.name.clone(),
-            deleting: object.deleting,
-            object: object.json.bytes(),
-        }
-    }
-}
-
-/// Everything that a response may depend on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    /// The purpose of the call.
-    pub phase: Phase,
-    /// The parent.
-    pub parent: Observed,
-    /// Children that the parent owns, ordered bytewise by apiVersion, kind, namespace, name.
-    pub children: Vec<Observed>,
-    /// The children that are left out.
-    pub left_out: Vec<LeftOut>,
-    /// The related objects, in the order in which the last final response, or the previous round of this reconcile,
-    /// required them.
-    pub related: Vec<Related>,
-    /// The ids of the last response's requests to other systems. Each is answered with "not granted": the host sends none yet.
-    pub unsent: Box<[String]>,
-    /// The Plugin's `spec.config`; `None` if it is not set.
-    pub config: Option<Arc<[u8]>>,
-    /// The time at which the reconcile began, in milliseconds since 1970, if the descriptor has `clock`.
-    pub now: Option<u64>,
-    /// The namespaces in which the plugin may have no children.
-    pub closed_namespaces: Arc<[Arc<str>]>,
-    /// In [`Phase::Finalize`]: why.
-    pub cause: FinalizeCause,
-    /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
-    pub namespace_terminating: bool,
-}
-
-impl Request {
-    /// The request for a parent without children, related objects and config.
-    pub fn about(phase: Phase, parent: Observed) -> Self {
-        let (children, left_out, related, unsent) = Default::default();
-        let (config, cause, closed_namespaces) = (None, FinalizeCause::default(), Arc::default());
-        let (now, namespace_terminating) = (None, false);
-        Self {
-            phase,
-            parent,
-            children,
-            left_out,
-            related,
-            unsent,
-            config,
-            now,
-            closed_namespaces,
-            cause,
-            namespace_terminating,
-        }
-    }
-}
-
-/// Objects served for one [`Requirement`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Related {
-    /// The requirement's ID.
-    pub id: String,
-    /// The objects found.
-    pub objects: Vec<Observed>,
-}
-
-/// A request to read objects that the plugin does not own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Requirement {
-    /// ID that the plugin chose, unique within a response.
-    pub id: String,
-    /// The kind.
-    #[serde(flatten)]
-    pub kind: Gvk,
-    /// The namespace; `None` means the parent's namespace, or no namespace if the kind is cluster-scoped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// The selected objects.
-    #[serde(flatten)]
-    pub select: Selection,
-}
-
-/// The objects that a [`Requirement`] selects.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Selection {
-    /// The object with this name.
-    Name(String),
-    /// The objects that match this label selector, in kubectl's syntax.
-    Labels(String),
-}
 
 /// A plugin's response, before validation.
 #[derive(Debug, Clone, PartialEq, Default)]
