@@ -105,13 +105,13 @@ impl Scope {
         let granted = granted.map_err(|problem| anyhow::anyhow!(problem.message))?;
         let reads = resolve_reads(&discovery, descriptor, &spec_grants, &host_namespace).await;
         let reads = reads.map_err(|problem| anyhow::anyhow!(problem.message))?;
-        let limits = installed.as_ref().map(limits_of).transpose()?;
+        let limits = installed.as_ref().map(limits_of).transpose()?.unwrap_or_else(|| offline.limits.clone());
         let mark_key = if is_namespaced { None } else { mark_key(&client, &args.host.host_namespace).await? };
         let is_one = is_namespaced && !args.all_namespaces;
         let namespace = if is_one { Some(args.namespace.find(&args.component.options.cluster).await?) } else { None };
-        let limits = limits.unwrap_or_else(|| offline.limits.clone());
         let terms = Terms {
             shape,
+            closed_namespaces: granted.grants.closed_namespaces(),
             grants: granted.grants,
             reads: reads.grants.clone(),
             config,

@@ -1,5 +1,7 @@
 //! Calls a plugin until its response requires exactly the objects that it was given.
 
+use std::collections::BTreeSet;
+
 use super::outcome::Problem;
 use crate::contract::related::{Need, Needs, Next, ReadProblem, Refusal, Rounds};
 use crate::contract::snapshot::{Served, Snapshot};
@@ -34,7 +36,10 @@ pub async fn respond<A: Ask>(
     loop {
         let response = ask.call(snapshot).await?;
         let required = ask.resolve(&response.requirements).map_err(ReadProblem::from)?;
-        match rounds.answered(required, response.http == snapshot.unsent) {
+        let ids = |ids: &[String]| ids.iter().cloned().collect::<BTreeSet<_>>();
+        match rounds
+            .answered(required, response.http == snapshot.unsent || ids(&response.http) == ids(&snapshot.unsent))
+        {
             Next::Final => return Ok((response, rounds.served().clone())),
             Next::Again => {
                 snapshot.related = ask.serve(rounds.served()).await?;

@@ -112,6 +112,8 @@ fn inputs(request: &RecordedRequest) -> BTreeMap<String, Value> {
         inputs.extend(related.objects.iter().map(|object| named(&role, object)));
     }
     inputs.extend(request.config.iter().map(|config| ("config".to_owned(), parsed(config))));
+    inputs.insert("children left out".to_owned(), value(&json!(request.left_out)));
+    inputs.insert("requests to other systems".to_owned(), value(&json!(request.unsent)));
     inputs.insert("time".to_owned(), value(&json!(request.now_ms)));
     inputs.insert("closed namespaces".to_owned(), value(&json!(request.closed_namespaces)));
     inputs.insert("cause of the clean-up".to_owned(), format!("{:?}", request.cause).into());
