@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::events::Changes;
 use crate::contract::desired::{Desired, DesiredChild};
@@ -38,9 +38,11 @@ impl NotReady {
                 Readiness::Ready => return None,
                 Readiness::Progressing(why) => (why, false),
                 Readiness::Failed(why) => (why, true),
-                Readiness::Unknown => {
-                    ("it is unknown whether it is, by its kind and its conditions, so the plugin must set `ready` of this child".into(), false)
-                }
+                Readiness::Unknown => (
+                    "its kind and its conditions do not say whether it is; the plugin must set `ready` of this child"
+                        .into(),
+                    false,
+                ),
             },
         };
         Some(Self { child: child.id(), why, is_failed })
@@ -53,10 +55,11 @@ impl NotReady {
 
     /// The desired children that are not ready after these changes, failed ones first. `snapshot`: the children before the changes.
     pub fn among(snapshot: &Snapshot, desired: &Desired, changes: &Changes) -> Vec<Self> {
+        let written: HashSet<_> = changes.kinds().into_iter().flat_map(|(_, _, children)| children).collect();
         let live: HashMap<_, _> =
             snapshot.children.iter().map(|live| ((live.kind.group_kind(), &live.key), live)).collect();
         let of = |child: &DesiredChild| {
-            let live = live.get(&(child.kind.group_kind(), &child.key)).filter(|_| !changes.concern(&child.id()));
+            let live = live.get(&(child.kind.group_kind(), &child.key)).filter(|_| !written.contains(&child.id()));
             Self::unless_ready(child, || {
                 live.map_or_else(|| Readiness::after_a_write(&child.kind), |live| Readiness::of(live))
             })

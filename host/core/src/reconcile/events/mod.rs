@@ -140,11 +140,6 @@ impl Changes {
         ]
     }
 
-    /// Whether a child is among them.
-    pub fn concern(&self, child: &ChildId) -> bool {
-        self.kinds().into_iter().any(|(_, _, children)| children.contains(child))
-    }
-
     fn reason(&self) -> &'static str {
         let mut reasons = self.kinds().into_iter().filter(|(_, _, children)| !children.is_empty());
         match (reasons.next(), reasons.next()) {

@@ -98,7 +98,7 @@ impl Target {
             resource_version: live.resource_version,
             create_entry: live.managed.create_entry(&child.body, live.controller.as_ref()),
             restores: live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str())
-                && live.stage() == child.stage,
+                && has_stage(live, child),
             differing,
         }
     }
@@ -130,10 +130,10 @@ impl Plan {
 
     /// Removes the deletes that are not due; later plans contain them again.
     ///
-    /// No delete is due while a desired child waits for a deletion, and none of a stage of which, or below which, a desired child waits
-    /// for a lower one. During a rolling update, only deletes of the
-    /// rolling kinds are due, that is, a scale-down: children that have not changed yet may depend on all other
-    /// children that they used. Of several stages, only deletes of the highest one are due, until its children are gone.
+    /// None is due while a desired child waits for a deletion, but for the deletes of children that others replace. While children wait for
+    /// lower stages, only deletes of stages below theirs are due. During a rolling update, only deletes of the rolling kinds are due, that
+    /// is, a scale-down: children that have not changed yet may depend on all other children that they used. Of several stages, only
+    /// deletes of the highest one are due, until its children are gone.
     pub fn put_off_prunes(&mut self) {
         let Self { prunes, rolling, terminating, .. } = self;
         // Children that others replace are due.
@@ -420,7 +420,17 @@ fn is_settled(live: &Object, child: &DesiredChild) -> bool {
         Some(_) => holds(live, &child.body),
         None => false,
     };
-    as_applied && live.stage() == child.stage && live.managed.cover(&child.body, &live.json, live.controller.as_ref())
+    as_applied && has_stage(live, child) && live.managed.cover(&child.body, &live.json, live.controller.as_ref())
+}
+
+/// Whether a live child has its stage. A stage that another manager has written on a child of stage 0 is none of the host's.
+fn has_stage(live: &Object, child: &DesiredChild) -> bool {
+    if live.stage() == child.stage {
+        return true;
+    }
+    let annotations = Map::from([(names::ANNOTATION_STAGE, Value::from(live.stage().to_string().as_str()))]);
+    let stage = Map::from([("metadata", Value::from(Map::from([("annotations", annotations.into())])))]);
+    child.stage == 0 && !live.managed.cover(&stage, &live.json, live.controller.as_ref())
 }
 
 /// Returns true if a live object has every field of a body, except for the annotation with the applied hash.

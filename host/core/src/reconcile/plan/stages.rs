@@ -248,6 +248,15 @@ mod tests {
     }
 
     #[test]
+    fn r23_stage_that_another_manager_writes_on_a_child_of_stage_0_is_left_alone() {
+        let a = (0, "a", "1");
+        let mut annotated = ready(a);
+        annotated["metadata"]["annotations"]["windlass.dev/stage"] = json!("5");
+        assert_eq!(steps(&[annotated], &[a]), "");
+        assert_eq!(steps(&[ready((5, "a", "1"))], &[a]), "apply a", "the host wrote it");
+    }
+
+    #[test]
     fn r23_rolling_updates_of_two_stages_do_not_wait_for_each_other() {
         let rolling = |stage| with(stage, UpdateStrategy::Rolling { recreate: false, until: Until::Ready });
         let wanted = |image| two([rolling(0), rolling(1)], [image, "1"]);
