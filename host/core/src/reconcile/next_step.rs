@@ -52,25 +52,17 @@ pub enum CleanUp {
     /// The host deletes their children by stage (`ordered-deletion`).
     InOrder,
     /// The plugin is called to clean up (`finalizes`).
-    ByPlugin {
-        /// Whether the host deletes their children by stage after that.
-        then_in_order: bool,
-    },
+    ByPlugin,
 }
 
 impl CleanUp {
     /// What a component needs the finalizer for.
     pub fn of(descriptor: &Descriptor) -> Self {
         match (descriptor.finalizes, descriptor.ordered_deletion) {
-            (true, then_in_order) => Self::ByPlugin { then_in_order },
+            (true, _) => Self::ByPlugin,
             (false, true) => Self::InOrder,
             (false, false) => Self::None,
         }
-    }
-
-    /// Whether the host deletes children by stage.
-    pub fn is_in_order(self) -> bool {
-        matches!(self, Self::InOrder | Self::ByPlugin { then_in_order: true })
     }
 }
 
@@ -98,7 +90,7 @@ pub fn next_step(parent: &Object, plugin: &PluginName, circumstances: Circumstan
         // A user's request to skip the cleanup takes precedence.
         (true, true) if skips_cleanup => NextStep::RemoveFinalizer,
         _ if suspended => NextStep::Suspended,
-        (true, true) if matches!(clean_up, CleanUp::ByPlugin { .. }) => NextStep::Call(Phase::Finalize),
+        (true, true) if clean_up == CleanUp::ByPlugin => NextStep::Call(Phase::Finalize),
         (true, true) if clean_up == CleanUp::InOrder => NextStep::DeleteInOrder,
         (_, true) if clean_up == CleanUp::None => NextStep::RemoveFinalizer,
         (false, false) if clean_up != CleanUp::None => NextStep::AddFinalizer,
@@ -169,7 +161,7 @@ mod tests {
     }
 
     fn by_plugin(finalizes: bool) -> CleanUp {
-        if finalizes { CleanUp::ByPlugin { then_in_order: false } } else { CleanUp::None }
+        if finalizes { CleanUp::ByPlugin } else { CleanUp::None }
     }
 
     fn echo() -> PluginName {
@@ -260,7 +252,7 @@ mod tests {
     #[test]
     fn r23_parent_whose_children_are_deleted_by_stage_has_a_finalizer() {
         let decide = |parent: &Object, selected, suspended| {
-            [CleanUp::InOrder, CleanUp::ByPlugin { then_in_order: true }].map(|clean_up| {
+            [CleanUp::InOrder, CleanUp::ByPlugin].map(|clean_up| {
                 let circumstances = Circumstances { clean_up, suspended, selected };
                 next_step(parent, &echo(), circumstances)
             })

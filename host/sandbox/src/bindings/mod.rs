@@ -81,7 +81,7 @@ pub(crate) enum Instance {
     V0_2(v0_2::Instance),
 }
 
-/// What a guest returned, or why the host cannot carry it out, as a sentence for the plugin author.
+/// What a guest returned, or why the host cannot carry it out, as a message for the plugin author.
 pub(crate) type Returned<T> = Result<T, String>;
 
 impl Instance {

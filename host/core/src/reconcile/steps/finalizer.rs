@@ -95,7 +95,7 @@ impl Reconcile<'_> {
     fn cleaned_up(&self) -> FinalizerEnd {
         match self.terms.clean_up {
             CleanUp::InOrder => FinalizerEnd::ChildrenDeleted,
-            CleanUp::ByPlugin { .. } | CleanUp::None => FinalizerEnd::CleanedUp,
+            CleanUp::ByPlugin | CleanUp::None => FinalizerEnd::CleanedUp,
         }
     }
 

@@ -159,11 +159,9 @@ impl Reconcile<'_> {
         let (events, validated) = self.validated(&snapshot, response, phase, now);
         let attempt = match validated {
             Ok(desired) => {
-                let in_order = phase == Phase::Finalize && desired.finalized && self.terms.clean_up.is_in_order();
                 // A parent that is finalized but not deleted has left the label selector or the Plugin's namespaces.
                 let is_selected = phase == Phase::Sync || snapshot.parent.deleting;
-                let until_gone = in_order && !keeps_children(&snapshot.parent);
-                let how = How { phase, is_selected, compared, until_gone };
+                let how = How { phase, is_selected, compared, until_gone: false };
                 Attempt { events, ..self.carry_out(&snapshot, how, desired).await }
             }
             Err(refusal) => Attempt::from(&Problem::Refused(refusal)),
@@ -186,10 +184,9 @@ impl Reconcile<'_> {
         let validated = desired::validate(&response, &snapshot.parent_ref, &self.terms.grants, &self.terms.limits);
         let validated = validated.map(|mut desired| {
             desired.requeue = earlier(desired.requeue, desired.requeue_at, now);
-            let is_deleted = snapshot.parent.deleting;
-            if phase == Phase::Finalize && desired.finalized && (self.terms.clean_up.is_in_order() || !is_deleted) {
-                // If the parent lives on outside the selectors, no garbage collector deletes its children: the host does.
-                desired.children.retain(|child| is_deleted && child.owner.is_none());
+            if phase == Phase::Finalize && desired.finalized && !snapshot.parent.deleting {
+                // The parent lives on outside the selectors, so no garbage collector deletes its children: the host does.
+                desired.children.clear();
             }
             desired
         });

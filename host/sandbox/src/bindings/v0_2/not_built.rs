@@ -34,7 +34,7 @@ fn refuse(asks: bool, what: &str) -> Returned<()> {
     if asks { Err(not_built(what)) } else { Ok(()) }
 }
 
-/// The sentence about something that the host does not do yet.
+/// The message about something that the host does not do yet.
 pub(super) fn not_built(what: &str) -> String {
     format!("this host does not support {what} of contract 0.2.0-rc.1 yet")
 }
