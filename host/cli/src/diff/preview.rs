@@ -176,9 +176,9 @@ impl Previewer {
     }
 }
 
-/// Shows what the host does later: recreations that a user must allow, and changes that wait until other children are ready.
+/// Shows what the host does later: recreations that a user must allow, and what waits until other children are ready.
 async fn show_later(world: &Dry<'_>) {
-    let Later { blocked, changes, creates } = world.seen.lock().later();
+    let Later { blocked, changes, creates, deletes } = world.seen.lock().later();
     let snapshot = world.seen.lock().snapshot().cloned();
     for (live, child) in blocked {
         if let Some(after) = recreated(world, &child).await {
@@ -187,10 +187,14 @@ async fn show_later(world: &Dry<'_>) {
     }
     for child in creates {
         if let Some(snapshot) = &snapshot
-            && let (child, Err(failed)) = carry_out::write(world, snapshot, &[], Write::Create(child)).await
+            && let (child, Err(failed)) =
+                carry_out::write(world, snapshot, &carry_out::Others::default(), Write::Create(child)).await
         {
             world.seen.lock().fail(&child, failed.problem);
         }
+    }
+    for live in deletes {
+        world.seen.lock().show(ChildId::of(&live), Verb::Delete, Some(live), None);
     }
     for (live, child) in changes {
         let is_recreated =
@@ -201,7 +205,8 @@ async fn show_later(world: &Dry<'_>) {
             }
         } else if let Some(snapshot) = &snapshot {
             let write = Write::Apply { target: Target::of(&live, &child, None), child };
-            if let (child, Err(failed)) = carry_out::write(world, snapshot, &[], write).await {
+            if let (child, Err(failed)) = carry_out::write(world, snapshot, &carry_out::Others::default(), write).await
+            {
                 world.seen.lock().fail(&child, failed.problem);
             }
         }

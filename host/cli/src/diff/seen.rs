@@ -116,6 +116,8 @@ pub struct Later {
     pub changes: Vec<Pending>,
     /// The children that are created once others are ready.
     pub creates: Vec<Arc<DesiredChild>>,
+    /// The children that are deleted once others are ready.
+    pub deletes: Vec<Arc<Object>>,
 }
 
 fn place(id: &ChildId) -> Place {
@@ -147,6 +149,11 @@ impl Seen {
     /// What was changed of a child.
     pub fn changed(&self, child: &ChildId) -> Option<&Changed> {
         self.changed.get(&place(child))
+    }
+
+    /// Whether a child that this one replaces was deleted.
+    pub fn made_room_for(&self, child: &DesiredChild) -> bool {
+        self.changed.values().any(|changed| changed.verb == Verb::Delete && child.replaces(&changed.id))
     }
 
     /// Whether a child was created, whose kind has a plural that this returns.
@@ -345,10 +352,17 @@ impl Seen {
         };
         let is_missing = |at: &Place| !existing.iter().any(|live| place(&ChildId::of(live)) == *at);
         let missing = planned.staged.iter().map(place).filter(is_missing);
+        // Without a wait, what is still there stays because of a failure, which is told.
+        let are_later = self.last.deletions == Deletions::Done
+            && self.failed.is_empty()
+            && !(planned.rolling.is_empty() && planned.staged.is_empty());
+        let is_there = |live: &&Arc<Object>| !self.changed.contains_key(&place(&ChildId::of(live)));
+        let pruned = planned.deletions.iter().filter(|(_, verb)| are_later && *verb == Verb::Delete);
         Later {
             blocked: recreated.filter(|_| is_blocked).filter_map(pending).collect(),
             changes: existing.iter().filter(waits).filter_map(pending).collect(),
             creates: missing.filter_map(|at| desired(&at).cloned()).collect(),
+            deletes: pruned.map(|(live, _)| live).filter(is_there).cloned().collect(),
         }
     }
 

@@ -83,6 +83,7 @@ impl<'a> Dry<'a> {
     async fn created(&self, child: &DesiredChild) -> Result<Ack, Refused> {
         let id = child.id();
         let is_recreated = self.seen.lock().changed(&id).is_some_and(Changed::is_recreated);
+        let made_room = self.seen.lock().made_room_for(child);
         // An object that only looks like a child is not taken for one: the API server says that its name is taken.
         let live = self.live_child(&id).filter(|live| is_recreated || live.deleting);
         let is_beside_live = live.is_some();
@@ -93,6 +94,7 @@ impl<'a> Dry<'a> {
             {
                 Ok(text) => parsed(&text)?,
                 Err(refused) if self.is_for_want_of_created(&refused) => object_of(&child.body),
+                Err(refused) if made_room => self.beside_live(child, refused)?,
                 Err(refused) => return Err(refused),
             }
         };
@@ -112,12 +114,15 @@ impl<'a> Dry<'a> {
                 }
                 Ok(object_of(&fresh))
             }
-            Err(refused) => {
-                let note = note_beside_live(&refused.problem()).ok_or(refused)?;
-                self.seen.lock().note(format!("{}: {note}", child.id()));
-                Ok(object_of(&child.body))
-            }
+            Err(refused) => self.beside_live(child, refused),
         }
+    }
+
+    /// A child as the plugin returned it, because the API server rejects it beside a live one that the host deletes first.
+    fn beside_live(&self, child: &DesiredChild, refused: Refused) -> Result<Value, Refused> {
+        let note = note_beside_live(&refused.problem()).ok_or(refused)?;
+        self.seen.lock().note(format!("{}: {note}", child.id()));
+        Ok(object_of(&child.body))
     }
 
     /// Whether the API server refuses a create because it does not know an object that was created before.

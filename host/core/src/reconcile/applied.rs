@@ -23,6 +23,8 @@ pub struct Applied {
     pub marked: bool,
     /// The live values that an apply could not change, each with its child.
     pub kept: Vec<(ChildId, Kept)>,
+    /// Children that were deleted because others need what they held. Those are created once these are gone (rule R10).
+    pub making_room: Vec<ChildId>,
     /// Number of deletions that were not sent, because writes failed or an object was only marked as a child.
     pub kept_from_pruning: usize,
     /// The objects as the API server stored them, for the next comparison with the desired values.
@@ -59,6 +61,8 @@ pub enum Effect {
     Adopted,
     /// Deleted, to be recreated.
     Replaced,
+    /// Deleted, because another child needs what it held.
+    MadeRoom,
     /// Deleted.
     Deleted,
     /// No effect: the child was gone already, or is left as it is.
@@ -158,6 +162,10 @@ impl Applied {
             Effect::Adopted => changes.adopted.push(child),
             Effect::Replaced => changes.replaced.push(child),
             Effect::Deleted => changes.deleted.push(child),
+            Effect::MadeRoom => {
+                self.making_room.push(child.clone());
+                changes.deleted.push(child);
+            }
             Effect::Nothing => {}
         }
     }

@@ -135,7 +135,7 @@ impl Writing for Cluster<'_> {
                 }
                 let (plugin, object) = (&self.live.terms.name, ChildId::of(live));
                 let why = &*telemetry::one_line(&refused.to_string()).into_owned();
-                tracing::info!(%plugin, %object, why, "child is not corrected after the refusal of an apply: the dry run of the corrected one failed");
+                tracing::info!(%plugin, %object, why, "the API server also refuses what the child would be after a correction: it stays as it is");
             })
         })
     }

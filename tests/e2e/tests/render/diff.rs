@@ -130,28 +130,31 @@ fn diff_names_the_version_or_the_crd_that_the_cluster_lacks() {
     assert!(crd.stderr.contains("is not installed") && crd.stderr.contains("windlass crd"), "{crd:?}");
 }
 
-/// A parent of the guest `puppet` in a cluster without its Plugin: no host changes what the test writes.
+/// A parent of a guest in a cluster without its Plugin: no host changes what the test writes.
 struct Still {
     ns: Namespace<'static>,
     folder: tempfile::TempDir,
+    component: &'static str,
+    kind: &'static str,
 }
 
 impl Still {
     fn new(name: &str) -> Self {
         static INSTALLED: OnceLock<()> = OnceLock::new();
+        INSTALLED.get_or_init(|| install("puppets/puppet", "puppets"));
+        Self::of(name, "puppets/puppet", "Puppet")
+    }
+
+    fn of(name: &str, component: &'static str, kind: &'static str) -> Self {
         let env = &shared().env;
-        INSTALLED.get_or_init(|| {
-            env.apply(&env.windlass(&["crd", &guest("puppets/puppet").to_string_lossy()]));
-            env.kubectl(&["wait", "--for=condition=Established", "crd/puppets.puppets.example", "--timeout=180s"]);
-        });
         let ns = env.namespace(name);
         // Pods cannot be created before their namespace has its ServiceAccount.
         env.wait_object("serviceaccounts", ns.name(), "default", |_| true);
-        Self { ns, folder: tempfile::tempdir().expect("a temporary folder") }
+        Self { ns, folder: tempfile::tempdir().expect("a temporary folder"), component, kind }
     }
 
     fn script(&self, children: &[Value]) {
-        self.ns.puppet("web").apply(&json!({ "children": children }));
+        self.ns.puppet_of(self.kind, "web").apply(&json!({ "children": children }));
     }
 
     fn file(&self, name: &str, content: &Value) -> String {
@@ -167,9 +170,10 @@ impl Still {
 
     /// Creates the children of this parent.
     fn create_of(&self, parent: &str, children: &[Value]) {
-        self.ns.puppet(parent).apply(&json!({ "children": children }));
-        let parent = self.file("parent.json", &self.ns.puppet(parent).get().expect("a parent"));
-        let component = guest("puppets/puppet");
+        let puppet = self.ns.puppet_of(self.kind, parent);
+        puppet.apply(&json!({ "children": children }));
+        let parent = self.file("parent.json", &puppet.get().expect("a parent"));
+        let component = guest(self.component);
         let (code, rendered, stderr) = run_offline(&[
             "render",
             &component.to_string_lossy(),
@@ -189,8 +193,15 @@ impl Still {
     }
 
     fn diff(&self, args: &[&str]) -> Diff {
-        diff(self.ns.env(), "puppets/puppet", &[&["-n", self.ns.name()], args].concat())
+        diff(self.ns.env(), self.component, &[&["-n", self.ns.name()], args].concat())
     }
+}
+
+/// Installs the CRD of a guest.
+fn install(component: &str, plural: &str) {
+    let env = &shared().env;
+    env.apply(&env.windlass(&["crd", &guest(component).to_string_lossy()]));
+    env.kubectl(&["wait", "--for=condition=Established", &format!("crd/{plural}.puppets.example"), "--timeout=180s"]);
 }
 
 fn map(name: &str, data: &Value) -> Value {
@@ -358,11 +369,8 @@ fn r09_diff_of_a_new_component_shows_recreations_that_a_rollout_allows() {
 #[test]
 fn diff_shows_what_later_reconciles_come_to() {
     let env = &shared().env;
-    env.apply(&env.windlass(&["crd", &guest("puppets/puppet-finalizes").to_string_lossy()]));
-    env.apply(&env.windlass(&["crd", &guest("puppets/puppet-rbac").to_string_lossy()]));
-    for crd in ["finalizingpuppets", "rbacpuppets"] {
-        env.kubectl(&["wait", "--for=condition=Established", &format!("crd/{crd}.puppets.example"), "--timeout=180s"]);
-    }
+    install("puppets/puppet-finalizes", "finalizingpuppets");
+    install("puppets/puppet-rbac", "rbacpuppets");
     let ns = env.namespace("diff-later");
     let children = json!({"children": [map("one", &json!({}))]});
     ns.puppet_of("FinalizingPuppet", "web").apply(&children);
@@ -391,6 +399,35 @@ fn diff_shows_what_later_reconciles_come_to() {
     env.apply(&plugin.to_string());
     let bound = diff(env, "puppets/puppet-rbac", &["-n", ns.name()]);
     assert!(bound.stderr.contains("1 parent, 2 objects differ\n"), "the binding needs the new Role: {bound:?}");
+}
+
+#[test]
+fn r23_diff_shows_what_waits_for_a_lower_stage_and_what_makes_room_for_another_child() {
+    install("puppets/puppet-staged", "stagedpuppets");
+    let still = Still::of("diff-stages", "puppets/puppet-staged", "StagedPuppet");
+    let with = |mut child: Value, options: Value| {
+        child["options"] = options;
+        child
+    };
+    let service = |name: &str, replaces: Option<&str>| {
+        let spec = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_778}]});
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec});
+        with(service, json!({ "replaces": replaces }))
+    };
+    let above = |name: &str| with(map(name, &json!({})), json!({"stage": 1}));
+    still.create(&[service("before", None), above("old")]);
+    still.script(&[service("after", Some("before")), pod("nginx:1"), above("new")]);
+    let found = still.diff(&[]);
+    let ns = still.ns.name();
+    for title in ["create Pod {}/one", "create ConfigMap {}/new", "delete ConfigMap {}/old"]
+        .into_iter()
+        .chain(["delete Service {}/before", "create Service {}/after"])
+    {
+        let title = title.replace("{}", ns);
+        assert!(found.stdout.contains(&title), "{title}: {found:?}");
+    }
+    assert!(found.stderr.contains("1 parent, 5 objects differ\n"), "{found:?}");
+    assert!(found.stderr.contains("the host deletes the live object first"), "{found:?}");
 }
 
 #[test]

@@ -57,10 +57,17 @@ fn r10_service_with_the_node_port_of_another_that_it_replaces_is_created_without
         json!({ "children": [service] })
     };
     puppet.play(&named("before", None));
+    // The API server refuses it in the place of the other one as well, which therefore stays.
+    let mut invalid = named("after", Some("before"));
+    invalid["children"][0]["spec"]["sessionAffinity"] = json!("Sometimes");
+    puppet.apply(&invalid);
+    let refused = puppet.wait_reason("ApiRejected");
+    assert!(refused.message.contains("sessionAffinity"), "{}", refused.message);
+    assert!(ns.get("services", "before").is_some());
     let mark = ns.env().mark();
     puppet.play(&named("after", Some("before")));
     assert_eq!(ns.get("services", "before"), None);
     let writes = ns.env().host_writes(mark).namespace(ns.name()).resource("services");
     let done: Vec<_> = writes.iter().map(|write| format!("{} {} {}", write.verb, write.name, write.code)).collect();
-    assert_eq!(done, ["delete before 200", "create after 201"], "the API server refused nothing");
+    assert_eq!(done, ["create after 422", "delete before 200", "create after 201"]);
 }

@@ -89,7 +89,7 @@ pub struct DesiredChild {
     pub stage: u32,
     /// Whether the child is ready, if the plugin says so.
     pub ready: Option<bool>,
-    /// The place of a child that is no longer desired and must be gone before this one is created.
+    /// The place of a child of its kind that is no longer desired, and goes first if the API server refuses this one beside it.
     pub replaces: Option<Box<(GroupKind, ObjectKey)>>,
 }
 
@@ -97,6 +97,12 @@ impl DesiredChild {
     /// The child's kind, namespace and name.
     pub fn id(&self) -> ChildId {
         ChildId { kind: self.kind.clone(), key: self.key.clone() }
+    }
+
+    /// Whether it replaces this child.
+    pub fn replaces(&self, other: &ChildId) -> bool {
+        let is_it = |(kind, key): &(GroupKind, ObjectKey)| *key == other.key && *kind == other.kind.group_kind();
+        self.replaces.as_deref().is_some_and(is_it)
     }
 
     /// Whether Kubernetes deletes the child some time after it has finished.
@@ -262,7 +268,11 @@ fn validate_child(
         force_ownership: options.take_over,
         stage: options.stage,
         ready: options.ready,
-        replaces: options.replaces.as_ref().map(|of| replaced(&child, of, parent, grants).map(Box::new)).transpose()?,
+        replaces: options
+            .replaces
+            .as_ref()
+            .map(|of| replaced(&child, of, parent, &grant.kind, grants).map(Box::new))
+            .transpose()?,
         update: options.update.unwrap_or_else(|| grant.update.clone()),
     })
 }
@@ -272,11 +282,18 @@ fn replaced(
     child: &str,
     of: &ChildRef,
     parent: &ParentRef,
+    kind: &Gvk,
     grants: &Grants,
 ) -> Result<(GroupKind, ObjectKey), ResponseRejection> {
     if of.kind.holds_data() || !of.kind.is_built_in() {
         return Err(ResponseRejection::not_allowed(format!(
             "{child} replaces {} {}: the host deletes objects with data and custom resources only when they are no longer desired",
+            of.kind.kind, of.name
+        )));
+    }
+    if of.kind.group_kind() != kind.group_kind() {
+        return Err(ResponseRejection::not_allowed(format!(
+            "{child} replaces {} {}, which is of another kind: the host could not tell whether that one is in the way",
             of.kind.kind, of.name
         )));
     }

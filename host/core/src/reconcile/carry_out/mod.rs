@@ -1,12 +1,14 @@
 //! Carries out a plan: sends its writes in order, and decides after each response what is sent next.
 
 mod correct;
+mod replace;
 
 use std::time::Duration;
 
 use hashbrown::HashSet;
 
 use self::correct::Correcting;
+use self::replace::is_in_the_way;
 use crate::contract::desired::DesiredChild;
 use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
@@ -17,7 +19,7 @@ use crate::reconcile::api_response::{Ack, Refused};
 use crate::reconcile::applied::{Applied, Effect, Failed, Kept, WriteResult, Wrote};
 use crate::reconcile::claim::{Claim, claim, marks, may_be_adopted, owner_of};
 use crate::reconcile::next_step::{FinalizerChange, finalizers_with};
-use crate::reconcile::outcome::WriteProblem;
+use crate::reconcile::outcome::{Rejection, WriteProblem};
 use crate::reconcile::plan::{Plan, Target, Write, differing};
 use crate::reconcile::waves::send_wave;
 use crate::reconcile::world::{ApiRequest, Force, Part, Prepared, Read, Writing};
@@ -29,13 +31,22 @@ use crate::value::ids::{ObjectKey, PluginName, Uid};
 const PAUSES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Sends the writes of a plan in install order, those of one rank in parallel; then, if all succeeded and no object was only marked as a
-/// child, its deletes.
+/// What a plan does to other children than the one that is written.
+#[derive(Debug, Default)]
+pub struct Others {
+    /// The children that it creates, this one among them.
+    creates: Vec<ChildId>,
+    /// The children that it deletes after all writes.
+    deletes: Vec<Delete>,
+}
+
+/// Sends the writes of a plan in install order, those of one rank in parallel; then, if all succeeded, no object was only marked as a
+/// child, and none waits for another to be gone, its deletes.
 pub async fn carry_out(world: &dyn Writing, snapshot: &Snapshot, mut plan: Plan) -> Applied {
     let mut applied = Applied::default();
     let prunes = plan.take_due_prunes();
-    let creates: Vec<_> =
-        plan.writes.iter().filter(|write| matches!(write, Write::Create(_))).map(Write::child).collect();
+    let creates = plan.writes.iter().filter(|write| matches!(write, Write::Create(_))).map(Write::child).collect();
+    let others = Others { creates, deletes: prunes.iter().flatten().cloned().collect() };
     let mut writes = plan.writes.into_iter().peekable();
     while let Some(first) = writes.next() {
         let rank = rank_of(&first);
@@ -43,10 +54,10 @@ pub async fn carry_out(world: &dyn Writing, snapshot: &Snapshot, mut plan: Plan)
         while let Some(next) = writes.next_if(|next| rank_of(next) == rank) {
             wave.push(next);
         }
-        send_wave(&mut applied, wave.into_iter().map(|next| write(world, snapshot, &creates, next))).await;
+        send_wave(&mut applied, wave.into_iter().map(|next| write(world, snapshot, &others, next))).await;
         // Later children may depend on one that is not there, and not on the refused change of one that is.
         if !applied.problems.is_empty() {
-            let creates: HashSet<_> = creates.iter().collect();
+            let creates: HashSet<_> = others.creates.iter().collect();
             let is_in_the_way =
                 |(child, problem): &(_, WriteProblem)| creates.contains(child) || !problem.is_childs_own();
             if applied.problems.iter().any(is_in_the_way) {
@@ -54,7 +65,7 @@ pub async fn carry_out(world: &dyn Writing, snapshot: &Snapshot, mut plan: Plan)
             }
         }
     }
-    if applied.marked || !applied.problems.is_empty() {
+    if applied.marked || !applied.problems.is_empty() || !applied.making_room.is_empty() {
         // Nothing is pruned before all desired children are there (rule R8).
         applied.kept_from_pruning = prunes.iter().map(Vec::len).sum();
         return applied;
@@ -70,16 +81,10 @@ pub async fn carry_out(world: &dyn Writing, snapshot: &Snapshot, mut plan: Plan)
     applied
 }
 
-/// Sends one write of a plan, and what it needs before and after it. `creates` are the children that the plan creates, this one among them.
-/// It fails if the API server rejects it or does not respond, or if the object is not a child of this parent.
-pub async fn write(
-    world: &dyn Writing,
-    snapshot: &Snapshot,
-    creates: &[ChildId],
-    write: Write,
-) -> (ChildId, WriteResult) {
+/// Sends one write of a plan, and what it needs before and after it. It fails if the API server rejects it or does not respond, or if the object is not a child of this parent.
+pub async fn write(world: &dyn Writing, snapshot: &Snapshot, others: &Others, write: Write) -> (ChildId, WriteResult) {
     match write {
-        Write::Create(child) => (child.id(), create(world, snapshot, creates, &child).await),
+        Write::Create(child) => create_or_make_room(world, snapshot, others, &child).await,
         Write::Apply { child, target } => {
             let outcome = change(world, snapshot, &child, &target).await;
             (child.id(), after_comparing(&child, &target, outcome))
@@ -88,11 +93,40 @@ pub async fn write(
     }
 }
 
-/// Creates a child.
+/// Creates a child; or deletes another one that it replaces, if that is in its way. Returns the child that was written.
+async fn create_or_make_room(
+    world: &dyn Writing,
+    snapshot: &Snapshot,
+    others: &Others,
+    child: &DesiredChild,
+) -> (ChildId, WriteResult) {
+    let refused = match create(world, snapshot, &others.creates, child).await {
+        Ok(result) => return (child.id(), result),
+        Err(refused) => refused,
+    };
+    let failed = Failed::of(&refused, Subject::Child(child.id()));
+    let may_be_for_room = failed.awaited.is_none()
+        && matches!(failed.problem, WriteProblem::Rejected { rejection: Rejection::Other, .. });
+    match others.deletes.iter().find(|delete| child.replaces(&delete.child)) {
+        Some(old) if may_be_for_room => match is_in_the_way(world, snapshot, old, child).await {
+            Ok(true) => delete(world, snapshot, old.clone(), Effect::MadeRoom).await,
+            Ok(false) => (child.id(), Err(failed)),
+            Err(unknown) => (child.id(), Err(unknown.into())),
+        },
+        _ => (child.id(), Err(failed)),
+    }
+}
+
+/// Creates a child. The inner result fails if the child's name is taken by an object that is not to become the child.
 ///
 /// # Errors
-/// If the API server rejects it or does not respond, or if the child's name is taken by an object that is not to become the child.
-async fn create(world: &dyn Writing, snapshot: &Snapshot, creates: &[ChildId], child: &DesiredChild) -> WriteResult {
+/// The API server's refusal, or that it did not respond.
+async fn create(
+    world: &dyn Writing,
+    snapshot: &Snapshot,
+    creates: &[ChildId],
+    child: &DesiredChild,
+) -> Result<WriteResult, Refused> {
     let is_before = |other: &ChildId| {
         let is_near = other.key.namespace.is_none() || other.key.namespace == child.key.namespace;
         is_near && install_rank(&other.kind) < install_rank(&child.kind)
@@ -103,13 +137,13 @@ async fn create(world: &dyn Writing, snapshot: &Snapshot, creates: &[ChildId], c
     let mut pauses = 0;
     loop {
         match world.send(ApiRequest::Create(child)).await {
-            Ok(ack) => return Ok(Wrote { expires: child.expires(), ..wrote(Effect::Created, child, &ack) }),
-            Err(refused) if refused.already_exists() => return reclaim(world, snapshot, child).await,
+            Ok(ack) => return Ok(Ok(Wrote { expires: child.expires(), ..wrote(Effect::Created, child, &ack) })),
+            Err(refused) if refused.already_exists() => return Ok(reclaim(world, snapshot, child).await),
             Err(refused) if pauses < PAUSES && refused.missing().is_some_and(is_created) => {
                 world.pause(PAUSE).await;
                 pauses += 1;
             }
-            Err(refused) => return Err(Failed::of(&refused, Subject::Child(child.id()))),
+            Err(refused) => return Err(refused),
         }
     }
 }

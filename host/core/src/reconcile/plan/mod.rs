@@ -37,7 +37,7 @@ pub struct Plan {
     pub prunes: Vec<Delete>,
     /// Deletes that the guard does not allow.
     pub held: Vec<Delete>,
-    /// Children on whose deletion the creation of desired ones waits: these themselves, or those that they replace.
+    /// Children that are being deleted, and on whose end the creation of desired ones waits: these themselves, or those that they replace.
     pub terminating: Vec<ChildId>,
     /// Existing children whose change waits until another child of their kind is ready (rule R11).
     pub rolling: Vec<ChildId>,
@@ -112,6 +112,11 @@ impl Write {
             Self::Replace(delete) => delete.child.clone(),
         }
     }
+
+    /// Whether this creates a child that replaces this one.
+    fn replaces(&self, other: &ChildId) -> bool {
+        matches!(self, Self::Create(child) if child.replaces(other))
+    }
 }
 
 impl Plan {
@@ -130,15 +135,15 @@ impl Plan {
 
     /// Removes the deletes that are not due; later plans contain them again.
     ///
-    /// None is due while a desired child waits for a deletion, but for the deletes of children that others replace. While children wait for
+    /// None is due while a desired child waits for a deletion, but for those of which the creation of another may depend. While children wait for
     /// lower stages, only deletes of stages below theirs are due. During a rolling update, only deletes of the rolling kinds are due, that
     /// is, a scale-down: children that have not changed yet may depend on all other children that they used. Of several stages, only
     /// deletes of the highest one are due, until its children are gone.
     pub fn put_off_prunes(&mut self) {
-        let Self { prunes, rolling, terminating, .. } = self;
+        let Self { writes, prunes, rolling, .. } = self;
         // Children that others replace are due.
-        let (replaced, mut rest): (Vec<_>, Vec<_>) =
-            std::mem::take(prunes).into_iter().partition(|delete| terminating.contains(&delete.child));
+        let is_replaced = |delete: &Delete| writes.iter().any(|write| write.replaces(&delete.child));
+        let (replaced, mut rest): (Vec<_>, Vec<_>) = std::mem::take(prunes).into_iter().partition(is_replaced);
         rest.retain(|delete| rolling.is_empty() || rolling.iter().any(|waiting| waiting.kind == delete.child.kind));
         self.prunes = rest;
         if self.waits() {
@@ -334,7 +339,7 @@ impl<'a> Planning<'a> {
             self.busy(child, "it was left out of the request");
         } else if !self.stages.waits(child) {
             self.busy(child, "it does not exist yet");
-            match replaced_by(child, snapshot) {
+            match snapshot.children.iter().find(|live| live.deleting && child.replaces(&ChildId::of(live))) {
                 Some(live) => self.plan.terminating.push(ChildId::of(live)),
                 None => self.plan.writes.push(Write::Create(child.clone())),
             }
@@ -397,13 +402,6 @@ impl<'a> Planning<'a> {
         stages.plan_into(&mut plan);
         plan
     }
-}
-
-/// The existing child that must be gone before this one can be created.
-fn replaced_by<'a>(child: &DesiredChild, snapshot: &'a Snapshot) -> Option<&'a Arc<Object>> {
-    let (kind, key) = child.replaces.as_deref()?;
-    let is_it = |live: &&Arc<Object>| live.key == *key && live.kind.group_kind() == *kind;
-    snapshot.children.iter().find(is_it).filter(|live| live.is_owned_by(&snapshot.parent.uid))
 }
 
 fn install_order(delete: &Delete) -> (u8, &ObjectKey, &Gvk) {

@@ -359,7 +359,7 @@ fn r08_child_that_the_response_keeps_is_neither_changed_nor_deleted() {
 }
 
 #[test]
-fn r10_child_that_replaces_another_is_created_once_that_one_is_gone() {
+fn r10_child_that_replaces_another_is_created_first_and_the_other_one_is_due_whatever_waits() {
     let kind = Gvk::from_api_version("v1", "Service");
     let service = |name: &str| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [{"nodePort": 30000}]}});
     let of = |children: &[serde_json::Value], replaces: Option<&str>| {
@@ -376,13 +376,21 @@ fn r10_child_that_replaces_another_is_created_once_that_one_is_gone() {
     first.put_off_prunes();
     first.put_off_prunes();
     let pruned: Vec<_> = first.prunes.iter().map(|delete| &*delete.child.key.name).collect();
-    assert_eq!((first.writes.len(), pruned), (0, vec!["old"]), "the other one goes last (R8)");
-    assert_eq!(first.being_deleted().len(), 1, "the parent says what it waits for");
+    assert_eq!(pruned, ["other", "old"]);
+    assert!(matches!(&first.writes[..], [Write::Create(_)]));
+    let mut waits = plan(&snapshot(&[old.clone(), other.clone()]), &wanted);
+    waits.terminating.push(waits.prunes[0].child.clone());
+    waits.put_off_prunes();
+    let pruned: Vec<_> = waits.prunes.iter().map(|delete| &*delete.child.key.name).collect();
+    assert_eq!(pruned, ["old"], "the other one goes last (R8)");
     old["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    assert_eq!(plan(&snapshot(&[old]), &wanted).writes, []);
+    let leaving = plan(&snapshot(&[old]), &wanted);
+    assert_eq!((leaving.writes.len(), leaving.being_deleted().len()), (0, 1), "the parent says what it waits for");
     assert!(matches!(&plan(&snapshot(&[other]), &wanted).writes[..], [Write::Create(_)]));
 
     let refused = |children: &[serde_json::Value], name| of(children, Some(name)).expect_err("refused").to_string();
+    let other = refused(&[pod("a")], "old");
+    assert!(other.contains("which is of another kind"), "{other}");
     let both = refused(&[service("a")], "a");
     assert!(both.contains("which the response returns as well"), "{both}");
     let kept = ChildRef {

@@ -247,9 +247,10 @@ impl Reconcile<'_> {
         let revision = (!plan.is_empty()).then(|| ParentRevision::of(&snapshot.parent));
         let admit = |revision| plan.admit(&mut self.shared.breaker.lock(), revision, self.shared.clock.now());
         let thrashing = revision.map(admit).unwrap_or_default();
-        let (terminating, rolling, staged) =
+        let (mut terminating, rolling, staged) =
             (plan.being_deleted(), std::mem::take(&mut plan.rolling), plan.staged.take());
-        let applied = self.apply(snapshot, revision, plan).await;
+        let mut applied = self.apply(snapshot, revision, plan).await;
+        terminating.append(&mut applied.making_room);
         let carried = Carried {
             phase,
             snapshot,

@@ -1,6 +1,7 @@
 //! Writes whose responses are scripted.
 
 mod correct;
+mod replace;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
