@@ -46,7 +46,7 @@ impl Carried<'_> {
         let left_out = || {
             let of = |child: &Arc<Object>| (ChildId::of(child), child.json.unpacked_size() as u64);
             let children = unless_empty(self.snapshot.left_out.iter().map(of).collect())?;
-            Some(Problem::LeftOut { children, limit: self.request_bytes, again: self.desired.requeue })
+            Some(Problem::LeftOut { children, limit: self.request_bytes })
         };
         let remaining = || {
             let is_owned = |child: &&Arc<Object>| child.is_owned_by(&self.snapshot.parent.uid);
@@ -63,7 +63,7 @@ impl Carried<'_> {
             .or_else(|| unless_empty(self.rolling).map(Problem::Rolling))
             // Also if the plugin reports that it has cleaned up: it has not seen all children.
             .or_else(left_out)
-            .or_else(|| self.staged.map(|staged| Problem::Staged(staged, self.desired.requeue)))
+            .or_else(|| self.staged.map(Problem::Staged))
             .or_else(remaining)
             .or_else(|| {
                 is_finalizing.then_some(Problem::Finalizing(self.desired.requeue, self.desired.waiting.clone()))

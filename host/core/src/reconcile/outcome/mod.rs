@@ -214,8 +214,8 @@ fn unbounded(problem: &Problem) -> Outcome {
         }
         // A smaller child triggers an event, and a new limit activates the component again. Each resync reconciles the other
         // children.
-        Problem::LeftOut { children, limit, again } => {
-            stalled(ParentReason::LimitExceeded, of_left_out(children, *limit), Requeue::Settled(*again))
+        Problem::LeftOut { children, limit } => {
+            stalled(ParentReason::LimitExceeded, of_left_out(children, *limit), Requeue::Settled(None))
         }
         Problem::Terminating(children) => reconciling(
             ParentReason::ChildrenTerminating,
@@ -228,11 +228,10 @@ fn unbounded(problem: &Problem) -> Outcome {
             format!("{} wait until the children before them are ready", list(children.iter())),
             Requeue::After(Duration::from_mins(1)),
         ),
-        Problem::Staged(staged, asked) => {
+        Problem::Staged(staged) => {
             let Staged { waiting, not_ready, .. } = &**staged;
             // A change of the awaited children triggers a reconcile; the requeue covers a write that changed nothing.
-            let again = Duration::from_mins(1);
-            let requeue = Requeue::After(asked.map_or(again, |asked| asked.min(again)));
+            let requeue = Requeue::After(Duration::from_mins(1));
             let wait = if waiting.len() == 1 { "waits" } else { "wait" };
             let them = if not_ready.len() == 1 { "it" } else { "them" };
             let message = format!("{}. {} {wait} for {them}", of_not_ready(not_ready), list(waiting.iter()));

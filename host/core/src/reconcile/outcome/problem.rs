@@ -50,8 +50,8 @@ pub enum Problem {
     Terminating(Vec<ChildId>),
     /// Children whose update waits until other children are ready (update strategy `rolling`).
     Rolling(Vec<ChildId>),
-    /// Children wait until those of lower stages are ready (rule R23). The time is the requeue time that the plugin asked for, if any.
-    Staged(Box<Staged>, Option<Duration>),
+    /// Children wait until those of lower stages are ready (rule R23).
+    Staged(Box<Staged>),
     /// Blocked deletions of this parent's children: no user asked for them (rule R9).
     DeletionsBlocked(BlockedDeletions),
     /// Deletions that are blocked at the named Plugin, because they concern many of its parents.
@@ -89,8 +89,6 @@ pub enum Problem {
         children: Vec<(ChildId, u64)>,
         /// The size limit of a request, in bytes.
         limit: u64,
-        /// The requeue time that the plugin asked for, if any.
-        again: Option<Duration>,
     },
 }
 

@@ -22,6 +22,18 @@ pub enum Requeue {
     Gone,
 }
 
+impl Requeue {
+    /// The same, or when the plugin asked for it, if that is earlier. After a failure, the backoff counts.
+    #[must_use]
+    pub fn or_as_asked(self, asked: Option<Duration>) -> Self {
+        match (self, asked) {
+            (Self::Settled(own), Some(asked)) => Self::Settled(Some(own.map_or(asked, |own| own.min(asked)))),
+            (Self::After(own), Some(asked)) => Self::After(own.min(asked)),
+            _ => self,
+        }
+    }
+}
+
 /// After the key's backoff.
 pub const BACKOFF: Requeue = Requeue::Backoff(Duration::ZERO);
 

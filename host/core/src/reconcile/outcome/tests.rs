@@ -261,13 +261,24 @@ fn rate_limited_parent_is_requeued_when_tokens_are_available() {
 #[test]
 fn s02_children_left_out_of_the_request_are_named_with_their_sizes() {
     let children = vec![(child("big"), 3_000_000), (child("large"), 2_000_000)];
-    let of = |again: Option<Duration>| Problem::LeftOut { children: children.clone(), limit: 4_194_304, again };
+    let left_out = Problem::LeftOut { children, limit: 4_194_304 };
     expect![[r"
         LimitExceeded (Settled(None)): Pod default/big (3000000 bytes), Pod default/large (2000000 bytes) were left out of the request, because the request would be larger than 4194304 bytes with them. Windlass neither changes nor deletes them. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
-        LimitExceeded (Settled(Some(10s))): Pod default/big (3000000 bytes), Pod default/large (2000000 bytes) were left out of the request, because the request would be larger than 4194304 bytes with them. Windlass neither changes nor deletes them. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
     "]]
-    .assert_eq(&rendered(&[of(None), of(Some(Duration::from_secs(10)))]));
-    assert_eq!(Outcome::from(&of(Some(Duration::from_secs(10)))).progress, Progress::Stalled);
+    .assert_eq(&rendered(std::slice::from_ref(&left_out)));
+    assert_eq!(Outcome::from(&left_out).progress, Progress::Stalled);
+}
+
+#[test]
+fn r13_plugin_is_called_when_it_asked_for_it_unless_a_backoff_is_longer() {
+    let [short, long] = [5, 90].map(Duration::from_secs);
+    let of = |requeue: Requeue| requeue.or_as_asked(Some(short));
+    assert_eq!(of(Requeue::Settled(None)), Requeue::Settled(Some(short)), "blocked deletions put nothing off");
+    assert_eq!(of(Requeue::Settled(Some(long))), Requeue::Settled(Some(short)));
+    assert_eq!(of(Requeue::After(long)), Requeue::After(short));
+    assert_eq!(Requeue::After(short).or_as_asked(Some(long)), Requeue::After(short));
+    assert_eq!((of(BACKOFF), of(UNAVAILABLE)), (BACKOFF, UNAVAILABLE));
+    assert_eq!(Requeue::Settled(None).or_as_asked(None), Requeue::Settled(None));
 }
 
 #[test]
@@ -281,19 +292,19 @@ fn rejected_status_is_added_to_the_problem_that_comes_first() {
 #[test]
 fn r23_children_that_are_not_ready_are_named_with_the_reason_and_failed_ones_stall() {
     let not_ready = |name: &str, is_failed| NotReady { child: child(name), why: "why".into(), is_failed };
-    let staged = |not_ready: Vec<NotReady>, waiting: &[&str], asked: Option<u64>| {
+    let staged = |not_ready: Vec<NotReady>, waiting: &[&str]| {
         let waiting = waiting.iter().map(|name| child(name)).collect();
-        Problem::Staged(Box::new(Staged { from: 1, waiting, not_ready }), asked.map(Duration::from_secs))
+        Problem::Staged(Box::new(Staged { from: 1, waiting, not_ready }))
     };
     expect![[r"
         WaitingForReady (After(60s)): Pod default/a is not ready: why. Pod default/b waits for it
-        ChildFailed (After(5s)): Pod default/x has failed: why; Pod default/a is not ready: why. Pod default/b, Pod default/c wait for them
+        ChildFailed (After(60s)): Pod default/x has failed: why; Pod default/a is not ready: why. Pod default/b, Pod default/c wait for them
     "]]
     .assert_eq(&rendered(&[
-        staged(vec![not_ready("a", false)], &["b"], None),
-        staged(vec![not_ready("x", true), not_ready("a", false)], &["b", "c"], Some(5)),
+        staged(vec![not_ready("a", false)], &["b"]),
+        staged(vec![not_ready("x", true), not_ready("a", false)], &["b", "c"]),
     ]));
-    let failed = Outcome::from(&staged(vec![not_ready("x", true)], &["b"], None));
+    let failed = Outcome::from(&staged(vec![not_ready("x", true)], &["b"]));
     assert_eq!(failed.progress, Progress::Stalled);
     assert!(!failed.is_of_this_generation(), "children are still to be written");
 

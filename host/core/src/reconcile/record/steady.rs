@@ -77,12 +77,6 @@ impl Steady {
         self.find(compared, now, |settled| settled.call == Some((state, short(snapshot))) && counts(settled))
     }
 
-    /// Whether the plugin asked to be called at a time that has not come.
-    pub fn waits_for_time(&self, now: Timestamp) -> bool {
-        let until = self.settled.as_ref().and_then(|settled| settled.until);
-        until.is_some_and(|until| desired::until(until, now).is_some())
-    }
-
     /// When to reconcile again, if this response about these objects needed no write; and the children were
     /// compared at least in this way. Otherwise none.
     pub fn before_plan(&self, response: Digest, compared: Compared, now: Timestamp) -> Option<Requeue> {
@@ -255,7 +249,6 @@ mod tests {
         assert_eq!(next(&web, 3500), seconds(100), "an event in between puts the time off by nothing");
         assert_eq!((next(&web, 3600), next(&web, 9000)), (None, None));
         assert_eq!(next(&web, 60), seconds(600), "the clock was set back");
-        assert!(web.waits_for_time(at(3599)) && !web.waits_for_time(at(3600)));
         web.keep(inputs, Some(Duration::from_secs(5)));
         assert_eq!(next(&web, 0), seconds(5), "the earlier of both");
         assert_eq!(earlier(None, NonZero::new(1), at(9)), Some(Duration::from_secs(1)), "a time that has passed");

@@ -267,7 +267,11 @@ impl Reconcile<'_> {
         };
         let problem = carried.problem();
         let mut outcome = match &problem {
-            Some(problem) => outcome_of(problem),
+            // The plugin is called at the time that it asked for, whatever the parent waits for meanwhile.
+            Some(problem) => {
+                let outcome = outcome_of(problem);
+                Outcome { requeue: outcome.requeue.or_as_asked(desired.requeue), ..outcome }
+            }
             None => self.of_applied(snapshot, how, &desired, &applied),
         };
         if matches!(problem, Some(Problem::Writes(_))) {
@@ -334,13 +338,12 @@ impl Reconcile<'_> {
     }
 
     /// Whether the values of the children are compared with the desired ones, although managedFields show no change: they show changes by
-    /// other managers; a change under the host's own field manager shows in the values alone.
+    /// other managers; a change under the host's own field manager shows in the values alone. A component with a clock may name a time that
+    /// is far off: its children are compared in every call, so that none is needed for it before that time.
     fn is_comparison_due(&self) -> bool {
         let is_due =
             |record: &mut Record| record.steady.is_comparison_due(self.terms.settings.resync, self.shared.clock.now());
-        // The time that a plugin named does not come by a clock that is set back: the parent runs again, and the plugin is not called.
-        let waits = |record: &mut Record| record.steady.waits_for_time(self.shared.clock.date());
-        self.trigger == Trigger::Resync && !self.record(waits) || self.record(is_due)
+        self.terms.clock || self.trigger == Trigger::Resync || self.record(is_due)
     }
 
     /// Tells the rollout that this parent was called and deletes nothing: other parents may wait for that.

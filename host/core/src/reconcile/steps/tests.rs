@@ -191,8 +191,12 @@ fn shared() -> Shared {
 
 /// Reconciles the parent in this world. Nothing in it ever waits.
 fn reconcile(world: &Model, terms: &Terms, shared: &Shared) -> Requeue {
+    reconcile_after(Trigger::Event, world, terms, shared)
+}
+
+fn reconcile_after(trigger: Trigger, world: &Model, terms: &Terms, shared: &Shared) -> Requeue {
     let key = &world.parent.key.clone();
-    let reconcile = Reconcile { world, terms, shared, key, trigger: Trigger::Event };
+    let reconcile = Reconcile { world, terms, shared, key, trigger };
     reconcile.run().now_or_never().expect("it waits for nothing")
 }
 
@@ -291,16 +295,32 @@ fn r23_children_of_a_deleted_parent_go_by_stage_and_then_its_finalizer() {
 #[test]
 fn r17_plugin_with_a_clock_is_not_called_again_before_the_time_that_it_names() {
     let (terms, shared) = (Terms { clock: true, ..terms() }, shared());
-    let applied = crate::fixtures::status_after(&Outcome::applied(0, None), None);
+    let applied = crate::fixtures::status_after(&Outcome::applied(1, None), None);
     let parent = crate::fixtures::parent_with_host_owned_status(&applied);
+    let desired = vec![pod("a")];
+    let mut live = created(&validate(&desired).expect("valid").children[0]);
+    let children = vec![object(&live)];
     let in_an_hour = CLOCK.date().as_millisecond() + 3_600_000;
     let requeue_at = u64::try_from(in_an_hour).ok().and_then(std::num::NonZero::new);
+    let (parent, model) = (&parent, || Model { desired: desired.clone(), children: children.clone(), ..model() });
     let mut world = Model { requeue_at, parent: parent.clone(), ..model() };
     assert_eq!(did(&mut world, &terms, &shared), ["call", "Succeeded"]);
     assert_eq!(did(&mut world, &terms, &shared), ["unchanged"], "another time is no other input");
-    let Requeue::Settled(Some(wait)) = reconcile(&world, &terms, &shared) else { panic!("it is called again") };
-    assert_eq!(wait, Duration::from_mins(10), "then the host looks at its clock");
-    let mut silent = Model { parent, ..model() };
+    let in_ten_minutes = Requeue::Settled(Some(Duration::from_mins(10)));
+    assert_eq!(reconcile(&world, &terms, &shared), in_ten_minutes, "then the host looks at its clock");
+    // An event leads to a call between two comparisons of values.
+    live["status"] = json!({"phase": "Running"});
+    world.children = vec![object(&live)];
+    assert_eq!(did(&mut world, &terms, &shared), ["call", "Succeeded"]);
+    world.did = Some(Mutex::default());
+    assert_eq!(reconcile_after(Trigger::Resync, &world, &terms, &shared), in_ten_minutes);
+    assert_eq!(world.did.take().expect("a listener").into_inner(), ["unchanged"], "its values were compared");
+    // It waits for a deletion, and is called in time all the same.
+    world.requeue_at = std::num::NonZero::new(1);
+    live["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    world.children = vec![object(&live)];
+    assert_eq!(reconcile(&world, &terms, &shared), Requeue::After(Duration::from_secs(1)));
+    let mut silent = Model { parent: parent.clone(), ..model() };
     let shared = self::shared();
     assert_eq!(did(&mut silent, &terms, &shared), ["call", "Succeeded"]);
     assert_eq!(did(&mut silent, &terms, &shared), ["call", "unchanged"], "it names no time");
